@@ -1,0 +1,3 @@
+"""Governed MQTT."""
+
+__version__ = "0.1.0"
