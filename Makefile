@@ -1,0 +1,65 @@
+# Each target does its own set-up: a virtual environment in $(VENV), and system packages where a target needs them.
+#
+#   PYTHON=python3.12   the interpreter to make the virtual environment with (`make clean` first if there is one already)
+#   VENV=/tmp/venv      where the virtual environment is
+#   ARGS="-k publish"   more arguments for the program that `test`, `bench`, `fuzz` or `soak` runs
+
+PYTHON ?= python3
+VENV ?= .venv
+ARGS ?=
+
+BIN := $(VENV)/bin
+SETUP := scripts/setup-venv "$(PYTHON)" "$(VENV)"
+
+# Debian keeps mosquitto in /usr/sbin, which is not on everybody's path.
+export PATH := $(PATH):/usr/sbin
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint format types imports bench fuzz soak clean test-tools
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: $(VENV)/.ready-run ## one node, real clients and an account of what happened (half a minute after set-up)
+	$(BIN)/python examples/one-node/demo.py
+
+test: lint types imports test-tools ## every check and every test
+	$(BIN)/python -m pytest $(ARGS)
+
+lint: $(VENV)/.ready-dev ## style: ruff, rules and format
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+format: $(VENV)/.ready-dev ## rewrite the sources as `lint` wants them
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+types: $(VENV)/.ready-dev ## types: mypy, strict
+	$(BIN)/mypy
+
+imports: $(VENV)/.ready-dev ## dependencies between folders point downwards only: import-linter
+	$(BIN)/lint-imports
+
+bench: $(VENV)/.ready-bench test-tools ## the node beside Mosquitto and amqtt: processor time, throughput, latency
+	$(BIN)/python -m benchmarks $(ARGS)
+
+fuzz: $(VENV)/.ready-dev ## the tests with random input, with many more examples than `test` takes
+	HYPOTHESIS_PROFILE=long $(BIN)/python -m pytest -m fuzz $(ARGS)
+
+soak: $(VENV)/.ready-dev test-tools ## the tests of load and of kill -9, for longer than `test` does
+	PENSTOCK_SOAK=1 $(BIN)/python -m pytest -m soak $(ARGS)
+
+clean: ## remove the virtual environment and everything made here
+	rm -rf "$(VENV)" build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find src tests benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} +
+
+test-tools:
+	@scripts/need mosquitto:mosquitto mosquitto_pub:mosquitto-clients openssl:openssl
+
+# One mark for each set of dependencies, each on top of the one before, so that `make -j demo test` sets up in order.
+$(VENV)/.ready-run: pyproject.toml scripts/setup-venv
+	$(SETUP) run
+$(VENV)/.ready-dev: $(VENV)/.ready-run
+	$(SETUP) dev
+$(VENV)/.ready-bench: $(VENV)/.ready-dev
+	$(SETUP) bench
