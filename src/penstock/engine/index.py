@@ -2,9 +2,9 @@
 
 Filters and topics here are plain and have been checked (see `penstock.model.topic`).
 
-In both, one dictionary holds what is stored, by text, and answers whatever has no wildcard. What needs a walk is also
-in a trie by level that holds only texts. No walk recurses, since a topic may have thousands of levels, and none comes
-to a node twice.
+In both, one dictionary holds what is stored, by text, and answers whatever has no wildcard. What has to be
+walked is also in a trie by level, which holds only texts. No walk recurses, since a topic may have thousands
+of levels, and none comes to a node twice.
 """
 
 from collections.abc import Hashable, Iterable, Iterator
@@ -36,8 +36,9 @@ class Index(Generic[T]):
             values = self._by_filter[filter] = {}
             if is_wild(filter):
                 _insert(self._wild, filter)
+        self._size -= len(values)
         values[key] = value
-        self._size += 1
+        self._size += len(values)
 
     def remove(self, filter: str, key: Hashable) -> bool:
         """Forget a value; False if there was none."""
@@ -188,7 +189,7 @@ def _filters_matching(root: _Branch, topic: str) -> list[str]:
     found.extend(_own_texts(reached))
     for node in reached:
         if isinstance(node, _Branch) and isinstance(rest := node.children.get("#"), str):
-            found.append(rest)  # `#` matches its parent level too [MQTT-4.7.1-2]
+            found.append(rest)  # `#` matches its parent level too (MQTT 5, 4.7.1.2)
     return found
 
 

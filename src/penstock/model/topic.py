@@ -1,9 +1,9 @@
 """Topic names, topic filters, and the algebra of filters.
 
-A topic is text that names one subject matter; a filter names a set of topics. The algebra (`matches`, `covers`,
+A topic is text that names one matter; a filter names a set of topics. The algebra (`matches`, `covers`,
 `overlaps`, `intersection`) is on plain filters, that is on `Filter.filter`, never on the text of a shared
-subscription. It takes for granted that its arguments have been checked, and is exact but for one thing: it does not
-know that a topic has at most 65,535 bytes.
+subscription. Its arguments must have been checked. It is exact but for one thing: it does not know that a
+topic has at most 65,535 bytes.
 """
 
 from dataclasses import dataclass
@@ -55,7 +55,7 @@ def check_topic(text: str) -> str:
     _check_text("topic", text)
     for number, level in enumerate(text.split("/"), 1) if is_wild(text) else ():
         for wildcard in "+#":
-            if wildcard in level:  # [MQTT-4.7.1-1], [MQTT-3.3.2-2]
+            if wildcard in level:  # [MQTT-4.7.0-1], [MQTT-3.3.2-2]
                 raise TopicError(f"wildcard `{wildcard}` at level {number} of topic `{_show(text)}`")
     return text
 
@@ -99,9 +99,9 @@ def intersection(a: str, b: str) -> tuple[str, ...]:
     return () if both is None else (_text(both),)
 
 
-# The shape of a filter: what is asked of its first levels (a name, or `+` for any), and whether more levels may
-# follow. `a/#` matches the parent level `a` too [MQTT-4.7.1-2], so it is ["a"] and open. Two filters match the same
-# topics only if their shapes are equal, for `_shape` settles the two cases where that would not be so.
+# The shape of a filter: what is asked of its first levels (a name, or `+` for any), and whether it is open, so
+# that more levels may follow. `a/#` matches its parent level `a` too (MQTT 5, 4.7.1.2), so it is ["a"], open.
+# Filters that match the same topics have the same shape: `_shape` settles the two cases where they would not.
 _Shape = tuple[list[str], bool]
 
 
@@ -113,10 +113,7 @@ def _shape(filter: str) -> _Shape:
     if not levels:
         levels = ["+"]  # `#` is `+/#`: a topic has at least one level
     elif levels == [""]:
-        levels = [
-            "",
-            "+",
-        ]  # `/#` is `/+/#`: its parent level is the empty text, which is no topic [MQTT-4.7.3-1]
+        levels = ["", "+"]  # `/#` is `/+/#`: its parent level would be the empty topic [MQTT-4.7.3-1]
     return levels, True
 
 
@@ -132,9 +129,9 @@ def _text(shape: _Shape) -> str:
 def _meet(a: _Shape, b: _Shape) -> _Shape | None:
     """The shape that matches just what both match; None if that is nothing.
 
-    One shape is always enough. A shape asks something of each of its levels apart from all others: one name, or any
-    name (at the first level: any that does not begin with `$`), and these are closed under intersection, as are the
-    two things it can ask of the levels that follow: none, or any.
+    One shape is always enough. What a shape asks of a level does not depend on other levels: one name, or any
+    name (at the first level: any that does not begin with `$`). Two such demands on a level are together again
+    such a demand, or cannot be met; so are the two demands on the levels that follow: that there be none, or any.
     """
     (short, short_open), (long, long_open) = (a, b) if len(a[0]) <= len(b[0]) else (b, a)
     if len(short) < len(long) and not short_open:
