@@ -1,0 +1,125 @@
+"""How sizes, durations and addresses are written in a domain file."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field, PlainSerializer, PlainValidator, WithJsonSchema
+from pydantic_core import PydanticCustomError
+
+_SIZE_UNITS = {"": 1, "b": 1, "kib": 2**10, "mib": 2**20, "gib": 2**30, "kb": 10**3, "mb": 10**6, "gb": 10**9}
+_TIME_UNITS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
+_QUANTITY = re.compile(r"([0-9]+(?:\.[0-9]+)?)[ ]?([A-Za-z]*)", re.ASCII)
+_HOST_NAME = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]*[A-Za-z0-9_.])?", re.ASCII)
+
+SIZE_FORM = "a size in bytes, such as 1048576, `64 KiB` or `16 MiB`"
+DURATION_FORM = "a duration, such as 10 (seconds), `10s`, `5m`, `1h` or `2d`"
+ADDRESS_FORM = "`host:port`, such as `127.0.0.1:1883`, `0.0.0.0:1883` or `[::1]:1883`"
+
+
+def mistake(expected: str, key: str = "") -> PydanticCustomError:
+    """The error a validator raises: what was expected, and the key below the value that it concerns."""
+    return PydanticCustomError("mistake", "expected {expected}", {"expected": expected, "key": key})
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A host and a TCP port; port 0 is any free port."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    @property
+    def loopback(self) -> bool:
+        """Whether only this machine can connect to it."""
+        if self.host.lower() == "localhost":
+            return True
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return False
+
+
+def parse_address(value: object) -> Address:
+    """`host:port`, with an IPv6 host in brackets."""
+    if isinstance(value, Address):
+        return value
+    if not isinstance(value, str):
+        raise mistake(ADDRESS_FORM)
+    host, colon, port = value.rpartition(":")
+    if not colon or not port.isascii() or not port.isdigit():
+        raise mistake(ADDRESS_FORM)
+    if len(port) > 5 or int(port) > 65535:
+        raise mistake("a port from 0 to 65535")
+    return Address(_parse_host(host), int(port))
+
+
+def _parse_host(host: str) -> str:
+    if host.startswith("[") and host.endswith("]"):
+        try:
+            ipaddress.IPv6Address(host[1:-1])
+        except ValueError:
+            raise mistake("an IPv6 address between the brackets, such as `[::1]:1883`") from None
+        return host[1:-1]
+    if ":" in host:
+        raise mistake("an IPv6 address in brackets, such as `[::1]:1883`")
+    if not _HOST_NAME.fullmatch(host):
+        raise mistake(ADDRESS_FORM)
+    return host
+
+
+def parse_size(value: object) -> int:
+    """Bytes, from a number or a text with a unit."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    match = _QUANTITY.fullmatch(value.strip()) if isinstance(value, str) else None
+    if match is None or match[2].lower() not in _SIZE_UNITS:
+        raise mistake(SIZE_FORM)
+    size = float(match[1]) * _SIZE_UNITS[match[2].lower()]
+    if size != int(size):
+        raise mistake("a whole number of bytes")
+    return int(size)
+
+
+def parse_duration(value: object) -> float:
+    """Seconds, from a number or a text with a unit."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return value
+    match = _QUANTITY.fullmatch(value.strip()) if isinstance(value, str) else None
+    if match is None or match[2] not in _TIME_UNITS:
+        raise mistake(DURATION_FORM)
+    # A product with 0.001 would carry a rounding error that a quotient by 1000 does not.
+    return float(match[1]) / 1000 if match[2] == "ms" else float(match[1]) * _TIME_UNITS[match[2]]
+
+
+def _parse_whole_duration(value: object) -> int:
+    seconds = parse_duration(value)
+    if seconds != seconds or seconds in (float("inf"), float("-inf")) or seconds != int(seconds):
+        raise mistake("a whole number of seconds")
+    return int(seconds)
+
+
+def _quantity_schema(pattern: str) -> dict[str, Any]:
+    return {"anyOf": [{"type": "number", "minimum": 0}, {"type": "string", "pattern": pattern}]}
+
+
+_SIZE_SCHEMA = _quantity_schema(r"^\s*[0-9]+(\.[0-9]+)? ?([KkMmGg][Ii]?)?[Bb]?\s*$")
+_DURATION_SCHEMA = _quantity_schema(r"^\s*[0-9]+(\.[0-9]+)? ?(ms|s|m|h|d|w)\s*$")
+
+Size = Annotated[int, BeforeValidator(parse_size), WithJsonSchema(_SIZE_SCHEMA)]
+Seconds = Annotated[
+    float, BeforeValidator(parse_duration), Field(allow_inf_nan=False), WithJsonSchema(_DURATION_SCHEMA)
+]
+WholeSeconds = Annotated[int, BeforeValidator(_parse_whole_duration), WithJsonSchema(_DURATION_SCHEMA)]
+HostPort = Annotated[
+    Address,
+    PlainValidator(parse_address),
+    PlainSerializer(str),
+    WithJsonSchema({"type": "string", "pattern": "^.+:[0-9]{1,5}$"}),
+]
