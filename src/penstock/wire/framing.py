@@ -1,0 +1,108 @@
+"""Received chunks to packet boundaries, without decoding what is inside.
+
+This is the first thing that happens to every received byte, so the usual case, whole packets with nothing pending,
+touches only fixed headers and copies nothing.
+"""
+
+from typing import Final
+
+from penstock.wire.errors import WireError, malformed
+from penstock.wire.primitives import VARINT_MOST
+from penstock.wire.reason import Reason
+
+PACKET_MOST: Final = VARINT_MOST + 5  # the largest packet that MQTT can frame
+_HEADER_MOST: Final = 5
+
+Frame = tuple[int, int, int]
+
+
+class Framer:
+    """Splits a stream into packets of at most `limit` bytes, fixed header included.
+
+    `error` is set when the stream cannot be read on; frames returned by the same `feed` came before it and are good.
+    After that every chunk is dropped.
+    """
+
+    __slots__ = ("_need", "_pending", "error", "limit")
+
+    def __init__(self, limit: int = PACKET_MOST) -> None:
+        self.limit = limit
+        self.error: WireError | None = None
+        self._pending = bytearray()
+        self._need = 0  # the size of the packet that is pending, or 0 while its header is not whole
+
+    @property
+    def pending(self) -> int:
+        """How many bytes of an incomplete packet are held: never more than `limit`."""
+        return len(self._pending)
+
+    def feed(self, data: bytes) -> tuple[bytes, list[Frame]]:
+        """Take a chunk; return a buffer and, for each whole packet in it, (first byte, start and end of its body)."""
+        if self._pending or self.error is not None:
+            data = self._joined(data)
+        frames: list[Frame] = []
+        size = len(data)
+        limit = self.limit
+        pos = 0
+        while size - pos >= 2:
+            length = data[pos + 1]
+            start = pos + 2
+            if length >= 0x80:
+                length, start = self._long_length(data, pos)
+                if start == 0:
+                    break
+            end = start + length
+            if end - pos > limit:
+                self._fail(_too_large(end - pos, limit))
+                return data, frames
+            if end > size:
+                self._need = end - pos
+                break
+            frames.append((data[pos], start, end))
+            pos = end
+        if pos < size and self.error is None:
+            self._pending += data[pos:] if pos else data
+        return data, frames
+
+    def _joined(self, data: bytes) -> bytes:
+        """All that is pending and `data`, if that completes a packet or its header; else nothing yet."""
+        if self.error is not None:
+            return b""
+        self._pending += data
+        if len(self._pending) < self._need:
+            return b""
+        joined = bytes(self._pending)
+        self._pending = bytearray()
+        self._need = 0
+        return joined
+
+    def _long_length(self, data: bytes, pos: int) -> tuple[int, int]:
+        """The remaining length and where the body starts; the start is 0 if the length is incomplete or wrong."""
+        value = 0
+        shift = 0
+        start = pos + 1
+        while start < len(data):
+            byte = data[start]
+            start += 1
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                if byte == 0:
+                    break  # longer than it needs to be [MQTT-1.5.5-1]
+                return value, start
+            shift += 7
+            if shift == 28:
+                break
+        else:
+            return 0, 0
+        self._fail(
+            malformed(f"remaining length `{data[pos + 1 : start].hex(' ')}` is not a variable byte integer")
+        )
+        return 0, 0
+
+    def _fail(self, error: WireError) -> None:
+        self.error = error
+        self._pending = bytearray()
+
+
+def _too_large(size: int, limit: int) -> WireError:
+    return WireError(Reason.PACKET_TOO_LARGE, f"packet of {size} bytes is larger than {limit}")

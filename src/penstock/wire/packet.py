@@ -1,0 +1,169 @@
+"""The fifteen MQTT control packets as values, the same for MQTT 3.1.1 and 5.0.
+
+What 3.1.1 does not have (properties, most reason codes, subscription options) keeps its default there.
+"""
+
+from typing import TypeAlias
+
+import msgspec
+
+from penstock.wire.kinds import AUTH as AUTH
+from penstock.wire.kinds import CONNACK as CONNACK
+from penstock.wire.kinds import CONNECT as CONNECT
+from penstock.wire.kinds import DISCONNECT as DISCONNECT
+from penstock.wire.kinds import PINGREQ as PINGREQ
+from penstock.wire.kinds import PINGRESP as PINGRESP
+from penstock.wire.kinds import PUBACK as PUBACK
+from penstock.wire.kinds import PUBCOMP as PUBCOMP
+from penstock.wire.kinds import PUBLISH as PUBLISH
+from penstock.wire.kinds import PUBREC as PUBREC
+from penstock.wire.kinds import PUBREL as PUBREL
+from penstock.wire.kinds import SUBACK as SUBACK
+from penstock.wire.kinds import SUBSCRIBE as SUBSCRIBE
+from penstock.wire.kinds import UNSUBACK as UNSUBACK
+from penstock.wire.kinds import UNSUBSCRIBE as UNSUBSCRIBE
+from penstock.wire.properties import NO_PROPERTIES, Properties
+
+MQTT_311 = 4
+MQTT_5 = 5
+
+
+class Will(msgspec.Struct, frozen=True, gc=False):
+    """What the node publishes for a client that goes without saying goodbye."""
+
+    topic: str
+    payload: bytes = b""
+    qos: int = 0
+    retain: bool = False
+    properties: Properties = NO_PROPERTIES
+
+
+class Connect(msgspec.Struct, frozen=True, gc=False):
+    client_id: str
+    version: int = MQTT_5
+    clean_start: bool = True
+    keepalive: int = 0
+    username: str | None = None
+    password: bytes | None = None
+    will: Will | None = None
+    properties: Properties = NO_PROPERTIES
+
+
+class Connack(msgspec.Struct, frozen=True, gc=False):
+    """`reason` is a `Reason` in MQTT 5 and a return code (0 to 5) in 3.1.1."""
+
+    session_present: bool = False
+    reason: int = 0
+    properties: Properties = NO_PROPERTIES
+
+
+class Publish(msgspec.Struct, frozen=True, gc=False):
+    """`packet_id` is 0 when, and only when, `qos` is 0."""
+
+    topic: str
+    payload: bytes = b""
+    qos: int = 0
+    retain: bool = False
+    dup: bool = False
+    packet_id: int = 0
+    properties: Properties = NO_PROPERTIES
+
+
+class Puback(msgspec.Struct, frozen=True, gc=False):
+    packet_id: int
+    reason: int = 0
+    properties: Properties = NO_PROPERTIES
+
+
+class Pubrec(msgspec.Struct, frozen=True, gc=False):
+    packet_id: int
+    reason: int = 0
+    properties: Properties = NO_PROPERTIES
+
+
+class Pubrel(msgspec.Struct, frozen=True, gc=False):
+    packet_id: int
+    reason: int = 0
+    properties: Properties = NO_PROPERTIES
+
+
+class Pubcomp(msgspec.Struct, frozen=True, gc=False):
+    packet_id: int
+    reason: int = 0
+    properties: Properties = NO_PROPERTIES
+
+
+class Subscription(msgspec.Struct, frozen=True, gc=False):
+    """One topic filter of a SUBSCRIBE, with its options."""
+
+    filter: str
+    qos: int = 0
+    no_local: bool = False
+    retain_as_published: bool = False
+    retain_handling: int = 0
+
+
+class Subscribe(msgspec.Struct, frozen=True, gc=False):
+    packet_id: int
+    subscriptions: tuple[Subscription, ...]
+    properties: Properties = NO_PROPERTIES
+
+
+class Suback(msgspec.Struct, frozen=True, gc=False):
+    packet_id: int
+    reasons: tuple[int, ...]
+    properties: Properties = NO_PROPERTIES
+
+
+class Unsubscribe(msgspec.Struct, frozen=True, gc=False):
+    packet_id: int
+    filters: tuple[str, ...]
+    properties: Properties = NO_PROPERTIES
+
+
+class Unsuback(msgspec.Struct, frozen=True, gc=False):
+    """`reasons` is empty in MQTT 3.1.1."""
+
+    packet_id: int
+    reasons: tuple[int, ...] = ()
+    properties: Properties = NO_PROPERTIES
+
+
+class Pingreq(msgspec.Struct, frozen=True, gc=False):
+    pass
+
+
+class Pingresp(msgspec.Struct, frozen=True, gc=False):
+    pass
+
+
+class Disconnect(msgspec.Struct, frozen=True, gc=False):
+    reason: int = 0
+    properties: Properties = NO_PROPERTIES
+
+
+class Auth(msgspec.Struct, frozen=True, gc=False):
+    """MQTT 5 only."""
+
+    reason: int = 0
+    properties: Properties = NO_PROPERTIES
+
+
+Ack: TypeAlias = Puback | Pubrec | Pubrel | Pubcomp
+Packet: TypeAlias = (
+    Connect
+    | Connack
+    | Publish
+    | Puback
+    | Pubrec
+    | Pubrel
+    | Pubcomp
+    | Subscribe
+    | Suback
+    | Unsubscribe
+    | Unsuback
+    | Pingreq
+    | Pingresp
+    | Disconnect
+    | Auth
+)

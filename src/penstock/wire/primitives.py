@@ -1,0 +1,121 @@
+"""The data types that MQTT packets are made of (MQTT 5, section 1.5), read from and written to bytes.
+
+A reader takes the bytes and a position and returns the value and the position after it. It never reads past the
+end: what is missing is a malformed packet.
+"""
+
+from penstock.wire.errors import PacketError, malformed
+
+U16_MOST = 0xFFFF
+U32_MOST = 0xFFFF_FFFF
+VARINT_MOST = 268_435_455
+
+
+def read_u8(data: bytes, pos: int) -> tuple[int, int]:
+    if pos >= len(data):
+        raise malformed(f"packet ends at byte {pos} where one byte was expected")
+    return data[pos], pos + 1
+
+
+def read_u16(data: bytes, pos: int) -> tuple[int, int]:
+    end = pos + 2
+    if end > len(data):
+        raise malformed(f"packet ends inside the two byte integer at byte {pos}")
+    return data[pos] << 8 | data[pos + 1], end
+
+
+def read_u32(data: bytes, pos: int) -> tuple[int, int]:
+    end = pos + 4
+    if end > len(data):
+        raise malformed(f"packet ends inside the four byte integer at byte {pos}")
+    return int.from_bytes(data[pos:end], "big"), end
+
+
+def read_varint(data: bytes, pos: int) -> tuple[int, int]:
+    """Read a variable byte integer: at most four bytes, and no more than it needs."""
+    value = 0
+    shift = 0
+    start = pos
+    while shift < 28:
+        if pos >= len(data):
+            raise malformed(f"packet ends inside the variable byte integer at byte {start}")
+        byte = data[pos]
+        pos += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            if byte == 0 and shift:
+                # [MQTT-1.5.5-1]
+                raise malformed(
+                    f"variable byte integer `{data[start:pos].hex(' ')}` is longer than it needs to be"
+                )
+            return value, pos
+        shift += 7
+    raise malformed(f"variable byte integer `{data[start:pos].hex(' ')}` has more than four bytes")
+
+
+def read_binary(data: bytes, pos: int) -> tuple[bytes, int]:
+    length, start = read_u16(data, pos)
+    end = start + length
+    if end > len(data):
+        raise malformed(f"packet ends inside the {length} bytes of data at byte {start}")
+    return data[start:end], end
+
+
+def read_text(data: bytes, pos: int) -> tuple[str, int]:
+    """Read a UTF-8 encoded string."""
+    length, start = read_u16(data, pos)
+    end = start + length
+    if end > len(data):
+        raise malformed(f"packet ends inside the {length} bytes of text at byte {start}")
+    raw = data[start:end]
+    if b"\0" in raw:
+        raise malformed(f"text `{raw[:80]!r}` contains U+0000")  # [MQTT-1.5.4-2]
+    try:
+        # Python's strict decoder refuses surrogates and overlong forms, and keeps U+FEFF.
+        return raw.decode(), end  # [MQTT-1.5.4-1] [MQTT-1.5.4-3]
+    except UnicodeDecodeError:
+        raise malformed(f"text `{raw[:80]!r}` is not UTF-8") from None
+
+
+def put_u16(value: int) -> bytes:
+    if not 0 <= value <= U16_MOST:
+        raise PacketError(f"`{value}` does not fit a two byte integer")
+    return value.to_bytes(2, "big")
+
+
+def put_u32(value: int) -> bytes:
+    if not 0 <= value <= U32_MOST:
+        raise PacketError(f"`{value}` does not fit a four byte integer")
+    return value.to_bytes(4, "big")
+
+
+def encode_varint(value: int) -> bytes:
+    """A variable byte integer, in as few bytes as it needs."""
+    if 0 <= value < 0x80:
+        return value.to_bytes(1, "big")
+    if not 0 <= value <= VARINT_MOST:
+        raise PacketError(f"`{value}` does not fit a variable byte integer")
+    out = bytearray()
+    while value >= 0x80:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def put_binary(value: bytes) -> bytes:
+    if len(value) > U16_MOST:
+        raise PacketError(f"{len(value)} bytes of data are more than {U16_MOST}")
+    return len(value).to_bytes(2, "big") + value
+
+
+def put_text(value: str) -> bytes:
+    try:
+        raw = value.encode()
+    except UnicodeEncodeError:
+        raise PacketError(f"text `{value[:80]!r}` contains a surrogate") from None
+    if len(raw) > U16_MOST:
+        raise PacketError(f"text of {len(raw)} bytes is more than {U16_MOST}")
+    if b"\0" in raw:
+        raise PacketError(f"text `{value[:80]!r}` contains U+0000")
+    return len(raw).to_bytes(2, "big") + raw

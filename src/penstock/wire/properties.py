@@ -1,0 +1,245 @@
+"""MQTT 5 properties: one table says what each is, which packets may carry it and which values it may have."""
+
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+import msgspec
+
+from penstock.wire.errors import PacketError, WireError, malformed, protocol_error
+from penstock.wire.kinds import (
+    AUTH,
+    CONNACK,
+    CONNECT,
+    DISCONNECT,
+    KIND_NAMES,
+    PUBACK,
+    PUBCOMP,
+    PUBLISH,
+    PUBREC,
+    PUBREL,
+    SUBACK,
+    SUBSCRIBE,
+    UNSUBACK,
+    UNSUBSCRIBE,
+    WILL,
+)
+from penstock.wire.primitives import (
+    U16_MOST,
+    U32_MOST,
+    VARINT_MOST,
+    encode_varint,
+    put_binary,
+    put_text,
+    put_u16,
+    put_u32,
+    read_binary,
+    read_text,
+    read_u8,
+    read_u16,
+    read_u32,
+    read_varint,
+)
+from penstock.wire.reason import Reason
+
+
+class Properties(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """The properties of one packet; None (or an empty tuple) means that the property is absent."""
+
+    payload_format: int | None = None
+    message_expiry: int | None = None
+    content_type: str | None = None
+    response_topic: str | None = None
+    correlation_data: bytes | None = None
+    subscription_ids: tuple[int, ...] = ()
+    session_expiry: int | None = None
+    assigned_client_id: str | None = None
+    server_keepalive: int | None = None
+    auth_method: str | None = None
+    auth_data: bytes | None = None
+    request_problem_info: bool | None = None
+    will_delay: int | None = None
+    request_response_info: bool | None = None
+    response_info: str | None = None
+    server_reference: str | None = None
+    reason_string: str | None = None
+    receive_maximum: int | None = None
+    topic_alias_maximum: int | None = None
+    topic_alias: int | None = None
+    maximum_qos: int | None = None
+    retain_available: bool | None = None
+    user_properties: tuple[tuple[str, str], ...] = ()
+    maximum_packet_size: int | None = None
+    wildcard_available: bool | None = None
+    subscription_ids_available: bool | None = None
+    shared_available: bool | None = None
+
+
+NO_PROPERTIES: Final = Properties()
+
+
+class _Type(msgspec.Struct, frozen=True):
+    """How a property's value is read and written, and the greatest value its bytes can hold (None: not a number)."""
+
+    read: Callable[[bytes, int], tuple[Any, int]]
+    put: Callable[[Any], bytes]
+    most: int | None = None
+
+
+def _read_flag(data: bytes, pos: int) -> tuple[bool, int]:
+    value, pos = read_u8(data, pos)
+    if value > 1:
+        raise protocol_error(f"property value `{value}` is neither 0 nor 1")
+    return value == 1, pos
+
+
+def _read_pair(data: bytes, pos: int) -> tuple[tuple[str, str], int]:
+    name, pos = read_text(data, pos)
+    value, pos = read_text(data, pos)
+    return (name, value), pos
+
+
+def _put_u8(value: int) -> bytes:
+    return value.to_bytes(1, "big")
+
+
+def _put_pair(pair: tuple[str, str]) -> bytes:
+    return put_text(pair[0]) + put_text(pair[1])
+
+
+_FLAG = _Type(_read_flag, _put_u8, 1)
+_BIT = _Type(read_u8, _put_u8, 1)
+_U16 = _Type(read_u16, put_u16, U16_MOST)
+_U32 = _Type(read_u32, put_u32, U32_MOST)
+_VARINT = _Type(read_varint, encode_varint, VARINT_MOST)
+_TEXT = _Type(read_text, put_text)
+_BINARY = _Type(read_binary, put_binary)
+_PAIR = _Type(_read_pair, _put_pair)
+
+
+class _Spec(msgspec.Struct, frozen=True):
+    """One row of the table. A number below `least` or above the type's most is answered with `fault`."""
+
+    id: int
+    field: str
+    type: _Type
+    kinds: tuple[int, ...]
+    least: int = 0
+    fault: Reason = Reason.PROTOCOL_ERROR
+    repeats: tuple[int, ...] = ()  # the packets in which it may occur more than once
+
+
+_ACKS = (PUBACK, PUBREC, PUBREL, PUBCOMP, SUBACK, UNSUBACK)
+_ALL = (WILL, CONNECT, CONNACK, PUBLISH, *_ACKS, SUBSCRIBE, UNSUBSCRIBE, DISCONNECT, AUTH)
+
+# MQTT 5, table 2-4
+_SPECS = (
+    _Spec(0x01, "payload_format", _BIT, (PUBLISH, WILL)),
+    _Spec(0x02, "message_expiry", _U32, (PUBLISH, WILL)),
+    _Spec(0x03, "content_type", _TEXT, (PUBLISH, WILL)),
+    _Spec(0x08, "response_topic", _TEXT, (PUBLISH, WILL)),
+    _Spec(0x09, "correlation_data", _BINARY, (PUBLISH, WILL)),
+    _Spec(0x0B, "subscription_ids", _VARINT, (PUBLISH, SUBSCRIBE), least=1, repeats=(PUBLISH,)),
+    _Spec(0x11, "session_expiry", _U32, (CONNECT, CONNACK, DISCONNECT)),
+    _Spec(0x12, "assigned_client_id", _TEXT, (CONNACK,)),
+    _Spec(0x13, "server_keepalive", _U16, (CONNACK,)),
+    _Spec(0x15, "auth_method", _TEXT, (CONNECT, CONNACK, AUTH)),
+    _Spec(0x16, "auth_data", _BINARY, (CONNECT, CONNACK, AUTH)),
+    _Spec(0x17, "request_problem_info", _FLAG, (CONNECT,)),
+    _Spec(0x18, "will_delay", _U32, (WILL,)),
+    _Spec(0x19, "request_response_info", _FLAG, (CONNECT,)),
+    _Spec(0x1A, "response_info", _TEXT, (CONNACK,)),
+    _Spec(0x1C, "server_reference", _TEXT, (CONNACK, DISCONNECT)),
+    _Spec(0x1F, "reason_string", _TEXT, (CONNACK, *_ACKS, DISCONNECT, AUTH)),
+    _Spec(0x21, "receive_maximum", _U16, (CONNECT, CONNACK), least=1),
+    _Spec(0x22, "topic_alias_maximum", _U16, (CONNECT, CONNACK)),
+    # [MQTT-3.3.2-8]
+    _Spec(0x23, "topic_alias", _U16, (PUBLISH,), least=1, fault=Reason.TOPIC_ALIAS_INVALID),
+    _Spec(0x24, "maximum_qos", _BIT, (CONNACK,)),
+    _Spec(0x25, "retain_available", _FLAG, (CONNACK,)),
+    _Spec(0x26, "user_properties", _PAIR, _ALL, repeats=_ALL),
+    _Spec(0x27, "maximum_packet_size", _U32, (CONNECT, CONNACK), least=1),
+    _Spec(0x28, "wildcard_available", _FLAG, (CONNACK,)),
+    _Spec(0x29, "subscription_ids_available", _FLAG, (CONNACK,)),
+    _Spec(0x2A, "shared_available", _FLAG, (CONNACK,)),
+)
+_BY_ID = {spec.id: spec for spec in _SPECS}
+_REPEATED = tuple(spec.field for spec in _SPECS if spec.repeats)
+
+
+def decode_properties(data: bytes, pos: int, kind: int) -> tuple[Properties, int]:
+    """Read the properties of a packet of `kind`, their length first; the position returned is after them."""
+    length, pos = read_varint(data, pos)
+    if length == 0:
+        return NO_PROPERTIES, pos
+    end = pos + length
+    if end > len(data):
+        raise malformed(f"packet ends inside its {length} bytes of properties")
+    # A value may not reach over the end of the properties into what follows them.
+    block = data[:end] if end < len(data) else data
+    values: dict[str, Any] = {}
+    while pos < end:
+        pos = _decode_one(block, pos, kind, values)
+    for field in _REPEATED:
+        if field in values:
+            values[field] = tuple(values[field])
+    _check_together(values, kind)
+    return Properties(**values), end
+
+
+def _decode_one(data: bytes, pos: int, kind: int, values: dict[str, Any]) -> int:
+    number, pos = read_varint(data, pos)
+    spec = _BY_ID.get(number)
+    if spec is None:
+        raise malformed(f"property `0x{number:02x}` is not known")
+    if kind not in spec.kinds:
+        raise protocol_error(f"property `{spec.field}` is not allowed in {KIND_NAMES[kind]}")
+    value, pos = spec.type.read(data, pos)
+    most = spec.type.most
+    if most is not None and not spec.least <= value <= most:
+        raise WireError(spec.fault, f"property `{spec.field}` cannot be `{value}`")
+    if spec.field not in values:
+        values[spec.field] = [value] if spec.repeats else value
+    elif kind in spec.repeats:
+        values[spec.field].append(value)
+    else:
+        raise protocol_error(f"property `{spec.field}` occurs twice")
+    return pos
+
+
+def _check_together(values: dict[str, Any], kind: int) -> None:
+    if "auth_data" in values and "auth_method" not in values:
+        raise protocol_error(f"{KIND_NAMES[kind]} has authentication data without an authentication method")
+    topic = values.get("response_topic")
+    if topic is not None and (not topic or "#" in topic or "+" in topic):
+        # [MQTT-3.3.2-14]
+        raise protocol_error(f"response topic `{topic}` is not a topic name")
+
+
+def encode_properties(properties: Properties) -> bytes:
+    """The properties without their length, in ascending order of identifier."""
+    return b"".join(_parts(properties, None))
+
+
+def encode_properties_of(kind: int, properties: Properties) -> bytes:
+    """The properties of a packet of `kind` with their length before them."""
+    if properties is NO_PROPERTIES:
+        return b"\0"
+    block = b"".join(_parts(properties, kind))
+    return encode_varint(len(block)) + block
+
+
+def _parts(properties: Properties, kind: int | None) -> Iterator[bytes]:
+    for spec in _SPECS:
+        value = getattr(properties, spec.field)
+        if value is None or value == ():
+            continue
+        if kind is not None and kind not in spec.kinds:
+            raise PacketError(f"property `{spec.field}` is not allowed in {KIND_NAMES[kind]}")
+        several = value if spec.repeats else (value,)
+        if kind is not None and len(several) > 1 and kind not in spec.repeats:
+            raise PacketError(f"property `{spec.field}` can occur only once in {KIND_NAMES[kind]}")
+        for each in several:
+            if spec.type.most is not None and not spec.least <= each <= spec.type.most:
+                raise PacketError(f"property `{spec.field}` cannot be `{each}`")
+            yield spec.id.to_bytes(1, "big")
+            yield spec.type.put(each)
