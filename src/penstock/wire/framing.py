@@ -1,7 +1,7 @@
 """Received chunks to packet boundaries, without decoding what is inside.
 
-This is the first thing that happens to every received byte, so the usual case, whole packets with nothing pending,
-touches only fixed headers and copies nothing.
+This is the first thing that happens to every received byte, so the usual case, whole packets with nothing
+pending, touches only fixed headers and copies nothing.
 """
 
 from typing import Final
@@ -19,8 +19,8 @@ Frame = tuple[int, int, int]
 class Framer:
     """Splits a stream into packets of at most `limit` bytes, fixed header included.
 
-    `error` is set when the stream cannot be read on; frames returned by the same `feed` came before it and are good.
-    After that every chunk is dropped.
+    `error` is set when the stream cannot be read on; frames returned by the same `feed` came before it and are
+    good. After that every chunk is dropped.
     """
 
     __slots__ = ("_need", "_pending", "error", "limit")
@@ -37,7 +37,7 @@ class Framer:
         return len(self._pending)
 
     def feed(self, data: bytes) -> tuple[bytes, list[Frame]]:
-        """Take a chunk; return a buffer and, for each whole packet in it, (first byte, start and end of its body)."""
+        """Take a chunk; return a buffer and, for each whole packet in it, (first byte, body start, body end)."""
         if self._pending or self.error is not None:
             data = self._joined(data)
         frames: list[Frame] = []
@@ -77,7 +77,7 @@ class Framer:
         return joined
 
     def _long_length(self, data: bytes, pos: int) -> tuple[int, int]:
-        """The remaining length and where the body starts; the start is 0 if the length is incomplete or wrong."""
+        """The remaining length and the start of the body, which is 0 if the length is incomplete or wrong."""
         value = 0
         shift = 0
         start = pos + 1

@@ -1,7 +1,7 @@
 """The data types that MQTT packets are made of (MQTT 5, section 1.5), read from and written to bytes.
 
-A reader takes the bytes and a position and returns the value and the position after it. It never reads past the
-end: what is missing is a malformed packet.
+A reader takes the bytes and a position and returns the value and the position after it. It never reads past
+the end: what is missing is a malformed packet.
 """
 
 from penstock.wire.errors import PacketError, malformed

@@ -78,7 +78,7 @@ NO_PROPERTIES: Final = Properties()
 
 
 class _Type(msgspec.Struct, frozen=True):
-    """How a property's value is read and written, and the greatest value its bytes can hold (None: not a number)."""
+    """How a property's value is read and written, and its greatest value (None: not a number)."""
 
     read: Callable[[bytes, int], tuple[Any, int]]
     put: Callable[[Any], bytes]

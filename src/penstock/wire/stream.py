@@ -10,8 +10,9 @@ from penstock.wire.packet import Connect, Packet
 class Decoder:
     """Decodes one direction of one connection.
 
-    `version` 0 is the server's role: the first packet must be CONNECT, and names the version. A client knows it.
-    `error` is set when the stream cannot be read on; packets returned by the same `feed` came before it and are good.
+    `version` 0 is the server's role: the first packet must be CONNECT, and names the version. A client knows
+    it. `error` is set when the stream cannot be read on; packets returned by the same `feed` came before it and
+    are good.
     """
 
     __slots__ = ("_framer", "error", "version")
