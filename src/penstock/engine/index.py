@@ -14,6 +14,10 @@ from penstock.model.topic import is_wild
 
 T = TypeVar("T")
 
+# The values of one filter, by key: a dictionary from two on. Most filters have one subscriber, and a pair takes
+# a quarter of the room.
+_Values = tuple[Hashable, T] | dict[Hashable, T]
+
 
 class Index(Generic[T]):
     """Subscriptions: values by filter and key (who subscribed), found by topic."""
@@ -21,7 +25,7 @@ class Index(Generic[T]):
     __slots__ = ("_by_filter", "_size", "_wild")
 
     def __init__(self) -> None:
-        self._by_filter: dict[str, dict[Hashable, T]] = {}
+        self._by_filter: dict[str, _Values[T]] = {}
         self._wild = _Branch(None)
         self._size = 0
 
@@ -32,40 +36,58 @@ class Index(Generic[T]):
     def add(self, filter: str, key: Hashable, value: T) -> None:
         """Store a value, in place of the one that the same filter and key have."""
         values = self._by_filter.get(filter)
+        if isinstance(values, dict):
+            self._size += key not in values
+            values[key] = value
+            return
+        if values is not None and values[0] != key:
+            self._by_filter[filter] = {values[0]: values[1], key: value}
+            self._size += 1
+            return
+        self._by_filter[filter] = key, value
         if values is None:
-            values = self._by_filter[filter] = {}
+            self._size += 1
             if is_wild(filter):
                 _insert(self._wild, filter)
-        self._size -= len(values)
-        values[key] = value
-        self._size += len(values)
 
     def remove(self, filter: str, key: Hashable) -> bool:
         """Forget a value; False if there was none."""
         values = self._by_filter.get(filter)
-        if values is None or key not in values:
+        if isinstance(values, dict):
+            if key not in values:
+                return False
+            del values[key]
+            if len(values) == 1:
+                ((key, value),) = values.items()
+                self._by_filter[filter] = key, value
+        elif values is None or values[0] != key:
             return False
-        del values[key]
-        self._size -= 1
-        if not values:
+        else:
             del self._by_filter[filter]
             if is_wild(filter):
                 _delete(self._wild, filter)
+        self._size -= 1
         return True
 
     def match(self, topic: str) -> list[T]:
         """All values of all filters that match the topic."""
         by_filter = self._by_filter
-        exact = by_filter.get(topic)
-        found = [] if exact is None else list(exact.values())
-        for filter in _filters_matching(self._wild, topic):
-            found.extend(by_filter[filter].values())
+        filters = _filters_matching(self._wild, topic)
+        if topic in by_filter:
+            filters.append(topic)
+        found: list[T] = []
+        for filter in filters:
+            values = by_filter[filter]
+            if isinstance(values, tuple):
+                found.append(values[1])
+            else:
+                found.extend(values.values())
         return found
 
     def filters(self) -> Iterator[tuple[str, Hashable, T]]:
         """Each filter, key and value; the index must not change meanwhile."""
         for filter, values in self._by_filter.items():
-            for key, value in values.items():
+            for key, value in (values,) if isinstance(values, tuple) else values.items():
                 yield filter, key, value
 
 

@@ -53,10 +53,9 @@ def is_wild(filter: str) -> bool:
 def check_topic(text: str) -> str:
     """Return the topic name, or raise `TopicError`."""
     _check_text("topic", text)
-    for number, level in enumerate(text.split("/"), 1) if is_wild(text) else ():
-        for wildcard in "+#":
-            if wildcard in level:  # [MQTT-4.7.0-1], [MQTT-3.3.2-2]
-                raise TopicError(f"wildcard `{wildcard}` at level {number} of topic `{_show(text)}`")
+    if is_wild(text):  # [MQTT-4.7.0-1], [MQTT-3.3.2-2]
+        at = next(at for at, character in enumerate(text) if character in "+#")
+        raise TopicError(f"wildcard `{text[at]}` at character {at + 1} of topic `{_show(text)}`")
     return text
 
 
@@ -99,7 +98,7 @@ def intersection(a: str, b: str) -> tuple[str, ...]:
     return () if both is None else (_text(both),)
 
 
-# The shape of a filter: what is asked of its first levels (a name, or `+` for any), and whether it is open, so
+# The shape of a filter: what it asks of its first levels (a name, or `+` for any), and whether it is open, so
 # that more levels may follow. `a/#` matches its parent level `a` too (MQTT 5, 4.7.1.2), so it is ["a"], open.
 # Filters that match the same topics have the same shape: `_shape` settles the two cases where they would not.
 _Shape = tuple[list[str], bool]
@@ -130,8 +129,8 @@ def _meet(a: _Shape, b: _Shape) -> _Shape | None:
     """The shape that matches just what both match; None if that is nothing.
 
     One shape is always enough. What a shape asks of a level does not depend on other levels: one name, or any
-    name (at the first level: any that does not begin with `$`). Two such demands on a level are together again
-    such a demand, or cannot be met; so are the two demands on the levels that follow: that there be none, or any.
+    name (at the first level: any that does not begin with `$`). Two such demands on a level make one such
+    demand, or cannot both be met; so do two demands on the number of levels: exactly n, or at least n.
     """
     (short, short_open), (long, long_open) = (a, b) if len(a[0]) <= len(b[0]) else (b, a)
     if len(short) < len(long) and not short_open:
