@@ -7,13 +7,13 @@
     pattern write sensor/%c/data      every client, with its client id (%c) or user name (%u) put in
 
 What is not granted is denied. A client's `topic` rules speak first, then the patterns; among each, `deny`
-speaks before what grants. So a `topic` that grants stands against a `pattern deny`, as it does in Mosquitto 2.
+speaks before what grants. So a `topic` that grants stands against a `pattern deny`, as in Mosquitto 2.
 
 Mosquitto 2 grants every subscription and judges reading when a message is delivered. So it is here, but for a
 subscription of which a `deny` leaves nothing to read: it is refused.
 
-One more thing is stricter than in Mosquitto 2.0: a client id or user name with a `/` in it is never put into a
-pattern that grants, because a client that chooses its own id would choose its place in the topic tree.
+One more thing is stricter than in Mosquitto 2.0: a client id or user name with a `/` in it is never put into
+a pattern that grants, because a client that chooses its own id would choose its place in the topic tree.
 """
 
 import os
@@ -158,7 +158,8 @@ class Acl:
         return cls(os.fspath(path), anonymous, users, tuple(patterns))
 
     def rights(self, client_id: str, user: str | None) -> Rights:
-        """What the client may do; `user` is None if it gave no user name."""
+        """What the client may do; `user` is None, or empty as Mosquitto has it, if it gave no user name."""
+        user = user or None
         topics = self.anonymous if user is None else self.users.get(user, ())
         who = "a client without a user name" if user is None else f"user `{user}`"
         otherwise = f"`{self.path}` grants it neither to {who} nor to client id `{client_id}` by a pattern"

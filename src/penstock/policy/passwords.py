@@ -1,9 +1,9 @@
 """Password files in Mosquitto's format, read as they are and written alike.
 
 A line is `user:hash`. Two hashes are known: `$7$iterations$salt$hash` is PBKDF2 over SHA-512, which Mosquitto
-2 writes; `$6$salt$hash` is one round of SHA-512 over password and salt, which Mosquitto 1.6 wrote. Salt and hash
-are in base64; Mosquitto 2.0 takes 12 bytes of salt and 64 of hash. Blank lines and those that begin with `#` are
-comments, and stay when the file is changed.
+2 writes; `$6$salt$hash` is one round of SHA-512 over password and salt, which Mosquitto 1.6 wrote. Salt and
+hash are in base64; Mosquitto 2.0 takes 12 bytes of salt and 64 of hash. Blank lines and those that begin with
+`#` are comments, and stay when the file is changed.
 """
 
 import base64

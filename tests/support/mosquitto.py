@@ -1,0 +1,78 @@
+"""A real Mosquitto on a free loopback port, and its command line clients."""
+
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+HOST = "127.0.0.1"
+_PATH = os.pathsep.join((os.environ.get("PATH", os.defpath), "/usr/sbin", "/usr/local/sbin"))
+_PATIENCE = 10.0
+
+
+@dataclass(frozen=True)
+class Mosquitto:
+    """A running Mosquitto: where it listens, and the file it logs to."""
+
+    port: int
+    log: Path
+
+
+def program(name: str) -> str:
+    """The path of one of Mosquitto's programs."""
+    found = shutil.which(name, path=_PATH)
+    if found is None:
+        raise RuntimeError(f"`{name}` is not installed: apt-get install mosquitto mosquitto-clients")
+    return found
+
+
+def free_port() -> int:
+    """A port of the loopback address that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind((HOST, 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+@contextmanager
+def mosquitto(
+    config: str = "allow_anonymous true", *, port: int = 0, options: str = ""
+) -> Iterator[Mosquitto]:
+    """Run Mosquitto with `config`; `options` are lines for its listener (`certfile ...`, `protocol ...`)."""
+    port = port or free_port()
+    with tempfile.TemporaryDirectory(prefix="mosquitto-") as folder:
+        settings, log = Path(folder) / "mosquitto.conf", Path(folder) / "log"
+        # Started as root it would drop to a user that cannot read the tests' files.
+        settings.write_text(f"user root\nlistener {port} {HOST}\n{options}\n{config}\n")
+        with log.open("wb") as output:
+            process = subprocess.Popen(
+                [program("mosquitto"), "-v", "-c", str(settings)], stdout=output, stderr=output
+            )
+            try:
+                _wait(process, port, log)
+                yield Mosquitto(port, log)
+            finally:
+                process.terminate()
+                try:
+                    process.wait(_PATIENCE)
+                except subprocess.TimeoutExpired:
+                    process.kill()
+                    process.wait()
+
+
+def _wait(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
+    deadline = time.monotonic() + _PATIENCE
+    while time.monotonic() < deadline:
+        if process.poll() is not None:
+            raise RuntimeError(f"mosquitto ended with {process.returncode}:\n{log.read_text()}")
+        with socket.socket() as probe:
+            if probe.connect_ex((HOST, port)) == 0:
+                return
+        time.sleep(0.02)
+    raise RuntimeError(f"mosquitto does not listen on port {port}:\n{log.read_text()}")
