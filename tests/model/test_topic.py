@@ -21,9 +21,10 @@ from penstock.model.topic import (
 # ---------------------------------------------------------------- text
 
 
-@pytest.mark.parametrize(
-    "text", ["a", "/", "//", "a/b", "a//b", " ", "$SYS/x", "é/温度", "a" * MAX_BYTES, "/" * MAX_BYTES]
-)
+GOOD_TOPICS = ["a", "/", "//", "a/b", "a//b", " ", "$SYS/x", "é/温度", "a" * MAX_BYTES, "/" * MAX_BYTES]
+
+
+@pytest.mark.parametrize("text", GOOD_TOPICS, ids=lambda text: text[:9])
 def test_a_good_topic_is_returned(text: str) -> None:
     assert check_topic(text) == text
 
@@ -61,17 +62,15 @@ GOOD_FILTERS = {
     "shared, wild": ("$share/g/a/+", "g", "a/+", ("a", "+"), True, "a/"),
     "shared, first level empty": ("$share/g//a", "g", "/a", ("", "a"), False, "/a"),
     "shared, within it the text of a shared one": (
-        *("$share/g/$share/h/a", "g", "$share/h/a", ("$share", "h", "a"), False, "$share/h/a"),
-    ),
-    "the word alone is not a shared one": ("$share", None, "$share", ("$share",), False, "$share"),
-    "a longer word is not a shared one": (
-        "$shared/g",
-        None,
-        "$shared/g",
-        ("$shared", "g"),
+        "$share/g/$share/h/a",
+        "g",
+        "$share/h/a",
+        ("$share", "h", "a"),
         False,
-        "$shared/g",
+        "$share/h/a",
     ),
+    "the word alone is not one": ("$share", None, "$share", ("$share",), False, "$share"),
+    "a longer word is not one": ("$shares/g", None, "$shares/g", ("$shares", "g"), False, "$shares/g"),
 }
 
 
@@ -106,7 +105,8 @@ BAD_FILTERS = {
     "shared, plus in group": ("$share/g+/a", "wildcard in group name `g+` of topic filter `$share/g+/a`"),
     "shared, hash for group": ("$share/#", "wildcard in group name `#` of topic filter `$share/#`"),
     "shared, bad filter": (
-        *("$share/g/#/a", "wildcard `#` at level 1, not the last, of topic filter `$share/g/#/a`"),
+        "$share/g/#/a",
+        "wildcard `#` at level 1, not the last, of topic filter `$share/g/#/a`",
     ),
 }
 
@@ -130,7 +130,7 @@ def test_any_text_is_a_filter_or_a_topic_error(text: str) -> None:
     assert "/".join(parsed.levels) == parsed.filter
 
 
-# ---------------------------------------------------------------- what a filter matches, by the letter of the standard
+# ---------------------------------------------------------------- small filters, all of them
 
 
 def meant(filter: str, topic: str) -> bool:
@@ -153,10 +153,11 @@ def texts(names: tuple[str, ...], depth: int) -> list[str]:
     return [text for text in joined if text]
 
 
-# Why these few topics are enough to tell filters apart. A filter compares a level of a topic only with its own level
-# there, so a name that neither filter has stands for every other such name: here `b`. At the first level there is
-# also "begins with `$`", but a `$` name that neither filter has is matched by neither. And a filter asks nothing of
-# the levels past its last but whether there are any, so one level more than the longest filter stands for all.
+# Why these few topics are enough to tell filters apart. A filter compares a level of a topic only with its
+# own level there, so a name that neither filter has stands for every other such name: here `b`. At the
+# first level it matters also whether a name begins with `$`, but such a name that neither filter has is
+# matched by neither. And of the levels past its last a filter asks only whether there are any, so one level
+# more than the longest filter has stands for all.
 NAMES = ("", "a", "$x")
 TOPICS = texts((*NAMES, "b"), depth=4)
 FILTERS = [
@@ -200,9 +201,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("filter", "topic", "expected"), CASES)
-def test_matches_and_its_definition_say_what_the_standard_says(
-    filter: str, topic: str, expected: bool
-) -> None:
+def test_matches_and_its_definition_follow_the_standard(filter: str, topic: str, expected: bool) -> None:
     assert matches(filter, topic) is expected
     assert meant(filter, topic) is expected
 
@@ -321,7 +320,7 @@ def test_a_cover_matches_what_the_covered_matches(case: tuple[str, str, str]) ->
 
 @given(filters_and_topic())
 def test_what_is_not_covered_has_a_witness(case: tuple[str, str, str]) -> None:
-    """The topics that `b` matches with fresh names, at its own length and one more, decide if `a` covers it."""
+    """Topics that `b` matches, with fresh names for wildcards, decide whether `a` covers it."""
     a, b, _ = case
     longest = max(a.count("/"), b.count("/")) + 2
     levels = b.split("/")

@@ -14,8 +14,8 @@ from penstock.model.topic import is_wild
 
 T = TypeVar("T")
 
-# The values of one filter, by key: a dictionary from two on. Most filters have one subscriber, and a pair takes
-# a quarter of the room.
+# The values of one filter, by key. Most filters have one subscriber, and a pair takes a quarter of the room
+# of a dictionary, which is there only from two on.
 _Values = tuple[Hashable, T] | dict[Hashable, T]
 
 
