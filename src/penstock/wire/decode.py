@@ -44,7 +44,7 @@ from penstock.wire.packet import (
     Unsubscribe,
     Will,
 )
-from penstock.wire.primitives import read_binary, read_text, read_u8, read_u16
+from penstock.wire.primitives import read_binary, read_name, read_text, read_u8, read_u16, topic_of
 from penstock.wire.properties import NO_PROPERTIES, Properties, decode_properties
 from penstock.wire.reason import (
     AUTH_REASONS,
@@ -70,10 +70,9 @@ def decode(first: int, body: bytes, version: int) -> Packet:
     kind = first >> 4
     if kind == PUBLISH:
         return _publish(first, body, version)
-    if first & 0x0F != _FLAGS[kind]:
-        raise malformed(
-            f"fixed header `0x{first:02x}` has wrong flags for {KIND_NAMES[kind]}"
-        )  # [MQTT-2.1.3-1]
+    if first & 0x0F != _FLAGS[kind] and kind:
+        # [MQTT-2.1.3-1]
+        raise malformed(f"fixed header `0x{first:02x}` has wrong flags for {KIND_NAMES[kind]}")
     return _DECODERS[kind](body, version)
 
 
@@ -84,26 +83,21 @@ def _publish(first: int, body: bytes, version: int) -> Publish:
         raise malformed("PUBLISH has QoS 3")  # [MQTT-3.3.1-4]
     if dup and qos == 0:
         raise malformed("PUBLISH has DUP set and QoS 0")  # [MQTT-3.3.1-2]
-    topic, pos = read_text(body, 0)
+    raw, pos = read_binary(body, 0)
     packet_id = 0
     if qos:
         packet_id, pos = _packet_id(body, pos)  # [MQTT-2.2.1-3]
     properties = NO_PROPERTIES
     if version == MQTT_5:
         properties, pos = decode_properties(body, pos, PUBLISH)
-    if topic:
-        _check_topic(topic)
+    topic = ""
+    if raw:
+        topic = topic_of(raw)
     elif version == MQTT_311:
         raise malformed("PUBLISH has no topic")  # [MQTT-4.7.3-1]
     elif properties.topic_alias is None:
         raise protocol_error("PUBLISH has neither a topic nor a topic alias")
     return Publish(topic, body[pos:], qos, first & 1 != 0, dup, packet_id, properties)
-
-
-def _check_topic(topic: str) -> None:
-    if "+" in topic or "#" in topic:
-        # [MQTT-3.3.2-2]
-        raise WireError(Reason.TOPIC_NAME_INVALID, f"topic name `{topic}` contains a wildcard")
 
 
 def _connect(body: bytes, _version: int) -> Connect:
@@ -114,13 +108,13 @@ def _connect(body: bytes, _version: int) -> Connect:
     properties = NO_PROPERTIES
     if version == MQTT_5:
         properties, pos = decode_properties(body, pos, CONNECT)
-    client_id, pos = read_text(body, pos)
+    client_id, pos = read_name(body, pos)
     will = None
     if flags & 0x04:
         will, pos = _will(body, pos, flags, version)
     username = None
     if flags & 0x80:
-        username, pos = read_text(body, pos)
+        username, pos = read_name(body, pos)
     password = None
     if flags & 0x40:
         password, pos = read_binary(body, pos)
@@ -133,10 +127,8 @@ def _protocol(body: bytes) -> tuple[int, int]:
     level, pos = read_u8(body, pos)
     if name != "MQTT" or level not in (MQTT_311, MQTT_5):
         # [MQTT-3.1.2-1] [MQTT-3.1.2-2]
-        raise WireError(
-            Reason.UNSUPPORTED_PROTOCOL_VERSION,
-            f"protocol `{name}` version `{level}` is not MQTT 3.1.1 or 5.0",
-        )
+        message = f"protocol `{name}` version `{level}` is not MQTT 3.1.1 or 5.0"
+        raise WireError(Reason.UNSUPPORTED_PROTOCOL_VERSION, message)
     return level, pos
 
 
@@ -144,9 +136,8 @@ def _check_connect_flags(flags: int, version: int) -> None:
     if flags & 0x01:
         raise malformed("CONNECT has its reserved flag set")  # [MQTT-3.1.2-3]
     if not flags & 0x04 and flags & 0x38:
-        raise malformed(
-            "CONNECT has a will QoS or will retain flag but no will"
-        )  # [MQTT-3.1.2-11] [MQTT-3.1.2-13]
+        # [MQTT-3.1.2-11] [MQTT-3.1.2-13]
+        raise malformed("CONNECT has a will QoS or will retain flag but no will")
     if flags & 0x18 == 0x18:
         raise malformed("CONNECT has will QoS 3")  # [MQTT-3.1.2-12]
     if version == MQTT_311 and flags & 0xC0 == 0x40:
@@ -157,12 +148,9 @@ def _will(body: bytes, pos: int, flags: int, version: int) -> tuple[Will, int]:
     properties = NO_PROPERTIES
     if version == MQTT_5:
         properties, pos = decode_properties(body, pos, WILL)
-    topic, pos = read_text(body, pos)
-    if not topic:
-        raise WireError(Reason.TOPIC_NAME_INVALID, "will has no topic")  # [MQTT-4.7.3-1]
-    _check_topic(topic)
+    raw, pos = read_binary(body, pos)
     payload, pos = read_binary(body, pos)
-    return Will(topic, payload, flags >> 3 & 3, flags & 0x20 != 0, properties), pos
+    return Will(topic_of(raw), payload, flags >> 3 & 3, flags & 0x20 != 0, properties), pos
 
 
 def _connack(body: bytes, version: int) -> Connack:
@@ -219,12 +207,19 @@ def _subscribe(body: bytes, version: int) -> Subscribe:
     packet_id, properties, pos = _request_head(body, version, SUBSCRIBE)
     subscriptions = []
     while pos < len(body):
-        text, pos = read_text(body, pos)
+        text, pos = _filter(body, pos)
         options, pos = read_u8(body, pos)
         subscriptions.append(_subscription(text, options, version))
     if not subscriptions:
         raise protocol_error("SUBSCRIBE has no topic filter")  # [MQTT-3.8.3-2]
     return Subscribe(packet_id, tuple(subscriptions), properties)
+
+
+def _filter(body: bytes, pos: int) -> tuple[str, int]:
+    text, pos = read_name(body, pos)
+    if not text:
+        raise malformed("topic filter is empty")  # [MQTT-4.7.3-1]
+    return text, pos
 
 
 def _subscription(text: str, options: int, version: int) -> Subscription:
@@ -258,7 +253,7 @@ def _unsubscribe(body: bytes, version: int) -> Unsubscribe:
     packet_id, properties, pos = _request_head(body, version, UNSUBSCRIBE)
     filters = []
     while pos < len(body):
-        text, pos = read_text(body, pos)
+        text, pos = _filter(body, pos)
         filters.append(text)
     if not filters:
         raise protocol_error("UNSUBSCRIBE has no topic filter")  # [MQTT-3.10.3-2]
@@ -309,15 +304,17 @@ def _auth(body: bytes, version: int) -> Auth:
         return Auth()
     reason = body[0]
     _check_reason(reason, AUTH_REASONS, AUTH)
-    properties, pos = decode_properties(body, 1, AUTH)
-    _check_end(body, pos, AUTH)
+    properties = NO_PROPERTIES
+    if len(body) > 1:
+        properties, pos = decode_properties(body, 1, AUTH)
+        _check_end(body, pos, AUTH)
     if reason and properties.auth_method is None:
         raise protocol_error("AUTH has no authentication method")
     return Auth(reason, properties)
 
 
 def _reserved(_body: bytes, _version: int) -> Packet:
-    raise malformed("packet type 0 is reserved")
+    raise protocol_error("packet type 0 is reserved")
 
 
 def _request_head(body: bytes, version: int, kind: int) -> tuple[int, Properties, int]:

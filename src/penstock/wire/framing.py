@@ -19,14 +19,16 @@ Frame = tuple[int, int, int]
 class Framer:
     """Splits a stream into packets of at most `limit` bytes, fixed header included.
 
-    `error` is set when the stream cannot be read on; frames returned by the same `feed` came before it and are
-    good. After that every chunk is dropped.
+    `error` is set when the stream cannot be read on; frames returned by the same `feed` came before it and
+    are good. After that every chunk is dropped. `minimal` says that a length longer than it needs to be is an
+    error, as in MQTT 5; MQTT 3.1.1 allows it. Both can be set when they become known.
     """
 
-    __slots__ = ("_need", "_pending", "error", "limit")
+    __slots__ = ("_need", "_pending", "error", "limit", "minimal")
 
     def __init__(self, limit: int = PACKET_MOST) -> None:
         self.limit = limit
+        self.minimal = False
         self.error: WireError | None = None
         self._pending = bytearray()
         self._need = 0  # the size of the packet that is pending, or 0 while its header is not whole
@@ -37,7 +39,7 @@ class Framer:
         return len(self._pending)
 
     def feed(self, data: bytes) -> tuple[bytes, list[Frame]]:
-        """Take a chunk; return a buffer and, for each whole packet in it, (first byte, body start, body end)."""
+        """Take a chunk; return a buffer and the whole packets in it: (first byte, body start, body end)."""
         if self._pending or self.error is not None:
             data = self._joined(data)
         frames: list[Frame] = []
@@ -86,8 +88,8 @@ class Framer:
             start += 1
             value |= (byte & 0x7F) << shift
             if byte < 0x80:
-                if byte == 0:
-                    break  # longer than it needs to be [MQTT-1.5.5-1]
+                if byte == 0 and self.minimal:
+                    break  # [MQTT-1.5.5-1]
                 return value, start
             shift += 7
             if shift == 28:

@@ -4,11 +4,25 @@ A reader takes the bytes and a position and returns the value and the position a
 the end: what is missing is a malformed packet.
 """
 
-from penstock.wire.errors import PacketError, malformed
+import re
+
+from penstock.model.errors import TopicError
+from penstock.model.topic import check_topic
+from penstock.wire.errors import PacketError, WireError, malformed
+from penstock.wire.reason import Reason
 
 U16_MOST = 0xFFFF
 U32_MOST = 0xFFFF_FFFF
 VARINT_MOST = 268_435_455
+
+# Control characters and non-characters, which a receiver may refuse (MQTT 5, section 1.5.4). Penstock, like
+# Mosquitto, refuses them in names (client, user, topic, filter), where they would forge log lines and hide
+# from whoever reads an access list; in the values of properties they pass.
+_NOT_IN_NAMES = re.compile(
+    "[\x01-\x1f\x7f-\x9f\ufdd0-\ufdef"
+    + "".join(chr(plane << 16 | low) for plane in range(17) for low in (0xFFFE, 0xFFFF))
+    + "]"
+)
 
 
 def read_u8(data: bytes, pos: int) -> tuple[int, int]:
@@ -63,18 +77,40 @@ def read_binary(data: bytes, pos: int) -> tuple[bytes, int]:
 
 def read_text(data: bytes, pos: int) -> tuple[str, int]:
     """Read a UTF-8 encoded string."""
-    length, start = read_u16(data, pos)
-    end = start + length
-    if end > len(data):
-        raise malformed(f"packet ends inside the {length} bytes of text at byte {start}")
-    raw = data[start:end]
+    raw, pos = read_binary(data, pos)
+    return text_of(raw), pos
+
+
+def read_name(data: bytes, pos: int) -> tuple[str, int]:
+    """Read a UTF-8 encoded string that names something."""
+    raw, pos = read_binary(data, pos)
+    return name_of(raw), pos
+
+
+def text_of(raw: bytes) -> str:
     if b"\0" in raw:
         raise malformed(f"text `{raw[:80]!r}` contains U+0000")  # [MQTT-1.5.4-2]
     try:
         # Python's strict decoder refuses surrogates and overlong forms, and keeps U+FEFF.
-        return raw.decode(), end  # [MQTT-1.5.4-1] [MQTT-1.5.4-3]
+        return raw.decode()  # [MQTT-1.5.4-1] [MQTT-1.5.4-3]
     except UnicodeDecodeError:
         raise malformed(f"text `{raw[:80]!r}` is not UTF-8") from None
+
+
+def name_of(raw: bytes) -> str:
+    text = text_of(raw)
+    if not text.isprintable() and _NOT_IN_NAMES.search(text):
+        raise malformed(f"name `{text[:80]!r}` contains a control character or a non-character")
+    return text
+
+
+def topic_of(raw: bytes) -> str:
+    """The topic name that the bytes of a PUBLISH, a will or a response topic say."""
+    topic = name_of(raw)
+    try:
+        return check_topic(topic)  # [MQTT-3.3.2-2]
+    except TopicError as error:
+        raise WireError(Reason.TOPIC_NAME_INVALID, str(error)) from None
 
 
 def put_u16(value: int) -> bytes:

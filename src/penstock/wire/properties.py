@@ -38,6 +38,7 @@ from penstock.wire.primitives import (
     read_u16,
     read_u32,
     read_varint,
+    topic_of,
 )
 from penstock.wire.reason import Reason
 
@@ -98,6 +99,11 @@ def _read_pair(data: bytes, pos: int) -> tuple[tuple[str, str], int]:
     return (name, value), pos
 
 
+def _read_topic(data: bytes, pos: int) -> tuple[str, int]:
+    raw, pos = read_binary(data, pos)
+    return topic_of(raw), pos  # [MQTT-3.3.2-14]
+
+
 def _put_u8(value: int) -> bytes:
     return value.to_bytes(1, "big")
 
@@ -112,6 +118,7 @@ _U16 = _Type(read_u16, put_u16, U16_MOST)
 _U32 = _Type(read_u32, put_u32, U32_MOST)
 _VARINT = _Type(read_varint, encode_varint, VARINT_MOST)
 _TEXT = _Type(read_text, put_text)
+_TOPIC = _Type(_read_topic, put_text)
 _BINARY = _Type(read_binary, put_binary)
 _PAIR = _Type(_read_pair, _put_pair)
 
@@ -136,7 +143,7 @@ _SPECS = (
     _Spec(0x01, "payload_format", _BIT, (PUBLISH, WILL)),
     _Spec(0x02, "message_expiry", _U32, (PUBLISH, WILL)),
     _Spec(0x03, "content_type", _TEXT, (PUBLISH, WILL)),
-    _Spec(0x08, "response_topic", _TEXT, (PUBLISH, WILL)),
+    _Spec(0x08, "response_topic", _TOPIC, (PUBLISH, WILL)),
     _Spec(0x09, "correlation_data", _BINARY, (PUBLISH, WILL)),
     _Spec(0x0B, "subscription_ids", _VARINT, (PUBLISH, SUBSCRIBE), least=1, repeats=(PUBLISH,)),
     _Spec(0x11, "session_expiry", _U32, (CONNECT, CONNACK, DISCONNECT)),
@@ -191,9 +198,9 @@ def _decode_one(data: bytes, pos: int, kind: int, values: dict[str, Any]) -> int
     spec = _BY_ID.get(number)
     if spec is None:
         raise malformed(f"property `0x{number:02x}` is not known")
+    value, pos = spec.type.read(data, pos)
     if kind not in spec.kinds:
         raise protocol_error(f"property `{spec.field}` is not allowed in {KIND_NAMES[kind]}")
-    value, pos = spec.type.read(data, pos)
     most = spec.type.most
     if most is not None and not spec.least <= value <= most:
         raise WireError(spec.fault, f"property `{spec.field}` cannot be `{value}`")
@@ -209,10 +216,6 @@ def _decode_one(data: bytes, pos: int, kind: int, values: dict[str, Any]) -> int
 def _check_together(values: dict[str, Any], kind: int) -> None:
     if "auth_data" in values and "auth_method" not in values:
         raise protocol_error(f"{KIND_NAMES[kind]} has authentication data without an authentication method")
-    topic = values.get("response_topic")
-    if topic is not None and (not topic or "#" in topic or "+" in topic):
-        # [MQTT-3.3.2-14]
-        raise protocol_error(f"response topic `{topic}` is not a topic name")
 
 
 def encode_properties(properties: Properties) -> bytes:

@@ -4,15 +4,15 @@ from penstock.wire.decode import decode
 from penstock.wire.errors import WireError, protocol_error
 from penstock.wire.framing import PACKET_MOST, Framer
 from penstock.wire.kinds import CONNECT
-from penstock.wire.packet import Connect, Packet
+from penstock.wire.packet import MQTT_5, Connect, Packet
 
 
 class Decoder:
     """Decodes one direction of one connection.
 
     `version` 0 is the server's role: the first packet must be CONNECT, and names the version. A client knows
-    it. `error` is set when the stream cannot be read on; packets returned by the same `feed` came before it and
-    are good.
+    it. `error` is set when the stream cannot be read on; packets returned by the same `feed` came before it
+    and are good.
     """
 
     __slots__ = ("_framer", "error", "version")
@@ -21,6 +21,7 @@ class Decoder:
         self.version = version
         self.error: WireError | None = None
         self._framer = Framer(limit)
+        self._framer.minimal = version == MQTT_5
 
     def feed(self, data: bytes) -> list[Packet]:
         """Take a chunk and return the packets that it completes."""
@@ -43,4 +44,5 @@ class Decoder:
         packet = decode(first, body, self.version)
         if isinstance(packet, Connect):
             self.version = packet.version
+            self._framer.minimal = packet.version == MQTT_5
         return packet
