@@ -1,5 +1,7 @@
 """The domain file: YAML to a validated, cross-checked `Domain`."""
 
+from penstock.domain.check import Source, check
+from penstock.domain.load import load, read
 from penstock.domain.schema import (
     MEMORY,
     Domain,
@@ -20,6 +22,10 @@ __all__ = [
     "Listener",
     "Log",
     "NodeSettings",
+    "Source",
     "Tls",
+    "check",
     "default_domain",
+    "load",
+    "read",
 ]

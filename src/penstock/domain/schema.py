@@ -1,18 +1,29 @@
 """What a domain file may say: frozen models, every key described, unknown keys refused.
 
 The models are the one source for validation, for defaults and for the JSON schema that editors use. Fields
-that name a file carry a `FileRole`, so that `load` can make them relative to the file they stand in and `check`
-can look for them.
+that name a file carry a `FileRole`, so that `load` can make them relative to the file they stand in and
+`check` can look for them.
 """
 
 from __future__ import annotations
 
-from enum import Enum
+import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, Strict, StringConstraints, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    Strict,
+    StringConstraints,
+    WithJsonSchema,
+    model_validator,
+)
 
+from penstock.domain.files import FileRole
 from penstock.domain.units import Address, HostPort, Seconds, Size, WholeSeconds, mistake
 
 MEMORY = "memory"
@@ -23,20 +34,57 @@ _LARGEST_PACKET = 268_435_460
 _LARGEST_EXPIRY = 2**32 - 1
 
 
-class FileRole(Enum):
-    """Why a field names a file."""
-
-    READ = "read"
-    """The node reads it: it must be there."""
-    STORE = "store"
-    """The node makes it: the folder must be there."""
-
-
 ReadFile = Annotated[Path, FileRole.READ]
 OptionalReadFile = Annotated[Path | None, FileRole.READ]
 StorePath = Annotated[str, StringConstraints(min_length=1), FileRole.STORE]
 Count = Annotated[int, Strict()]
-Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
+_NAME = r"^[A-Za-z0-9_-]{1,64}$"
+_URL_PATH = r"^/[^\s?#]*$"
+
+
+def _matching(pattern: str, expected: str) -> AfterValidator:
+    """A check against `pattern` with words for the one who wrote the value."""
+    compiled = re.compile(pattern, re.ASCII)
+
+    def checked(value: str) -> str:
+        # `$` alone would let a final newline pass.
+        if not compiled.fullmatch(value):
+            raise mistake(expected)
+        return value
+
+    return AfterValidator(checked)
+
+
+Name = Annotated[
+    str,
+    _matching(_NAME, "a name of at most 64 letters, digits, `-` and `_`"),
+    WithJsonSchema({"type": "string", "pattern": _NAME}),
+]
+UrlPath = Annotated[
+    str,
+    _matching(_URL_PATH, "a path that starts with `/`, without blanks, `?` and `#`"),
+    WithJsonSchema({"type": "string", "pattern": _URL_PATH}),
+]
+
+
+def _as_version(value: object) -> object:
+    """YAML reads 1.2 without quotes as a number."""
+    return str(value) if isinstance(value, float) else value
+
+
+TlsVersion = Annotated[
+    Literal["1.2", "1.3"], BeforeValidator(_as_version), WithJsonSchema({"enum": ["1.2", "1.3", 1.2, 1.3]})
+]
+
+
+def _as_level(value: object) -> object:
+    # True is 1 to Python, and would pass as QoS 1.
+    if isinstance(value, bool):
+        raise mistake("0, 1 or 2")
+    return value
+
+
+QosLevel = Annotated[Literal[0, 1, 2], BeforeValidator(_as_level)]
 
 
 class Settings(BaseModel):
@@ -61,9 +109,7 @@ class Tls(Settings):
         description="what of a client certificate becomes the user name: nothing, its common name,"
         " or its whole subject",
     )
-    min_version: Literal["1.2", "1.3"] = Field(
-        default="1.2", description="lowest TLS version that is accepted (a text: write it in quotes)"
-    )
+    min_version: TlsVersion = Field(default="1.2", description="lowest TLS version that is accepted")
 
     @model_validator(mode="after")
     def _client_certificates_need_an_authority(self) -> Tls:
@@ -81,9 +127,8 @@ class Listener(Settings):
         description="`host:port` to listen on; an IPv6 host stands in brackets, port 0 is any free port"
     )
     websocket: bool = Field(default=False, description="whether MQTT comes inside WebSocket")
-    path: str = Field(
+    path: UrlPath = Field(
         default="/mqtt",
-        pattern=r"^/[^\s?#]*$",
         description="URL path of the WebSocket; `/` is accepted beside it. Only with `websocket: true`",
     )
     tls: Tls | None = Field(default=None, description="transport encryption; unset: in the clear")
@@ -122,6 +167,7 @@ class Limits(Settings):
     connect_timeout: Seconds = Field(
         default=10.0,
         gt=0,
+        le=86400,
         description="seconds in which a new connection must send its CONNECT",
     )
     max_packet_size: Size = Field(
@@ -165,7 +211,7 @@ class Limits(Settings):
         description="seconds of the longest keep alive; a client that asks for more, or for none, gets"
         " this one; 0 leaves it as the client says",
     )
-    max_qos: Literal[0, 1, 2] = Field(default=2, description="highest QoS of a message that is accepted")
+    max_qos: QosLevel = Field(default=2, description="highest QoS of a message that is accepted")
     retain: bool = Field(default=True, description="whether retained messages are accepted and kept")
     retained_messages: Count = Field(default=1_000_000, ge=0, description="retained messages the node keeps")
     session_expiry: WholeSeconds | None = Field(
@@ -181,6 +227,8 @@ class Limits(Settings):
 
 def _as_listeners(value: object) -> object:
     """The short forms of `listen`: one address, one listener, or a list that mixes both."""
+    if value in ([], ()):
+        raise mistake("at least one listener")
     items = list(value) if isinstance(value, list | tuple) else [value]
     return [item if isinstance(item, dict | Listener) else {"address": item} for item in items]
 
@@ -189,7 +237,6 @@ def _listen_schema(schema: dict[str, Any]) -> None:
     item = schema.pop("items")
     one = {"anyOf": [{"type": "string", "description": "`host:port`"}, item]}
     schema.pop("type")
-    schema.pop("minItems", None)
     schema["anyOf"] = [*one["anyOf"], {"type": "array", "items": one, "minItems": 1}]
 
 
@@ -202,7 +249,6 @@ class NodeSettings(Settings):
     """One broker."""
 
     listen: Annotated[tuple[Listener, ...], BeforeValidator(_as_listeners)] = Field(
-        min_length=1,
         description="where the node accepts connections: `host:port`, a listener, or a list of these",
         json_schema_extra=_listen_schema,
     )
@@ -214,8 +260,7 @@ class NodeSettings(Settings):
     )
     synchronous: Literal["full", "normal"] = Field(
         default="full",
-        description="what was acknowledged survives a power cut (`full`), or only the end of the process"
-        " (`normal`)",
+        description="what was acknowledged survives a power cut (`full`), or only the end of the process (`normal`)",
     )
     passwords: OptionalReadFile = Field(
         default=None, description="password file as `mosquitto_passwd` or `penstock passwd` writes it"
@@ -230,12 +275,10 @@ class NodeSettings(Settings):
         default=None, description="`host:port` of the HTTP server for /metrics and /health; unset: none"
     )
     sys_interval: Seconds = Field(
-        default=10.0, ge=0, description="seconds between updates of the $SYS topics; 0 is no $SYS topics"
+        default=10.0, ge=0, le=86400, description="seconds between updates of the $SYS topics; 0 is no $SYS topics"
     )
     log: Log = Field(default=Log(), description="what the node writes to standard error")
-    limits: Limits = Field(
-        default=Limits(), description="what the node, a session or a connection may use at most"
-    )
+    limits: Limits = Field(default=Limits(), description="what the node, a session or a connection may use at most")
 
     @property
     def listeners(self) -> tuple[Listener, ...]:
@@ -260,7 +303,7 @@ class Domain(Settings):
 
     domain: Name = Field(default="penstock", description="name of the domain: letters, digits, `-` and `_`")
     nodes: dict[Name, NodeSettings] = Field(
-        min_length=1, description="the brokers, by name (letters, digits, `-` and `_`)"
+        min_length=1, description="the brokers by name; a name has letters, digits, `-` and `_`"
     )
 
 

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import ipaddress
+import math
 import re
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, PlainSerializer, PlainValidator, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
 _SIZE_UNITS = {"": 1, "b": 1, "kib": 2**10, "mib": 2**20, "gib": 2**30, "kb": 10**3, "mb": 10**6, "gb": 10**9}
-_TIME_UNITS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
-_QUANTITY = re.compile(r"([0-9]+(?:\.[0-9]+)?)[ ]?([A-Za-z]*)", re.ASCII)
+_TIME_UNITS: dict[str, Decimal | int] = {"ms": Decimal("0.001"), "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
+_QUANTITY = re.compile(r"([0-9]{1,18}(?:\.[0-9]{1,9})?) ?([A-Za-z]*)", re.ASCII)
 _HOST_NAME = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]*[A-Za-z0-9_.])?", re.ASCII)
 
 SIZE_FORM = "a size in bytes, such as 1048576, `64 KiB` or `16 MiB`"
@@ -81,7 +83,7 @@ def parse_size(value: object) -> int:
     match = _QUANTITY.fullmatch(value.strip()) if isinstance(value, str) else None
     if match is None or match[2].lower() not in _SIZE_UNITS:
         raise mistake(SIZE_FORM)
-    size = float(match[1]) * _SIZE_UNITS[match[2].lower()]
+    size = Decimal(match[1]) * _SIZE_UNITS[match[2].lower()]
     if size != int(size):
         raise mistake("a whole number of bytes")
     return int(size)
@@ -94,13 +96,12 @@ def parse_duration(value: object) -> float:
     match = _QUANTITY.fullmatch(value.strip()) if isinstance(value, str) else None
     if match is None or match[2] not in _TIME_UNITS:
         raise mistake(DURATION_FORM)
-    # A product with 0.001 would carry a rounding error that a quotient by 1000 does not.
-    return float(match[1]) / 1000 if match[2] == "ms" else float(match[1]) * _TIME_UNITS[match[2]]
+    return float(Decimal(match[1]) * _TIME_UNITS[match[2]])
 
 
 def _parse_whole_duration(value: object) -> int:
     seconds = parse_duration(value)
-    if seconds != seconds or seconds in (float("inf"), float("-inf")) or seconds != int(seconds):
+    if not math.isfinite(seconds) or seconds != int(seconds):
         raise mistake("a whole number of seconds")
     return int(seconds)
 

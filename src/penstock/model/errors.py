@@ -20,14 +20,19 @@ class PolicyError(PenstockError):
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One mistake in a domain file: where it stands (`FILE:LINE`), the path of its key, and what is wrong."""
+    """One mistake in a domain: where it stands (a file and line), the path of its key, and what is wrong.
 
-    where: str
+    Line 0 is the file as a whole, or a variable of the environment; an empty path is all that the file says.
+    """
+
+    file: str
+    line: int
     path: str
     what: str
 
     def __str__(self) -> str:
-        return ": ".join(part for part in (self.where, self.path, self.what) if part)
+        where = f"{self.file}:{self.line}" if self.line else self.file
+        return ": ".join(part for part in (where, self.path, self.what) if part)
 
 
 class DomainError(PenstockError):

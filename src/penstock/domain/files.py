@@ -1,0 +1,61 @@
+"""The files that a domain names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+from typing import Any, TypeVar
+
+from pydantic import BaseModel
+
+from penstock.domain.tree import Step
+
+Model = TypeVar("Model", bound=BaseModel)
+FileName = Any
+"""A `Path` or a `str`, as its field says."""
+
+
+class FileRole(Enum):
+    """Why a field names a file; an annotation of the field."""
+
+    READ = "read"
+    """The node reads it: it must be there."""
+    STORE = "store"
+    """The node makes it: the folder must be there."""
+
+
+def files(model: BaseModel, loc: tuple[Step, ...]) -> list[tuple[tuple[Step, ...], FileRole, FileName]]:
+    """Every file that a model at `loc` and the models below it name: where, why, and its name."""
+    found = list[tuple[tuple[Step, ...], FileRole, FileName]]()
+
+    def note(where: tuple[Step, ...], role: FileRole, name: FileName) -> FileName:
+        found.append((where, role, name))
+        return name
+
+    map_files(model, loc, note)
+    return found
+
+
+def map_files(
+    model: Model, loc: tuple[Step, ...], change: Callable[[tuple[Step, ...], FileRole, FileName], FileName]
+) -> Model:
+    """The model with every file name below it replaced by what `change` makes of it."""
+    updates = dict[str, Any]()
+    for name, field in type(model).model_fields.items():
+        value, where = getattr(model, name), (*loc, name)
+        role = next((note for note in field.metadata if isinstance(note, FileRole)), None)
+        if role is None:
+            updates[name] = _map_value(value, where, change)
+        elif value is not None:
+            updates[name] = change(where, role, value)
+    return model.model_copy(update=updates)
+
+
+def _map_value(value: Any, loc: tuple[Step, ...], change: Callable[..., FileName]) -> Any:
+    if isinstance(value, BaseModel):
+        return map_files(value, loc, change)
+    if isinstance(value, dict):
+        return {key: _map_value(item, (*loc, key), change) for key, item in value.items()}
+    if isinstance(value, tuple):
+        return tuple(_map_value(item, (*loc, index), change) for index, item in enumerate(value))
+    return value
