@@ -23,7 +23,7 @@ help: ## list the targets
 demo: $(VENV)/.ready-run ## one node, real clients and an account of what happened (half a minute after set-up)
 	$(BIN)/python examples/one-node/demo.py
 
-test: lint types imports test-tools ## every check and every test
+test: test-tools lint types imports ## every check and every test
 	$(BIN)/python -m pytest $(ARGS)
 
 lint: $(VENV)/.ready-dev ## style: ruff, rules and format
