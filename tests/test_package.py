@@ -45,20 +45,14 @@ def test_a_node_installs_without_spark_lxml_or_the_console() -> None:
 
 
 def test_the_walk_over_dependencies_sees_indirect_ones() -> None:
-    assert {"penstock", "pydantic", "pydantic-core", "starlette", "anyio"} <= dependencies_without_extras(
-        "penstock"
-    )
+    assert {"penstock", "pydantic", "pydantic-core", "starlette", "anyio"} <= dependencies_without_extras("penstock")
 
 
 @pytest.mark.parametrize(
-    ("extra", "brings"), [("pipeline", "pyspark"), ("console", "nicegui"), ("dev", "pytest")]
+    ("extra", "brings"), [("pipeline", "pyspark"), ("console", "nicegui"), ("dev", "pytest"), ("bench", "amqtt")]
 )
 def test_an_extra_brings(extra: str, brings: str) -> None:
-    lines = [
-        line
-        for line in metadata.requires("penstock") or []
-        if f"extra == '{extra}'" in line.replace('"', "'")
-    ]
+    lines = [line for line in metadata.requires("penstock") or [] if f"extra == '{extra}'" in line.replace('"', "'")]
     assert brings in {requirement_name(line) for line in lines}
 
 

@@ -83,9 +83,7 @@ class Node:
         ports = {port: free_port() for port in re.findall(r"127\.0\.0\.1:(\d+)", text)}
         self.process: subprocess.Popen[str] | None = None
         self.port, self.admin = ports["1883"], ports["8080"]
-        self.file.write_text(
-            re.sub(r"(?<=127\.0\.0\.1:)\d+", lambda found: str(ports[found[0]]), text), "utf-8"
-        )
+        self.file.write_text(re.sub(r"(?<=127\.0\.0\.1:)\d+", lambda found: str(ports[found[0]]), text), "utf-8")
 
     def start(self) -> str:
         """Start it and return the line that says it is ready."""
@@ -130,18 +128,14 @@ def free_port() -> int:
 class Client:
     """A paho-mqtt client, MQTT 5, that remembers what the node told it."""
 
-    def __init__(
-        self, name: str, user: str, *, password: str = "", session: int = 0, returns: bool = False
-    ) -> None:
+    def __init__(self, name: str, user: str, *, password: str = "", session: int = 0, returns: bool = False) -> None:
         self.session = session
         self.received: list[mqtt.MQTTMessage] = []
         self.answers: dict[int, tuple[ReasonCode, str]] = {}
         self.greeting: ReasonCode | None = None
         self.resumed = False
         self.lock = threading.Lock()
-        self.paho = mqtt.Client(
-            CallbackAPIVersion.VERSION2, name, protocol=mqtt.MQTTv5, reconnect_on_failure=returns
-        )
+        self.paho = mqtt.Client(CallbackAPIVersion.VERSION2, name, protocol=mqtt.MQTTv5, reconnect_on_failure=returns)
         self.paho.username_pw_set(user, password or f"{user}-demo")
         self.paho.on_connect = self._on_connect
         self.paho.on_message = lambda _client, _data, message: self.received.append(message)

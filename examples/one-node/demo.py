@@ -43,9 +43,7 @@ def readings_arrive(account: Account, node: Node) -> None:
         wall.subscribe("plant/#", qos=1)
         wait_for(lambda: bool(wall.received))
         kept = [(str(message.payload, "utf-8"), message.retain) for message in wall.received]
-        account.check(
-            "who comes later gets the last reading at once: it was retained", kept, [("71.2", True)]
-        )
+        account.check("who comes later gets the last reading at once: it was retained", kept, [("71.2", True)])
 
 
 def the_acl_is_kept(account: Account, node: Node) -> None:
@@ -139,9 +137,7 @@ def the_node_is_killed(account: Account, node: Node) -> None:
     with Client("archive", "technician", session=AN_HOUR).connect(node.port) as archive:
         wait_for(lambda: len(set(archive.payloads())) >= LOAD)
         seen = archive.payloads()
-        account.check(
-            f"the archive, away all the while, gets all {LOAD}", set(seen), {value for _, value in readings}
-        )
+        account.check(f"the archive, away all the while, gets all {LOAD}", set(seen), {value for _, value in readings})
         exactly = archive.payloads("plant/pump-7/log/qos2")
         account.check("none of QoS 2 twice", len(exactly), len(set(exactly)))
     with Client("wall", "dashboard").connect(node.port) as wall:
@@ -153,9 +149,7 @@ def the_node_is_killed(account: Account, node: Node) -> None:
 def the_node_reports_and_stops(account: Account, node: Node) -> None:
     account.scene("What the node says of itself")
     account.quote(f"GET /health: {node.page('/health').strip()}")
-    figures = re.findall(
-        r"^(penstock_\w*(?:messages|clients|sessions)\w*\S*) (\S+)$", node.page("/metrics"), re.M
-    )
+    figures = re.findall(r"^(penstock_\w*(?:messages|clients|sessions)\w*\S*) (\S+)$", node.page("/metrics"), re.M)
     for name, value in figures[:8]:
         account.quote(f"{name} {value}")
     account.check("Prometheus can read its metrics", bool(figures))
