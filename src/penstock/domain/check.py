@@ -42,16 +42,18 @@ def check(source: Source, nodes: Collection[str] | None = None) -> None:
 
 
 def _missing_files(source: Source, node: NodeSettings, loc: tuple[Step, ...]) -> Iterator[Problem]:
-    for below, role, value in files(node, loc):
-        path = Path(value)
-        if role is FileRole.READ and not path.is_file():
-            yield source.problem(below, f"a file that exists (there is no file `{path}`)")
+    for where, role, name in files(node, loc):
+        path = Path(name)
+        if role is FileRole.STORE and name == MEMORY:
+            continue
+        if path.is_dir():
+            yield source.problem(where, f"a file, and `{path}` is a folder")
+        elif role is FileRole.STORE and not path.parent.is_dir():
+            yield source.problem(where, f"a file in a folder, and there is no folder `{path.parent}`")
+        elif role is FileRole.READ and not path.is_file():
+            yield source.problem(where, f"a file, and there is no file `{path}`")
         elif role is FileRole.READ and not os.access(path, os.R_OK):
-            yield source.problem(below, f"a file that this process may read (`{path}`)")
-        elif role is FileRole.STORE and value != MEMORY and path.is_dir():
-            yield source.problem(below, f"a file, and `{path}` is a folder")
-        elif role is FileRole.STORE and value != MEMORY and not path.parent.is_dir():
-            yield source.problem(below, f"a file in a folder that exists (there is no folder `{path.parent}`)")
+            yield source.problem(where, f"a file that this process may read, and it may not read `{path}`")
 
 
 def _claimed_twice(source: Source, node: NodeSettings, loc: tuple[Step, ...]) -> Iterator[Problem]:

@@ -199,8 +199,9 @@ class _Composer:
         while not isinstance(event := next(self._events), MappingEndEvent):
             place = self._place(event)
             key = self._key(event, path)
+            merges = key == "<<" and isinstance(event, ScalarEvent) and not event.style
             value = Entry(place, self._node(next(self._events), (*path, key)))
-            if key == "<<":
+            if merges:
                 merged.append(value)
             elif key in entries:
                 self._problems.append(second(place, (*path, key), entries[key].place))

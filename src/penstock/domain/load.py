@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from penstock.domain.check import Source, check
 from penstock.domain.files import FileName, FileRole, map_files
-from penstock.domain.schema import MEMORY, Domain
+from penstock.domain.schema import MEMORY, Domain, DomainFile
 from penstock.domain.tree import Entry, Mapping, Place, Scalar, Step, child, locate, plain
 from penstock.model.errors import DomainError, Problem
 
@@ -37,7 +37,7 @@ def read(path: Path, environ: Variables[str, str] = os.environ) -> Source:
     try:
         domain = Domain.model_validate(plain(root.node))
     except ValidationError as error:
-        problems += problems_of(error, Domain, root)
+        problems += problems_of(error, DomainFile, root)
     if problems:
         raise DomainError(*_in_order(problems))
     return Source(_beside(domain, root), root)

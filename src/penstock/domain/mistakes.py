@@ -93,12 +93,17 @@ def _problem(details: ErrorDetails, model: type[BaseModel], root: Entry) -> Prob
 
 
 def _expected(details: ErrorDetails) -> str:
-    context = details.get("ctx", {})
+    context = {name: _whole(value) for name, value in details.get("ctx", {}).items()}
     if details["type"] == "literal_error":
         return str(context["expected"]).replace("'", "`")
     form = _EXPECTED.get(details["type"])
     # Pydantic's own words are better than none, should a model use a check that has no words of ours yet.
     return form.format(**context) if form else details["msg"].removeprefix("Input should be ")
+
+
+def _whole(value: object) -> object:
+    """A bound as it would be written: 0 and not 0.0."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _description(model: type[BaseModel], loc: Sequence[Step]) -> str:

@@ -307,6 +307,15 @@ class Domain(Settings):
     )
 
 
+class DomainFile(Domain):
+    """What a domain file may say: a domain, or a part of one and the files with the others."""
+
+    include: str | tuple[str, ...] = Field(
+        default=(),
+        description="files whose mappings are united with this file's; relative to this file",
+    )
+
+
 def default_domain(port: int = 1883, store: str = MEMORY, host: str = "127.0.0.1") -> Domain:
     """One open node, `main`, as `penstock run` starts it without a domain file."""
     listener = Listener(address=Address(host, port))

@@ -122,6 +122,8 @@ def found_text(node: Node) -> str:
             return "a list" if items else "an empty list"
         case Scalar(value=None):
             return "nothing"
+        case Scalar(text=""):
+            return "an empty text"
         case Scalar(text=text):
             return f"`{shown(text)}`"
 

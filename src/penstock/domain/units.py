@@ -64,16 +64,20 @@ def parse_address(value: object) -> Address:
 
 def _parse_host(host: str) -> str:
     if host.startswith("[") and host.endswith("]"):
-        try:
-            ipaddress.IPv6Address(host[1:-1])
-        except ValueError:
-            raise mistake("an IPv6 address between the brackets, such as `[::1]:1883`") from None
+        if not _is_ipv6(host[1:-1]):
+            raise mistake("an IPv6 address between the brackets, such as `[::1]:1883`")
         return host[1:-1]
-    if ":" in host:
-        raise mistake("an IPv6 address in brackets, such as `[::1]:1883`")
-    if not _HOST_NAME.fullmatch(host):
-        raise mistake(ADDRESS_FORM)
-    return host
+    if _HOST_NAME.fullmatch(host):
+        return host
+    raise mistake("an IPv6 address in brackets, such as `[::1]:1883`" if _is_ipv6(host) else ADDRESS_FORM)
+
+
+def _is_ipv6(host: str) -> bool:
+    try:
+        ipaddress.IPv6Address(host)
+    except ValueError:
+        return False
+    return True
 
 
 def parse_size(value: object) -> int:
