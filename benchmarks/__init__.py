@@ -1,0 +1,1 @@
+"""Measurements of the node beside other brokers; see README.md."""
