@@ -166,9 +166,7 @@ def _check_wildcards(filter: str, text: str) -> None:
     for number, level in enumerate(levels, 1):
         for wildcard in "+#":
             if wildcard in level and level != wildcard:  # [MQTT-4.7.1-1], [MQTT-4.7.1-2]
-                raise TopicError(
-                    f"wildcard `{wildcard}` does not fill level {number} of topic filter `{_show(text)}`"
-                )
+                raise TopicError(f"wildcard `{wildcard}` does not fill level {number} of topic filter `{_show(text)}`")
         if level == "#" and number < len(levels):  # [MQTT-4.7.1-1]
             raise TopicError(f"wildcard `#` at level {number}, not the last, of topic filter `{_show(text)}`")
 

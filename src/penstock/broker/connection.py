@@ -1,0 +1,306 @@
+"""One client's connection: bytes in, packets to the engine, bytes out."""
+
+import asyncio
+import logging
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from penstock.engine import emit, lifecycle, publish, subscribe
+from penstock.engine.admit import Door
+from penstock.engine.plan import Plan
+from penstock.engine.session import Session
+from penstock.wire.codec import decode, encode
+from penstock.wire.errors import WireError
+from penstock.wire.framing import Framer
+from penstock.wire.packet import (
+    AUTH,
+    DISCONNECT,
+    PINGREQ,
+    PUBACK,
+    PUBCOMP,
+    PUBLISH,
+    PUBREC,
+    PUBREL,
+    SUBSCRIBE,
+    UNSUBSCRIBE,
+    Auth,
+    Connack,
+    Connect,
+    Disconnect,
+    Pingresp,
+    Puback,
+    Pubcomp,
+    Publish,
+    Pubrec,
+    Pubrel,
+    Subscribe,
+    Unsubscribe,
+)
+from penstock.wire.properties import NO_PROPERTIES, Properties
+from penstock.wire.reason import Reason, connack_code_311
+from penstock.wire.session import CLOSED, CONNECTION, NEW, OPEN
+
+if TYPE_CHECKING:
+    from penstock.broker.server import Server
+
+log = logging.getLogger("penstock.connection")
+
+CONNECT_LIMIT = 512 * 1024
+"""Bytes of the largest CONNECT: whoever is not authenticated yet gets no more memory than this."""
+
+_PINGRESP = encode(Pingresp(), 4)
+_NO_PLANS: dict[bytes, Plan] = {}
+
+
+class Connection(asyncio.Protocol):
+    """The MQTT side of one transport. It is the session's outlet."""
+
+    __slots__ = (
+        "alive",
+        "door",
+        "framer",
+        "idle",
+        "known",
+        "patience",
+        "phase",
+        "server",
+        "session",
+        "transport",
+        "version",
+    )
+
+    def __init__(self, server: "Server", door: Door) -> None:
+        self.server = server
+        self.door = door
+        self.framer = Framer(CONNECT_LIMIT)
+        self.phase = NEW
+        self.version = 0
+        self.session: Session | None = None
+        self.known = _NO_PLANS
+        self.transport: Any = None
+        # Silence is counted in ticks of the server, so that no connection needs a timer of its own.
+        self.alive = True
+        self.idle = 0
+        self.patience = 0
+
+    # --- asyncio
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = transport
+        self.server.connected(self)
+
+    def data_received(self, data: bytes) -> None:
+        self.alive = True
+        server = self.server
+        node = server.node
+        buffer, frames = self.framer.feed(data)
+        known, version = self.known, self.version
+        relayed = position = 0
+        try:
+            for first, start, end in frames:
+                # The hot path: a QoS 0 PUBLISH on a topic for which only links and topics decide.
+                if first == 0x30 and end - start > 2:
+                    after = start + 2 + (buffer[start] << 8) + buffer[start + 1]
+                    plan = known.get(buffer[start + 2 : after])
+                    if (
+                        plan is not None
+                        and plan.simple
+                        and plan.valid
+                        and (after <= end if version == 4 else after < end and not buffer[after])
+                    ):
+                        node.relay(plan, buffer[position:end], version, after - position)
+                        relayed += 1
+                        position = end
+                        continue
+                self._handle(first, buffer[start:end])
+                position = end
+                if self.phase != OPEN:
+                    break
+                known, version = self.known, self.version
+            if self.framer.error is not None:
+                raise self.framer.error
+        except WireError as error:
+            self.fail(error)
+        except Exception:
+            log.exception("a packet could not be handled", extra={"client": self._name()})
+            self.disconnect(Reason.UNSPECIFIED_ERROR, "the node could not handle a packet")
+        stats = node.stats
+        stats.received += relayed
+        stats.packets_received += len(frames)
+        stats.bytes_received += len(data)
+        server.throttle(self)
+        if not server.awake:
+            server.wake()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.phase = CLOSED
+        self.server.disconnected(self)
+        if self.session is not None:
+            lifecycle.lost(self.server.node, self.session, self, self.server.now())
+            self.server.wake()
+        log.info("disconnected", extra={"client": self._name(), "cause": str(exc) if exc else "closed"})
+
+    def pause_writing(self) -> None:
+        if self.session is not None and self.session.outlet is self:
+            self.server.node.block(self.session)
+
+    def resume_writing(self) -> None:
+        if self.session is not None and self.session.outlet is self:
+            self.server.node.unblock(self.session, self.server.now())
+            self.server.wake()
+        self.transport.resume_reading()
+
+    # --- the outlet
+
+    def send(self, packets: list[bytes]) -> None:
+        """Write the packets and empty the list; see `Outlet`."""
+        if self.session is None or self.session.blocked or self.phase == CLOSED:
+            return
+        stats = self.server.node.stats
+        stats.packets_sent += len(packets)
+        data = packets[0] if len(packets) == 1 else b"".join(packets)
+        packets.clear()
+        stats.bytes_sent += len(data)
+        self.transport.write(data)
+
+    def disconnect(self, reason: Reason, text: str = "") -> None:
+        """Send what is pending, say why, and close."""
+        if self.phase == CLOSED:
+            return
+        session = self.session
+        if session is not None and session.outlet is self and session.buffer:
+            self.send(session.buffer)
+        if self.version == 5 and self.phase == OPEN:
+            told = Properties(reason_string=text) if text and session and session.problem_info else NO_PROPERTIES
+            self.transport.write(encode(Disconnect(reason, told), 5))
+        log.info("closing", extra={"client": self._name(), "reason": reason.name, "cause": text})
+        self.close()
+
+    def close(self) -> None:
+        """Close once written bytes are out; a peer that does not take them is cut off by the server."""
+        self.phase = CLOSED
+        self.server.closing(self)
+        self.transport.close()
+
+    def fail(self, error: WireError) -> None:
+        """The peer broke the rules: tell it which, and close."""
+        if self.phase != NEW:
+            self.disconnect(error.reason, str(error))
+        else:
+            log.info("refused", extra={"client": self._name(), "reason": error.reason.name, "cause": str(error)})
+            self.close()
+
+    # --- packets
+
+    def _handle(self, first: int, body: bytes) -> None:
+        kind = first >> 4
+        phase = CONNECTION.get((self.phase, kind))
+        if phase is None:
+            raise WireError(Reason.PROTOCOL_ERROR, f"packet type {kind} is not allowed here")
+        if self.phase == NEW:
+            self._connect(first, body)
+            return
+        packet = decode(first, body, self.version)
+        _HANDLERS[kind](self, packet)
+
+    def _connect(self, first: int, body: bytes) -> None:
+        server = self.server
+        try:
+            packet = decode(first, body, _named_version(body))
+        except WireError as error:
+            self._refuse(_named_version(body), error.reason, str(error))
+            return
+        assert isinstance(packet, Connect)
+        server.node.stats.connections_total += 1
+        opened = lifecycle.connect(server.node, packet, self.door, self, server.now())
+        if isinstance(opened, lifecycle.Refusal):
+            self._refuse(packet.version, opened.reason, opened.text)
+            return
+        self.session, keepalive = opened
+        self.phase = OPEN
+        self.version = packet.version
+        self.framer.limit = server.node.limits.max_packet_size
+        self.framer.minimal = packet.version == 5
+        self.known = server.node.plans_of(self.session).known
+        self.patience = math.ceil(keepalive * 1.5)  # [MQTT-3.1.2-22]
+        server.opened(self)
+        log.info(
+            "connected",
+            extra={"client": self.session.client_id, "user": self.session.subject.user, "address": self.door.address},
+        )
+
+    def _refuse(self, version: int, reason: Reason, text: str) -> None:
+        """Answer a CONNECT with no, and close."""  # [MQTT-3.1.4-2], [MQTT-3.2.2-7]
+        self.server.node.stats.connections_refused += 1
+        log.info("refused", extra={"address": self.door.address, "reason": reason.name, "cause": text})
+        if version == 5:
+            self.transport.write(encode(Connack(False, reason, Properties(reason_string=text)), 5))
+        elif version and (code := connack_code_311(reason)):
+            self.transport.write(encode(Connack(False, code), 4))
+        self.close()
+
+    def _publish(self, packet: Publish) -> None:
+        session, node = self._open()
+        publish.receive(node, session, node.plans_of(session), packet, self.server.now())
+
+    def _acknowledged(self, packet: Puback | Pubrec | Pubcomp) -> None:
+        session, node = self._open()
+        kind = _KINDS[type(packet)]
+        emit.acknowledge(node, session, kind, packet.packet_id, packet.reason, self.server.now())
+        if session.replays:
+            subscribe.advance(node, session, self.server.now())
+
+    def _pubrel(self, packet: Pubrel) -> None:
+        session, node = self._open()
+        publish.release(node, session, packet.packet_id)
+
+    def _subscribe(self, packet: Subscribe) -> None:
+        session, node = self._open()
+        subscribe.subscribe(node, session, packet, self.server.now())
+
+    def _unsubscribe(self, packet: Unsubscribe) -> None:
+        session, node = self._open()
+        subscribe.unsubscribe(node, session, packet)
+
+    def _pingreq(self, _packet: object) -> None:
+        session, node = self._open()
+        emit.push(node, session, _PINGRESP)  # [MQTT-3.12.4-1]
+
+    def _disconnect(self, packet: Disconnect) -> None:
+        session, node = self._open()
+        lifecycle.disconnect(node, session, packet, self.server.now())
+        self.close()
+
+    def _auth(self, _packet: Auth) -> None:
+        raise WireError(Reason.PROTOCOL_ERROR, "AUTH without an authentication method")
+
+    def _open(self) -> tuple[Session, Any]:
+        assert self.session is not None
+        return self.session, self.server.node
+
+    def _name(self) -> str:
+        return self.session.client_id if self.session is not None else self.door.address
+
+
+def _named_version(body: bytes) -> int:
+    """The version in which a CONNECT that may be malformed can be answered; 0 if it is not MQTT at all."""
+    if body[:6] != b"\x00\x04MQTT" or len(body) < 7:
+        return 4 if body[:8] == b"\x00\x06MQIsdp" else 0
+    return 5 if body[6] >= 5 else 4
+
+
+_KINDS: dict[type, int] = {Puback: PUBACK, Pubrec: PUBREC, Pubcomp: PUBCOMP}
+
+_HANDLERS: dict[int, Callable[[Connection, Any], None]] = {
+    PUBLISH: Connection._publish,
+    PUBACK: Connection._acknowledged,
+    PUBREC: Connection._acknowledged,
+    PUBREL: Connection._pubrel,
+    PUBCOMP: Connection._acknowledged,
+    SUBSCRIBE: Connection._subscribe,
+    UNSUBSCRIBE: Connection._unsubscribe,
+    PINGREQ: Connection._pingreq,
+    DISCONNECT: Connection._disconnect,
+    AUTH: Connection._auth,
+}

@@ -1,0 +1,61 @@
+"""The node's counters as Prometheus metrics, read when they are asked for."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+if TYPE_CHECKING:
+    from penstock.broker.server import Server
+
+
+class NodeCollector(Collector):
+    """Nothing is counted twice: the figures are the engine's own."""
+
+    def __init__(self, server: "Server") -> None:
+        self._server = server
+
+    def collect(self) -> Iterator[Metric]:
+        node = self._server.node
+        stats = node.stats
+        counters = {
+            "packets_received": (stats.packets_received, "control packets received"),
+            "packets_sent": (stats.packets_sent, "control packets sent"),
+            "bytes_received": (stats.bytes_received, "bytes received"),
+            "bytes_sent": (stats.bytes_sent, "bytes sent"),
+            "publications_received": (stats.received, "publications received"),
+            "publications_sent": (stats.sent, "publications sent"),
+            "publications_dropped": (stats.dropped, "publications dropped: full queue or slow consumer"),
+            "publications_expired": (stats.expired, "publications that expired in a queue"),
+            "denied": (stats.denied, "publications and subscriptions refused by policy"),
+            "connects": (stats.connections_total, "CONNECT packets received"),
+            "connections_refused": (stats.connections_refused, "connections and CONNECT packets refused"),
+        }
+        for name, (value, text) in counters.items():
+            counter = CounterMetricFamily(f"penstock_{name}", text, labels=["node"])
+            counter.add_metric([node.name], value)
+            yield counter
+        sessions = node.sessions.values()
+        gauges = {
+            "connections": (node.connected, "clients connected"),
+            "sessions": (len(node.sessions), "sessions, connected or not"),
+            "subscriptions": (len(node.index), "filters subscribed to"),
+            "retained_messages": (len(node.retained), "retained messages"),
+            "queued_messages": (sum(s.waiting() for s in sessions), "messages waiting for a session"),
+            "inflight_messages": (sum(len(s.inflight) for s in sessions), "messages sent and not acknowledged"),
+            "plans": (len(node.routes), "topics with a compiled plan"),
+            "store_healthy": (int(self._server.healthy), "1 while the store can be written"),
+        }
+        for name, (number, text) in gauges.items():
+            gauge = GaugeMetricFamily(f"penstock_{name}", text, labels=["node"])
+            gauge.add_metric([node.name], number)
+            yield gauge
+
+
+def make_registry(server: "Server") -> CollectorRegistry:
+    """A registry of its own for each node, so that several can run in one process."""
+    registry = CollectorRegistry()
+    registry.register(NodeCollector(server))
+    return registry

@@ -1,0 +1,297 @@
+"""A running node: listeners, connections, the store, and the turns in which input becomes output."""
+
+import asyncio
+import logging
+import sqlite3
+import time
+import uuid
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from penstock.broker.connection import Connection
+from penstock.broker.store import Store
+from penstock.broker.sys_topics import SysTopics
+from penstock.broker.tls import certificate_user, make_context
+from penstock.broker.websocket import WebSocket
+from penstock.domain import Listener, NodeSettings
+from penstock.engine import emit, lifecycle
+from penstock.engine.admit import Door
+from penstock.engine.changes import Changes
+from penstock.engine.node import Node
+from penstock.engine.session import Session
+from penstock.policy.acl import Acl
+from penstock.policy.passwords import Passwords
+from penstock.wire.reason import Reason
+from penstock.wire.session import CLOSED, NEW
+
+log = logging.getLogger("penstock.server")
+
+TICK = 1.0
+CLOSE_SECONDS = 5
+"""How long a closed connection may take to read its last bytes."""
+MOST_DEFERRED = 20_000
+"""Packets that wait for the store before connections are no longer read."""
+
+Deferred = list[tuple[Session, object, bytes]]
+
+
+class Server:
+    """One node of a domain, live."""
+
+    def __init__(self, name: str, settings: NodeSettings) -> None:
+        self.name = name
+        self.settings = settings
+        passwords = Passwords.read(settings.passwords) if settings.passwords else None
+        acl = Acl.read(settings.acl) if settings.acl else None
+        self.node = Node(name, settings.limits, _make_id, settings.durable, passwords, acl)
+        self.store = Store(Path(settings.store), settings.synchronous) if settings.durable else None
+        self.connections: set[Connection] = set()
+        self.addresses: list[str] = []
+        self.started = time.time()
+        self.healthy = True
+        self.awake = False
+        self._newcomers: dict[Connection, float] = {}
+        self._closing: dict[Connection, float] = {}
+        self._paused: list[Connection] = []
+        self._on_listener: dict[str, int] = {}
+        self._listeners: list[asyncio.Server] = []
+        self._committing: tuple[Changes, Deferred] | None = None
+        self._committer = ThreadPoolExecutor(1, f"{name}-store")
+        self._sys = SysTopics(self)
+        self._loop: asyncio.AbstractEventLoop = None  # type: ignore[assignment]  # set by start
+        self._ticker: asyncio.TimerHandle | None = None
+        self._draining = False
+
+    def now(self) -> float:
+        return time.time()
+
+    # --- starting and stopping
+
+    async def start(self) -> None:
+        """Load the store and listen."""
+        self._loop = asyncio.get_running_loop()
+        if self.store is not None:
+            self.store.load(self.node, self.now())
+        for number, listener in enumerate(self.settings.listeners):
+            await self._listen(listener, f"{self.name}/{number}")
+        self._sys.tick(self.now())
+        self._ticker = self._loop.call_later(TICK, self._tick)
+
+    async def _listen(self, listener: Listener, name: str) -> None:
+        context = make_context(listener.tls) if listener.tls else None
+        address = listener.address
+        factory = self._factory(listener, name)
+        server = await self._loop.create_server(factory, address.host, address.port, ssl=context, backlog=4096)
+        self._listeners.append(server)
+        scheme = ("wss" if context else "ws") if listener.websocket else ("mqtts" if context else "mqtt")
+        path = listener.path if listener.websocket else ""
+        for socket in server.sockets:
+            host, port = socket.getsockname()[:2]
+            self.addresses.append(
+                f"{scheme}://[{host}]:{port}{path}" if ":" in host else f"{scheme}://{host}:{port}{path}"
+            )
+
+    def _factory(self, listener: Listener, name: str) -> Callable[[], asyncio.Protocol]:
+        anonymous = self.settings.allows_anonymous(listener)
+        identity = listener.tls.identity if listener.tls else "none"
+        door = Door("", name, anonymous, identity if identity != "none" else None)
+
+        def make() -> asyncio.Protocol:
+            connection = Connection(self, door)
+            if listener.websocket:
+                return WebSocket(connection, listener.path, self.settings.limits.max_packet_size)
+            return connection
+
+        return make
+
+    async def stop(self) -> None:
+        """Drain: refuse new connections, say goodbye, wait until everything is stored."""
+        self._draining = True
+        for listener in self._listeners:
+            listener.close()
+        for connection in list(self.connections):
+            connection.disconnect(Reason.SERVER_SHUTTING_DOWN, "the node is shutting down")
+        deadline = self._loop.time() + CLOSE_SECONDS
+        while (self.connections or self._committing or self.node.ledger.changes) and self._loop.time() < deadline:
+            self.wake()
+            await asyncio.sleep(0.01)
+        for connection in list(self.connections):
+            connection.transport.abort()
+        await asyncio.sleep(0)
+        if self._ticker is not None:
+            self._ticker.cancel()
+        if self.store is not None:
+            self._committer.shutdown()
+            if self.node.ledger.changes and self._committing is None:
+                self.store.write(self.node.ledger.take()[0])
+                self.store.commit()
+            self.store.close()
+
+    def reload(self, settings: NodeSettings) -> None:
+        """Take new passwords, rights and limits; connections stay, unless their user is no longer known."""
+        passwords = Passwords.read(settings.passwords) if settings.passwords else None
+        acl = Acl.read(settings.acl) if settings.acl else None
+        node = self.node
+        self.settings = settings
+        node.limits, node.passwords, node.acl = settings.limits, passwords, acl
+        node.plans.clear()
+        node.forget_all()
+        for session in node.sessions.values():
+            session.rights = acl.rights(session.client_id, session.subject.user) if acl else None
+        for connection in self.connections:
+            if connection.session is not None:
+                connection.known = node.plans_of(connection.session).known
+
+    # --- connections
+
+    def connected(self, connection: Connection) -> None:
+        """A transport is up; its client has `connect_timeout` to say who it is."""
+        door = connection.door
+        listener = self.settings.listeners[int(door.listener.rpartition("/")[2])]
+        count = self._on_listener.get(door.listener, 0)
+        full = len(self.connections) >= self.settings.limits.connections
+        if full or (listener.max_connections is not None and count >= listener.max_connections) or self._draining:
+            log.warning("refused", extra={"cause": "too many connections", "listener": door.listener})
+            self.node.stats.connections_refused += 1
+            connection.phase = CLOSED
+            connection.transport.abort()
+            return
+        transport = connection.transport
+        peer = transport.get_extra_info("peername")
+        user = None
+        if door.certificate_user is not None:
+            user = certificate_user(transport.get_extra_info("peercert"), door.certificate_user)
+        address = f"{peer[0]}:{peer[1]}" if peer else "unknown"
+        connection.door = door._replace(address=address, certificate_user=user)
+        transport.set_write_buffer_limits(high=min(self.settings.limits.outbox_bytes, 2**20))
+        self.connections.add(connection)
+        self._on_listener[door.listener] = count + 1
+        self._newcomers[connection] = self._loop.time() + self.settings.limits.connect_timeout
+
+    def opened(self, connection: Connection) -> None:
+        """Its client is known now."""
+        self._newcomers.pop(connection, None)
+
+    def closing(self, connection: Connection) -> None:
+        """It is being closed: cut it off if that takes too long."""
+        self._closing[connection] = self._loop.time() + CLOSE_SECONDS
+
+    def disconnected(self, connection: Connection) -> None:
+        """It is gone."""
+        if connection in self.connections:
+            self.connections.discard(connection)
+            self._on_listener[connection.door.listener] -= 1
+        self._newcomers.pop(connection, None)
+        self._closing.pop(connection, None)
+
+    def throttle(self, connection: Connection) -> None:
+        """Stop reading from a client that gets ahead of the store, or does not read what it is sent."""
+        session = connection.session
+        if len(self.node.ledger.deferred) > MOST_DEFERRED:
+            connection.transport.pause_reading()
+            self._paused.append(connection)
+        elif session is not None and session.blocked and session.backlog > 2 * self.settings.limits.outbox_bytes:
+            connection.transport.pause_reading()  # until resume_writing
+
+    # --- turns
+
+    def wake(self) -> None:
+        """Have a turn once the present round of input is through."""
+        if not self.awake:
+            self.awake = True
+            self._loop.call_soon(self._turn)
+
+    def _turn(self) -> None:
+        self.awake = False
+        node = self.node
+        node.turn(self.now())
+        if self.store is not None and self._committing is None:
+            if node.ledger.changes:
+                self._write(*node.ledger.take())
+            elif node.ledger.deferred:
+                deferred, node.ledger.deferred = node.ledger.deferred, []
+                emit.release(node, deferred)
+        self._flush()
+        if node.notices:
+            self._report()
+        if node.replaying:
+            self.wake()
+
+    def _flush(self) -> None:
+        dirty, self.node.dirty = self.node.dirty, []
+        for session in dirty:
+            if session.outlet is not None and session.buffer:
+                session.outlet.send(session.buffer)
+
+    def _report(self) -> None:
+        notices, self.node.notices = self.node.notices, []
+        for kind, client, user, topic, reason in notices:
+            log.info(kind, extra={"client": client, "user": user, "topic": topic or None, "reason": reason})
+
+    # --- the store
+
+    def _write(self, changes: Changes, deferred: Deferred) -> None:
+        assert self.store is not None
+        self._committing = (changes, deferred)
+        try:
+            self.store.write(changes)
+        except sqlite3.Error as error:
+            self._commit_failed(error)
+            return
+        future = self._loop.run_in_executor(self._committer, self.store.commit)
+        future.add_done_callback(self._committed)
+
+    def _committed(self, future: "asyncio.Future[None]") -> None:
+        error = future.exception()
+        if error is not None:
+            self._commit_failed(error)
+            return
+        assert self._committing is not None
+        _, deferred = self._committing
+        self._committing = None
+        self.healthy = True
+        emit.release(self.node, deferred)
+        for connection in self._paused:
+            connection.transport.resume_reading()
+        self._paused.clear()
+        self._turn()
+
+    def _commit_failed(self, error: BaseException) -> None:
+        """Nothing is acknowledged that is not stored: hold everything back, and try again."""
+        assert self.store is not None
+        assert self._committing is not None
+        if self.healthy:
+            log.error("the store cannot be written, acknowledgements wait", extra={"cause": str(error)})
+        self.healthy = False
+        self.store.rollback()
+        self._loop.call_later(TICK, self._write, *self._committing)
+
+    # --- time
+
+    def _tick(self) -> None:
+        self._ticker = self._loop.call_later(TICK, self._tick)
+        now = self._loop.time()
+        lifecycle.tick(self.node, self.now())
+        self._sys.tick(self.now())
+        for connection in [c for c, deadline in self._newcomers.items() if now > deadline]:
+            log.info("refused", extra={"address": connection.door.address, "cause": "no CONNECT in time"})
+            connection.close()
+        for connection in [c for c, deadline in self._closing.items() if now > deadline]:
+            connection.transport.abort()
+        silent = []
+        for connection in self.connections:
+            if connection.alive:
+                connection.alive = False
+                connection.idle = 0
+            elif connection.patience and connection.phase != NEW:
+                connection.idle += 1
+                if connection.idle > connection.patience:
+                    silent.append(connection)
+        for connection in silent:
+            connection.disconnect(Reason.KEEP_ALIVE_TIMEOUT, "nothing received within one and a half keep alive times")
+        self.wake()
+
+
+def _make_id() -> str:
+    return f"auto-{uuid.uuid4().hex}"

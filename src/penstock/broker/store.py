@@ -1,0 +1,252 @@
+"""The durable store: SQLite with a write-ahead log, one transaction for all that happened in a turn.
+
+Statements run on the event loop (they only touch memory); the commit, which waits for the disk, runs in a thread.
+While it runs the next batch gathers, so the busier the node, the larger the batches.
+"""
+
+import sqlite3
+from collections import deque
+from pathlib import Path
+
+from penstock.engine.changes import Changes
+from penstock.engine.node import Node
+from penstock.engine.session import NEVER, Delivery, Kept, Session, Subscribed, Will
+from penstock.engine.subscribe import add
+from penstock.model.errors import PenstockError
+from penstock.model.event import Event
+from penstock.model.subject import Subject
+from penstock.model.topic import parse_filter
+
+VERSION = 1
+
+_SCHEMA = """
+CREATE TABLE session (
+  id INTEGER PRIMARY KEY, client_id TEXT NOT NULL, user TEXT, version INTEGER NOT NULL, expiry REAL NOT NULL,
+  ended REAL, will_topic TEXT, will_payload BLOB, will_qos INTEGER, will_retain INTEGER, will_properties BLOB,
+  will_delay INTEGER, will_lifetime INTEGER
+);
+CREATE TABLE subscription (
+  session INTEGER NOT NULL, filter TEXT NOT NULL, qos INTEGER NOT NULL, no_local INTEGER NOT NULL,
+  retain_as_published INTEGER NOT NULL, identifier INTEGER NOT NULL, PRIMARY KEY (session, filter)
+) WITHOUT ROWID;
+CREATE TABLE retained (
+  topic TEXT PRIMARY KEY, payload BLOB NOT NULL, qos INTEGER NOT NULL, properties BLOB NOT NULL, expires REAL,
+  origin TEXT NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE message (
+  id INTEGER PRIMARY KEY, topic TEXT NOT NULL, payload BLOB NOT NULL, qos INTEGER NOT NULL, properties BLOB NOT NULL,
+  expires REAL, origin TEXT NOT NULL
+);
+CREATE TABLE delivery (
+  id INTEGER PRIMARY KEY, session INTEGER NOT NULL, message INTEGER NOT NULL, qos INTEGER NOT NULL,
+  retain INTEGER NOT NULL, identifiers TEXT NOT NULL, state INTEGER NOT NULL, packet_id INTEGER NOT NULL
+);
+CREATE TABLE received (
+  session INTEGER NOT NULL, packet_id INTEGER NOT NULL, PRIMARY KEY (session, packet_id)
+) WITHOUT ROWID;
+"""
+
+
+class StoreError(PenstockError):
+    """The store cannot be opened or read."""
+
+
+class Store:
+    """One node's database file."""
+
+    def __init__(self, path: Path, synchronous: str) -> None:
+        self.path = path
+        try:
+            self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, cached_statements=32)
+            self._db.execute("PRAGMA locking_mode = EXCLUSIVE")  # two nodes on one file would undo each other's work
+            self._db.execute("PRAGMA journal_mode = WAL")
+            self._db.execute(f"PRAGMA synchronous = {synchronous}")
+            self._prepare()
+        except sqlite3.Error as error:
+            raise StoreError(f"store `{path}` cannot be opened: {error}") from None
+
+    def _prepare(self) -> None:
+        (found,) = self._db.execute("PRAGMA user_version").fetchone()
+        if found == 0:
+            self._db.executescript(f"BEGIN; {_SCHEMA} PRAGMA user_version = {VERSION}; COMMIT;")
+        elif found != VERSION:
+            raise StoreError(f"store `{self.path}` has format {found}, this version reads {VERSION}")
+        self._db.execute("BEGIN IMMEDIATE")  # takes the lock now, not at the first message
+        self._db.execute("COMMIT")
+
+    # --- writing
+
+    def write(self, changes: Changes) -> None:
+        """Put one batch into an open transaction; `commit` ends it."""
+        run = self._db.executemany
+        self._db.execute("BEGIN IMMEDIATE")
+        if changes.sessions:
+            marks = ",".join("?" * 13)
+            run(f"INSERT OR REPLACE INTO session VALUES ({marks})", map(_session_row, changes.sessions.values()))
+        if changes.subscriptions:
+            gone = [key for key, value in changes.subscriptions.items() if value is None]
+            run("DELETE FROM subscription WHERE session = ? AND filter = ?", gone)
+            rows = [_subscription_row(key[0], one) for key, one in changes.subscriptions.items() if one is not None]
+            run("INSERT OR REPLACE INTO subscription VALUES (?,?,?,?,?,?)", rows)
+        if changes.retained:
+            run(
+                "DELETE FROM retained WHERE topic = ?", [(key,) for key, one in changes.retained.items() if one is None]
+            )
+            kept = [_retained_row(one) for one in changes.retained.values() if one is not None]
+            run("INSERT OR REPLACE INTO retained VALUES (?,?,?,?,?,?)", kept)
+        if changes.messages:
+            run(
+                "INSERT INTO message VALUES (?,?,?,?,?,?,?)", [_message_row(*item) for item in changes.messages.items()]
+            )
+        if changes.deliveries:
+            run("INSERT INTO delivery VALUES (?,?,?,?,?,?,?,?)", map(_delivery_row, changes.deliveries.values()))
+        if changes.updated:
+            states = [(one.state, one.packet_id, row) for row, one in changes.updated.items()]
+            run("UPDATE delivery SET state = ?, packet_id = ? WHERE id = ?", states)
+        if changes.dropped_deliveries:
+            run("DELETE FROM delivery WHERE id = ?", [(row,) for row in changes.dropped_deliveries])
+        if changes.dropped_messages:
+            run("DELETE FROM message WHERE id = ?", [(row,) for row in changes.dropped_messages])
+        if changes.received:
+            run(
+                "DELETE FROM received WHERE session = ? AND packet_id = ?",
+                [k for k, v in changes.received.items() if not v],
+            )
+            run("INSERT OR IGNORE INTO received VALUES (?,?)", [k for k, v in changes.received.items() if v])
+        for number in changes.dropped_sessions:
+            self._db.execute("DELETE FROM session WHERE id = ?", (number,))
+            self._db.execute("DELETE FROM subscription WHERE session = ?", (number,))
+            self._db.execute("DELETE FROM received WHERE session = ?", (number,))
+
+    def commit(self) -> None:
+        """End the transaction; returns when the disk has it."""
+        self._db.execute("COMMIT")
+
+    def rollback(self) -> None:
+        """Give the transaction up, if there is one."""
+        if self._db.in_transaction:
+            self._db.execute("ROLLBACK")
+
+    def close(self) -> None:
+        self._db.close()
+
+    # --- reading
+
+    def load(self, node: Node, now: float) -> None:
+        """Fill a new node with what was stored, and number what comes after it."""
+        try:
+            sessions = self._load_sessions(node, now)
+            self._load_subscriptions(node, sessions)
+            self._load_retained(node, now)
+            self._load_deliveries(node, sessions)
+            for number, packet_id in self._db.execute("SELECT session, packet_id FROM received"):
+                session = sessions.get(number)
+                if session is not None:
+                    session.received = session.received or set()
+                    session.received.add(packet_id)
+        except (sqlite3.Error, ValueError, TypeError) as error:
+            raise StoreError(f"store `{self.path}` cannot be read: {error}") from None
+
+    def _load_sessions(self, node: Node, now: float) -> dict[int, Session]:
+        sessions: dict[int, Session] = {}
+        for row in self._db.execute("SELECT * FROM session ORDER BY id"):
+            number, client_id, user, version, expiry, ended = row[:6]
+            node.last_session = max(node.last_session, number)
+            session = Session(number, Subject(client_id, user), version)
+            session.expiry = NEVER if expiry < 0 else expiry
+            session.durable = True
+            session.ended = now if ended is None else ended  # None: connected when the process ended
+            session.will = _read_will(client_id, row[6:])
+            session.rights = node.acl.rights(client_id, user) if node.acl else None
+            node.sessions[client_id] = sessions[number] = session
+            if session.will is not None:
+                node.timers.add(session.ended + session.will.delay, session)
+            if session.expiry != NEVER:
+                node.timers.add(session.ended + session.expiry, session)
+        return sessions
+
+    def _load_subscriptions(self, node: Node, sessions: dict[int, Session]) -> None:
+        for number, text, *options, identifier in self._db.execute("SELECT * FROM subscription"):
+            qos, no_local, retain_as_published = options
+            if number in sessions:
+                subscribed = Subscribed(
+                    sessions[number], text, qos, bool(no_local), bool(retain_as_published), identifier
+                )
+                add(node, subscribed, parse_filter(text))
+
+    def _load_retained(self, node: Node, now: float) -> None:
+        for topic, payload, qos, properties, expires, origin in self._db.execute("SELECT * FROM retained"):
+            if expires is None or expires > now:
+                node.retained.set(topic, Event(topic, payload, qos, True, properties, expires, origin))
+
+    def _load_deliveries(self, node: Node, sessions: dict[int, Session]) -> None:
+        messages: dict[int, Kept] = {}
+        last_message = last_row = 0
+        for number, topic, payload, qos, properties, expires, origin in self._db.execute("SELECT * FROM message"):
+            messages[number] = Kept(number, Event(topic, payload, qos, False, properties, expires, origin))
+            last_message = max(last_message, number)
+        orphans: list[int] = []
+        for row in self._db.execute("SELECT * FROM delivery ORDER BY id"):
+            last_row = row[0]
+            session, kept = sessions.get(row[1]), messages.get(row[2])
+            if session is None or kept is None:
+                orphans.append(row[0])
+            else:
+                _restore_delivery(session, kept, row)
+        node.ledger.start_after(last_row, last_message)
+        node.ledger.changes.dropped_deliveries.extend(orphans)
+        unused = [number for number, kept in messages.items() if not kept.references]
+        node.ledger.changes.dropped_messages.extend(unused)
+
+
+def _session_row(session: Session) -> tuple[object, ...]:
+    expiry = -1 if session.expiry == NEVER else session.expiry
+    ended = None if session.outlet is not None else session.ended
+    head = (session.id, session.client_id, session.subject.user, session.version, expiry, ended)
+    will = session.will
+    if will is None:
+        return (*head, *(None,) * 7)
+    event = will.event
+    return (*head, event.topic, event.payload, event.qos, event.retain, event.properties, will.delay, will.lifetime)
+
+
+def _read_will(client_id: str, row: tuple[object, ...]) -> Will | None:
+    topic, payload, qos, retain, properties, delay, lifetime = row
+    if topic is None:
+        return None
+    event = Event(topic, payload, qos, bool(retain), properties, None, client_id)  # type: ignore[arg-type]
+    return Will(event, delay, lifetime)  # type: ignore[arg-type]
+
+
+def _subscription_row(session: int, one: Subscribed) -> tuple[object, ...]:
+    return (session, one.filter, one.qos, one.no_local, one.retain_as_published, one.identifier)
+
+
+def _retained_row(event: Event) -> tuple[object, ...]:
+    return (event.topic, event.payload, event.qos, event.properties, event.expires, event.origin)
+
+
+def _message_row(number: int, event: Event) -> tuple[object, ...]:
+    return (number, event.topic, event.payload, event.qos, event.properties, event.expires, event.origin)
+
+
+def _delivery_row(one: Delivery) -> tuple[object, ...]:
+    assert one.kept is not None
+    identifiers = ",".join(map(str, one.ids)) if one.ids else ""
+    return (one.row, one.session.id, one.kept.id, one.qos, one.retain, identifiers, one.state, one.packet_id)
+
+
+def _restore_delivery(session: Session, kept: Kept, row: tuple[int, int, int, int, int, str, int, int]) -> None:
+    number, _, _, qos, retain, identifiers, state, packet_id = row
+    ids = tuple(map(int, identifiers.split(","))) if identifiers else ()
+    delivery = Delivery(session, kept.event, qos, bool(retain), ids)
+    delivery.row, delivery.kept, delivery.state, delivery.packet_id = number, kept, state, packet_id
+    kept.references += 1
+    if packet_id:
+        session.inflight[packet_id] = delivery
+        session.last_id = max(session.last_id, packet_id)
+    else:
+        if session.queue is None:
+            session.queue = deque()
+        session.queue.append(delivery)
+        session.queued_bytes += kept.event.size()

@@ -1,0 +1,98 @@
+"""`$SYS/broker/...`: the node's counters as retained messages, under the names that Mosquitto's users know."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from penstock import __version__
+
+if TYPE_CHECKING:
+    from penstock.broker.server import Server
+
+_MINUTES = (1, 5, 15)
+
+
+class Load:
+    """A moving average over some minutes, as of a load average."""
+
+    def __init__(self) -> None:
+        self._last = 0
+        self.averages = [0.0, 0.0, 0.0]
+
+    def update(self, count: int, seconds: float) -> None:
+        per_minute = (count - self._last) * 60 / seconds
+        self._last = count
+        for place, minutes in enumerate(_MINUTES):
+            share = min(1.0, seconds / (minutes * 60))
+            self.averages[place] += (per_minute - self.averages[place]) * share
+
+
+class SysTopics:
+    """Publishes what has changed since the last time."""
+
+    def __init__(self, server: "Server") -> None:
+        self._server = server
+        self._due = 0.0
+        self._last = 0.0
+        self._said: dict[str, bytes] = {}
+        self._most_connected = 0
+        self._loads: dict[str, Load] = {}
+
+    def tick(self, now: float) -> None:
+        interval = self._server.settings.sys_interval
+        self._most_connected = max(self._most_connected, self._server.node.connected)
+        if not interval or now < self._due:
+            return
+        self._due = now + interval
+        seconds, self._last = (now - self._last if self._last else interval), now
+        for name, value in (*self._values(now), *self._averages(max(seconds, 0.001))):
+            payload = str(value).encode()
+            if self._said.get(name) != payload:
+                self._said[name] = payload
+                self._server.node.publish(f"$SYS/broker/{name}", payload, now, retain=True)
+
+    def _counts(self) -> dict[str, int]:
+        stats = self._server.node.stats
+        return {
+            "messages/received": stats.packets_received,
+            "messages/sent": stats.packets_sent,
+            "publish/received": stats.received,
+            "publish/sent": stats.sent,
+            "publish/dropped": stats.dropped,
+            "bytes/received": stats.bytes_received,
+            "bytes/sent": stats.bytes_sent,
+            "connections": stats.connections_total,
+        }
+
+    def _values(self, now: float) -> Iterator[tuple[str, object]]:
+        node = self._server.node
+        sessions, connected = len(node.sessions), node.connected
+        stats = node.stats
+        yield "version", f"penstock version {__version__}"
+        yield "uptime", f"{int(now - self._server.started)} seconds"
+        yield "clients/total", sessions
+        yield "clients/connected", connected
+        yield "clients/disconnected", sessions - connected
+        yield "clients/maximum", self._most_connected
+        yield "clients/active", connected
+        yield "clients/inactive", sessions - connected
+        yield "subscriptions/count", sum(len(session.subscriptions) for session in node.sessions.values())
+        yield "shared_subscriptions/count", len(node.groups)
+        yield "retained messages/count", len(node.retained)
+        yield "messages/stored", sum(s.waiting() + len(s.inflight) for s in node.sessions.values()) + len(node.retained)
+        yield "store/messages/count", sum(s.waiting() + len(s.inflight) for s in node.sessions.values())
+        yield "store/messages/bytes", sum(s.queued_bytes for s in node.sessions.values())
+        yield "messages/received", stats.packets_received
+        yield "messages/sent", stats.packets_sent
+        yield "publish/messages/received", stats.received
+        yield "publish/messages/sent", stats.sent
+        yield "publish/messages/dropped", stats.dropped
+        yield "publish/messages/denied", stats.denied
+        yield "bytes/received", stats.bytes_received
+        yield "bytes/sent", stats.bytes_sent
+
+    def _averages(self, seconds: float) -> Iterator[tuple[str, object]]:
+        for name, count in self._counts().items():
+            load = self._loads.setdefault(name, Load())
+            load.update(count, seconds)
+            for minutes, average in zip(_MINUTES, load.averages, strict=True):
+                yield f"load/{name}/{minutes}min", f"{average:.2f}"

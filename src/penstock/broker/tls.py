@@ -1,0 +1,40 @@
+"""TLS of a listener, and who a client certificate names."""
+
+import ssl
+from typing import Any
+
+from penstock.domain import Tls
+from penstock.model.errors import PenstockError
+
+_VERSIONS = {"1.2": ssl.TLSVersion.TLSv1_2, "1.3": ssl.TLSVersion.TLSv1_3}
+
+
+class TlsError(PenstockError):
+    """A certificate or key that cannot be used."""
+
+
+def make_context(tls: Tls) -> ssl.SSLContext:
+    """The server's side of TLS as the domain file describes it."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = _VERSIONS[tls.min_version]
+    try:
+        context.load_cert_chain(tls.cert, tls.key)
+        if tls.ca is not None:
+            context.load_verify_locations(tls.ca)
+    except (ssl.SSLError, OSError) as error:
+        raise TlsError(f"certificate `{tls.cert}` with key `{tls.key}` cannot be used: {error}") from None
+    if tls.require_certificate:
+        context.verify_mode = ssl.CERT_REQUIRED
+    elif tls.ca is not None:
+        context.verify_mode = ssl.CERT_OPTIONAL
+    return context
+
+
+def certificate_user(certificate: dict[str, Any] | None, identity: str) -> str | None:
+    """The user that a verified client certificate stands for, as `identity` says."""
+    if not certificate or identity == "none":
+        return None
+    names = [(key, value) for part in certificate.get("subject", ()) for key, value in part]
+    if identity == "cn":
+        return next((value for key, value in names if key == "commonName"), None)
+    return ",".join(f"{key}={value}" for key, value in names)

@@ -1,0 +1,34 @@
+"""The `penstock` command: one module for each subcommand."""
+
+import importlib
+import sys
+
+from penstock import __version__
+
+COMMANDS = {
+    "run": "run the nodes of a domain file, or one open node on loopback",
+    "pub": "publish, with mosquitto_pub's flags",
+    "sub": "subscribe, with mosquitto_sub's flags",
+    "passwd": "manage a password file, as mosquitto_passwd does",
+}
+
+_USAGE = "usage: penstock COMMAND [OPTIONS]\n\ncommands:\n" + "".join(
+    f"  {name:8} {text}\n" for name, text in COMMANDS.items()
+)
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run one subcommand. Only its own module is imported, so that each starts as fast as it can."""
+    arguments = sys.argv[1:] if argv is None else argv
+    if arguments and arguments[0] in ("--version", "-V"):
+        print(f"penstock {__version__}")
+        return 0
+    if not arguments or arguments[0] in ("--help", "-h", "help"):
+        print(_USAGE + "\n`penstock COMMAND --help` says more.")
+        return 0 if arguments else 2
+    name, *rest = arguments
+    if name not in COMMANDS:
+        print(f"penstock: no command `{name}`\n\n{_USAGE}", file=sys.stderr, end="")
+        return 2
+    module = importlib.import_module(f"penstock.cli.{name}")
+    return int(module.main(rest))

@@ -1,0 +1,51 @@
+"""Stage 1, admit: may this subject publish here?"""
+
+from typing import NamedTuple
+
+from penstock.engine.plan import Draft
+from penstock.model.subject import Subject
+from penstock.model.verdict import Effect, Verdict
+from penstock.policy.passwords import Passwords
+from penstock.wire.packet import Connect
+
+RESERVED = ("$SYS/", "$CONTROL/", "$share/", "$queue/", "$penstock/")
+"""Topics that only the node itself publishes to."""
+
+
+class Door(NamedTuple):
+    """What the listener knows of a connection before its client has said anything."""
+
+    address: str
+    listener: str
+    anonymous: bool
+    certificate_user: str | None = None
+    """The name in a verified client certificate, where the listener takes it as identity."""
+
+
+def authenticate(connect: Connect, door: Door, passwords: Passwords | None) -> Subject | str:
+    """The subject behind a CONNECT, or why there is none."""
+    user = connect.username
+    if door.certificate_user is not None:
+        return Subject(connect.client_id, door.certificate_user, door.address, door.listener)
+    if user is None:
+        if door.anonymous:
+            return Subject(connect.client_id, None, door.address, door.listener)
+        return "anonymous access is not allowed on this listener"
+    if passwords is None:
+        if door.anonymous:
+            return Subject(connect.client_id, user, door.address, door.listener)
+        return "no password file is configured"
+    if connect.password is None or not passwords.check(user, connect.password):
+        return f"user `{user}`: unknown user or wrong password"
+    return Subject(connect.client_id, user, door.address, door.listener)
+
+
+def plan(draft: Draft) -> None:
+    """Decide by topic and rights."""
+    topic = draft.topic
+    if draft.own:
+        return
+    if topic.startswith(RESERVED):
+        draft.verdict = Verdict("admit", Effect.SUPPRESS, "reserved", f"topic `{topic}` is reserved for the node")
+    elif draft.rights is not None and not draft.rights.may_write(topic):
+        draft.verdict = Verdict("admit", Effect.SUPPRESS, "acl", draft.rights.why_write(topic))

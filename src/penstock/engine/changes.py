@@ -1,0 +1,126 @@
+"""What must become durable, as values: the engine fills a `Changes`, the broker's store writes it in one transaction.
+
+The last word on a key wins, and what comes and goes between two commits never reaches the disk.
+"""
+
+from penstock.engine.session import Delivery, Kept, Session, Subscribed
+from penstock.model.event import Event
+
+
+class Changes:
+    """The writes of one transaction."""
+
+    __slots__ = (
+        "deliveries",
+        "dropped_deliveries",
+        "dropped_messages",
+        "dropped_sessions",
+        "messages",
+        "received",
+        "retained",
+        "sessions",
+        "subscriptions",
+        "updated",
+    )
+
+    def __init__(self) -> None:
+        self.sessions: dict[int, Session] = {}
+        self.dropped_sessions: list[int] = []
+        self.subscriptions: dict[tuple[int, str], Subscribed | None] = {}
+        self.retained: dict[str, Event | None] = {}
+        self.messages: dict[int, Event] = {}
+        self.dropped_messages: list[int] = []
+        self.deliveries: dict[int, Delivery] = {}
+        self.updated: dict[int, Delivery] = {}
+        self.dropped_deliveries: list[int] = []
+        self.received: dict[tuple[int, int], bool] = {}
+
+    def __bool__(self) -> bool:
+        return bool(
+            self.deliveries
+            or self.dropped_deliveries
+            or self.updated
+            or self.received
+            or self.retained
+            or self.messages
+            or self.dropped_messages
+            or self.subscriptions
+            or self.sessions
+            or self.dropped_sessions
+        )
+
+
+class Ledger:
+    """Keeps the present `Changes`, and the packets that may leave only after they are written."""
+
+    def __init__(self, durable: bool) -> None:
+        self.durable = durable
+        self.changes = Changes()
+        self.deferred: list[tuple[Session, object, bytes]] = []
+        self._row = 0
+        self._message = 0
+
+    def start_after(self, row: int, message: int) -> None:
+        """Number new rows after those that the store already has."""
+        self._row = row
+        self._message = message
+
+    def keep(self, delivery: Delivery, kept: Kept | None) -> Kept:
+        """Record a delivery; deliveries of the same event share one `Kept`."""
+        if kept is None:
+            self._message += 1
+            kept = Kept(self._message, delivery.event)
+            self.changes.messages[kept.id] = kept.event
+        self._row += 1
+        delivery.row = self._row
+        delivery.kept = kept
+        kept.references += 1
+        self.changes.deliveries[delivery.row] = delivery
+        return kept
+
+    def moved(self, delivery: Delivery) -> None:
+        """A delivery's state or packet identifier has changed."""
+        if delivery.row and delivery.row not in self.changes.deliveries:
+            self.changes.updated[delivery.row] = delivery
+
+    def settle(self, delivery: Delivery) -> None:
+        """A delivery is finished with, whatever the outcome."""
+        row, kept = delivery.row, delivery.kept
+        if not row or kept is None:
+            return
+        changes = self.changes
+        if changes.deliveries.pop(row, None) is None:
+            changes.updated.pop(row, None)
+            changes.dropped_deliveries.append(row)
+        delivery.row = 0
+        kept.references -= 1
+        if kept.references == 0 and changes.messages.pop(kept.id, None) is None:
+            changes.dropped_messages.append(kept.id)
+
+    def session(self, session: Session) -> None:
+        if self.durable:
+            self.changes.sessions[session.id] = session
+
+    def drop_session(self, session: Session) -> None:
+        if self.durable:
+            self.changes.sessions.pop(session.id, None)
+            self.changes.dropped_sessions.append(session.id)
+
+    def subscription(self, session: Session, filter: str, subscribed: Subscribed | None) -> None:
+        if session.durable:
+            self.changes.subscriptions[session.id, filter] = subscribed
+
+    def received(self, session: Session, packet_id: int, held: bool) -> None:
+        if session.durable:
+            self.changes.received[session.id, packet_id] = held
+
+    def retained(self, topic: str, event: Event | None) -> None:
+        if self.durable:
+            self.changes.retained[topic] = event
+
+    def take(self) -> tuple[Changes, list[tuple[Session, object, bytes]]]:
+        """The changes to write now, and the packets that wait for just these."""
+        taken = self.changes, self.deferred
+        self.changes = Changes()
+        self.deferred = []
+        return taken

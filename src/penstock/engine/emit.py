@@ -1,0 +1,271 @@
+"""Stage 10, emit: out to the subscribers, within their windows, in order, and after what must be durable is."""
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from penstock.engine.plan import Draft, Plan, Target
+from penstock.engine.render import Forms, mark_duplicate, packet_parts
+from penstock.engine.session import Delivery, Kept, Session, Subscribed
+from penstock.model.event import Event
+from penstock.wire.codec import encode
+from penstock.wire.errors import WireError
+from penstock.wire.packet import PUBREC, PUBREL, Pubrel
+from penstock.wire.reason import Reason
+from penstock.wire.session import DONE, OFFERED, RELEASED, SENDER, START
+
+if TYPE_CHECKING:
+    from penstock.engine.node import Node
+
+
+def plan(draft: Draft) -> None:
+    """Sort the matched subscriptions into targets, and find those that take a packet's own bytes."""
+    if draft.plan is not None:
+        return
+    node = draft.node
+    key = (*draft.matched, None, *draft.groups)
+    plan = node.interned.get(key)
+    if plan is None:
+        plan = node.interned[key] = _make_plan(draft, key)
+    node.routes[draft.topic] = draft.plan = plan
+
+
+def _make_plan(draft: Draft, key: tuple[object, ...]) -> Plan:
+    of_session: dict[int, list[Subscribed]] = {}
+    for subscribed in draft.matched:
+        of_session.setdefault(subscribed.session.id, []).append(subscribed)
+    targets = [Target(list(found)) for found in of_session.values()]
+    plan = Plan(draft.verdict)
+    plan.key = key
+    plan.targets = tuple(targets)
+    plan.groups = tuple(draft.groups)
+    plan.direct4 = tuple(t.session for t in targets if t.is_direct() and t.session.version == 4)
+    plan.direct5 = tuple(t.session for t in targets if t.is_direct() and t.session.version == 5)
+    plan.rest = tuple(t for t in targets if not t.is_direct())
+    plan.simple = not plan.rest and not plan.groups
+    return plan
+
+
+# --- bytes to a session
+
+
+def push(node: "Node", session: Session, packet: bytes) -> None:
+    """A packet that must arrive, behind whatever the session already waits for."""
+    if session.open:
+        if not session.buffer:
+            node.dirty.append(session)
+        session.buffer.append(packet)
+    elif session.outlet is None:
+        return
+    elif session.held:
+        session.held += 1
+        node.ledger.deferred.append((session, session.outlet, packet))
+    else:
+        session.backlog += len(packet)
+        session.buffer.append(packet)
+
+
+def push_lossy(node: "Node", session: Session, packet: bytes) -> None:
+    """A QoS 0 message: dropped if the client is away, or reads too slowly."""
+    if session.outlet is None:
+        return
+    if session.blocked and session.backlog > node.limits.outbox_bytes:
+        node.stats.dropped += 1
+        if not session.overflowing:
+            session.overflowing = True
+            node.notice("slow", session, "", "QoS 0 messages are dropped: the client does not read")
+        return
+    push(node, session, packet)
+
+
+def push_durable(node: "Node", session: Session, packet: bytes) -> None:
+    """A packet that may leave only when every change so far is in the store."""
+    if not node.ledger.durable:
+        push(node, session, packet)
+    elif session.outlet is not None:
+        session.open = False
+        session.held += 1
+        node.ledger.deferred.append((session, session.outlet, packet))
+
+
+def release(node: "Node", deferred: list[tuple[Session, object, bytes]]) -> None:
+    """The store has what these packets waited for."""
+    for session, outlet, packet in deferred:
+        if session.outlet is not outlet:
+            continue
+        if not session.buffer and not session.blocked:
+            node.dirty.append(session)
+        session.buffer.append(packet)
+        session.held -= 1
+        if not session.held:
+            session.open = not session.blocked
+
+
+# --- messages to a session
+
+
+def deliver(
+    node: "Node",
+    session: Session,
+    qos: int,
+    retain: bool,
+    ids: tuple[int, ...],
+    forms: Forms,
+    kept: Kept | None,
+) -> Kept | None:
+    """Send the event, or queue it. Returns its place in the store, to be shared with its other deliveries."""
+    if qos == 0:
+        if session.outlet is not None and not _too_large(session, forms, qos, retain, ids):
+            head, tail = _parts(session, forms.event, 0, retain, ids, forms.now, forms)
+            push_lossy(node, session, head + tail)
+            node.stats.sent += 1
+        return kept
+    delivery = Delivery(session, forms.event, qos, retain, ids)
+    sendable = session.quota and session.outlet is not None and not session.blocked
+    if sendable and not session.queue and not session.resend:
+        if session.durable:
+            kept = node.ledger.keep(delivery, kept)
+        _transmit(node, delivery, forms.now, forms)
+    elif _has_room(node, delivery):
+        if session.durable:
+            kept = node.ledger.keep(delivery, kept)
+        if session.queue is None:
+            session.queue = deque()
+        session.queue.append(delivery)
+        session.queued_bytes += delivery.event.size()
+    return kept
+
+
+def _has_room(node: "Node", delivery: Delivery) -> bool:
+    session, limits = delivery.session, node.limits
+    if session.waiting() < limits.queued_messages and session.queued_bytes < limits.queued_bytes:
+        return True
+    node.stats.dropped += 1
+    if not session.overflowing:
+        session.overflowing = True
+        node.notice("full", session, delivery.event.topic, "the session's queue is full, new messages are dropped")
+    return False
+
+
+def pump(node: "Node", session: Session, now: float) -> None:
+    """Send what waits, as far as the window allows."""
+    while session.resend and session.quota and not session.blocked:
+        delivery = session.resend.popleft()
+        if session.inflight.get(delivery.packet_id) is delivery:
+            session.quota -= 1
+            _send(node, delivery, now, None, duplicate=True)
+    queue = session.queue
+    while queue and session.quota and not session.blocked and not session.resend:
+        delivery = queue.popleft()
+        session.queued_bytes -= delivery.event.size()
+        expires = delivery.event.expires
+        if expires is not None and expires <= now:  # [MQTT-3.3.2-5]
+            node.stats.expired += 1
+            node.ledger.settle(delivery)
+        else:
+            _transmit(node, delivery, now, None)
+    if not queue:
+        session.overflowing = False
+
+
+def resume(node: "Node", session: Session, now: float) -> None:
+    """The client is back: repeat what it has not acknowledged, in order."""  # [MQTT-4.4.0-1], [MQTT-4.6.0-1]
+    session.resend = deque()
+    for delivery in session.inflight.values():
+        if delivery.state == RELEASED:
+            push(node, session, encode(Pubrel(delivery.packet_id), session.version))
+        else:
+            session.resend.append(delivery)
+    pump(node, session, now)
+
+
+def acknowledge(node: "Node", session: Session, kind: int, packet_id: int, reason: int, now: float) -> None:
+    """A PUBACK, PUBREC or PUBCOMP has come."""
+    delivery = session.inflight.get(packet_id)
+    if delivery is None:
+        if kind == PUBREC:
+            push(node, session, encode(Pubrel(packet_id, Reason.PACKET_IDENTIFIER_NOT_FOUND), session.version))
+        return
+    step = SENDER.get((delivery.state, kind))
+    if step is None:
+        raise WireError(Reason.PROTOCOL_ERROR, f"wrong acknowledgement for packet identifier {packet_id}")
+    state, reply = (DONE, 0) if reason >= 0x80 else step  # [MQTT-4.4.0-2]
+    if state == DONE:
+        del session.inflight[packet_id]
+        node.ledger.settle(delivery)
+        if session.quota < session.window:
+            session.quota += 1
+        if session.queue or session.resend:
+            pump(node, session, now)
+        return
+    delivery.state = state
+    if reply == PUBREL:
+        packet = encode(Pubrel(packet_id), session.version)
+        if session.durable:
+            node.ledger.moved(delivery)
+            push_durable(node, session, packet)
+        else:
+            push(node, session, packet)
+
+
+def _transmit(node: "Node", delivery: Delivery, now: float, forms: Forms | None) -> None:
+    session = delivery.session
+    if session.maximum_packet_size:
+        forms = forms or Forms(delivery.event, now)
+        if _too_large(session, forms, delivery.qos, delivery.retain, delivery.ids):
+            node.ledger.settle(delivery)  # [MQTT-3.1.2-25] as if it had been sent
+            return
+    packet_id = session.next_id()
+    delivery.packet_id = packet_id
+    delivery.state = START[delivery.qos]
+    session.inflight[packet_id] = delivery
+    session.quota -= 1
+    if session.durable:
+        node.ledger.moved(delivery)
+    _send(node, delivery, now, forms, duplicate=False)
+
+
+def _send(node: "Node", delivery: Delivery, now: float, forms: Forms | None, duplicate: bool) -> None:
+    session = delivery.session
+    head, tail = _parts(session, delivery.event, delivery.qos, delivery.retain, delivery.ids, now, forms)
+    packet = head + delivery.packet_id.to_bytes(2, "big") + tail
+    if duplicate:
+        packet = mark_duplicate(packet)  # [MQTT-3.3.1-1]
+    node.stats.sent += 1
+    # A QoS 2 packet identifier must survive a restart, or the peer could not tell the repetition from a new message.
+    if delivery.state == OFFERED and session.durable:
+        push_durable(node, session, packet)
+    else:
+        push(node, session, packet)
+
+
+def _parts(
+    session: Session,
+    event: Event,
+    qos: int,
+    retain: bool,
+    ids: tuple[int, ...],
+    now: float,
+    forms: Forms | None,
+) -> tuple[bytes, bytes]:
+    """The packet before and after its identifier, with a topic alias where the client takes them."""
+    aliases = session.aliases_out
+    if aliases is not None:
+        alias = aliases.get(event.topic, 0)
+        known = alias != 0
+        # Not while blocked: the packet that introduces an alias must not be one that is dropped. [MQTT-3.1.2-26]
+        if not known and not session.blocked and len(aliases) < session.alias_maximum:
+            alias = aliases[event.topic] = len(aliases) + 1
+        if alias:
+            return packet_parts(event, session.version, qos, retain, ids, now, alias, known)
+    if forms is None:
+        return packet_parts(event, session.version, qos, retain, ids, now)
+    return forms.parts(session.version, qos, retain, ids)
+
+
+def _too_large(session: Session, forms: Forms, qos: int, retain: bool, ids: tuple[int, ...]) -> bool:
+    """Whether the client's maximum packet size forbids it."""  # [MQTT-3.1.2-24]
+    if not session.maximum_packet_size:
+        return False
+    head, tail = forms.parts(session.version, qos, retain, ids)
+    alias = 3 if session.aliases_out is not None else 0
+    return len(head) + (2 if qos else 0) + len(tail) + alias > session.maximum_packet_size

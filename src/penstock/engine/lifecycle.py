@@ -1,0 +1,268 @@
+"""A session from CONNECT to its end: authentication, take-over, resumption, wills, expiry."""
+
+from typing import NamedTuple
+
+from penstock.engine import emit, publish, subscribe
+from penstock.engine.admit import Door, authenticate
+from penstock.engine.node import Node
+from penstock.engine.session import NEVER, Outlet, Session, Will
+from penstock.model.errors import TopicError
+from penstock.model.event import Event
+from penstock.model.subject import Subject
+from penstock.model.topic import check_topic
+from penstock.wire.codec import encode
+from penstock.wire.errors import WireError
+from penstock.wire.packet import Connack, Connect, Disconnect
+from penstock.wire.properties import NO_PROPERTIES, Properties
+from penstock.wire.reason import Reason
+
+NO_EXPIRY = 0xFFFFFFFF
+
+
+class Refusal(NamedTuple):
+    """Why a CONNECT is turned down."""
+
+    reason: Reason
+    text: str
+
+
+class Opened(NamedTuple):
+    """A session with a connection, and the keep alive that holds for it."""
+
+    session: Session
+    keepalive: int
+
+
+def connect(node: Node, packet: Connect, door: Door, outlet: Outlet, now: float) -> Opened | Refusal:
+    """Open or resume the client's session and queue its CONNACK, or say why not."""
+    refusal = _check(node, packet)
+    if refusal is not None:
+        return refusal
+    subject = authenticate(packet, door, node.passwords)
+    if isinstance(subject, str):
+        return Refusal(Reason.NOT_AUTHORIZED, subject)
+    assigned = None
+    if not packet.client_id:  # [MQTT-3.1.3-6]
+        assigned = node.make_id()
+        subject = subject._replace(client_id=assigned)
+    session, present = _session(node, packet, subject, now)
+    _attach(node, session, packet, outlet)
+    keepalive = _keepalive(node, packet)
+    _say_hello(node, session, packet, present, assigned, keepalive)
+    if present:
+        emit.resume(node, session, now)
+        subscribe.advance(node, session, now)
+    return Opened(session, keepalive)
+
+
+def disconnect(node: Node, session: Session, packet: Disconnect, now: float) -> None:
+    """The client says goodbye; the connection is closed by the caller, who then calls `lost`."""
+    expiry = packet.properties.session_expiry
+    if expiry is not None:
+        if expiry and not session.expiry:  # [MQTT-3.14.2-1]
+            raise WireError(Reason.PROTOCOL_ERROR, "session expiry cannot be set at the end of a session without one")
+        session.expiry = _expiry(node, expiry)
+    if packet.reason == Reason.SUCCESS:
+        session.will = None  # [MQTT-3.14.4-3]
+
+
+def lost(node: Node, session: Session, outlet: Outlet, now: float) -> None:
+    """The connection is gone, for whatever reason."""
+    if session.outlet is not outlet:
+        return  # taken over
+    _detach(node, session, now)
+    if not session.expiry:
+        end(node, session, now)
+        return
+    will = session.will
+    if will is not None and not will.delay:
+        publish_will(node, session, now)
+    elif will is not None:
+        node.timers.add(now + will.delay, session)
+    if session.expiry != NEVER:
+        node.timers.add(now + session.expiry, session)
+    node.ledger.session(session)
+
+
+def tick(node: Node, now: float) -> None:
+    """Time has passed: publish delayed wills, end expired sessions."""
+    for session in node.timers.due(now):
+        if session.outlet is not None or node.sessions.get(session.client_id) is not session:
+            continue
+        if session.will is not None and now >= session.ended + session.will.delay:
+            publish_will(node, session, now)
+            node.ledger.session(session)
+        if now >= session.ended + session.expiry:
+            end(node, session, now)
+
+
+def end(node: Node, session: Session, now: float) -> None:
+    """Forget the session; its will does not outlive it."""  # [MQTT-3.1.2-23], [MQTT-3.1.3-9]
+    publish_will(node, session, now)
+    for text in list(session.subscriptions):
+        subscribe.remove(node, session, text)
+    for delivery in (*session.inflight.values(), *(session.queue or ())):
+        node.ledger.settle(delivery)
+    session.inflight = {}
+    session.queue = None
+    session.replays = []
+    if node.sessions.get(session.client_id) is session:
+        del node.sessions[session.client_id]
+    if session.durable:
+        node.ledger.drop_session(session)
+
+
+def publish_will(node: Node, session: Session, now: float) -> None:
+    """Publish the will, once."""  # [MQTT-3.1.2-8], [MQTT-3.1.2-10]
+    will, session.will = session.will, None
+    if will is None:
+        return
+    expires = None if will.lifetime is None else now + will.lifetime
+    publish.publish_own(node, node.plans_of(session), will.event._replace(expires=expires), session, now)
+
+
+def _check(node: Node, packet: Connect) -> Refusal | None:
+    if packet.properties.auth_method is not None:
+        return Refusal(Reason.BAD_AUTHENTICATION_METHOD, f"no method `{packet.properties.auth_method}` here")
+    if not packet.client_id and packet.version == 4 and not packet.clean_start:  # [MQTT311-3.1.3-8]
+        return Refusal(Reason.CLIENT_IDENTIFIER_NOT_VALID, "a session that is kept needs a client id")
+    will, limits = packet.will, node.limits
+    if will is None:
+        return None
+    if will.qos > limits.max_qos:  # [MQTT-3.2.2-12]
+        return Refusal(Reason.QOS_NOT_SUPPORTED, f"will has QoS {will.qos}, at most {limits.max_qos} is supported")
+    if will.retain and not limits.retain:  # [MQTT-3.2.2-13]
+        return Refusal(Reason.RETAIN_NOT_SUPPORTED, "will is to be retained, which is not supported")
+    try:
+        check_topic(will.topic)
+    except TopicError as error:
+        return Refusal(Reason.TOPIC_NAME_INVALID, str(error))
+    return None
+
+
+def _session(node: Node, packet: Connect, subject: Subject, now: float) -> tuple[Session, bool]:
+    """The session to use, and whether it was there before."""
+    old = node.sessions.get(subject.client_id)
+    if old is not None:
+        if old.outlet is not None:
+            old.outlet.disconnect(Reason.SESSION_TAKEN_OVER, "another connection uses this client id")  # [MQTT-3.1.4-3]
+            _take_over(node, old, now)
+        # A session belongs to its user: what is queued in it must not reach another one who uses the same client id.
+        if packet.clean_start or old.subject.user != subject.user or not _lives(old, now):  # [MQTT-3.1.2-4]
+            end(node, old, now)
+        else:
+            if old.version != packet.version:
+                node.forget_all()
+            old.subject = subject
+            return old, True
+    node.last_session += 1
+    session = Session(node.last_session, subject, packet.version)
+    node.sessions[subject.client_id] = session
+    return session, False
+
+
+def _take_over(node: Node, session: Session, now: float) -> None:
+    """The old connection's end, seen by the session: its will is due unless it was to wait."""
+    will = session.will
+    _detach(node, session, now)
+    if will is not None and not will.delay:
+        publish_will(node, session, now)
+
+
+def _lives(session: Session, now: float) -> bool:
+    return session.expiry > 0 and now < session.ended + session.expiry
+
+
+def _attach(node: Node, session: Session, packet: Connect, outlet: Outlet) -> None:
+    properties, limits = packet.properties, node.limits
+    session.version = packet.version
+    if packet.version == 4:
+        session.expiry = 0 if packet.clean_start else _expiry(node, NO_EXPIRY)
+    else:
+        session.expiry = _expiry(node, properties.session_expiry or 0)
+    if session.durable and not session.expiry:
+        node.ledger.drop_session(session)
+    session.durable = node.ledger.durable and session.expiry > 0
+    session.rights = node.acl.rights(session.client_id, session.subject.user) if node.acl else None
+    session.will = _will(packet)
+    session.outlet = outlet
+    session.buffer = []
+    session.open = True
+    session.window = min(properties.receive_maximum or limits.inflight, limits.inflight)  # [MQTT-3.3.4-9]
+    session.quota = session.window
+    session.unacknowledged = len(session.received) if session.received else 0
+    session.problem_info = properties.request_problem_info is not False
+    session.maximum_packet_size = properties.maximum_packet_size or 0
+    session.alias_maximum = min(properties.topic_alias_maximum or 0, limits.topic_alias_maximum)
+    session.aliases_out = {} if session.alias_maximum else None
+    plain = not session.maximum_packet_size and not session.alias_maximum
+    if plain != session.plain and session.subscriptions:
+        node.forget_all()
+    session.plain = plain
+    node.connected += 1
+    if session.durable:
+        node.ledger.session(session)
+
+
+def _detach(node: Node, session: Session, now: float) -> None:
+    session.outlet = None
+    session.buffer = []
+    session.open = session.blocked = session.overflowing = False
+    session.held = session.backlog = 0
+    session.aliases_in = session.aliases_out = None
+    session.resend = None
+    session.ended = now
+    node.connected -= 1
+
+
+def _expiry(node: Node, seconds: int) -> float:
+    most = node.limits.session_expiry
+    wished = NEVER if seconds == NO_EXPIRY else float(seconds)
+    return wished if most is None else min(wished, float(most))
+
+
+def _will(packet: Connect) -> Will | None:
+    will = packet.will
+    if will is None:
+        return None
+    properties = will.properties
+    event = Event(
+        will.topic,
+        will.payload,
+        will.qos,
+        will.retain,
+        publish.travelling(properties),
+        None,
+        packet.client_id,
+    )
+    return Will(event, properties.will_delay or 0, properties.message_expiry)
+
+
+def _keepalive(node: Node, packet: Connect) -> int:
+    """The seconds that hold: the client's, or in MQTT 5 the node's if that is less."""
+    most = node.limits.max_keepalive
+    if packet.version == 5 and most and (packet.keepalive == 0 or packet.keepalive > most):
+        return most
+    return packet.keepalive
+
+
+def _say_hello(
+    node: Node, session: Session, packet: Connect, present: bool, assigned: str | None, keepalive: int
+) -> None:
+    properties = NO_PROPERTIES
+    if packet.version == 5:
+        limits = node.limits
+        wished = packet.properties.session_expiry or 0
+        expiry = NO_EXPIRY if session.expiry == NEVER else int(session.expiry)
+        properties = Properties(
+            session_expiry=expiry if expiry != wished else None,
+            receive_maximum=limits.receive_maximum if limits.receive_maximum < 65535 else None,
+            maximum_qos=limits.max_qos if limits.max_qos < 2 else None,
+            retain_available=None if limits.retain else False,
+            maximum_packet_size=limits.max_packet_size,
+            assigned_client_id=assigned,  # [MQTT-3.2.2-16]
+            topic_alias_maximum=limits.topic_alias_maximum or None,
+            server_keepalive=keepalive if keepalive != packet.keepalive else None,
+            response_info=f"response/{session.client_id}/" if packet.properties.request_response_info else None,
+        )
+    emit.push_durable(node, session, encode(Connack(present, 0, properties), packet.version))

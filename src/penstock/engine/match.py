@@ -1,0 +1,19 @@
+"""Stage 5, match: which subscriptions does the event satisfy?"""
+
+from penstock.engine.plan import Draft, Group
+
+
+def plan(draft: Draft) -> None:
+    """Collect the subscriptions and groups whose filter matches and whose subject may read the topic."""
+    topic = draft.topic
+    known = draft.node.routes.get(topic)
+    if known is not None and known.valid:
+        draft.plan = known  # matched for another class of links already
+        return
+    for found in draft.node.index.match(topic):
+        if isinstance(found, Group):
+            draft.groups.append(found)
+            continue
+        rights = found.session.rights
+        if rights is None or rights.may_read(topic):
+            draft.matched.append(found)

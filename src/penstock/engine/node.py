@@ -1,0 +1,179 @@
+"""One node's state: sessions, subscriptions, retained messages, plans. No sockets, no clock, no files.
+
+Time comes in as an argument. What goes out: bytes in the buffers of the sessions listed in `dirty`, changes to make
+durable in `ledger`, and what an operator should know in `notices`.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from penstock.domain import Limits
+from penstock.engine import emit, publish, subscribe
+from penstock.engine.changes import Ledger
+from penstock.engine.index import Index, TopicTree
+from penstock.engine.plan import Group, Plan, Plans
+from penstock.engine.render import to_version_4, to_version_5
+from penstock.engine.session import Session, Subscribed
+from penstock.engine.stats import Stats
+from penstock.engine.timers import Timers
+from penstock.model.event import Event
+from penstock.model.topic import Filter
+from penstock.policy.acl import Acl, Rights
+from penstock.policy.passwords import Passwords
+
+
+class Notice(NamedTuple):
+    """Something that an operator should know."""
+
+    kind: str
+    client_id: str
+    user: str | None
+    topic: str
+    reason: str
+
+
+class Node:
+    """A broker without its input and output."""
+
+    def __init__(
+        self,
+        name: str,
+        limits: Limits,
+        make_id: Callable[[], str],
+        durable: bool = False,
+        passwords: Passwords | None = None,
+        acl: Acl | None = None,
+    ) -> None:
+        self.name = name
+        self.limits = limits
+        self.make_id = make_id
+        self.passwords = passwords
+        self.acl = acl
+        self.sessions: dict[str, Session] = {}
+        self.last_session = 0
+        self.index: Index[Subscribed | Group] = Index()
+        self.groups: dict[tuple[str, str], Group] = {}
+        self.retained: TopicTree[Event] = TopicTree()
+        self.plans: dict[Rights | None, Plans] = {}
+        self.routes: dict[str, Plan] = {}
+        """By topic, what matching found; shared by all classes of links that may publish to it."""
+        self.own_plans = Plans(None, own=True)
+        self.interned: dict[tuple[object, ...], Plan] = {}
+        self.timers = Timers()
+        self.ledger = Ledger(durable)
+        self.stats = Stats()
+        self.connected = 0
+        self.dirty: list[Session] = []
+        self.replaying: dict[int, Session] = {}
+        self.notices: list[Notice] = []
+
+    # --- plans
+
+    def plans_of(self, session: Session) -> Plans:
+        """The plans that this session's publications follow; sessions with equal rights share them."""
+        plans = self.plans.get(session.rights)
+        if plans is None:
+            plans = self.plans[session.rights] = Plans(session.rights)
+        return plans
+
+    def forget(self, filter: Filter) -> None:
+        """A subscription has come or gone: plans of the topics that it may concern are no longer valid."""
+        routes = self.routes
+        if not filter.is_wild:
+            self._invalidate(routes.pop(filter.filter, None))
+            return
+        prefix = filter.prefix.rstrip("/")  # `a/#` also matches `a`
+        for topic in [topic for topic in routes if topic.startswith(prefix)]:
+            self._invalidate(routes.pop(topic))
+
+    def forget_all(self) -> None:
+        """Everything may have changed: rights, or what a session can take."""
+        for plans in (self.own_plans, *self.plans.values()):
+            plans.known.clear()
+        self.routes.clear()
+        self.interned.clear()
+
+    def _invalidate(self, plan: Plan | None) -> None:
+        if plan is not None:
+            plan.valid = False
+            self.interned.pop(plan.key, None)
+
+    # --- the hot path
+
+    def relay(self, plan: Plan, packet: bytes, version: int, after_topic: int) -> None:
+        """Pass a QoS 0 packet's own bytes on to all sessions of a simple plan."""
+        same, other = (plan.direct4, plan.direct5) if version == 4 else (plan.direct5, plan.direct4)
+        dirty = self.dirty
+        for session in same:
+            if session.open:
+                buffer = session.buffer
+                if not buffer:
+                    dirty.append(session)
+                buffer.append(packet)
+            else:
+                emit.push_lossy(self, session, packet)
+        if other:
+            packet = (to_version_5 if version == 4 else to_version_4)(packet, after_topic)
+            for session in other:
+                emit.push_lossy(self, session, packet)
+        self.stats.sent += len(same) + len(other)
+
+    # --- retained messages
+
+    def retain(self, event: Event, sender: Session | None) -> None:
+        """Keep the event for later subscribers, or forget the topic's last one if it is empty."""
+        if not event.payload:  # [MQTT-3.3.1-6], [MQTT-3.3.1-7]
+            self.unretain(event.topic)
+            return
+        if len(self.retained) >= self.limits.retained_messages and self.retained.get(event.topic) is None:
+            self.stats.dropped += 1
+            self.notice("full", sender, event.topic, "too many retained messages, this one is not kept")
+            return
+        self.retained.set(event.topic, event)
+        if not event.topic.startswith("$SYS/"):
+            self.ledger.retained(event.topic, event)
+
+    def unretain(self, topic: str) -> None:
+        """Forget the retained message of a topic."""
+        if self.retained.pop(topic) is not None:
+            self.ledger.retained(topic, None)
+
+    # --- flow
+
+    def block(self, session: Session) -> None:
+        """The connection takes no more bytes for now."""
+        session.blocked = True
+        session.open = False
+
+    def unblock(self, session: Session, now: float) -> None:
+        """The connection takes bytes again."""
+        session.blocked = False
+        session.overflowing = False
+        session.backlog = 0
+        session.open = session.outlet is not None and not session.held
+        if session.buffer:
+            self.dirty.append(session)
+        emit.pump(self, session, now)
+        subscribe.advance(self, session, now)
+
+    def turn(self, now: float) -> None:
+        """Between two rounds of input: go on with what was too much for one round."""
+        if self.replaying:
+            replaying, self.replaying = self.replaying, {}
+            for session in replaying.values():
+                subscribe.advance(self, session, now)
+
+    def publish(self, topic: str, payload: bytes, now: float, retain: bool = False) -> None:
+        """Publish as the node itself."""
+        publish.publish_own(self, self.own_plans, Event(topic, payload, 0, retain), None, now)
+
+    # --- notices
+
+    def notice(self, kind: str, session: Session | None, topic: str, reason: str) -> None:
+        client_id, user = (session.client_id, session.subject.user) if session else (self.name, None)
+        self.notices.append(Notice(kind, client_id, user, topic, reason))
+
+    def deny(self, deed: str, session: Session | None, topic: str, reason: str) -> None:
+        """A publication or subscription was refused."""
+        self.stats.denied += 1
+        self.notice(f"{deed} denied", session, topic, reason)

@@ -1,0 +1,40 @@
+"""The way of an event. The order of the stages is the tuple below; each stage is the module of that name.
+
+Stages of the design that do not exist yet are absent, not stubbed.
+"""
+
+from penstock.engine import admit, emit, match
+from penstock.engine.plan import Draft, Plan
+from penstock.model.errors import TopicError
+from penstock.model.topic import check_topic
+from penstock.model.verdict import Effect
+from penstock.wire.errors import WireError
+from penstock.wire.reason import Reason
+
+STAGES = (admit, match, emit)
+
+MAX_PLANS = 200_000
+"""Topics with a plan, before the oldest knowledge is thrown away and built again as needed."""
+
+
+def compile_plan(draft: Draft) -> Plan:
+    """Let each stage plan its part; a suppressed event goes no further."""
+    for stage in STAGES:
+        stage.plan(draft)
+        if draft.verdict.effect is Effect.SUPPRESS:
+            return Plan(draft.verdict)
+    assert draft.plan is not None  # emit comes last and makes it
+    return draft.plan
+
+
+def read_topic(raw: bytes, levels: int) -> str:
+    """The topic that a PUBLISH names, checked."""
+    try:
+        topic = check_topic(raw.decode())
+    except UnicodeDecodeError:
+        raise WireError(Reason.MALFORMED_PACKET, "topic is not well-formed UTF-8") from None  # [MQTT-1.5.4-1]
+    except TopicError as error:
+        raise WireError(Reason.TOPIC_NAME_INVALID, str(error)) from None
+    if topic.count("/") >= levels:
+        raise WireError(Reason.TOPIC_NAME_INVALID, f"topic has more than {levels} levels")
+    return topic

@@ -1,0 +1,112 @@
+"""Plans: for a link and a topic, what remains to be done with an event once everything fixed has been decided.
+
+A plan is compiled by the stages of `path.STAGES` when a topic is first seen, and thrown away when a subscription that
+concerns the topic comes or goes. Topics with the same outcome share one plan.
+"""
+
+from typing import TYPE_CHECKING
+
+from penstock.engine.session import Session, Subscribed
+from penstock.model.verdict import Effect, Verdict
+from penstock.policy.acl import Rights
+
+if TYPE_CHECKING:
+    from penstock.engine.node import Node
+
+
+class Target:
+    """One session that gets an event, by one or several of its subscriptions: one copy, with all their identifiers."""
+
+    __slots__ = ("ids", "no_local", "qos", "retain_as_published", "session")
+
+    def __init__(self, subscriptions: list[Subscribed]) -> None:
+        self.session = subscriptions[0].session
+        self.qos = max(one.qos for one in subscriptions)  # [MQTT-3.3.4-2]
+        self.ids = tuple(one.identifier for one in subscriptions if one.identifier)  # [MQTT-3.3.4-3], [MQTT-3.3.4-4]
+        self.no_local = all(one.no_local for one in subscriptions)
+        self.retain_as_published = any(one.retain_as_published for one in subscriptions)
+
+    def is_direct(self) -> bool:
+        """A QoS 0 packet can be passed on to it as it is."""
+        return self.session.plain and not self.ids and not self.no_local
+
+
+class Group:
+    """The members of one shared subscription, served in turn."""
+
+    __slots__ = ("filter", "members", "name", "turn")
+
+    def __init__(self, name: str, filter: str) -> None:
+        self.name = name
+        self.filter = filter
+        self.members: list[Subscribed] = []
+        self.turn = 0
+
+    def choose(self, topic: str, sender: Session | None) -> Target | None:
+        """The next member that may read the topic; one that can take the event now goes before one that cannot."""
+        second: Subscribed | None = None
+        count = len(self.members)
+        for step in range(count):
+            member = self.members[(self.turn + step) % count]
+            session = member.session
+            if session.rights is not None and not session.rights.may_read(topic):
+                continue
+            if session.open and not session.waiting() and session.quota:
+                self.turn = (self.turn + step + 1) % count
+                return Target([member])
+            if second is None or (second.session.outlet is None and session.outlet is not None):
+                second = member
+        if second is None:
+            return None
+        self.turn = (self.turn + 1) % count
+        return Target([second])
+
+
+class Plan:
+    """What is left to do for an event on a topic."""
+
+    __slots__ = ("direct4", "direct5", "groups", "key", "rest", "simple", "targets", "valid", "verdict")
+
+    def __init__(self, verdict: Verdict) -> None:
+        self.verdict = verdict
+        self.valid = True
+        self.key: tuple[object, ...] = ()
+        self.targets: tuple[Target, ...] = ()
+        self.groups: tuple[Group, ...] = ()
+        # For QoS 0: sessions that take the packet's own bytes, by protocol version, and the targets that do not.
+        self.direct4: tuple[Session, ...] = ()
+        self.direct5: tuple[Session, ...] = ()
+        self.rest: tuple[Target, ...] = ()
+        self.simple = False
+        """Only `direct4` and `direct5` have anything in them."""
+
+
+_PASS = Verdict("admit", Effect.PASS)
+
+
+class Draft:
+    """A plan in the making: each stage adds its part."""
+
+    __slots__ = ("groups", "matched", "node", "own", "plan", "rights", "topic", "verdict")
+
+    def __init__(self, node: "Node", topic: str, rights: Rights | None, own: bool) -> None:
+        self.node = node
+        self.topic = topic
+        self.rights = rights
+        self.own = own
+        self.verdict = _PASS
+        self.matched: list[Subscribed] = []
+        self.groups: list[Group] = []
+        self.plan: Plan | None = None
+
+
+class Plans:
+    """The plans of one class of links: those whose clients have the same rights."""
+
+    __slots__ = ("known", "own", "rights")
+
+    def __init__(self, rights: Rights | None, own: bool = False) -> None:
+        self.rights = rights
+        self.own = own
+        """For events of the node itself, which may use reserved topics."""
+        self.known: dict[bytes, Plan] = {}

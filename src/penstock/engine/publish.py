@@ -1,0 +1,189 @@
+"""An incoming publication: from the packet through the plan to its subscribers, and the answer to its sender."""
+
+from typing import TYPE_CHECKING
+
+from penstock.engine import emit
+from penstock.engine.path import MAX_PLANS, compile_plan, read_topic
+from penstock.engine.plan import Draft, Plan, Plans
+from penstock.engine.render import Forms
+from penstock.engine.session import Session
+from penstock.model.event import Event
+from penstock.model.verdict import Effect
+from penstock.wire.codec import encode
+from penstock.wire.errors import WireError
+from penstock.wire.packet import PUBCOMP, PUBLISH, PUBREC, PUBREL, Puback, Pubcomp, Publish, Pubrec
+from penstock.wire.properties import NO_PROPERTIES, Properties, encode_properties
+from penstock.wire.reason import Reason
+from penstock.wire.session import FREE, HELD, RECEIVER
+
+if TYPE_CHECKING:
+    from penstock.engine.node import Node
+
+_ANSWERS: dict[int, type[Pubrec] | type[Pubcomp]] = {PUBREC: Pubrec, PUBCOMP: Pubcomp}
+
+
+def find_plan(node: "Node", plans: Plans, raw: bytes) -> Plan:
+    """The plan for a topic, made if it is not there; raises `WireError` for what is not a topic."""
+    plan = plans.known.get(raw)
+    if plan is not None and plan.valid:
+        return plan
+    topic = read_topic(raw, node.limits.topic_levels)
+    if len(plans.known) >= MAX_PLANS:
+        plans.known.clear()
+    if len(node.routes) >= MAX_PLANS:
+        node.forget_all()
+    plan = plans.known[raw] = compile_plan(Draft(node, topic, plans.rights, plans.own))
+    return plan
+
+
+def receive(node: "Node", session: Session, plans: Plans, packet: Publish, now: float) -> None:
+    """One PUBLISH from a client."""
+    node.stats.received += 1
+    limits = node.limits
+    if packet.qos > limits.max_qos:
+        raise WireError(Reason.QOS_NOT_SUPPORTED, f"QoS {packet.qos} is not supported")  # [MQTT-3.2.2-11]
+    if packet.retain and not limits.retain:
+        raise WireError(Reason.RETAIN_NOT_SUPPORTED, "retained messages are not supported")  # [MQTT-3.2.2-14]
+    topic = _resolve_alias(node, session, packet)
+    if packet.qos:
+        if _is_repeated(node, session, packet):
+            return
+        _check_window(node, session)
+    plan = find_plan(node, plans, topic.encode())
+    if plan.verdict.effect is Effect.SUPPRESS:
+        node.deny("publish", session, topic, plan.verdict.reason)
+        _answer(node, session, packet, Reason.NOT_AUTHORIZED)
+        return
+    event = Event(
+        topic,
+        packet.payload,
+        packet.qos,
+        packet.retain,
+        travelling(packet.properties),
+        _expiry(packet.properties, now),
+        session.client_id,
+    )
+    if event.retain:
+        node.retain(event, session)
+    reached = spread(node, plan, event, session, now)
+    if packet.qos:
+        _answer(node, session, packet, Reason.SUCCESS if reached else Reason.NO_MATCHING_SUBSCRIBERS)
+
+
+def spread(node: "Node", plan: Plan, event: Event, sender: Session | None, now: float) -> bool:
+    """Deliver to all that the plan names; whether there was any."""
+    forms = Forms(event, now)
+    kept = None
+    for target in plan.targets:
+        session = target.session
+        if target.no_local and session is sender:  # [MQTT-3.8.3-3]
+            continue
+        retain = event.retain and target.retain_as_published  # [MQTT-3.3.1-12], [MQTT-3.3.1-13]
+        kept = emit.deliver(node, session, min(event.qos, target.qos), retain, target.ids, forms, kept)
+    for group in plan.groups:
+        chosen = group.choose(event.topic, sender)
+        if chosen is not None:
+            retain = event.retain and chosen.retain_as_published
+            qos = min(event.qos, chosen.qos)
+            kept = emit.deliver(node, chosen.session, qos, retain, chosen.ids, forms, kept)
+    return bool(plan.targets or plan.groups)
+
+
+def publish_own(node: "Node", plans: Plans, event: Event, sender: Session | None, now: float) -> None:
+    """An event that no packet brought: a will, or what the node itself has to say. The same way as all others."""
+    plan = find_plan(node, plans, event.topic.encode())
+    if plan.verdict.effect is Effect.SUPPRESS:
+        node.deny("publish", sender, event.topic, plan.verdict.reason)
+        return
+    if event.retain:
+        node.retain(event, sender)
+    spread(node, plan, event, sender, now)
+
+
+def release(node: "Node", session: Session, packet_id: int) -> None:
+    """A PUBREL: the identifier is free again."""
+    held = _state(session, packet_id)
+    state, answer = RECEIVER[held, PUBREL]
+    if state != held and session.received is not None:
+        session.received.discard(packet_id)
+        session.unacknowledged -= 1
+        node.ledger.received(session, packet_id, False)
+    reason = Reason.SUCCESS if held == HELD else Reason.PACKET_IDENTIFIER_NOT_FOUND
+    # After the store: a client that reuses the identifier must not be taken for one that repeats itself.
+    emit.push_durable(node, session, encode(_ANSWERS[answer](packet_id, reason), session.version))
+
+
+def travelling(properties: Properties) -> bytes:
+    """The properties that go on to subscribers unaltered."""  # [MQTT-3.3.2-4], -15, -16, -17, -18, -20
+    if properties is NO_PROPERTIES:
+        return b""
+    return encode_properties(
+        Properties(
+            payload_format=properties.payload_format,
+            content_type=properties.content_type,
+            response_topic=properties.response_topic,
+            correlation_data=properties.correlation_data,
+            user_properties=properties.user_properties,
+        )
+    )
+
+
+def _expiry(properties: Properties, now: float) -> float | None:
+    return None if properties.message_expiry is None else now + properties.message_expiry
+
+
+def _resolve_alias(node: "Node", session: Session, packet: Publish) -> str:
+    alias = packet.properties.topic_alias
+    if alias is None:
+        return packet.topic
+    if alias > node.limits.topic_alias_maximum:  # [MQTT-3.2.2-17], [MQTT-3.3.2-9]
+        raise WireError(Reason.TOPIC_ALIAS_INVALID, f"topic alias {alias} is over the maximum")
+    if session.aliases_in is None:
+        session.aliases_in = {}
+    if packet.topic:
+        session.aliases_in[alias] = packet.topic
+        return packet.topic
+    topic = session.aliases_in.get(alias)
+    if topic is None:
+        raise WireError(Reason.PROTOCOL_ERROR, f"topic alias {alias} is not known")
+    return topic
+
+
+def _state(session: Session, packet_id: int) -> int:
+    return HELD if session.received is not None and packet_id in session.received else FREE
+
+
+def _is_repeated(node: "Node", session: Session, packet: Publish) -> bool:
+    """A QoS 2 PUBLISH whose identifier is held is answered again, and nothing else."""
+    if packet.qos != 2 or _state(session, packet.packet_id) == FREE:
+        return False
+    _, answer = RECEIVER[HELD, PUBLISH]
+    emit.push_durable(node, session, encode(_ANSWERS[answer](packet.packet_id), session.version))
+    return True
+
+
+def _check_window(node: "Node", session: Session) -> None:
+    if session.version == 5 and session.unacknowledged >= node.limits.receive_maximum:
+        text = f"more than {node.limits.receive_maximum} messages not acknowledged"
+        raise WireError(Reason.RECEIVE_MAXIMUM_EXCEEDED, text)  # [MQTT-3.3.4-7]
+
+
+def _answer(node: "Node", session: Session, packet: Publish, reason: Reason) -> None:
+    """PUBACK or PUBREC, once the store has the message."""
+    if packet.qos == 0:
+        return
+    refused = reason >= 0x80
+    if session.version == 4:
+        reason = Reason.SUCCESS  # 3.1.1 cannot say no; the sender must not repeat for ever
+        refused = False
+    if packet.qos == 1:
+        emit.push_durable(node, session, encode(Puback(packet.packet_id, reason), session.version))
+        return
+    state, answer = RECEIVER[FREE, PUBLISH]
+    if state == HELD and not refused:
+        if session.received is None:
+            session.received = set()
+        session.received.add(packet.packet_id)
+        session.unacknowledged += 1
+        node.ledger.received(session, packet.packet_id, True)
+    emit.push_durable(node, session, encode(_ANSWERS[answer](packet.packet_id, reason), session.version))

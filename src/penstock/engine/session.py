@@ -1,0 +1,194 @@
+"""What a node keeps of one client: subscriptions, windows, queues. State only; the rules are in the other modules."""
+
+from collections import deque
+from typing import Protocol
+
+from penstock.model.event import Event
+from penstock.model.subject import Subject
+from penstock.policy.acl import Rights
+from penstock.wire.reason import Reason
+from penstock.wire.session import WAITING
+
+NEVER = float("inf")
+
+
+class Outlet(Protocol):
+    """The way out to a connected client. The broker's connections are outlets; so are the tests' lists."""
+
+    def send(self, packets: list[bytes]) -> None:
+        """Write the packets out and empty the list, or leave them in it when nothing more can be taken."""
+
+    def disconnect(self, reason: Reason, text: str = "") -> None:
+        """Say why (MQTT 5) and close; what is still in the buffer goes out first."""
+
+
+class Kept:
+    """An event in the store, shared by the deliveries that wait for it."""
+
+    __slots__ = ("event", "id", "references")
+
+    def __init__(self, number: int, event: Event) -> None:
+        self.id = number
+        self.event = event
+        self.references = 0
+
+
+class Delivery:
+    """One QoS 1 or 2 message to one session, from being queued to being acknowledged."""
+
+    __slots__ = ("event", "ids", "kept", "packet_id", "qos", "retain", "row", "session", "state")
+
+    def __init__(self, session: "Session", event: Event, qos: int, retain: bool, ids: tuple[int, ...]) -> None:
+        self.session = session
+        self.event = event
+        self.qos = qos
+        self.retain = retain
+        self.ids = ids
+        self.state = WAITING
+        self.packet_id = 0
+        self.row = 0
+        self.kept: Kept | None = None
+
+
+class Subscribed:
+    """One subscription of one session, as the index holds it."""
+
+    __slots__ = ("filter", "identifier", "no_local", "qos", "retain_as_published", "session")
+
+    def __init__(
+        self,
+        session: "Session",
+        filter: str,
+        qos: int,
+        no_local: bool = False,
+        retain_as_published: bool = False,
+        identifier: int = 0,
+    ) -> None:
+        self.session = session
+        self.filter = filter
+        self.qos = qos
+        self.no_local = no_local
+        self.retain_as_published = retain_as_published
+        self.identifier = identifier
+
+
+class Replay:
+    """Retained messages that a subscription still has to be sent, with the event that each topic held then."""
+
+    __slots__ = ("left", "subscribed")
+
+    def __init__(self, subscribed: Subscribed, left: deque[tuple[str, Event]]) -> None:
+        self.subscribed = subscribed
+        self.left = left
+
+
+_NO_REPLAYS: list[Replay] = []
+
+
+class Will:
+    """What is published for a client that goes without saying so."""
+
+    __slots__ = ("delay", "event", "lifetime")
+
+    def __init__(self, event: Event, delay: int, lifetime: int | None) -> None:
+        self.event = event
+        self.delay = delay
+        self.lifetime = lifetime
+
+
+class Session:
+    """A client's state. `outlet` is None while it is offline."""
+
+    __slots__ = (
+        "alias_maximum",
+        "aliases_in",
+        "aliases_out",
+        "backlog",
+        "blocked",
+        "buffer",
+        "client_id",
+        "durable",
+        "ended",
+        "expiry",
+        "held",
+        "id",
+        "inflight",
+        "last_id",
+        "maximum_packet_size",
+        "open",
+        "outlet",
+        "overflowing",
+        "plain",
+        "problem_info",
+        "queue",
+        "queued_bytes",
+        "quota",
+        "received",
+        "replays",
+        "resend",
+        "rights",
+        "subject",
+        "subscriptions",
+        "unacknowledged",
+        "version",
+        "will",
+        "window",
+    )
+
+    def __init__(self, number: int, subject: Subject, version: int) -> None:
+        self.id = number
+        self.client_id = subject.client_id
+        self.subject = subject
+        self.rights: Rights | None = None
+        self.version = version
+        self.expiry: float = 0
+        self.durable = False
+        self.ended: float = 0
+        self.will: Will | None = None
+        self.subscriptions: dict[str, Subscribed] = {}
+        self.replays: list[Replay] = _NO_REPLAYS
+        # sending
+        self.outlet: Outlet | None = None
+        self.buffer: list[bytes] = []
+        self.open = False
+        """Online, not blocked, and with nothing that waits for the store: bytes may go straight to the buffer."""
+        self.blocked = False
+        """The connection takes no more bytes for now."""
+        self.held = 0
+        """Packets that wait for the store."""
+        self.backlog = 0
+        """Bytes in the buffer of a connection that does not take them."""
+        self.overflowing = False
+        self.window = 0
+        """How many QoS 1 and 2 messages may be unacknowledged, and in `quota` how many more of them now."""
+        self.quota = 0
+        self.resend: deque[Delivery] | None = None
+        """Of `inflight`, what was sent on an earlier connection and waits for the window."""
+        self.inflight: dict[int, Delivery] = {}
+        self.queue: deque[Delivery] | None = None
+        self.queued_bytes = 0
+        self.last_id = 0
+        # receiving
+        self.received: set[int] | None = None
+        self.unacknowledged = 0
+        # of the connection
+        self.plain = True
+        """Takes packets as they are: no packet size limit, no topic aliases."""
+        self.problem_info = True
+        self.maximum_packet_size = 0
+        self.alias_maximum = 0
+        self.aliases_in: dict[int, str] | None = None
+        self.aliases_out: dict[str, int] | None = None
+
+    def next_id(self) -> int:
+        """A packet identifier that is not in use. The window is smaller than the identifiers are many."""
+        number = self.last_id
+        while True:
+            number = number % 65535 + 1
+            if number not in self.inflight:
+                self.last_id = number
+                return number
+
+    def waiting(self) -> int:
+        """Deliveries queued behind the window."""
+        return len(self.queue) if self.queue else 0

@@ -1,0 +1,154 @@
+"""SUBSCRIBE and UNSUBSCRIBE: the index, the shared groups, and the retained messages that a subscription brings."""
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from penstock.engine import emit
+from penstock.engine.plan import Group
+from penstock.engine.render import Forms
+from penstock.engine.session import Replay, Session, Subscribed
+from penstock.model.errors import TopicError
+from penstock.model.topic import Filter, parse_filter
+from penstock.wire.codec import encode
+from penstock.wire.errors import WireError
+from penstock.wire.packet import Suback, Subscribe, Subscription, Unsuback, Unsubscribe
+from penstock.wire.reason import Reason
+
+if TYPE_CHECKING:
+    from penstock.engine.node import Node
+
+REPLAY_STEP = 100
+"""Retained messages sent to one session before others have their turn."""
+
+
+def subscribe(node: "Node", session: Session, packet: Subscribe, now: float) -> None:
+    """Take the subscriptions, answer, then send what is retained."""
+    identifier = packet.properties.subscription_ids[0] if packet.properties.subscription_ids else 0
+    reasons: list[int] = []
+    replays: list[Replay] = []
+    for subscription in packet.subscriptions:
+        filter = _parse(subscription.filter)
+        reason = _refusal(node, session, filter)
+        if reason is None:
+            reason = Reason(min(subscription.qos, node.limits.max_qos))
+            is_new = filter.text not in session.subscriptions
+            subscribed = _add(node, session, filter, subscription, reason, identifier)
+            handling = subscription.retain_handling
+            if filter.group is None and (handling == 0 or (handling == 1 and is_new)):  # [MQTT-3.3.1-9] to -11
+                replays.append(Replay(subscribed, deque(node.retained.match(filter.filter))))
+        reasons.append(0x80 if session.version == 4 and reason >= 0x80 else reason)
+    emit.push_durable(node, session, encode(Suback(packet.packet_id, tuple(reasons)), session.version))
+    for replay in replays:
+        if replay.left:
+            session.replays = [*session.replays, replay]
+    advance(node, session, now)
+
+
+def unsubscribe(node: "Node", session: Session, packet: Unsubscribe) -> None:
+    """Drop the subscriptions and answer."""
+    reasons: list[int] = []
+    for text in packet.filters:
+        filter = _parse(text)
+        existed = remove(node, session, filter.text)
+        reasons.append(Reason.SUCCESS if existed else Reason.NO_SUBSCRIPTION_EXISTED)
+    answer = Unsuback(packet.packet_id, tuple(reasons) if session.version == 5 else ())
+    emit.push_durable(node, session, encode(answer, session.version))
+
+
+def add(node: "Node", subscribed: Subscribed, filter: Filter) -> None:
+    """Put a subscription into the index; one with the same filter is replaced."""  # [MQTT-3.8.4-3]
+    session = subscribed.session
+    previous = session.subscriptions.get(filter.text)
+    session.subscriptions[filter.text] = subscribed
+    if filter.group is None:
+        node.index.add(filter.filter, session.id, subscribed)
+    else:
+        group = node.groups.get((filter.group, filter.filter))
+        if group is None:
+            group = node.groups[filter.group, filter.filter] = Group(filter.group, filter.filter)
+            node.index.add(filter.filter, f"$share/{filter.group}", group)
+        if previous in group.members:
+            group.members[group.members.index(previous)] = subscribed
+        else:
+            group.members.append(subscribed)
+    node.forget(filter)
+
+
+def remove(node: "Node", session: Session, text: str) -> bool:
+    """Take a subscription out of the index; whether it was there."""
+    subscribed = session.subscriptions.pop(text, None)
+    if subscribed is None:
+        return False
+    filter = parse_filter(text)
+    if filter.group is None:
+        node.index.remove(filter.filter, session.id)
+    else:
+        group = node.groups[filter.group, filter.filter]
+        group.members.remove(subscribed)
+        if not group.members:
+            del node.groups[filter.group, filter.filter]
+            node.index.remove(filter.filter, f"$share/{filter.group}")
+    session.replays = [one for one in session.replays if one.subscribed is not subscribed]
+    node.ledger.subscription(session, text, None)
+    node.forget(filter)
+    return True
+
+
+def advance(node: "Node", session: Session, now: float) -> None:
+    """Send the next retained messages; what is left goes on in a later turn, as the client reads."""
+    budget = REPLAY_STEP
+    while session.replays and budget and not session.blocked and session.outlet is not None:
+        replay = session.replays[0]
+        if not replay.left:
+            session.replays = session.replays[1:]
+            continue
+        topic, event = replay.left[0]
+        subscribed = replay.subscribed
+        qos = min(event.qos, subscribed.qos)
+        if qos and (session.queue or session.resend or not session.quota):
+            break  # goes on with the next acknowledgement
+        replay.left.popleft()
+        budget -= 1
+        if node.retained.get(topic) is not event:
+            continue  # replaced meanwhile, and the newer one has been delivered live
+        if event.expires is not None and event.expires <= now:
+            node.unretain(topic)
+            continue
+        if session.rights is None or session.rights.may_read(topic):
+            ids = (subscribed.identifier,) if subscribed.identifier else ()
+            emit.deliver(node, session, qos, True, ids, Forms(event, now), None)  # [MQTT-3.3.1-8]
+    if session.replays and not session.blocked:
+        node.replaying[session.id] = session
+
+
+def _add(
+    node: "Node", session: Session, filter: Filter, subscription: Subscription, qos: int, identifier: int
+) -> Subscribed:
+    subscribed = Subscribed(
+        session, filter.text, qos, subscription.no_local, subscription.retain_as_published, identifier
+    )
+    add(node, subscribed, filter)
+    node.ledger.subscription(session, filter.text, subscribed)
+    return subscribed
+
+
+def _parse(text: str) -> Filter:
+    try:
+        return parse_filter(text)
+    except TopicError as error:
+        raise WireError(Reason.MALFORMED_PACKET, str(error)) from None  # [MQTT-4.7.1-1]
+
+
+def _refusal(node: "Node", session: Session, filter: Filter) -> Reason | None:
+    limits = node.limits
+    if filter.filter.count("/") >= limits.topic_levels:
+        node.deny("subscribe", session, filter.text, f"filter has more than {limits.topic_levels} levels")
+        return Reason.TOPIC_FILTER_INVALID
+    if session.rights is not None and not session.rights.may_subscribe(filter.filter):
+        node.deny("subscribe", session, filter.text, session.rights.why_subscribe(filter.filter))
+        return Reason.NOT_AUTHORIZED
+    most = limits.subscriptions_per_client
+    if most is not None and len(session.subscriptions) >= most and filter.text not in session.subscriptions:
+        node.deny("subscribe", session, filter.text, f"session has {most} subscriptions already")
+        return Reason.QUOTA_EXCEEDED
+    return None

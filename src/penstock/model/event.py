@@ -1,0 +1,27 @@
+"""One publication on its way through a node."""
+
+from typing import NamedTuple
+
+
+class Event(NamedTuple):
+    """A publication: what is said, and what travels with it.
+
+    `properties` holds the MQTT 5 properties that must reach subscribers unaltered (payload format, content type,
+    response topic, correlation data, user properties), in wire form, so that they are passed on byte for byte.
+    """
+
+    topic: str
+    payload: bytes
+    qos: int = 0
+    retain: bool = False
+    properties: bytes = b""
+    expires: float | None = None
+    """When it is no longer to be delivered, in seconds since the epoch."""
+    origin: str = ""
+    """The client id of its publisher; empty for the node itself."""
+    path: tuple[str, ...] = ()
+    """The nodes it has been through, first one first."""
+
+    def size(self) -> int:
+        """Bytes that keeping this event costs, near enough for a bound."""
+        return len(self.payload) + len(self.topic) + len(self.properties) + 120

@@ -1,0 +1,25 @@
+"""What a stage did to an event, with the rule that did it and its reason."""
+
+from enum import StrEnum
+from typing import NamedTuple
+
+
+class Effect(StrEnum):
+    PASS = "pass"
+    SUPPRESS = "suppress"
+    REPLACE = "replace"
+    INJECT = "inject"
+
+
+class Verdict(NamedTuple):
+    """One stage's word on one event."""
+
+    stage: str
+    effect: Effect
+    rule: str = ""
+    reason: str = ""
+
+    def __str__(self) -> str:
+        rule = f" by {self.rule}" if self.rule else ""
+        reason = f": {self.reason}" if self.reason else ""
+        return f"{self.stage}: {self.effect}{rule}{reason}"

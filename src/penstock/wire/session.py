@@ -1,0 +1,74 @@
+"""Session transitions as tables: who may send what when, and the QoS handshakes.
+
+Everything here is data. The engine looks transitions up; a pair that is not in a table is a protocol error.
+"""
+
+from typing import Final
+
+from penstock.wire.packet import (
+    AUTH,
+    CONNECT,
+    DISCONNECT,
+    PINGREQ,
+    PUBACK,
+    PUBCOMP,
+    PUBLISH,
+    PUBREC,
+    PUBREL,
+    SUBSCRIBE,
+    UNSUBSCRIBE,
+)
+
+# Phases of a connection, seen from the server.
+NEW: Final = 0
+OPEN: Final = 1
+CLOSED: Final = 2
+
+_WHILE_OPEN = (
+    PUBLISH,
+    PUBACK,
+    PUBREC,
+    PUBREL,
+    PUBCOMP,
+    SUBSCRIBE,
+    UNSUBSCRIBE,
+    PINGREQ,
+    AUTH,
+)
+
+CONNECTION: Final[dict[tuple[int, int], int]] = {
+    (NEW, CONNECT): OPEN,  # [MQTT-3.1.0-1] the first packet is CONNECT; [MQTT-3.1.0-2] and there is only one
+    **{(OPEN, kind): OPEN for kind in _WHILE_OPEN},
+    (OPEN, DISCONNECT): CLOSED,
+}
+"""(phase, packet type from a client) -> next phase. What is missing is a protocol error."""
+
+# A message that we send: where its handshake stands.
+WAITING: Final = 0  # not sent yet
+PUBLISHED: Final = 1  # QoS 1, PUBACK awaited
+OFFERED: Final = 2  # QoS 2, PUBREC awaited
+RELEASED: Final = 3  # QoS 2, PUBCOMP awaited
+DONE: Final = 4
+
+SENDER: Final[dict[tuple[int, int], tuple[int, int]]] = {
+    (PUBLISHED, PUBACK): (DONE, 0),
+    (OFFERED, PUBREC): (RELEASED, PUBREL),  # [MQTT-4.3.3-4]
+    (RELEASED, PUBREC): (RELEASED, PUBREL),  # the peer repeats itself after a reconnect
+    (RELEASED, PUBCOMP): (DONE, 0),
+}
+"""(state, acknowledgement) -> (next state, packet type to answer with, or 0)."""
+
+START: Final = {1: PUBLISHED, 2: OFFERED}
+"""QoS -> the state of a message just sent."""
+
+# A QoS 2 message that we receive: whether its packet identifier is held.
+FREE: Final = 0
+HELD: Final = 1
+
+RECEIVER: Final[dict[tuple[int, int], tuple[int, int]]] = {
+    (FREE, PUBLISH): (HELD, PUBREC),
+    (HELD, PUBLISH): (HELD, PUBREC),  # [MQTT-4.3.3-10] repeated, not delivered again
+    (HELD, PUBREL): (FREE, PUBCOMP),  # [MQTT-4.3.3-11]
+    (FREE, PUBREL): (FREE, PUBCOMP),  # answered with 0x92 in MQTT 5
+}
+"""(state of the packet identifier, packet) -> (next state, packet type to answer with)."""
