@@ -148,26 +148,38 @@ def _amqtt(port: int, folder: Path) -> list[str]:
     return [str(Path(sys.executable).with_name("amqtt")), "-c", str(config)]
 
 
-def _penstock(*store: str) -> Callable[[int, Path], list[str]]:
+def _penstock(store: str, synchronous: str = "full") -> Callable[[int, Path], list[str]]:
     def command(port: int, folder: Path) -> list[str]:
-        options = [each.format(folder=folder) for each in store]
-        return [str(Path(sys.executable).with_name("penstock")), "run", "-p", str(port), *options]
+        domain = folder / "domain.yaml"
+        domain.write_text(
+            "domain: bench\nnodes:\n  main:\n"
+            f"    listen: 127.0.0.1:{port}\n    store: {store}\n    synchronous: {synchronous}\n"
+        )
+        return [str(Path(sys.executable).with_name("penstock")), "run", str(domain)]
 
     return command
 
 
 MOSQUITTO = Broker("mosquitto", "mosquitto", "Mosquitto, persistence off", _mosquitto)
 AMQTT = Broker("amqtt", "amqtt", "amqtt", _amqtt)
-PENSTOCK = Broker("penstock", "penstock", "penstock, store: memory", _penstock("--store", "memory"))
+PENSTOCK = Broker("penstock memory", "penstock", "penstock, store: memory", _penstock("memory"))
 PENSTOCK_FULL = Broker(
     "penstock full",
     "penstock",
-    "penstock, SQLite store, synchronous full",
-    _penstock("--store", "{folder}/store.db"),
+    "penstock, SQLite store, synchronous: full",
+    _penstock("store.db", "full"),
+    durable=True,
+)
+PENSTOCK_NORMAL = Broker(
+    "penstock normal",
+    "penstock",
+    "penstock, SQLite store, synchronous: normal",
+    _penstock("store.db", "normal"),
+    durable=True,
 )
 
 VOLATILE = (MOSQUITTO, PENSTOCK, AMQTT)
-DURABLE = (MOSQUITTO, PENSTOCK_FULL, PENSTOCK, AMQTT)
+DURABLE = (MOSQUITTO, PENSTOCK_FULL, PENSTOCK_NORMAL, PENSTOCK, AMQTT)
 FAMILIES = ("mosquitto", "penstock", "amqtt")
 
 
