@@ -127,7 +127,7 @@ def _protocol(body: bytes) -> tuple[int, int]:
     level, pos = read_u8(body, pos)
     if name != "MQTT" or level not in (MQTT_311, MQTT_5):
         # [MQTT-3.1.2-1] [MQTT-3.1.2-2]
-        message = f"protocol `{name}` version `{level}` is not MQTT 3.1.1 or 5.0"
+        message = f"protocol `{name[:20]!r}` version `{level}` is not MQTT 3.1.1 or 5.0"
         raise WireError(Reason.UNSUPPORTED_PROTOCOL_VERSION, message)
     return level, pos
 
@@ -170,9 +170,7 @@ def _connack(body: bytes, version: int) -> Connack:
     return Connack(flags == 1, reason, properties)
 
 
-def _acknowledgement(
-    body: bytes, version: int, kind: int, allowed: frozenset[Reason]
-) -> tuple[int, int, Properties]:
+def _acknowledgement(body: bytes, version: int, kind: int, allowed: frozenset[Reason]) -> tuple[int, int, Properties]:
     packet_id, pos = _packet_id(body, 0)
     if len(body) == 2:
         return packet_id, 0, NO_PROPERTIES
@@ -230,11 +228,11 @@ def _subscription(text: str, options: int, version: int) -> Subscription:
     if options & reserved:
         raise malformed(f"subscription options `0x{options:02x}` have reserved bits set")  # [MQTT-3.8.3-5]
     if qos == 3:
-        raise protocol_error(f"subscription to `{text}` has QoS 3")
+        raise protocol_error(f"subscription to `{text[:80]}` has QoS 3")
     if retain_handling == 3:
-        raise protocol_error(f"subscription to `{text}` has retain handling 3")
+        raise protocol_error(f"subscription to `{text[:80]}` has retain handling 3")
     if no_local and text.startswith("$share/"):
-        raise protocol_error(f"shared subscription to `{text}` has no-local set")  # [MQTT-3.8.3-4]
+        raise protocol_error(f"shared subscription to `{text[:80]}` has no-local set")  # [MQTT-3.8.3-4]
     return Subscription(text, qos, no_local, options & 0x08 != 0, retain_handling)
 
 

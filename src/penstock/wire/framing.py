@@ -46,13 +46,18 @@ class Framer:
         size = len(data)
         limit = self.limit
         pos = 0
-        while size - pos >= 2:
-            length = data[pos + 1]
+        while pos + 1 < size:
             start = pos + 2
+            length = data[pos + 1]
             if length >= 0x80:
-                length, start = self._long_length(data, pos)
-                if start == 0:
-                    break
+                # Most packets are shorter than 16 KiB: two bytes of length are read here, without a call.
+                if size > start and 0 < data[start] < 0x80:
+                    length += (data[start] << 7) - 0x80
+                    start += 1
+                else:
+                    length, start = self._long_length(data, pos)
+                    if start == 0:
+                        break
             end = start + length
             if end - pos > limit:
                 self._fail(_too_large(end - pos, limit))
