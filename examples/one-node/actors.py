@@ -7,11 +7,11 @@ import shutil
 import socket
 import subprocess
 import sys
-import threading
 import time
 import urllib.request
 from collections.abc import Callable
 from pathlib import Path
+from typing import Literal
 
 import paho.mqtt.client as mqtt
 from paho.mqtt.enums import CallbackAPIVersion
@@ -82,7 +82,7 @@ class Node:
         text = self.file.read_text(encoding="utf-8")
         ports = {port: free_port() for port in re.findall(r"127\.0\.0\.1:(\d+)", text)}
         self.process: subprocess.Popen[str] | None = None
-        self.port, self.admin = ports["1883"], ports["8080"]
+        self.port, self.websocket, self.admin = ports["1883"], ports["8083"], ports["8080"]
         self.file.write_text(re.sub(r"(?<=127\.0\.0\.1:)\d+", lambda found: str(ports[found[0]]), text), "utf-8")
 
     def start(self) -> str:
@@ -114,6 +114,10 @@ class Node:
         lines = self.log.read_text(encoding="utf-8").splitlines()
         return next((line for line in reversed(lines) if all(word in line for word in words)), "")
 
+    def logs(self, *words: str) -> bool:
+        """Whether a line with all these words comes into the log."""
+        return wait_for(lambda: self.logged(*words) != "")
+
     def page(self, path: str) -> str:
         with urllib.request.urlopen(f"http://127.0.0.1:{self.admin}{path}", timeout=PATIENCE) as answer:
             return str(answer.read(), "utf-8")
@@ -128,29 +132,39 @@ def free_port() -> int:
 class Client:
     """A paho-mqtt client, MQTT 5, that remembers what the node told it."""
 
-    def __init__(self, name: str, user: str, *, password: str = "", session: int = 0, returns: bool = False) -> None:
+    def __init__(
+        self,
+        name: str,
+        user: str,
+        *,
+        password: str = "",
+        session: int = 0,
+        returns: bool = False,
+        transport: Literal["tcp", "websockets"] = "tcp",
+    ) -> None:
         self.session = session
         self.received: list[mqtt.MQTTMessage] = []
-        self.answers: dict[int, tuple[ReasonCode, str]] = {}
+        self.answers: dict[int, ReasonCode] = {}
         self.greeting: ReasonCode | None = None
         self.resumed = False
-        self.lock = threading.Lock()
-        self.paho = mqtt.Client(CallbackAPIVersion.VERSION2, name, protocol=mqtt.MQTTv5, reconnect_on_failure=returns)
+        self.paho = mqtt.Client(
+            CallbackAPIVersion.VERSION2,
+            name,
+            protocol=mqtt.MQTTv5,
+            transport=transport,
+            reconnect_on_failure=returns,
+        )
         self.paho.username_pw_set(user, password or f"{user}-demo")
         self.paho.on_connect = self._on_connect
         self.paho.on_message = lambda _client, _data, message: self.received.append(message)
-        self.paho.on_subscribe = lambda _client, _data, mid, codes, said: self._answer(mid, codes[0], said)
-        self.paho.on_publish = lambda _client, _data, mid, code, said: self._answer(mid, code, said)
+        self.paho.on_subscribe = lambda _client, _data, mid, codes, _said: self.answers.update({mid: codes[0]})
+        self.paho.on_publish = lambda _client, _data, mid, code, _said: self.answers.update({mid: code})
 
     def _on_connect(
         self, client: mqtt.Client, data: object, flags: mqtt.ConnectFlags, code: ReasonCode, said: object
     ) -> None:
         self.resumed = flags.session_present
         self.greeting = code
-
-    def _answer(self, mid: int, code: ReasonCode, said: Properties | None) -> None:
-        with self.lock:
-            self.answers[mid] = (code, str(getattr(said, "ReasonString", "")))
 
     def connect(self, port: int) -> Client:
         """Connect, and wait for the node's answer. A client with a session takes it up again."""
@@ -162,14 +176,14 @@ class Client:
         wait_for(lambda: self.greeting is not None)
         return self
 
-    def subscribe(self, filter: str, qos: int = 0) -> tuple[ReasonCode, str]:
+    def subscribe(self, filter: str, qos: int = 0) -> ReasonCode:
         _, mid = self.paho.subscribe(filter, qos)
         return self._answered(mid)
 
-    def publish(self, topic: str, payload: str, qos: int, *, retain: bool = False) -> tuple[ReasonCode, str]:
+    def publish(self, topic: str, payload: str, qos: int, *, retain: bool = False) -> ReasonCode:
         return self._answered(self.paho.publish(topic, payload, qos, retain).mid)
 
-    def _answered(self, mid: int | None) -> tuple[ReasonCode, str]:
+    def _answered(self, mid: int | None) -> ReasonCode:
         assert mid is not None
         if not wait_for(lambda: mid in self.answers):
             raise SystemExit("a client got no answer from the node")
