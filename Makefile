@@ -20,7 +20,7 @@ export PATH := $(PATH):/usr/sbin
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: $(VENV)/.ready-run ## one node, real clients and an account of what happened (half a minute after set-up)
+demo: $(VENV)/.ready-run ## one node, real clients and an account of what happened (a few seconds after set-up)
 	$(BIN)/python examples/one-node/demo.py
 
 test: test-tools lint types imports ## every check and every test
