@@ -49,6 +49,8 @@ log = logging.getLogger("penstock.connection")
 CONNECT_LIMIT = 512 * 1024
 """Bytes of the largest CONNECT: whoever is not authenticated yet gets no more memory than this."""
 
+_ANSWERED = (Reason.UNSUPPORTED_PROTOCOL_VERSION, Reason.CLIENT_IDENTIFIER_NOT_VALID)
+"""Why a CONNECT that cannot be decoded is answered before the connection is closed."""
 _PINGRESP = encode(Pingresp(), 4)
 _NO_PLANS: dict[bytes, Plan] = {}
 
@@ -92,6 +94,8 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self.alive = True
+        if self.phase == CLOSED:
+            return
         server = self.server
         node = server.node
         buffer, frames = self.framer.feed(data)
@@ -171,23 +175,36 @@ class Connection(asyncio.Protocol):
         session = self.session
         if session is not None and session.outlet is self and session.buffer:
             self.send(session.buffer)
-        if self.version == 5 and self.phase == OPEN:
+        if self.version == 5:
             told = Properties(reason_string=text) if text and session and session.problem_info else NO_PROPERTIES
             self.transport.write(encode(Disconnect(reason, told), 5))
         log.info("closing", extra={"client": self._name(), "reason": reason.name, "cause": text})
-        self.close()
+        self._linger()
+
+    def _linger(self) -> None:
+        """Close our side, and read on without listening until the peer closes too.
+
+        Closing with unread input would reset the connection, and the peer might never see our last packet. The
+        server cuts off a peer that takes too long.
+        """
+        self.phase = CLOSED
+        self.server.closing(self)
+        if self.transport.can_write_eof():
+            self.transport.write_eof()
+        else:
+            self.transport.close()
 
     def close(self) -> None:
-        """Close once written bytes are out; a peer that does not take them is cut off by the server."""
+        """Close as soon as written bytes are out."""
         self.phase = CLOSED
         self.server.closing(self)
         self.transport.close()
 
     def fail(self, error: WireError) -> None:
         """The peer broke the rules: tell it which, and close."""
-        if self.phase != NEW:
+        if self.phase == OPEN:
             self.disconnect(error.reason, str(error))
-        else:
+        elif self.phase == NEW:
             log.info("refused", extra={"client": self._name(), "reason": error.reason.name, "cause": str(error)})
             self.close()
 
@@ -207,15 +224,18 @@ class Connection(asyncio.Protocol):
     def _connect(self, first: int, body: bytes) -> None:
         server = self.server
         try:
-            packet = decode(first, body, _named_version(body))
+            packet = decode(first, body, 0)
         except WireError as error:
-            self._refuse(_named_version(body), error.reason, str(error))
+            self._count_refusal(error.reason, str(error))
+            if error.reason in _ANSWERED:
+                self.transport.write(encode(Connack(False, connack_code_311(error.reason)), 4))  # [MQTT-3.1.2-2]
+            self._linger()
             return
         assert isinstance(packet, Connect)
         server.node.stats.connections_total += 1
         opened = lifecycle.connect(server.node, packet, self.door, self, server.now())
         if isinstance(opened, lifecycle.Refusal):
-            self._refuse(packet.version, opened.reason, opened.text)
+            self._refuse(packet, opened)
             return
         self.session, keepalive = opened
         self.phase = OPEN
@@ -230,15 +250,19 @@ class Connection(asyncio.Protocol):
             extra={"client": self.session.client_id, "user": self.session.subject.user, "address": self.door.address},
         )
 
-    def _refuse(self, version: int, reason: Reason, text: str) -> None:
+    def _refuse(self, packet: Connect, refusal: lifecycle.Refusal) -> None:
         """Answer a CONNECT with no, and close."""  # [MQTT-3.1.4-2], [MQTT-3.2.2-7]
+        self._count_refusal(refusal.reason, refusal.text)
+        if packet.version == 5:
+            told = Properties(reason_string=refusal.text) if packet.properties.request_problem_info else NO_PROPERTIES
+            self.transport.write(encode(Connack(False, refusal.reason, told), 5))
+        else:
+            self.transport.write(encode(Connack(False, connack_code_311(refusal.reason)), 4))
+        self._linger()
+
+    def _count_refusal(self, reason: Reason, text: str) -> None:
         self.server.node.stats.connections_refused += 1
         log.info("refused", extra={"address": self.door.address, "reason": reason.name, "cause": text})
-        if version == 5:
-            self.transport.write(encode(Connack(False, reason, Properties(reason_string=text)), 5))
-        elif version and (code := connack_code_311(reason)):
-            self.transport.write(encode(Connack(False, code), 4))
-        self.close()
 
     def _publish(self, packet: Publish) -> None:
         session, node = self._open()
@@ -281,13 +305,6 @@ class Connection(asyncio.Protocol):
 
     def _name(self) -> str:
         return self.session.client_id if self.session is not None else self.door.address
-
-
-def _named_version(body: bytes) -> int:
-    """The version in which a CONNECT that may be malformed can be answered; 0 if it is not MQTT at all."""
-    if body[:6] != b"\x00\x04MQTT" or len(body) < 7:
-        return 4 if body[:8] == b"\x00\x06MQIsdp" else 0
-    return 5 if body[6] >= 5 else 4
 
 
 _KINDS: dict[type, int] = {Puback: PUBACK, Pubrec: PUBREC, Pubcomp: PUBCOMP}

@@ -171,13 +171,13 @@ class Limits(Settings):
         description="seconds in which a new connection must send its CONNECT",
     )
     max_packet_size: Size = Field(
-        default=16 * _MIB,
+        default=_LARGEST_PACKET,
         ge=64,
         le=_LARGEST_PACKET,
-        description="bytes of the largest packet accepted",
+        description="bytes of the largest packet accepted; unset: as large as MQTT allows",
     )
     receive_maximum: Count = Field(
-        default=1024,
+        default=20,
         ge=1,
         le=65535,
         description="QoS 1 and 2 messages a client may have sent and not yet seen acknowledged",
@@ -201,11 +201,11 @@ class Limits(Settings):
         description="bytes waiting for one slow connection before QoS 0 messages to it are dropped",
     )
     topic_alias_maximum: Count = Field(
-        default=16, ge=0, le=65535, description="topic aliases a client may use on a connection; 0 is none"
+        default=10, ge=0, le=65535, description="topic aliases a client may use on a connection; 0 is none"
     )
     topic_levels: Count = Field(default=200, ge=1, le=65535, description="levels of a topic name or filter")
     max_keepalive: WholeSeconds = Field(
-        default=65535,
+        default=0,
         ge=0,
         le=65535,
         description="seconds of the longest keep alive; a client that asks for more, or for none, gets"

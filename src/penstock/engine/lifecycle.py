@@ -12,6 +12,7 @@ from penstock.model.subject import Subject
 from penstock.model.topic import check_topic
 from penstock.wire.codec import encode
 from penstock.wire.errors import WireError
+from penstock.wire.framing import PACKET_MOST
 from penstock.wire.packet import Connack, Connect, Disconnect
 from penstock.wire.properties import NO_PROPERTIES, Properties
 from penstock.wire.reason import Reason
@@ -191,7 +192,7 @@ def _attach(node: Node, session: Session, packet: Connect, outlet: Outlet) -> No
     session.window = min(properties.receive_maximum or limits.inflight, limits.inflight)  # [MQTT-3.3.4-9]
     session.quota = session.window
     session.unacknowledged = len(session.received) if session.received else 0
-    session.problem_info = properties.request_problem_info is not False
+    session.problem_info = bool(properties.request_problem_info)
     session.maximum_packet_size = properties.maximum_packet_size or 0
     session.alias_maximum = min(properties.topic_alias_maximum or 0, limits.topic_alias_maximum)
     session.aliases_out = {} if session.alias_maximum else None
@@ -259,7 +260,7 @@ def _say_hello(
             receive_maximum=limits.receive_maximum if limits.receive_maximum < 65535 else None,
             maximum_qos=limits.max_qos if limits.max_qos < 2 else None,
             retain_available=None if limits.retain else False,
-            maximum_packet_size=limits.max_packet_size,
+            maximum_packet_size=limits.max_packet_size if limits.max_packet_size < PACKET_MOST else None,
             assigned_client_id=assigned,  # [MQTT-3.2.2-16]
             topic_alias_maximum=limits.topic_alias_maximum or None,
             server_keepalive=keepalive if keepalive != packet.keepalive else None,

@@ -67,7 +67,7 @@ def receive(node: "Node", session: Session, plans: Plans, packet: Publish, now: 
         node.retain(event, session)
     reached = spread(node, plan, event, session, now)
     if packet.qos:
-        _answer(node, session, packet, Reason.SUCCESS if reached else Reason.NO_MATCHING_SUBSCRIBERS)
+        _answer(node, session, packet, Reason.SUCCESS if reached or packet.qos == 2 else Reason.NO_MATCHING_SUBSCRIBERS)
 
 
 def spread(node: "Node", plan: Plan, event: Event, sender: Session | None, now: float) -> bool:

@@ -174,7 +174,8 @@ class Session:
         # of the connection
         self.plain = True
         """Takes packets as they are: no packet size limit, no topic aliases."""
-        self.problem_info = True
+        self.problem_info = False
+        """The client asked for reason strings."""
         self.maximum_packet_size = 0
         self.alias_maximum = 0
         self.aliases_in: dict[int, str] | None = None

@@ -62,6 +62,9 @@ from penstock.wire.reason import (
 )
 
 
+_MQTT_31 = b"\0\6MQIsdp"
+
+
 def decode(first: int, body: bytes, version: int) -> Packet:
     """The packet whose fixed header starts with the byte `first` and whose remaining bytes are `body`.
 
@@ -109,6 +112,8 @@ def _connect(body: bytes, _version: int) -> Connect:
     if version == MQTT_5:
         properties, pos = decode_properties(body, pos, CONNECT)
     client_id, pos = read_name(body, pos)
+    if not client_id and body.startswith(_MQTT_31):
+        raise WireError(Reason.CLIENT_IDENTIFIER_NOT_VALID, "MQTT 3.1 needs a client id")
     will = None
     if flags & 0x04:
         will, pos = _will(body, pos, flags, version)
@@ -125,6 +130,8 @@ def _connect(body: bytes, _version: int) -> Connect:
 def _protocol(body: bytes) -> tuple[int, int]:
     name, pos = read_text(body, 0)
     level, pos = read_u8(body, pos)
+    if (name, level) == ("MQIsdp", 3):
+        return MQTT_311, pos  # MQTT 3.1 differs from 3.1.1 in nothing else that a server need know
     if name != "MQTT" or level not in (MQTT_311, MQTT_5):
         # [MQTT-3.1.2-1] [MQTT-3.1.2-2]
         message = f"protocol `{name[:20]!r}` version `{level}` is not MQTT 3.1.1 or 5.0"

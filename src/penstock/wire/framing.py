@@ -35,7 +35,7 @@ class Framer:
 
     @property
     def pending(self) -> int:
-        """How many bytes of an incomplete packet are held: never more than `limit`."""
+        """How many bytes of an incomplete packet are held: never more than `limit`, or a header."""
         return len(self._pending)
 
     def feed(self, data: bytes) -> tuple[bytes, list[Frame]]:
@@ -101,9 +101,7 @@ class Framer:
                 break
         else:
             return 0, 0
-        self._fail(
-            malformed(f"remaining length `{data[pos + 1 : start].hex(' ')}` is not a variable byte integer")
-        )
+        self._fail(malformed(f"remaining length `{data[pos + 1 : start].hex(' ')}` is not a variable byte integer"))
         return 0, 0
 
     def _fail(self, error: WireError) -> None:

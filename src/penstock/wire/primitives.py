@@ -59,9 +59,7 @@ def read_varint(data: bytes, pos: int) -> tuple[int, int]:
         if byte < 0x80:
             if byte == 0 and shift:
                 # [MQTT-1.5.5-1]
-                raise malformed(
-                    f"variable byte integer `{data[start:pos].hex(' ')}` is longer than it needs to be"
-                )
+                raise malformed(f"variable byte integer `{data[start:pos].hex(' ')}` is longer than it needs to be")
             return value, pos
         shift += 7
     raise malformed(f"variable byte integer `{data[start:pos].hex(' ')}` has more than four bytes")

@@ -138,7 +138,8 @@ class _Spec(msgspec.Struct, frozen=True):
 _ACKS = (PUBACK, PUBREC, PUBREL, PUBCOMP, SUBACK, UNSUBACK)
 _ALL = (WILL, CONNECT, CONNACK, PUBLISH, *_ACKS, SUBSCRIBE, UNSUBSCRIBE, DISCONNECT, AUTH)
 
-# MQTT 5, table 2-4
+# MQTT 5, table 2-4. The order is that in which they are written; for CONNACK it is Mosquitto's, so that tools which
+# compare bytes see no difference.
 _SPECS = (
     _Spec(0x01, "payload_format", _BIT, (PUBLISH, WILL)),
     _Spec(0x02, "message_expiry", _U32, (PUBLISH, WILL)),
@@ -147,8 +148,9 @@ _SPECS = (
     _Spec(0x09, "correlation_data", _BINARY, (PUBLISH, WILL)),
     _Spec(0x0B, "subscription_ids", _VARINT, (PUBLISH, SUBSCRIBE), least=1, repeats=(PUBLISH,)),
     _Spec(0x11, "session_expiry", _U32, (CONNECT, CONNACK, DISCONNECT)),
-    _Spec(0x12, "assigned_client_id", _TEXT, (CONNACK,)),
+    _Spec(0x22, "topic_alias_maximum", _U16, (CONNECT, CONNACK)),
     _Spec(0x13, "server_keepalive", _U16, (CONNACK,)),
+    _Spec(0x12, "assigned_client_id", _TEXT, (CONNACK,)),
     _Spec(0x15, "auth_method", _TEXT, (CONNECT, CONNACK, AUTH)),
     _Spec(0x16, "auth_data", _BINARY, (CONNECT, CONNACK, AUTH)),
     _Spec(0x17, "request_problem_info", _FLAG, (CONNECT,)),
@@ -157,14 +159,13 @@ _SPECS = (
     _Spec(0x1A, "response_info", _TEXT, (CONNACK,)),
     _Spec(0x1C, "server_reference", _TEXT, (CONNACK, DISCONNECT)),
     _Spec(0x1F, "reason_string", _TEXT, (CONNACK, *_ACKS, DISCONNECT, AUTH)),
+    _Spec(0x25, "retain_available", _FLAG, (CONNACK,)),
+    _Spec(0x27, "maximum_packet_size", _U32, (CONNECT, CONNACK), least=1),
     _Spec(0x21, "receive_maximum", _U16, (CONNECT, CONNACK), least=1),
-    _Spec(0x22, "topic_alias_maximum", _U16, (CONNECT, CONNACK)),
+    _Spec(0x24, "maximum_qos", _BIT, (CONNACK,)),
     # [MQTT-3.3.2-8]
     _Spec(0x23, "topic_alias", _U16, (PUBLISH,), least=1, fault=Reason.TOPIC_ALIAS_INVALID),
-    _Spec(0x24, "maximum_qos", _BIT, (CONNACK,)),
-    _Spec(0x25, "retain_available", _FLAG, (CONNACK,)),
     _Spec(0x26, "user_properties", _PAIR, _ALL, repeats=_ALL),
-    _Spec(0x27, "maximum_packet_size", _U32, (CONNECT, CONNACK), least=1),
     _Spec(0x28, "wildcard_available", _FLAG, (CONNACK,)),
     _Spec(0x29, "subscription_ids_available", _FLAG, (CONNACK,)),
     _Spec(0x2A, "shared_available", _FLAG, (CONNACK,)),
@@ -219,7 +220,7 @@ def _check_together(values: dict[str, Any], kind: int) -> None:
 
 
 def encode_properties(properties: Properties) -> bytes:
-    """The properties without their length, in ascending order of identifier."""
+    """The properties without their length, in the order of the table."""
     return b"".join(_parts(properties, None))
 
 
