@@ -30,9 +30,10 @@ lint: $(VENV)/.ready-dev ## style: ruff, rules and format
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
-format: $(VENV)/.ready-dev ## rewrite the sources as `lint` wants them
+format: $(VENV)/.ready-dev ## rewrite the sources as `lint` wants them, and the tables of settings as the schema is
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+	$(BIN)/python -m scripts.settings_table
 
 types: $(VENV)/.ready-dev ## types: mypy, strict
 	$(BIN)/mypy
@@ -44,7 +45,7 @@ bench: $(VENV)/.ready-bench test-tools ## the node beside Mosquitto and amqtt: p
 	$(BIN)/python -m benchmarks $(ARGS)
 
 fuzz: $(VENV)/.ready-dev ## the tests with random input, with many more examples than `test` takes
-	HYPOTHESIS_PROFILE=long $(BIN)/python -m pytest -m fuzz $(ARGS)
+	HYPOTHESIS_PROFILE=long $(BIN)/python -m pytest -m "hypothesis or fuzz" $(ARGS)
 
 soak: $(VENV)/.ready-dev test-tools ## the tests of load and of kill -9, for longer than `test` does
 	PENSTOCK_SOAK=1 $(BIN)/python -m pytest -m soak $(ARGS)
