@@ -59,9 +59,7 @@ def random_file(seed: int) -> str:
     def line(keyword: str) -> str:
         levels = [choose.choice(LEVELS) for _ in range(choose.randint(1, 3))]
         filter = "/".join(levels) + choose.choice(["", "", "/#"])
-        filter = choose.choice(
-            [filter or "+", filter or "+", filter or "+", "#", f"$d/{choose.choice(LEVELS)}"]
-        )
+        filter = choose.choice([filter or "+", filter or "+", filter or "+", "#", f"$d/{choose.choice(LEVELS)}"])
         return f"{keyword} {choose.choice(['read', 'write', 'readwrite', 'deny', 'deny'])} {filter}"
 
     def section(user: str) -> list[str]:
@@ -162,6 +160,6 @@ def test_a_refused_subscription_has_nothing_to_read(seed: int, tmp_path: Path) -
         rights = acl.rights(client_id, user)
         for filter in FILTERS:
             if not rights.may_subscribe(filter):
-                assert not [t for t in TOPICS if matches(filter, t) and rights.may_read(t)], (
-                    rights.why_subscribe(filter)
+                assert not [t for t in TOPICS if matches(filter, t) and rights.may_read(t)], rights.why_subscribe(
+                    filter
                 )

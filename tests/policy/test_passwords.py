@@ -70,9 +70,7 @@ def test_hashes_of_one_password_differ() -> None:
     assert hash_password(b"x") != hash_password(b"x")
 
 
-@pytest.mark.parametrize(
-    "hashed", [hash_password(b"x"), hash_password_sha512(b"x"), hash_password(b"x", 1000)]
-)
+@pytest.mark.parametrize("hashed", [hash_password(b"x"), hash_password_sha512(b"x"), hash_password(b"x", 1000)])
 def test_prints_a_hash_as_it_read_it(hashed: str) -> None:
     assert str(PasswordHash.parse(hashed)) == hashed
 

@@ -23,6 +23,21 @@ class Mosquitto:
     port: int
     log: Path
 
+    @property
+    def address(self) -> list[str]:
+        """The options that bring a command line client here."""
+        return ["-h", HOST, "-p", str(self.port)]
+
+    @property
+    def text(self) -> str:
+        """What it has logged until now: every packet it received and sent."""
+        return self.log.read_text(errors="replace")
+
+    @property
+    def subscribed(self) -> int:
+        """How many times it has answered a SUBSCRIBE."""
+        return self.text.count("Sending SUBACK")
+
 
 def program(name: str) -> str:
     """The path of one of Mosquitto's programs."""
@@ -41,9 +56,7 @@ def free_port() -> int:
 
 
 @contextmanager
-def mosquitto(
-    config: str = "allow_anonymous true", *, port: int = 0, options: str = ""
-) -> Iterator[Mosquitto]:
+def mosquitto(config: str = "allow_anonymous true", *, port: int = 0, options: str = "") -> Iterator[Mosquitto]:
     """Run Mosquitto with `config`; `options` are lines for its listener (`certfile ...`, `protocol ...`)."""
     port = port or free_port()
     with tempfile.TemporaryDirectory(prefix="mosquitto-") as folder:
@@ -51,9 +64,7 @@ def mosquitto(
         # Started as root it would drop to a user that cannot read the tests' files.
         settings.write_text(f"user root\nlistener {port} {HOST}\n{options}\n{config}\n")
         with log.open("wb") as output:
-            process = subprocess.Popen(
-                [program("mosquitto"), "-v", "-c", str(settings)], stdout=output, stderr=output
-            )
+            process = subprocess.Popen([program("mosquitto"), "-v", "-c", str(settings)], stdout=output, stderr=output)
             try:
                 _wait(process, port, log)
                 yield Mosquitto(port, log)

@@ -7,6 +7,7 @@ import ssl
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal, TypeVar
 from urllib.parse import unquote
 
@@ -286,10 +287,7 @@ def make_client(given: ClientOptions, *, reconnects: bool) -> paho.Client:
     if given.no_delay:
         client.on_socket_open = _send_at_once
     if given.is_debug:
-        name = given.client_id or "(null)"
-        client.on_log = lambda client, data, level, text: print(
-            f"Client {name} {text[:1].lower()}{text[1:]}", flush=True
-        )
+        client.on_log = partial(_print_packet, given.client_id or "(null)")
     return client
 
 
@@ -384,3 +382,8 @@ def _tls_context(given: ClientOptions) -> ssl.SSLContext:
 def _send_at_once(client: paho.Client, data: object, connection: Any) -> None:
     if isinstance(connection, socket.socket):
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+
+def _print_packet(name: str, client: paho.Client, data: object, level: int, text: str) -> None:
+    if level == paho.MQTT_LOG_DEBUG:
+        print(f"Client {name} {text[:1].lower()}{text[1:]}", flush=True)
