@@ -156,20 +156,21 @@ class _Traffic:
             return
         target = self._counts.published + amount.count if isinstance(amount, Publishes) else None
         while perf_counter() < began + limit:
-            if target is None or self._counts.published < target:
-                self._fill_window()
-            elif self._on_the_way <= 0:
+            self._fill_window(target)
+            if target is not None and self._counts.published >= target and self._on_the_way <= 0:
                 return
             self._serve_after_rest()
             self._write_off_after_stall()
         if target is not None:
             raise LoadError(f"not done after {RUN_LIMIT:.0f} s")
 
-    def _fill_window(self) -> None:
-        """Let the publishers that are ready send in turn as long as the window has room."""
+    def _fill_window(self, target: int | None) -> None:
+        """Let the publishers that are ready send in turn as long as the window has room, up to `target` in all."""
         cost = self._load.burst * self._load.copies
         refused = 0
         while self._on_the_way + cost <= self._load.window and refused < len(self._publishers):
+            if target is not None and self._counts.published >= target:
+                return
             publisher = self._next_publisher()
             if publisher.ready:
                 publisher.publish()
