@@ -172,9 +172,7 @@ class Acl:
 
 def _ordered(rules: Iterable[Rule]) -> tuple[Rule, ...]:
     """`deny` first, and then an order that makes equal sets of rules equal."""
-    return tuple(
-        sorted(dict.fromkeys(rules), key=lambda rule: (rule.access != "deny", rule.filter, rule.access))
-    )
+    return tuple(sorted(dict.fromkeys(rules), key=lambda rule: (rule.access != "deny", rule.filter, rule.access)))
 
 
 def _permits(rule: Rule | None) -> bool:
