@@ -59,7 +59,7 @@ class Account:
             self.console.print(f"   [green]ok[/green]  {escape(claim)}")
             return
         self.failures += 1
-        detail = "" if expected is True else f" (expected {expected!r}, saw {seen!r})"
+        detail = "" if expected is True else f" (expected {expected!r:.200}, saw {seen!r:.200})"
         self.console.print(f"   [bold red]NO[/bold red]  {escape(claim + detail)}")
 
     def close(self) -> int:
