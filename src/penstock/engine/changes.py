@@ -67,7 +67,7 @@ class Ledger:
 
     def keep(self, delivery: Delivery, kept: Kept | None) -> Kept:
         """Record a delivery; deliveries of the same event share one `Kept`."""
-        if kept is None:
+        if kept is None or not kept.references:  # a delivery that was settled at once has taken it out again
             self._message += 1
             kept = Kept(self._message, delivery.event)
             self.changes.messages[kept.id] = kept.event
