@@ -187,8 +187,7 @@ class Connection(asyncio.Protocol):
         Closing with unread input would reset the connection, and the peer might never see our last packet. The
         server cuts off a peer that takes too long.
         """
-        self.phase = CLOSED
-        self.server.closing(self)
+        self._part()
         if self.transport.can_write_eof():
             self.transport.write_eof()
         else:
@@ -196,9 +195,15 @@ class Connection(asyncio.Protocol):
 
     def close(self) -> None:
         """Close as soon as written bytes are out."""
+        self._part()
+        self.transport.close()
+
+    def _part(self) -> None:
+        """Part from the session at once: what comes for it now must not wait for a peer that may not read."""
         self.phase = CLOSED
         self.server.closing(self)
-        self.transport.close()
+        if self.session is not None:
+            lifecycle.lost(self.server.node, self.session, self, self.server.now())
 
     def fail(self, error: WireError) -> None:
         """The peer broke the rules: tell it which, and close."""

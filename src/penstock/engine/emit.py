@@ -92,7 +92,9 @@ def release(node: "Node", deferred: list[tuple[Session, object, bytes]]) -> None
     for session, outlet, packet in deferred:
         if session.outlet is not outlet:
             continue
-        if not session.buffer and not session.blocked:
+        if session.blocked:
+            session.backlog += len(packet)
+        elif not session.buffer:
             node.dirty.append(session)
         session.buffer.append(packet)
         session.held -= 1
@@ -120,7 +122,7 @@ def deliver(
             node.stats.sent += 1
         return kept
     delivery = Delivery(session, forms.event, qos, retain, ids)
-    sendable = session.quota and session.outlet is not None and not session.blocked
+    sendable = session.quota > 0 and session.outlet is not None and not session.blocked
     if sendable and not session.queue and not session.resend:
         if session.durable:
             kept = node.ledger.keep(delivery, kept)
@@ -148,13 +150,12 @@ def _has_room(node: "Node", delivery: Delivery) -> bool:
 
 def pump(node: "Node", session: Session, now: float) -> None:
     """Send what waits, as far as the window allows."""
-    while session.resend and session.quota and not session.blocked:
+    while session.resend and session.quota > 0 and not session.blocked:
         delivery = session.resend.popleft()
-        if session.inflight.get(delivery.packet_id) is delivery:
-            session.quota -= 1
-            _send(node, delivery, now, None, duplicate=True)
+        session.quota -= 1
+        _send(node, delivery, now, None, duplicate=True)
     queue = session.queue
-    while queue and session.quota and not session.blocked and not session.resend:
+    while queue and session.quota > 0 and not session.blocked and not session.resend:
         delivery = queue.popleft()
         session.queued_bytes -= delivery.event.size()
         expires = delivery.event.expires
@@ -172,6 +173,7 @@ def resume(node: "Node", session: Session, now: float) -> None:
     session.resend = deque()
     for delivery in session.inflight.values():
         if delivery.state == RELEASED:
+            session.quota -= 1  # it has a place in the window until PUBCOMP, even if the window is smaller now
             push(node, session, encode(Pubrel(delivery.packet_id), session.version))
         else:
             session.resend.append(delivery)
@@ -189,11 +191,13 @@ def acknowledge(node: "Node", session: Session, kind: int, packet_id: int, reaso
     if step is None:
         raise WireError(Reason.PROTOCOL_ERROR, f"wrong acknowledgement for packet identifier {packet_id}")
     state, reply = (DONE, 0) if reason >= 0x80 else step  # [MQTT-4.4.0-2]
+    if session.resend and delivery in session.resend:  # acknowledged before it could be repeated
+        session.resend.remove(delivery)
+        session.quota -= 1
     if state == DONE:
         del session.inflight[packet_id]
         node.ledger.settle(delivery)
-        if session.quota < session.window:
-            session.quota += 1
+        session.quota += 1
         if session.queue or session.resend:
             pump(node, session, now)
         return

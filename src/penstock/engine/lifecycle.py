@@ -5,11 +5,11 @@ from typing import NamedTuple
 from penstock.engine import emit, publish, subscribe
 from penstock.engine.admit import Door, authenticate
 from penstock.engine.node import Node
+from penstock.engine.path import read_topic
 from penstock.engine.session import NEVER, Outlet, Session, Will
-from penstock.model.errors import TopicError
 from penstock.model.event import Event
 from penstock.model.subject import Subject
-from penstock.model.topic import check_topic
+from penstock.model.topic import MAX_BYTES, is_wild
 from penstock.wire.codec import encode
 from penstock.wire.errors import WireError
 from penstock.wire.framing import PACKET_MOST
@@ -75,30 +75,34 @@ def lost(node: Node, session: Session, outlet: Outlet, now: float) -> None:
     if not session.expiry:
         end(node, session, now)
         return
-    will = session.will
-    if will is not None and not will.delay:
+    if session.will is not None and not session.will.delay:
         publish_will(node, session, now)
-    elif will is not None:
-        node.timers.add(now + will.delay, session)
-    if session.expiry != NEVER:
-        node.timers.add(now + session.expiry, session)
+    schedule(node, session)
     node.ledger.session(session)
 
 
 def tick(node: Node, now: float) -> None:
     """Time has passed: publish delayed wills, end expired sessions."""
     for session in node.timers.due(now):
-        if session.outlet is not None or node.sessions.get(session.client_id) is not session:
-            continue
         if session.will is not None and now >= session.ended + session.will.delay:
             publish_will(node, session, now)
             node.ledger.session(session)
         if now >= session.ended + session.expiry:
             end(node, session, now)
+        else:
+            schedule(node, session)
+
+
+def schedule(node: Node, session: Session) -> None:
+    """Look at an offline session again when its will is due or its time is over."""
+    after = session.expiry if session.will is None else min(session.expiry, session.will.delay)
+    if after != NEVER:
+        node.timers.set(session.ended + after, session)
 
 
 def end(node: Node, session: Session, now: float) -> None:
     """Forget the session; its will does not outlive it."""  # [MQTT-3.1.2-23], [MQTT-3.1.3-9]
+    node.timers.cancel(session)
     publish_will(node, session, now)
     for text in list(session.subscriptions):
         subscribe.remove(node, session, text)
@@ -135,19 +139,21 @@ def _check(node: Node, packet: Connect) -> Refusal | None:
     if will.retain and not limits.retain:  # [MQTT-3.2.2-13]
         return Refusal(Reason.RETAIN_NOT_SUPPORTED, "will is to be retained, which is not supported")
     try:
-        check_topic(will.topic)
-    except TopicError as error:
-        return Refusal(Reason.TOPIC_NAME_INVALID, str(error))
+        read_topic(will.topic.encode(), limits.topic_levels)
+    except WireError as error:
+        return Refusal(error.reason, str(error))
     return None
 
 
 def _session(node: Node, packet: Connect, subject: Subject, now: float) -> tuple[Session, bool]:
     """The session to use, and whether it was there before."""
     old = node.sessions.get(subject.client_id)
+    if old is not None and old.outlet is not None:
+        outlet = old.outlet
+        outlet.disconnect(Reason.SESSION_TAKEN_OVER, "another connection uses this client id")  # [MQTT-3.1.4-3]
+        lost(node, old, outlet, now)
+        old = node.sessions.get(subject.client_id)
     if old is not None:
-        if old.outlet is not None:
-            old.outlet.disconnect(Reason.SESSION_TAKEN_OVER, "another connection uses this client id")  # [MQTT-3.1.4-3]
-            _take_over(node, old, now)
         # A session belongs to its user: what is queued in it must not reach another one who uses the same client id.
         if packet.clean_start or old.subject.user != subject.user or not _lives(old, now):  # [MQTT-3.1.2-4]
             end(node, old, now)
@@ -162,16 +168,8 @@ def _session(node: Node, packet: Connect, subject: Subject, now: float) -> tuple
     return session, False
 
 
-def _take_over(node: Node, session: Session, now: float) -> None:
-    """The old connection's end, seen by the session: its will is due unless it was to wait."""
-    will = session.will
-    _detach(node, session, now)
-    if will is not None and not will.delay:
-        publish_will(node, session, now)
-
-
 def _lives(session: Session, now: float) -> bool:
-    return session.expiry > 0 and now < session.ended + session.expiry
+    return now < session.ended + session.expiry
 
 
 def _attach(node: Node, session: Session, packet: Connect, outlet: Outlet) -> None:
@@ -185,13 +183,13 @@ def _attach(node: Node, session: Session, packet: Connect, outlet: Outlet) -> No
         node.ledger.drop_session(session)
     session.durable = node.ledger.durable and session.expiry > 0
     session.rights = node.acl.rights(session.client_id, session.subject.user) if node.acl else None
-    session.will = _will(packet)
+    session.will = _will(packet, session.client_id)
+    node.timers.cancel(session)
     session.outlet = outlet
     session.buffer = []
     session.open = True
     session.window = min(properties.receive_maximum or limits.inflight, limits.inflight)  # [MQTT-3.3.4-9]
     session.quota = session.window
-    session.unacknowledged = len(session.received) if session.received else 0
     session.problem_info = bool(properties.request_problem_info)
     session.maximum_packet_size = properties.maximum_packet_size or 0
     session.alias_maximum = min(properties.topic_alias_maximum or 0, limits.topic_alias_maximum)
@@ -222,7 +220,7 @@ def _expiry(node: Node, seconds: int) -> float:
     return wished if most is None else min(wished, float(most))
 
 
-def _will(packet: Connect) -> Will | None:
+def _will(packet: Connect, client_id: str) -> Will | None:
     will = packet.will
     if will is None:
         return None
@@ -234,7 +232,7 @@ def _will(packet: Connect) -> Will | None:
         will.retain,
         publish.travelling(properties),
         None,
-        packet.client_id,
+        client_id,
     )
     return Will(event, properties.will_delay or 0, properties.message_expiry)
 
@@ -264,6 +262,12 @@ def _say_hello(
             assigned_client_id=assigned,  # [MQTT-3.2.2-16]
             topic_alias_maximum=limits.topic_alias_maximum or None,
             server_keepalive=keepalive if keepalive != packet.keepalive else None,
-            response_info=f"response/{session.client_id}/" if packet.properties.request_response_info else None,
+            response_info=_response_info(session) if packet.properties.request_response_info else None,
         )
     emit.push_durable(node, session, encode(Connack(present, 0, properties), packet.version))
+
+
+def _response_info(session: Session) -> str | None:
+    """Where the client may ask for responses; None if its id cannot be part of a topic."""
+    topic = f"response/{session.client_id}/"
+    return None if is_wild(topic) or len(topic.encode()) > MAX_BYTES else topic

@@ -51,7 +51,7 @@ class Group:
             session = member.session
             if session.rights is not None and not session.rights.may_read(topic):
                 continue
-            if session.open and not session.waiting() and session.quota:
+            if session.open and not session.waiting() and session.quota > 0:
                 self.turn = (self.turn + step + 1) % count
                 return Target([member])
             if second is None or (second.session.outlet is None and session.outlet is not None):

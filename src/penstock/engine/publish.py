@@ -91,7 +91,11 @@ def spread(node: "Node", plan: Plan, event: Event, sender: Session | None, now: 
 
 def publish_own(node: "Node", plans: Plans, event: Event, sender: Session | None, now: float) -> None:
     """An event that no packet brought: a will, or what the node itself has to say. The same way as all others."""
-    plan = find_plan(node, plans, event.topic.encode())
+    try:
+        plan = find_plan(node, plans, event.topic.encode())
+    except WireError as error:  # a limit has changed since the will was left
+        node.deny("publish", sender, event.topic, str(error))
+        return
     if plan.verdict.effect is Effect.SUPPRESS:
         node.deny("publish", sender, event.topic, plan.verdict.reason)
         return
@@ -106,7 +110,6 @@ def release(node: "Node", session: Session, packet_id: int) -> None:
     state, answer = RECEIVER[held, PUBREL]
     if state != held and session.received is not None:
         session.received.discard(packet_id)
-        session.unacknowledged -= 1
         node.ledger.received(session, packet_id, False)
     reason = Reason.SUCCESS if held == HELD else Reason.PACKET_IDENTIFIER_NOT_FOUND
     # After the store: a client that reuses the identifier must not be taken for one that repeats itself.
@@ -163,7 +166,7 @@ def _is_repeated(node: "Node", session: Session, packet: Publish) -> bool:
 
 
 def _check_window(node: "Node", session: Session) -> None:
-    if session.version == 5 and session.unacknowledged >= node.limits.receive_maximum:
+    if session.version == 5 and session.received and len(session.received) >= node.limits.receive_maximum:
         text = f"more than {node.limits.receive_maximum} messages not acknowledged"
         raise WireError(Reason.RECEIVE_MAXIMUM_EXCEEDED, text)  # [MQTT-3.3.4-7]
 
@@ -184,6 +187,5 @@ def _answer(node: "Node", session: Session, packet: Publish, reason: Reason) -> 
         if session.received is None:
             session.received = set()
         session.received.add(packet.packet_id)
-        session.unacknowledged += 1
         node.ledger.received(session, packet.packet_id, True)
     emit.push_durable(node, session, encode(_ANSWERS[answer](packet.packet_id, reason), session.version))

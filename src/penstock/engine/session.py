@@ -129,7 +129,6 @@ class Session:
         "rights",
         "subject",
         "subscriptions",
-        "unacknowledged",
         "version",
         "will",
         "window",
@@ -160,7 +159,10 @@ class Session:
         """Bytes in the buffer of a connection that does not take them."""
         self.overflowing = False
         self.window = 0
-        """How many QoS 1 and 2 messages may be unacknowledged, and in `quota` how many more of them now."""
+        """How many QoS 1 and 2 messages may be unacknowledged, and in `quota` how many more of them now.
+
+        `quota` is less than 0 while more are left of an earlier connection than the window of this one holds.
+        """
         self.quota = 0
         self.resend: deque[Delivery] | None = None
         """Of `inflight`, what was sent on an earlier connection and waits for the window."""
@@ -170,7 +172,6 @@ class Session:
         self.last_id = 0
         # receiving
         self.received: set[int] | None = None
-        self.unacknowledged = 0
         # of the connection
         self.plain = True
         """Takes packets as they are: no packet size limit, no topic aliases."""

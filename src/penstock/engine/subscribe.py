@@ -26,8 +26,8 @@ def subscribe(node: "Node", session: Session, packet: Subscribe, now: float) -> 
     identifier = packet.properties.subscription_ids[0] if packet.properties.subscription_ids else 0
     reasons: list[int] = []
     replays: list[Replay] = []
-    for subscription in packet.subscriptions:
-        filter = _parse(subscription.filter)
+    filters = [_parse(subscription.filter) for subscription in packet.subscriptions]  # all, before any is taken
+    for filter, subscription in zip(filters, packet.subscriptions, strict=True):
         reason = _refusal(node, session, filter)
         if reason is None:
             reason = Reason(min(subscription.qos, node.limits.max_qos))
@@ -35,20 +35,21 @@ def subscribe(node: "Node", session: Session, packet: Subscribe, now: float) -> 
             subscribed = _add(node, session, filter, subscription, reason, identifier)
             handling = subscription.retain_handling
             if filter.group is None and (handling == 0 or (handling == 1 and is_new)):  # [MQTT-3.3.1-9] to -11
-                replays.append(Replay(subscribed, deque(node.retained.match(filter.filter))))
+                left = deque(node.retained.match(filter.filter))
+                if left:
+                    replays.append(Replay(subscribed, left))
         reasons.append(0x80 if session.version == 4 and reason >= 0x80 else reason)
     emit.push_durable(node, session, encode(Suback(packet.packet_id, tuple(reasons)), session.version))
-    for replay in replays:
-        if replay.left:
-            session.replays = [*session.replays, replay]
-    advance(node, session, now)
+    if replays:
+        again = {replay.subscribed.filter for replay in replays}  # what is left of an earlier replay is in the new one
+        session.replays = [one for one in session.replays if one.subscribed.filter not in again] + replays
+        advance(node, session, now)
 
 
 def unsubscribe(node: "Node", session: Session, packet: Unsubscribe) -> None:
     """Drop the subscriptions and answer."""
     reasons: list[int] = []
-    for text in packet.filters:
-        filter = _parse(text)
+    for filter in [_parse(text) for text in packet.filters]:
         existed = remove(node, session, filter.text)
         reasons.append(Reason.SUCCESS if existed else Reason.NO_SUBSCRIPTION_EXISTED)
     answer = Unsuback(packet.packet_id, tuple(reasons) if session.version == 5 else ())
@@ -88,7 +89,8 @@ def remove(node: "Node", session: Session, text: str) -> bool:
         if not group.members:
             del node.groups[filter.group, filter.filter]
             node.index.remove(filter.filter, f"$share/{filter.group}")
-    session.replays = [one for one in session.replays if one.subscribed is not subscribed]
+    if session.replays:
+        session.replays = [one for one in session.replays if one.subscribed.filter != text]
     node.ledger.subscription(session, text, None)
     node.forget(filter)
     return True
@@ -105,8 +107,8 @@ def advance(node: "Node", session: Session, now: float) -> None:
         topic, event = replay.left[0]
         subscribed = replay.subscribed
         qos = min(event.qos, subscribed.qos)
-        if qos and (session.queue or session.resend or not session.quota):
-            break  # goes on with the next acknowledgement
+        if qos and (session.queue or session.resend or session.quota <= 0):
+            return  # goes on with the next acknowledgement
         replay.left.popleft()
         budget -= 1
         if node.retained.get(topic) is not event:
@@ -117,7 +119,7 @@ def advance(node: "Node", session: Session, now: float) -> None:
         if session.rights is None or session.rights.may_read(topic):
             ids = (subscribed.identifier,) if subscribed.identifier else ()
             emit.deliver(node, session, qos, True, ids, Forms(event, now), None)  # [MQTT-3.3.1-8]
-    if session.replays and not session.blocked:
+    if session.replays and not session.blocked and session.outlet is not None:
         node.replaying[session.id] = session
 
 
