@@ -9,6 +9,7 @@ from collections import deque
 from pathlib import Path
 
 from penstock.engine.changes import Changes
+from penstock.engine.lifecycle import schedule
 from penstock.engine.node import Node
 from penstock.engine.session import NEVER, Delivery, Kept, Session, Subscribed, Will
 from penstock.engine.subscribe import add
@@ -99,7 +100,10 @@ class Store:
                 "INSERT INTO message VALUES (?,?,?,?,?,?,?)", [_message_row(*item) for item in changes.messages.items()]
             )
         if changes.deliveries:
-            run("INSERT INTO delivery VALUES (?,?,?,?,?,?,?,?)", map(_delivery_row, changes.deliveries.values()))
+            run(
+                "INSERT INTO delivery VALUES (?,?,?,?,?,?,?,?)",
+                [_delivery_row(*item) for item in changes.deliveries.items()],
+            )
         if changes.updated:
             states = [(one.state, one.packet_id, row) for row, one in changes.updated.items()]
             run("UPDATE delivery SET state = ?, packet_id = ? WHERE id = ?", states)
@@ -159,10 +163,7 @@ class Store:
             session.will = _read_will(client_id, row[6:])
             session.rights = node.acl.rights(client_id, user) if node.acl else None
             node.sessions[client_id] = sessions[number] = session
-            if session.will is not None:
-                node.timers.add(session.ended + session.will.delay, session)
-            if session.expiry != NEVER:
-                node.timers.add(session.ended + session.expiry, session)
+            schedule(node, session)
         return sessions
 
     def _load_subscriptions(self, node: Node, sessions: dict[int, Session]) -> None:
@@ -178,6 +179,8 @@ class Store:
         for topic, payload, qos, properties, expires, origin in self._db.execute("SELECT * FROM retained"):
             if expires is None or expires > now:
                 node.retained.set(topic, Event(topic, payload, qos, True, properties, expires, origin))
+            else:
+                node.ledger.retained(topic, None)
 
     def _load_deliveries(self, node: Node, sessions: dict[int, Session]) -> None:
         messages: dict[int, Kept] = {}
@@ -230,10 +233,11 @@ def _message_row(number: int, event: Event) -> tuple[object, ...]:
     return (number, event.topic, event.payload, event.qos, event.properties, event.expires, event.origin)
 
 
-def _delivery_row(one: Delivery) -> tuple[object, ...]:
+def _delivery_row(row: int, one: Delivery) -> tuple[object, ...]:
+    """`one.row` is no longer `row` if the delivery was settled while an earlier commit was tried again."""
     assert one.kept is not None
     identifiers = ",".join(map(str, one.ids)) if one.ids else ""
-    return (one.row, one.session.id, one.kept.id, one.qos, one.retain, identifiers, one.state, one.packet_id)
+    return (row, one.session.id, one.kept.id, one.qos, one.retain, identifiers, one.state, one.packet_id)
 
 
 def _restore_delivery(session: Session, kept: Kept, row: tuple[int, int, int, int, int, str, int, int]) -> None:
