@@ -61,7 +61,6 @@ from penstock.wire.reason import (
     Reason,
 )
 
-
 _MQTT_31 = b"\0\6MQIsdp"
 
 

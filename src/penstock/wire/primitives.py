@@ -8,8 +8,7 @@ import re
 
 from penstock.model.errors import TopicError
 from penstock.model.topic import check_topic
-from penstock.wire.errors import PacketError, WireError, malformed
-from penstock.wire.reason import Reason
+from penstock.wire.errors import PacketError, malformed, protocol_error
 
 U16_MOST = 0xFFFF
 U32_MOST = 0xFFFF_FFFF
@@ -110,7 +109,7 @@ def topic_of(raw: bytes) -> str:
     try:
         return check_topic(topic)  # [MQTT-3.3.2-2]
     except TopicError as error:
-        raise WireError(Reason.TOPIC_NAME_INVALID, str(error)) from None
+        raise protocol_error(str(error)) from None
 
 
 def put_u16(value: int) -> bytes:

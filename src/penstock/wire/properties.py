@@ -201,7 +201,7 @@ def _decode_one(data: bytes, pos: int, kind: int, values: dict[str, Any]) -> int
         raise malformed(f"property `0x{number:02x}` is not known")
     value, pos = spec.type.read(data, pos)
     if kind not in spec.kinds:
-        raise protocol_error(f"property `{spec.field}` is not allowed in {KIND_NAMES[kind]}")
+        raise malformed(f"property `{spec.field}` is not allowed in {KIND_NAMES[kind]}")
     most = spec.type.most
     if most is not None and not spec.least <= value <= most:
         raise WireError(spec.fault, f"property `{spec.field}` cannot be `{value}`")
