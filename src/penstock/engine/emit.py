@@ -258,9 +258,12 @@ def _parts(
         known = alias != 0
         # Not while blocked: the packet that introduces an alias must not be one that is dropped. [MQTT-3.1.2-26]
         if not known and not session.blocked and len(aliases) < session.alias_maximum:
-            alias = aliases[event.topic] = len(aliases) + 1
+            alias = len(aliases) + 1
         if alias:
-            return packet_parts(event, session.version, qos, retain, ids, now, alias, known)
+            head, tail = packet_parts(event, session.version, qos, retain, ids, now, alias, known)
+            if _fits(session, qos, head, tail):  # an alias is no reason not to send
+                aliases[event.topic] = alias
+                return head, tail
     if forms is None:
         return packet_parts(event, session.version, qos, retain, ids, now)
     return forms.parts(session.version, qos, retain, ids)
@@ -270,6 +273,9 @@ def _too_large(session: Session, forms: Forms, qos: int, retain: bool, ids: tupl
     """Whether the client's maximum packet size forbids it."""  # [MQTT-3.1.2-24]
     if not session.maximum_packet_size:
         return False
-    head, tail = forms.parts(session.version, qos, retain, ids)
-    alias = 3 if session.aliases_out is not None else 0
-    return len(head) + (2 if qos else 0) + len(tail) + alias > session.maximum_packet_size
+    return not _fits(session, qos, *forms.parts(session.version, qos, retain, ids))
+
+
+def _fits(session: Session, qos: int, head: bytes, tail: bytes) -> bool:
+    most = session.maximum_packet_size
+    return not most or len(head) + (2 if qos else 0) + len(tail) <= most

@@ -17,13 +17,16 @@ if TYPE_CHECKING:
 class Target:
     """One session that gets an event, by one or several of its subscriptions: one copy, with all their identifiers."""
 
-    __slots__ = ("ids", "no_local", "qos", "retain_as_published", "session")
+    __slots__ = ("ids", "no_local", "own", "qos", "retain_as_published", "session")
 
     def __init__(self, subscriptions: list[Subscribed]) -> None:
         self.session = subscriptions[0].session
         self.qos = max(one.qos for one in subscriptions)  # [MQTT-3.3.4-2]
         self.ids = tuple(one.identifier for one in subscriptions if one.identifier)  # [MQTT-3.3.4-3], [MQTT-3.3.4-4]
-        self.no_local = all(one.no_local for one in subscriptions)
+        self.no_local = any(one.no_local for one in subscriptions)
+        """Some of the subscriptions are not for the session's own events; for these, `own` stands for the others."""
+        others = [one for one in subscriptions if not one.no_local] if self.no_local else None
+        self.own = Target(others) if others else None
         self.retain_as_published = any(one.retain_as_published for one in subscriptions)
 
     def is_direct(self) -> bool:

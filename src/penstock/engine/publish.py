@@ -77,7 +77,9 @@ def spread(node: "Node", plan: Plan, event: Event, sender: Session | None, now: 
     for target in plan.targets:
         session = target.session
         if target.no_local and session is sender:  # [MQTT-3.8.3-3]
-            continue
+            if target.own is None:
+                continue
+            target = target.own
         retain = event.retain and target.retain_as_published  # [MQTT-3.3.1-12], [MQTT-3.3.1-13]
         kept = emit.deliver(node, session, min(event.qos, target.qos), retain, target.ids, forms, kept)
     for group in plan.groups:
