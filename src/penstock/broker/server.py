@@ -16,7 +16,7 @@ from penstock.broker.tls import certificate_user, make_context
 from penstock.broker.websocket import WebSocket
 from penstock.domain import Listener, NodeSettings
 from penstock.engine import emit, lifecycle
-from penstock.engine.admit import Door
+from penstock.engine.admit import Door, is_known
 from penstock.engine.changes import Changes
 from penstock.engine.node import Node
 from penstock.engine.session import Session
@@ -55,6 +55,7 @@ class Server:
         self._closing: dict[Connection, float] = {}
         self._paused: list[Connection] = []
         self._on_listener: dict[str, int] = {}
+        self._places: dict[str, Listener] = {}
         self._listeners: list[asyncio.Server] = []
         self._committing: tuple[Changes, Deferred] | None = None
         self._committer = ThreadPoolExecutor(1, f"{name}-store")
@@ -80,6 +81,7 @@ class Server:
 
     async def _listen(self, listener: Listener, name: str) -> None:
         context = make_context(listener.tls) if listener.tls else None
+        self._places[name] = listener
         address = listener.address
         factory = self._factory(listener, name)
         server = await self._loop.create_server(factory, address.host, address.port, ssl=context, backlog=4096)
@@ -132,23 +134,23 @@ class Server:
         """Take new passwords, rights and limits; connections stay, unless their user is no longer known."""
         passwords = Passwords.read(settings.passwords) if settings.passwords else None
         acl = Acl.read(settings.acl) if settings.acl else None
-        node = self.node
         self.settings = settings
-        node.limits, node.passwords, node.acl = settings.limits, passwords, acl
-        node.plans.clear()
-        node.forget_all()
-        for session in node.sessions.values():
-            session.rights = acl.rights(session.client_id, session.subject.user) if acl else None
-        for connection in self.connections:
-            if connection.session is not None:
-                connection.known = node.plans_of(connection.session).known
+        self.node.govern(settings.limits, passwords, acl)
+        for connection in list(self.connections):
+            session = connection.session
+            if session is None:
+                continue
+            connection.plans = self.node.plans_of(session)
+            if not is_known(session.subject, connection.door, passwords):
+                connection.disconnect(Reason.NOT_AUTHORIZED, "the user is no longer known")
+        self.wake()
 
     # --- connections
 
     def connected(self, connection: Connection) -> None:
         """A transport is up; its client has `connect_timeout` to say who it is."""
         door = connection.door
-        listener = self.settings.listeners[int(door.listener.rpartition("/")[2])]
+        listener = self._places[door.listener]
         count = self._on_listener.get(door.listener, 0)
         full = len(self.connections) >= self.settings.limits.connections
         if full or (listener.max_connections is not None and count >= listener.max_connections) or self._draining:

@@ -9,6 +9,7 @@ from collections import deque
 from pathlib import Path
 
 from penstock.engine.changes import Changes
+from penstock.engine.emit import judge_again
 from penstock.engine.lifecycle import schedule
 from penstock.engine.node import Node
 from penstock.engine.session import NEVER, Delivery, Kept, Session, Subscribed, Will
@@ -143,6 +144,8 @@ class Store:
             self._load_subscriptions(node, sessions)
             self._load_retained(node, now)
             self._load_deliveries(node, sessions)
+            for restored in sessions.values():
+                judge_again(node, restored)
             for number, packet_id in self._db.execute("SELECT session, packet_id FROM received"):
                 session = sessions.get(number)
                 if session is not None:

@@ -40,6 +40,13 @@ def authenticate(connect: Connect, door: Door, passwords: Passwords | None) -> S
     return Subject(connect.client_id, user, door.address, door.listener)
 
 
+def is_known(subject: Subject, door: Door, passwords: Passwords | None) -> bool:
+    """Whether a subject that was authenticated with other passwords is still a user."""
+    if subject.user is None or door.certificate_user is not None or passwords is None:
+        return True
+    return subject.user in passwords.hashes
+
+
 def plan(draft: Draft) -> None:
     """Decide by topic and rights."""
     topic = draft.topic

@@ -168,6 +168,19 @@ def pump(node: "Node", session: Session, now: float) -> None:
         session.overflowing = False
 
 
+def judge_again(node: "Node", session: Session) -> None:
+    """Rights may have changed: what waits and may no longer be read is dropped. What was sent is beyond recall."""
+    rights, queue = session.rights, session.queue
+    if rights is None or not queue:
+        return
+    denied = {topic for topic in {one.event.topic for one in queue} if not rights.may_read(topic)}
+    session.queue = deque(one for one in queue if one.event.topic not in denied)
+    session.queued_bytes = sum(one.event.size() for one in session.queue)
+    for delivery in queue:
+        if delivery.event.topic in denied:
+            node.ledger.settle(delivery)
+
+
 def resume(node: "Node", session: Session, now: float) -> None:
     """The client is back: repeat what it has not acknowledged, in order."""  # [MQTT-4.4.0-1], [MQTT-4.6.0-1]
     session.resend = deque()

@@ -6,6 +6,7 @@ durable in `ledger`, and what an operator should know in `notices`.
 
 from collections.abc import Callable
 from typing import NamedTuple
+from weakref import WeakValueDictionary
 
 from penstock.domain import Limits
 from penstock.engine import emit, publish, subscribe
@@ -54,10 +55,12 @@ class Node:
         self.index: Index[Subscribed | Group] = Index()
         self.groups: dict[tuple[str, str], Group] = {}
         self.retained: TopicTree[Event] = TopicTree()
-        self.plans: dict[Rights | None, Plans] = {}
+        self.plans: WeakValueDictionary[Rights | None, Plans] = WeakValueDictionary()
+        """By rights; kept by the connections that use them, so that those of clients long gone do not gather."""
         self.routes: dict[str, Plan] = {}
         """By topic, what matching found; shared by all classes of links that may publish to it."""
         self.own_plans = Plans(None, own=True)
+        self.planned = 0
         self.interned: dict[tuple[object, ...], Plan] = {}
         self.timers = Timers()
         self.ledger = Ledger(durable)
@@ -92,11 +95,21 @@ class Node:
             plans.known.clear()
         self.routes.clear()
         self.interned.clear()
+        self.planned = 0
 
     def _invalidate(self, plan: Plan | None) -> None:
         if plan is not None:
             plan.valid = False
             self.interned.pop(plan.key, None)
+
+    def govern(self, limits: Limits, passwords: Passwords | None, acl: Acl | None) -> None:
+        """Take new settings: whatever waits is judged by them. Whoever keeps `Plans` must ask for them again."""
+        self.limits, self.passwords, self.acl = limits, passwords, acl
+        self.plans.clear()
+        self.forget_all()
+        for session in self.sessions.values():
+            session.rights = acl.rights(session.client_id, session.subject.user) if acl else None
+            emit.judge_again(self, session)
 
     # --- the hot path
 

@@ -14,7 +14,7 @@ from penstock.wire.reason import Reason
 STAGES = (admit, match, emit)
 
 MAX_PLANS = 200_000
-"""Topics with a plan, before the oldest knowledge is thrown away and built again as needed."""
+"""Plans made before all are thrown away and made again as needed: topics may be without number."""
 
 
 def compile_plan(draft: Draft) -> Plan:

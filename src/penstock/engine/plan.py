@@ -106,7 +106,7 @@ class Draft:
 class Plans:
     """The plans of one class of links: those whose clients have the same rights."""
 
-    __slots__ = ("known", "own", "rights")
+    __slots__ = ("__weakref__", "known", "own", "rights")
 
     def __init__(self, rights: Rights | None, own: bool = False) -> None:
         self.rights = rights

@@ -28,10 +28,9 @@ def find_plan(node: "Node", plans: Plans, raw: bytes) -> Plan:
     if plan is not None and plan.valid:
         return plan
     topic = read_topic(raw, node.limits.topic_levels)
-    if len(plans.known) >= MAX_PLANS:
-        plans.known.clear()
-    if len(node.routes) >= MAX_PLANS:
+    if node.planned >= MAX_PLANS:
         node.forget_all()
+    node.planned += 1
     plan = plans.known[raw] = compile_plan(Draft(node, topic, plans.rights, plans.own))
     return plan
 
