@@ -6,5 +6,5 @@ from hypothesis import HealthCheck, settings
 
 # No deadline: a busy CI machine makes any single example slow, and no test here is about time.
 settings.register_profile("short", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("long", settings.get_profile("short"), max_examples=5_000)
+settings.register_profile("long", settings.get_profile("short"), max_examples=2_000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "short"))
