@@ -1,15 +1,27 @@
 """Structured logs on standard error: one line, or one JSON object, for each record."""
 
+import atexit
 import json
 import logging
 import sys
 import time
+from logging.handlers import QueueHandler, QueueListener
+from queue import SimpleQueue
+
+LONGEST_VALUE = 256
+"""Characters of a value that are logged; clients choose their ids and topics."""
+MOST_WAITING = 10_000
+"""Records that wait to be written before new ones are dropped."""
 
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
 
 def _details(record: logging.LogRecord) -> dict[str, object]:
-    return {key: value for key, value in vars(record).items() if key not in _STANDARD and value is not None}
+    return {key: _cut(value) for key, value in vars(record).items() if key not in _STANDARD and value is not None}
+
+
+def _cut(value: object) -> object:
+    return f"{value[:LONGEST_VALUE]}…" if isinstance(value, str) and len(value) > LONGEST_VALUE else value
 
 
 def _timestamp(record: logging.LogRecord) -> str:
@@ -49,11 +61,38 @@ def _quoted(value: object) -> str:
     return text if text and text.isprintable() and " " not in text and '"' not in text else json.dumps(text)
 
 
+class _Handover(QueueHandler):
+    """Hands records to the writing thread, so that a reader of our standard error who stops does not stop the node."""
+
+    def __init__(self, records: "SimpleQueue[logging.LogRecord]") -> None:
+        super().__init__(records)
+        self.records = records
+        self.lost = 0
+
+    def prepare(self, record: logging.LogRecord) -> logging.LogRecord:
+        """Formatted by the writer; only the exception's text must be made here."""
+        return record
+
+    def enqueue(self, record: logging.LogRecord) -> None:
+        if self.records.qsize() >= MOST_WAITING:
+            self.lost += 1
+            return
+        if self.lost:
+            lost, self.lost = self.lost, 0
+            extra = {"msg": f"{lost} log records were dropped: nobody reads them", "levelno": logging.WARNING}
+            self.records.put_nowait(logging.makeLogRecord({"name": "penstock.log", "levelname": "WARNING", **extra}))
+        self.records.put_nowait(record)
+
+
 def configure(level: str, form: str) -> None:
     """Set up logging for the process."""
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(JsonFormatter() if form == "json" else TextFormatter())
+    writer = logging.StreamHandler(sys.stderr)
+    writer.setFormatter(JsonFormatter() if form == "json" else TextFormatter())
+    records: SimpleQueue[logging.LogRecord] = SimpleQueue()
+    listener = QueueListener(records, writer)
     root = logging.getLogger("penstock")
-    root.handlers = [handler]
+    root.handlers = [_Handover(records)]
     root.setLevel(level.upper())
     root.propagate = False
+    listener.start()
+    atexit.register(listener.stop)

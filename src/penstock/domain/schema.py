@@ -172,7 +172,7 @@ class Limits(Settings):
     )
     max_packet_size: Size = Field(
         default=_LARGEST_PACKET,
-        ge=64,
+        ge=20,
         le=_LARGEST_PACKET,
         description="bytes of the largest packet accepted; unset: as large as MQTT allows",
     )
@@ -203,7 +203,7 @@ class Limits(Settings):
     topic_alias_maximum: Count = Field(
         default=10, ge=0, le=65535, description="topic aliases a client may use on a connection; 0 is none"
     )
-    topic_levels: Count = Field(default=200, ge=1, le=65535, description="levels of a topic name or filter")
+    topic_levels: Count = Field(default=201, ge=1, le=65536, description="levels of a topic name or filter")
     max_keepalive: WholeSeconds = Field(
         default=0,
         ge=0,

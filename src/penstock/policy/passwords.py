@@ -103,7 +103,7 @@ class Passwords:
         """Whether `password` is `user`'s; an unknown user costs a hash too."""
         known = self.hashes.get(user)
         matched = (known or self._decoy).matches(password)
-        return matched and known is not None
+        return matched and known is not None and password != b""  # a user without a password cannot log in
 
 
 def hash_password(password: bytes, iterations: int = DEFAULT_ITERATIONS) -> str:

@@ -88,7 +88,9 @@ def _publish(first: int, body: bytes, version: int) -> Publish:
     raw, pos = read_binary(body, 0)
     packet_id = 0
     if qos:
-        packet_id, pos = _packet_id(body, pos)  # [MQTT-2.2.1-3]
+        packet_id, pos = read_u16(body, pos)
+        if packet_id == 0:
+            raise protocol_error("PUBLISH has packet identifier 0")  # [MQTT-2.2.1-2]
     properties = NO_PROPERTIES
     if version == MQTT_5:
         properties, pos = decode_properties(body, pos, PUBLISH)
@@ -332,7 +334,7 @@ def _request_head(body: bytes, version: int, kind: int) -> tuple[int, Properties
 def _packet_id(body: bytes, pos: int) -> tuple[int, int]:
     packet_id, pos = read_u16(body, pos)
     if packet_id == 0:
-        raise protocol_error("packet identifier is 0")  # [MQTT-2.2.1-3]
+        raise malformed("packet identifier is 0")  # [MQTT-2.2.1-3]
     return packet_id, pos
 
 

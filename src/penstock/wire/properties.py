@@ -114,6 +114,7 @@ def _put_pair(pair: tuple[str, str]) -> bytes:
 
 _FLAG = _Type(_read_flag, _put_u8, 1)
 _BIT = _Type(read_u8, _put_u8, 1)
+_U8 = _Type(read_u8, _put_u8, 0xFF)
 _U16 = _Type(read_u16, put_u16, U16_MOST)
 _U32 = _Type(read_u32, put_u32, U32_MOST)
 _VARINT = _Type(read_varint, encode_varint, VARINT_MOST)
@@ -141,7 +142,7 @@ _ALL = (WILL, CONNECT, CONNACK, PUBLISH, *_ACKS, SUBSCRIBE, UNSUBSCRIBE, DISCONN
 # MQTT 5, table 2-4. The order is that in which they are written; for CONNACK it is Mosquitto's, so that tools which
 # compare bytes see no difference.
 _SPECS = (
-    _Spec(0x01, "payload_format", _BIT, (PUBLISH, WILL)),
+    _Spec(0x01, "payload_format", _U8, (PUBLISH, WILL)),  # [MQTT-3.3.2-4] unaltered, whatever it is
     _Spec(0x02, "message_expiry", _U32, (PUBLISH, WILL)),
     _Spec(0x03, "content_type", _TEXT, (PUBLISH, WILL)),
     _Spec(0x08, "response_topic", _TOPIC, (PUBLISH, WILL)),
