@@ -39,7 +39,7 @@ from penstock.wire.packet import (
 )
 from penstock.wire.properties import NO_PROPERTIES, Properties
 from penstock.wire.reason import Reason, connack_code_311
-from penstock.wire.session import CLOSED, CONNECTION, NEW, OPEN
+from penstock.wire.session import CLOSED, CONNECTION, LEAVING, NEW, OPEN
 
 if TYPE_CHECKING:
     from penstock.broker.server import Server
@@ -94,7 +94,7 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self.alive = True
-        if self.phase == CLOSED:
+        if self.phase >= CLOSED:
             return
         server = self.server
         node = server.node
@@ -161,24 +161,42 @@ class Connection(asyncio.Protocol):
         """Write the packets and empty the list; see `Outlet`."""
         if self.session is None or self.session.blocked or self.phase == CLOSED:
             return
+        most = self.session.maximum_packet_size
+        if most and max(map(len, packets)) > most:  # [MQTT-3.1.2-24] an answer that it cannot take
+            packets.clear()
+            self.close()
+            return
         stats = self.server.node.stats
         stats.packets_sent += len(packets)
         data = packets[0] if len(packets) == 1 else b"".join(packets)
         packets.clear()
         stats.bytes_sent += len(data)
         self.transport.write(data)
+        if self.phase == LEAVING and not self.session.held:
+            self._linger()
 
     def disconnect(self, reason: Reason, text: str = "") -> None:
         """Send what is pending, say why, and close."""
-        if self.phase == CLOSED:
+        if self.phase >= CLOSED:
             return
+        log.info("closing", extra={"client": self._name(), "reason": reason.name, "cause": text})
         session = self.session
-        if session is not None and session.outlet is self and session.buffer:
-            self.send(session.buffer)
+        words = b""
         if self.version == 5:
             told = Properties(reason_string=text) if text and session and session.problem_info else NO_PROPERTIES
-            self.transport.write(encode(Disconnect(reason, told), 5))
-        log.info("closing", extra={"client": self._name(), "reason": reason.name, "cause": text})
+            words = encode(Disconnect(reason, told), 5)
+        attached = session is not None and session.outlet is self and reason is not Reason.SESSION_TAKEN_OVER
+        if session is not None and attached and session.held:
+            # Acknowledgements that were earned wait for the store. They go first, so that a client which breaks a
+            # rule again each time it connects still gets on.
+            self.phase = LEAVING
+            self.server.closing(self)
+            emit.push(self.server.node, session, words)
+            return
+        if session is not None and session.outlet is self and session.buffer:
+            self.send(session.buffer)
+        if words:
+            self.transport.write(words)
         self._linger()
 
     def _linger(self) -> None:

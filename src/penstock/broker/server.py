@@ -116,6 +116,9 @@ class Server:
             connection.disconnect(Reason.SERVER_SHUTTING_DOWN, "the node is shutting down")
         deadline = self._loop.time() + CLOSE_SECONDS
         while (self.connections or self._committing or self.node.ledger.changes) and self._loop.time() < deadline:
+            for connection in self.connections:
+                if connection.phase == CLOSED:
+                    connection.transport.close()  # it has our last packet; there is no time to wait for its own
             self.wake()
             await asyncio.sleep(0.01)
         for connection in list(self.connections):

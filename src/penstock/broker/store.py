@@ -33,11 +33,11 @@ CREATE TABLE subscription (
 ) WITHOUT ROWID;
 CREATE TABLE retained (
   topic TEXT PRIMARY KEY, payload BLOB NOT NULL, qos INTEGER NOT NULL, properties BLOB NOT NULL, expires REAL,
-  origin TEXT NOT NULL
+  origin TEXT NOT NULL, user TEXT, link_type TEXT NOT NULL
 ) WITHOUT ROWID;
 CREATE TABLE message (
   id INTEGER PRIMARY KEY, topic TEXT NOT NULL, payload BLOB NOT NULL, qos INTEGER NOT NULL, properties BLOB NOT NULL,
-  expires REAL, origin TEXT NOT NULL
+  expires REAL, origin TEXT NOT NULL, user TEXT, link_type TEXT NOT NULL
 );
 CREATE TABLE delivery (
   id INTEGER PRIMARY KEY, session INTEGER NOT NULL, message INTEGER NOT NULL, qos INTEGER NOT NULL,
@@ -95,10 +95,11 @@ class Store:
                 "DELETE FROM retained WHERE topic = ?", [(key,) for key, one in changes.retained.items() if one is None]
             )
             kept = [_retained_row(one) for one in changes.retained.values() if one is not None]
-            run("INSERT OR REPLACE INTO retained VALUES (?,?,?,?,?,?)", kept)
+            run("INSERT OR REPLACE INTO retained VALUES (?,?,?,?,?,?,?,?)", kept)
         if changes.messages:
             run(
-                "INSERT INTO message VALUES (?,?,?,?,?,?,?)", [_message_row(*item) for item in changes.messages.items()]
+                "INSERT INTO message VALUES (?,?,?,?,?,?,?,?,?)",
+                [_message_row(*item) for item in changes.messages.items()],
             )
         if changes.deliveries:
             run(
@@ -163,8 +164,8 @@ class Store:
             session.expiry = NEVER if expiry < 0 else expiry
             session.durable = True
             session.ended = now if ended is None else ended  # None: connected when the process ended
-            session.will = _read_will(client_id, row[6:])
-            session.rights = node.acl.rights(client_id, user) if node.acl else None
+            session.will = _read_will(client_id, user, row[6:])
+            session.rights = node.rights_of(client_id, user)
             node.sessions[client_id] = sessions[number] = session
             schedule(node, session)
         return sessions
@@ -179,17 +180,17 @@ class Store:
                 add(node, subscribed, parse_filter(text))
 
     def _load_retained(self, node: Node, now: float) -> None:
-        for topic, payload, qos, properties, expires, origin in self._db.execute("SELECT * FROM retained"):
+        for topic, payload, qos, properties, expires, *source in self._db.execute("SELECT * FROM retained"):
             if expires is None or expires > now:
-                node.retained.set(topic, Event(topic, payload, qos, True, properties, expires, origin))
+                node.retained.set(topic, Event(topic, payload, qos, True, properties, expires, *source))
             else:
                 node.ledger.retained(topic, None)
 
     def _load_deliveries(self, node: Node, sessions: dict[int, Session]) -> None:
         messages: dict[int, Kept] = {}
         last_message = last_row = 0
-        for number, topic, payload, qos, properties, expires, origin in self._db.execute("SELECT * FROM message"):
-            messages[number] = Kept(number, Event(topic, payload, qos, False, properties, expires, origin))
+        for number, topic, payload, qos, properties, expires, *source in self._db.execute("SELECT * FROM message"):
+            messages[number] = Kept(number, Event(topic, payload, qos, False, properties, expires, *source))
             last_message = max(last_message, number)
         orphans: list[int] = []
         for row in self._db.execute("SELECT * FROM delivery ORDER BY id"):
@@ -216,11 +217,11 @@ def _session_row(session: Session) -> tuple[object, ...]:
     return (*head, event.topic, event.payload, event.qos, event.retain, event.properties, will.delay, will.lifetime)
 
 
-def _read_will(client_id: str, row: tuple[object, ...]) -> Will | None:
+def _read_will(client_id: str, user: str | None, row: tuple[object, ...]) -> Will | None:
     topic, payload, qos, retain, properties, delay, lifetime = row
     if topic is None:
         return None
-    event = Event(topic, payload, qos, bool(retain), properties, None, client_id)  # type: ignore[arg-type]
+    event = Event(topic, payload, qos, bool(retain), properties, None, client_id, user)  # type: ignore[arg-type]
     return Will(event, delay, lifetime)  # type: ignore[arg-type]
 
 
@@ -228,12 +229,16 @@ def _subscription_row(session: int, one: Subscribed) -> tuple[object, ...]:
     return (session, one.filter, one.qos, one.no_local, one.retain_as_published, one.identifier)
 
 
+def _source(event: Event) -> tuple[object, ...]:
+    return (event.expires, event.origin, event.user, event.link_type)
+
+
 def _retained_row(event: Event) -> tuple[object, ...]:
-    return (event.topic, event.payload, event.qos, event.properties, event.expires, event.origin)
+    return (event.topic, event.payload, event.qos, event.properties, *_source(event))
 
 
 def _message_row(number: int, event: Event) -> tuple[object, ...]:
-    return (number, event.topic, event.payload, event.qos, event.properties, event.expires, event.origin)
+    return (number, event.topic, event.payload, event.qos, event.properties, *_source(event))
 
 
 def _delivery_row(row: int, one: Delivery) -> tuple[object, ...]:

@@ -182,8 +182,8 @@ def _attach(node: Node, session: Session, packet: Connect, outlet: Outlet) -> No
     if session.durable and not session.expiry:
         node.ledger.drop_session(session)
     session.durable = node.ledger.durable and session.expiry > 0
-    session.rights = node.acl.rights(session.client_id, session.subject.user) if node.acl else None
-    session.will = _will(packet, session.client_id)
+    session.rights = node.rights_of(session.client_id, session.subject.user)
+    session.will = _will(packet, session.subject)
     node.timers.cancel(session)
     session.outlet = outlet
     session.buffer = []
@@ -220,7 +220,7 @@ def _expiry(node: Node, seconds: int) -> float:
     return wished if most is None else min(wished, float(most))
 
 
-def _will(packet: Connect, client_id: str) -> Will | None:
+def _will(packet: Connect, subject: Subject) -> Will | None:
     will = packet.will
     if will is None:
         return None
@@ -232,7 +232,8 @@ def _will(packet: Connect, client_id: str) -> Will | None:
         will.retain,
         publish.travelling(properties),
         None,
-        client_id,
+        subject.client_id,
+        subject.user,
     )
     return Will(event, properties.will_delay or 0, properties.message_expiry)
 

@@ -108,8 +108,12 @@ class Node:
         self.plans.clear()
         self.forget_all()
         for session in self.sessions.values():
-            session.rights = acl.rights(session.client_id, session.subject.user) if acl else None
+            session.rights = self.rights_of(session.client_id, session.subject.user)
             emit.judge_again(self, session)
+
+    def rights_of(self, client_id: str, user: str | None) -> Rights | None:
+        """What a client may publish and read; None: everything."""
+        return self.acl.rights(client_id, user) if self.acl is not None else None
 
     # --- the hot path
 

@@ -61,6 +61,7 @@ def receive(node: "Node", session: Session, plans: Plans, packet: Publish, now: 
         travelling(packet.properties),
         _expiry(packet.properties, now),
         session.client_id,
+        session.subject.user,
     )
     if event.retain:
         node.retain(event, session)

@@ -8,6 +8,7 @@ from penstock.engine.plan import Group
 from penstock.engine.render import Forms
 from penstock.engine.session import Replay, Session, Subscribed
 from penstock.model.errors import TopicError
+from penstock.model.event import Event
 from penstock.model.topic import Filter, parse_filter
 from penstock.wire.codec import encode
 from penstock.wire.errors import WireError
@@ -116,11 +117,19 @@ def advance(node: "Node", session: Session, now: float) -> None:
         if event.expires is not None and event.expires <= now:
             node.unretain(topic)
             continue
-        if session.rights is None or session.rights.may_read(topic):
+        if _may_pass(node, event, session):
             ids = (subscribed.identifier,) if subscribed.identifier else ()
             emit.deliver(node, session, qos, True, ids, Forms(event, now), None)  # [MQTT-3.3.1-8]
     if session.replays and not session.blocked and session.outlet is not None:
         node.replaying[session.id] = session
+
+
+def _may_pass(node: "Node", event: Event, session: Session) -> bool:
+    """What was retained is judged as of now: may its publisher still say this, and may this subscriber hear it?"""
+    publisher = node.rights_of(event.origin, event.user) if event.origin else None
+    if publisher is not None and not publisher.may_write(event.topic):
+        return False
+    return session.rights is None or session.rights.may_read(event.topic)
 
 
 def _add(

@@ -19,6 +19,10 @@ class Event(NamedTuple):
     """When it is no longer to be delivered, in seconds since the epoch."""
     origin: str = ""
     """The client id of its publisher; empty for the node itself."""
+    user: str | None = None
+    """The user that its publisher was authenticated as."""
+    link_type: str = ""
+    """The type of the link on which it came to this node."""
     path: tuple[str, ...] = ()
     """The nodes it has been through, first one first."""
 

@@ -23,6 +23,7 @@ from penstock.wire.packet import (
 NEW: Final = 0
 OPEN: Final = 1
 CLOSED: Final = 2
+LEAVING: Final = 3  # closed once the packets that wait for the store are out
 
 _WHILE_OPEN = (
     PUBLISH,
