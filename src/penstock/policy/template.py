@@ -1,0 +1,180 @@
+"""Templates of a monitor's outputs: text with holes that the triggering event fills.
+
+`{topic}` is the event's topic, `{payload}` its payload (in payloads only), `{1}`, `{2}` ... what the wildcards of the
+edge's filter matched, first one first; `{{` and `}}` are braces.
+"""
+
+import re
+from dataclasses import dataclass
+
+from penstock.model.errors import PolicyError, TopicError
+from penstock.model.topic import check_topic, is_wild, parse_filter
+
+TOPIC = 0
+PAYLOAD = -1
+
+Part = str | int
+"""Literal text, or a hole: TOPIC, PAYLOAD, or the number of a wildcard."""
+Captures = tuple[str | None, ...]
+"""What each wildcard matched: None for a `#` that matched nothing, the parent level."""
+
+_TOKEN = re.compile(r"\{\{|\}\}|\{(topic|payload|[1-9][0-9]?)\}|([{}])")
+_NAMES = {"topic": TOPIC, "payload": PAYLOAD}
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """A checked template. Made by `topic_template` or `payload_template`."""
+
+    text: str
+    parts: tuple[Part, ...]
+
+    def topic(self, topic: str, captures: Captures) -> str:
+        """The topic that the event's topic makes of it; raises `TopicError` if that is not a topic.
+
+        Where `#` matched nothing, its hole goes away with the slash before it (or after it, at the start): `b/{1}`
+        makes `b` of `a` on an edge `a/#`.
+        """
+        made = self._fill(topic, captures)
+        check_topic(made)
+        if made.startswith("$") and first_level(made) != self._said_first(topic):
+            raise TopicError(f"`{made}` is a `$` topic, which `{self.text}` does not say")
+        return made
+
+    def payload(self, topic: str, payload: bytes, captures: Captures) -> bytes:
+        """The payload that an event makes of it."""
+        made = bytearray()
+        for part in self.parts:
+            if part == PAYLOAD:
+                made += payload
+            else:
+                made += self._text_of(part, topic, captures).encode()
+        return bytes(made)
+
+    def covering(self, topic_filter: str, captures: Captures) -> str | None:
+        """A filter that covers what `topic` makes of the topics that match the filter; None if it makes none.
+
+        The captures are those of the filter itself: what stands at the places of the edge's wildcards.
+        """
+        levels: list[str] = []
+        for level in self._fill(topic_filter, captures).split("/"):
+            if "#" in level:
+                levels += ["#"] if level == "#" else ["+", "#"]
+                break
+            levels.append("+" if "+" in level else level)
+        if levels[0].startswith("$") and levels[0] != self._said_first(topic_filter):
+            return None
+        return "/".join(levels) or None
+
+    def _fill(self, topic: str, captures: Captures) -> str:
+        made = ""
+        drops_slash = False
+        for part in self.parts:
+            if isinstance(part, int) and part > 0 and captures[part - 1] is None:
+                drops_slash = not made
+                made = made.removesuffix("/")
+                continue
+            text = self._text_of(part, topic, captures)
+            made += text.removeprefix("/") if drops_slash else text
+            drops_slash = False
+        return made
+
+    @staticmethod
+    def _text_of(part: Part, topic: str, captures: Captures) -> str:
+        if isinstance(part, str):
+            return part
+        return topic if part == TOPIC else captures[part - 1] or ""
+
+    def _said_first(self, topic: str) -> str | None:
+        """The first level that it says itself, as literal text or as `{topic}`; None if a wildcard has a part in it."""
+        head = self.parts[0] if self.parts else ""
+        if isinstance(head, int):
+            return first_level(topic) if head == TOPIC else None
+        return first_level(head) if "/" in head or len(self.parts) == 1 else None
+
+
+def topic_template(text: str, edge: str) -> Template:
+    """The template of a topic on an edge of this filter (`*` for all others); raises `PolicyError`."""
+    template = Template(text, _parse(text, edge))
+    if PAYLOAD in template.parts:
+        raise PolicyError(f"template `{text}`: a payload cannot be part of a topic")
+    literal = "".join(part for part in template.parts if isinstance(part, str))
+    if is_wild(literal):
+        raise PolicyError(f"template `{text}`: a wildcard cannot be part of a topic; write `{{1}}` for what it matched")
+    if literal.startswith("$") and template.parts[0] != TOPIC and template._said_first("") is None:
+        raise PolicyError(f"template `{text}`: the first level of a `$` topic must be literal text")
+    try:
+        if literal or not template.parts:
+            check_topic(literal)
+        if edge != "*" and not is_wild(edge):
+            template.topic(edge, ())
+    except TopicError as error:
+        raise PolicyError(f"template `{text}`: {error}") from None
+    return template
+
+
+def payload_template(text: str, edge: str) -> Template:
+    """The template of a payload on an edge of this filter (`*` for all others); raises `PolicyError`."""
+    return Template(text, _parse(text, edge))
+
+
+def captures_of(edge: str, topic: str) -> Captures:
+    """What the wildcards of an edge's filter match in a topic that it matches.
+
+    The topic may be a filter that the edge covers; then it is what stands at the places of the wildcards.
+    """
+    if topic in ("#", "/#"):
+        topic = topic.replace("#", "+/#")  # the same topics, with a level for each that they must have
+    levels = topic.split("/")
+    found: list[str | None] = []
+    for at, level in enumerate(edge.split("/")):
+        if level == "+":
+            found.append(levels[at])
+        elif level == "#":
+            found.append("/".join(levels[at:]) if len(levels) > at else None)
+    return tuple(found)
+
+
+def first_level(topic: str) -> str:
+    return topic.partition("/")[0]
+
+
+def check_edge(text: str) -> str:
+    """The name of an edge: `*`, or a plain topic filter; raises `PolicyError`."""
+    if text == "*":
+        return text
+    try:
+        filter = parse_filter(text)
+    except TopicError as error:
+        raise PolicyError(str(error)) from None
+    if filter.group is not None:
+        raise PolicyError(f"a shared subscription is not a topic filter here: `{text}`")
+    return text
+
+
+def _parse(text: str, edge: str) -> tuple[Part, ...]:
+    wildcards = 0 if edge == "*" else sum(level in ("+", "#") for level in edge.split("/"))
+    parts: list[Part] = []
+    literal = ""
+    end = 0
+    for token in _TOKEN.finditer(text):
+        literal += text[end : token.start()]
+        end = token.end()
+        if token[2]:
+            raise PolicyError(
+                f"template `{text}`: `{token[2]}` at character {token.start() + 1} opens or closes no hole "
+                "(known: `{topic}`, `{payload}`, `{1}`, `{2}` ...; a brace itself is written twice)"
+            )
+        if not token[1]:
+            literal += token[0][0]
+            continue
+        hole = _NAMES[token[1]] if token[1] in _NAMES else int(token[1])
+        if hole > wildcards:
+            count = f"{wildcards} wildcard{'' if wildcards == 1 else 's'}"
+            raise PolicyError(f"template `{text}`: `{token[0]}`, but edge `{edge}` has {count}")
+        if literal:
+            parts.append(literal)
+        parts.append(hole)
+        literal = ""
+    literal += text[end:]
+    return (*parts, literal) if literal else tuple(parts)
