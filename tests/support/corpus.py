@@ -117,7 +117,7 @@ def _case(
         version=version,
         data=data,
         direction=direction,
-        packet=None if packet is None else _packet(packet),
+        packet=None if packet is None else packet_of(packet),
         error=None if error is None else Reason[error],
         clauses=tuple(clauses),
         canonical=canonical,
@@ -128,7 +128,8 @@ def _usual_direction(kind: int) -> str:
     return "client" if kind in _CLIENT_ONLY else "server" if kind in _SERVER_ONLY else "both"
 
 
-def _packet(raw: dict[str, Any]) -> Packet:
+def packet_of(raw: dict[str, Any]) -> Packet:
+    """The packet that a case writes as `{kind: Publish, topic: a, ...}`."""
     fields = dict(raw)
     cls = getattr(packet, fields.pop("kind"))
     value: Packet = msgspec.convert(_bytes_of(fields), cls, builtin_types=(bytes,))

@@ -45,7 +45,7 @@ from penstock.wire.packet import (
 )
 from penstock.wire.properties import NO_PROPERTIES, Properties
 from penstock.wire.reason import Reason
-from penstock.wire.session import CLOSED, CONNECTION, NEW
+from penstock.wire.session import CLOSED, CONNECTION, NEW, OPEN
 from penstock.wire.stream import Decoder
 
 START = 1_000_000.0
@@ -71,7 +71,7 @@ class Client:
         self.plans = Plans(None)
         self._decoder = Decoder(version=version)
         self._server = Decoder(version=0)
-        self._last_id = 0
+        self.last_id = 0
 
     # --- the outlet
 
@@ -139,8 +139,8 @@ class Client:
         return self.sends(Publish(topic, payload, qos, packet_id=self.next_id() if qos else 0, **fields))
 
     def next_id(self) -> int:
-        self._last_id = self._last_id % 65535 + 1
-        return self._last_id
+        self.last_id = self.last_id % 65535 + 1
+        return self.last_id
 
     def take(self) -> list[Packet]:
         """The packets received since the last time."""
@@ -198,6 +198,7 @@ class Joined:
         self.commits = commits
         self.write = write
         self.made = 0
+        self.clients: list[Client] = []
         self.node = Node("test", limits or Limits(), self._make_id, durable, None, acl)
 
     def _make_id(self) -> str:
@@ -217,7 +218,6 @@ class Joined:
         kind = encode(packet, client.version)[0] >> 4
         if (client.phase, kind) not in CONNECTION:
             raise WireError(Reason.PROTOCOL_ERROR, f"packet type {kind} is not allowed here")
-        client.phase = CONNECTION[client.phase, kind]
         node, now = self.node, self.now
         if isinstance(packet, Connect):
             self._open(client, packet)
@@ -251,8 +251,9 @@ class Joined:
             client.refused = opened
             client._close(opened.reason)
         else:
-            client.session = opened.session
+            client.session, client.phase = opened.session, OPEN
             client.plans = self.node.plans_of(opened.session)
+            self.clients.append(client)
 
     def _publish(self, client: Client, session: Session, packet: Publish) -> None:
         """By the short way where a connection takes it: a plain QoS 0 message on a topic with a simple plan."""
@@ -290,6 +291,15 @@ class Joined:
         """Let time pass."""
         self.now += seconds
         lifecycle.tick(self.node, self.now)
+        self.turn()
+
+    def govern(self, acl: Acl | None) -> None:
+        """Change the access rights, as a reload does."""
+        self.node.govern(self.node.limits, None, acl)
+        self.clients = [client for client in self.clients if client.phase != CLOSED]
+        for client in self.clients:
+            assert client.session is not None
+            client.plans = self.node.plans_of(client.session)
         self.turn()
 
     def session_present(self, client: Client) -> bool:
