@@ -1,6 +1,8 @@
 """The domain file: YAML to a validated, cross-checked `Domain`."""
 
 from penstock.domain.check import Source, check
+from penstock.domain.ensemble import Assertion, ClientEntry, Ensemble, ensemble
+from penstock.domain.federation import ClientSettings, ForeignSettings, LinkSettings, LinkTls
 from penstock.domain.load import load, read
 from penstock.domain.schema import (
     MEMORY,
@@ -17,8 +19,15 @@ from penstock.domain.units import Address
 __all__ = [
     "MEMORY",
     "Address",
+    "Assertion",
+    "ClientEntry",
+    "ClientSettings",
     "Domain",
+    "Ensemble",
+    "ForeignSettings",
     "Limits",
+    "LinkSettings",
+    "LinkTls",
     "Listener",
     "Log",
     "NodeSettings",
@@ -26,6 +35,7 @@ __all__ = [
     "Tls",
     "check",
     "default_domain",
+    "ensemble",
     "load",
     "read",
 ]

@@ -42,7 +42,7 @@ def map_files(
     """The model with every file name below it replaced by what `change` makes of it."""
     updates = dict[str, Any]()
     for name, field in type(model).model_fields.items():
-        value, where = getattr(model, name), (*loc, name)
+        value, where = getattr(model, name), (*loc, field.alias or name)
         role = next((note for note in field.metadata if isinstance(note, FileRole)), None)
         if role is None:
             updates[name] = _map_value(value, where, change)

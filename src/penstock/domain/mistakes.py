@@ -10,6 +10,7 @@ from typing import Annotated, Any, Union, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
+from penstock.domain.base import keys
 from penstock.domain.tree import NOTHING, Entry, Scalar, Step, child, found_text, locate, path_text, shown
 from penstock.model.errors import Problem
 
@@ -64,16 +65,16 @@ def _unknown(loc: Sequence[Step], model: type[BaseModel], root: Entry) -> tuple[
     if meant:
         what = f"found the unknown key `{shown(key)}`, did you mean `{meant}`?"
     else:
-        names = ", ".join(f"`{name}`" for owner in owners for name in owner.model_fields)
+        names = ", ".join(f"`{name}`" for owner in owners for name, _, _ in keys(owner))
         what = f"found the unknown key `{shown(key)}`, expected one of {names}"
     return spot.entry.place.problem(spot.path, what), path_text((*spot.path[:-1], meant))
 
 
 def _meant(key: str, owners: Iterable[type[BaseModel]]) -> str:
     """The key that somebody may have meant: of the level below, or like this one; empty if there is none."""
-    known = {name: field.annotation for owner in owners for name, field in owner.model_fields.items()}
+    known = {name: field.annotation for owner in owners for name, _, field in keys(owner)}
     for name, annotation in known.items():
-        if any(key in inner.model_fields for inner in _models(annotation)):
+        if any(key == name for inner in _models(annotation) for name, _, _ in keys(inner)):
             return f"{name}.{key}"
     return next(iter(get_close_matches(key.lower().replace("-", "_"), known, n=1)), "")
 
@@ -108,9 +109,9 @@ def _whole(value: object) -> object:
 
 def _description(model: type[BaseModel], loc: Sequence[Step]) -> str:
     for owner in models_at(model, loc[:-1]):
-        field = owner.model_fields.get(str(loc[-1]))
-        if field is not None and field.description:
-            return f" ({field.description})"
+        for key, _, field in keys(owner):
+            if key == loc[-1] and field.description:
+                return f" ({field.description})"
     return ""
 
 
@@ -125,9 +126,9 @@ def models_at(model: type[BaseModel], loc: Sequence[Step]) -> list[type[BaseMode
 
 def _below(kind: Any, step: Step) -> Iterator[Any]:
     if _is_model(kind):
-        field = kind.model_fields.get(step)
-        if field is not None:
-            yield from _branches(field.annotation)
+        for key, _, field in keys(kind):
+            if key == step:
+                yield from _branches(field.annotation)
     elif get_origin(kind) is dict and isinstance(step, str):
         yield from _branches(get_args(kind)[1])
     elif get_origin(kind) in (list, tuple) and isinstance(step, int):

@@ -7,23 +7,29 @@ that name a file carry a `FileRole`, so that `load` can make them relative to th
 
 from __future__ import annotations
 
-import re
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    Strict,
-    StringConstraints,
-    WithJsonSchema,
-    model_validator,
-)
+from pydantic import BeforeValidator, Field, model_validator
 
-from penstock.domain.files import FileRole
+from penstock.domain.base import (
+    Count,
+    Name,
+    OptionalReadFile,
+    QosLevel,
+    ReadFile,
+    Settings,
+    StorePath,
+    TlsVersion,
+    UrlPath,
+)
+from penstock.domain.federation import ClientSettings, ForeignSettings, LinkSettings
+from penstock.domain.policies import (
+    AssertionSettings,
+    BrokeringSettings,
+    MonitorSettings,
+    NodeBrokering,
+    ProtocolSettings,
+)
 from penstock.domain.units import Address, HostPort, Seconds, Size, WholeSeconds, mistake
 
 MEMORY = "memory"
@@ -32,65 +38,6 @@ _MIB = 2**20
 # The longest packet that MQTT's four length bytes can state, its fixed header included.
 _LARGEST_PACKET = 268_435_460
 _LARGEST_EXPIRY = 2**32 - 1
-
-
-ReadFile = Annotated[Path, FileRole.READ]
-OptionalReadFile = Annotated[Path | None, FileRole.READ]
-StorePath = Annotated[str, StringConstraints(min_length=1), FileRole.STORE]
-Count = Annotated[int, Strict()]
-_NAME = r"^[A-Za-z0-9_-]{1,64}$"
-_URL_PATH = r"^/[^\s?#]*$"
-
-
-def _matching(pattern: str, expected: str) -> AfterValidator:
-    """A check against `pattern` with words for the one who wrote the value."""
-    compiled = re.compile(pattern, re.ASCII)
-
-    def checked(value: str) -> str:
-        # `$` alone would let a final newline pass.
-        if not compiled.fullmatch(value):
-            raise mistake(expected)
-        return value
-
-    return AfterValidator(checked)
-
-
-Name = Annotated[
-    str,
-    _matching(_NAME, "a name of at most 64 letters, digits, `-` and `_`"),
-    WithJsonSchema({"type": "string", "pattern": _NAME}),
-]
-UrlPath = Annotated[
-    str,
-    _matching(_URL_PATH, "a path that starts with `/`, without blanks, `?` and `#`"),
-    WithJsonSchema({"type": "string", "pattern": _URL_PATH}),
-]
-
-
-def _as_version(value: object) -> object:
-    """YAML reads 1.2 without quotes as a number."""
-    return str(value) if isinstance(value, float) else value
-
-
-TlsVersion = Annotated[
-    Literal["1.2", "1.3"], BeforeValidator(_as_version), WithJsonSchema({"enum": ["1.2", "1.3", 1.2, 1.3]})
-]
-
-
-def _as_level(value: object) -> object:
-    # True is 1 to Python, and would pass as QoS 1.
-    if isinstance(value, bool):
-        raise mistake("0, 1 or 2")
-    return value
-
-
-QosLevel = Annotated[Literal[0, 1, 2], BeforeValidator(_as_level)]
-
-
-class Settings(BaseModel):
-    """Root of the models: frozen, and no key that is not described."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=False)
 
 
 class Tls(Settings):
@@ -279,6 +226,9 @@ class NodeSettings(Settings):
     )
     log: Log = Field(default=Log(), description="what the node writes to standard error")
     limits: Limits = Field(default=Limits(), description="what the node, a session or a connection may use at most")
+    brokering: NodeBrokering | None = Field(
+        default=None, description="what this node has in place of the domain's brokering table; unset: nothing"
+    )
 
     @property
     def listeners(self) -> tuple[Listener, ...]:
@@ -304,6 +254,23 @@ class Domain(Settings):
     domain: Name = Field(default="penstock", description="name of the domain: letters, digits, `-` and `_`")
     nodes: dict[Name, NodeSettings] = Field(
         min_length=1, description="the brokers by name; a name has letters, digits, `-` and `_`"
+    )
+    links: tuple[LinkSettings, ...] = Field(
+        default=(), description="connections between nodes, and with foreign brokers"
+    )
+    foreign: dict[Name, ForeignSettings] = Field(default={}, description="brokers that are not ours, by name")
+    clients: dict[Name, ClientSettings] = Field(default={}, description="the clients that are known, by name")
+    brokering: BrokeringSettings | None = Field(
+        default=None, description="link types and the brokering table; unset: everything is allowed"
+    )
+    monitors: dict[Name, MonitorSettings] = Field(
+        default={}, description="execution monitors by name; those on one link are applied in this order"
+    )
+    protocols: dict[Name, ProtocolSettings] = Field(
+        default={}, description="orders of events that are held, by name; they expand to monitors"
+    )
+    assertions: tuple[AssertionSettings, ...] = Field(
+        default=(), description="what must hold of the flows of the ensemble; `penstock check` proves it"
     )
 
 

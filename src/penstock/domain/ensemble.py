@@ -1,0 +1,313 @@
+"""What a domain says of entities and links, compiled: who is there, which links there are, what governs each.
+
+In the words of brokering §5.1: `nodes` are the brokers, `devices` the clients; `links` is the relation *link* with
+the function *type*; `table` is *allow*; `monitors` are the edit automata.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from penstock.domain.federation import LinkSettings, LinkTypes
+from penstock.domain.monitors import compile_monitor
+from penstock.domain.policies import ANY, Direction, MonitorSettings, Pair, TableSettings
+from penstock.domain.schema import Domain
+from penstock.model.link import Link
+from penstock.policy.brokering import DEFAULT_TYPE, Table
+from penstock.policy.monitor import Monitor
+
+_OPEN = LinkTypes(publish=DEFAULT_TYPE, notify=DEFAULT_TYPE)
+
+
+class ClientEntry(NamedTuple):
+    """A client as the domain knows it: the entity's name, and the types of its two links with the node."""
+
+    name: str
+    publish: str
+    notify: str
+    listed: bool = True
+    """Whether `clients` has it; otherwise its name is its client id."""
+
+    def links(self, node: str) -> tuple[Link, Link]:
+        """The link on which it publishes to `node`, and the one on which it is notified."""
+        return Link(self.name, node, self.publish), Link(node, self.name, self.notify)
+
+
+class Assertion(NamedTuple):
+    """A claim about the flows of the ensemble."""
+
+    kind: Literal["never", "can"]
+    source: str
+    target: str
+    topics: str | None
+    """Filter of the topics it is about; None: of any topic."""
+    routes: bool
+    """Whether it is about flow routes (brokers only on the way) and not about flow paths."""
+
+    def __str__(self) -> str:
+        about = f" on `{self.topics}`" if self.topics is not None else ""
+        return f"{self.kind}: {self.source} to {self.target}{about}{' by routes' if self.routes else ''}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Match:
+    """What a client must show to be an entry of `clients`."""
+
+    entry: ClientEntry
+    client_id: str | None
+    user: str | None
+    certificate: str | None
+    listener: str | None
+
+    def fits(self, client_id: str, user: str | None, listener: str, certificate: str | None) -> bool:
+        return (
+            self.client_id in (None, client_id)
+            and self.user in (None, user)
+            and self.certificate in (None, certificate)
+            and self.listener in (None, listener)
+        )
+
+    @property
+    def rank(self) -> tuple[bool, ...]:
+        """Sorts what says more about a client before what says less."""
+        return tuple(part is None for part in (self.client_id, self.certificate, self.user, self.listener))
+
+
+@dataclass(frozen=True)
+class Ensemble:
+    """All entities and links of a domain. Made by `ensemble`."""
+
+    nodes: tuple[str, ...]
+    devices: tuple[str, ...]
+    """The clients that are listed."""
+    foreign: tuple[str, ...]
+    links: dict[Pair, Link]
+    """Every link by (source, target): both directions of each connection, those of listed clients included."""
+    connections: tuple[LinkSettings, ...]
+    """The connections between nodes, and with foreign brokers; the first of `between` dials."""
+    assertions: tuple[Assertion, ...]
+    is_cyclic: bool
+    """Whether nodes and foreign brokers are joined in a cycle, so that an event may come back."""
+    _parents: dict[str, tuple[str, ...]] = field(repr=False)
+    _tables: dict[str, Table] = field(repr=False)
+    _defaults: dict[str, LinkTypes | None] = field(repr=False)
+    _matches: dict[str, tuple[_Match, ...]] = field(repr=False)
+    _by_id: dict[Pair, tuple[_Match, ...]] = field(repr=False)
+    _reserved: frozenset[str] = field(repr=False)
+    _monitors: dict[Pair, tuple[Monitor, ...]] = field(repr=False)
+
+    def parents(self, node: str) -> tuple[str, ...]:
+        """Whom the node dials: the nodes and foreign brokers above it. (brokering §7.1)"""
+        return self._parents.get(node, ())
+
+    def children(self, node: str) -> tuple[str, ...]:
+        """The nodes that dial this one."""
+        return tuple(child for child, parents in self._parents.items() if node in parents)
+
+    def dials(self, node: str) -> tuple[LinkSettings, ...]:
+        """The connections that the node makes itself."""
+        return tuple(link for link in self.connections if link.between[0] == node)
+
+    def accepts(self, node: str) -> tuple[LinkSettings, ...]:
+        """The connections that other nodes make to it."""
+        return tuple(link for link in self.connections if link.between[1] == node)
+
+    def table(self, node: str) -> Table:
+        """The brokering table in force at a node."""
+        return self._tables[node]
+
+    def monitors(self, link: Link) -> tuple[Monitor, ...]:
+        """The monitors on a link, in the order in which they are applied.
+
+        One end of the link may be a client that is not listed: then these are the monitors on any entity.
+        """
+        ends = (link.source, link.target)
+        found = self._monitors.get(ends)
+        if found is not None:
+            return found
+        unlisted = (ANY, ends[1]) if ends[1] in self._tables else (ends[0], ANY)
+        return self._monitors.get(unlisted, ())
+
+    def client(
+        self, node: str, client_id: str, user: str | None = None, listener: str = "", certificate: str | None = None
+    ) -> ClientEntry | None:
+        """Who a client is at a node; None if it is refused there.
+
+        `listener` is the name of the listener, `<node>/<index>`; `certificate` the identity that the listener took
+        from a client certificate. Of several entries that fit, the one that says most about the client counts: its
+        client id, then its certificate, its user, its listener.
+        """
+        for matches in (self._by_id.get((node, client_id), ()), self._matches[node]):
+            for match in matches:
+                if match.fits(client_id, user, listener, certificate):
+                    return match.entry
+        default = self._defaults[node]
+        # An entity's name is kept for the entity: otherwise anybody could come under it as an unlisted client.
+        if default is None or client_id in self._reserved:
+            return None
+        return ClientEntry(client_id, default.publish, default.notify, listed=False)
+
+
+def ensemble(domain: Domain, folder: Path | None = None) -> Ensemble:
+    """Compile a domain. Python monitors are looked for in `folder`, that of the domain file, and then as usual.
+
+    Raises `PolicyError` if a monitor cannot be made.
+    """
+    typed = domain.brokering is not None and domain.brokering.types is not None
+    defaults = {name: _default(domain, name) for name in domain.nodes}
+    links = {(link.source, link.target): link for link in _links(domain, defaults)}
+    parents = _parents(domain)
+    matches = {name: _matches_at(domain, name, defaults) for name in domain.nodes}
+    governed = typed or bool(domain.clients or domain.links or domain.foreign)
+    return Ensemble(
+        nodes=tuple(domain.nodes),
+        devices=tuple(domain.clients),
+        foreign=tuple(domain.foreign),
+        links=links,
+        connections=domain.links,
+        assertions=tuple(_assertions(domain)),
+        is_cyclic=_is_cyclic(domain),
+        _parents=parents,
+        _tables={name: _table(domain, name) for name in domain.nodes},
+        _defaults={name: types or (None if typed or domain.clients else _OPEN) for name, types in defaults.items()},
+        _matches={name: tuple(match for match in all_ if match.client_id is None) for name, all_ in matches.items()},
+        _by_id=_by_id(matches),
+        _reserved=_reserved(domain) if governed else frozenset(),
+        _monitors=_monitors(domain, links, parents, folder),
+    )
+
+
+def _default(domain: Domain, node: str) -> LinkTypes | None:
+    """The link types that the file gives to clients of a node that it does not list."""
+    own = domain.nodes[node].brokering
+    if own is not None and own.default is not None:
+        return own.default
+    return domain.brokering.default if domain.brokering is not None else None
+
+
+def _links(domain: Domain, defaults: dict[str, LinkTypes | None]) -> Iterator[Link]:
+    for connection in domain.links:
+        first, second = connection.between
+        kind = connection.type or DEFAULT_TYPE
+        yield Link(first, second, kind)
+        yield Link(second, first, connection.back or kind)
+    for name, client in domain.clients.items():
+        for node in client.node:
+            types = client.types_at(node) or defaults[node] or _OPEN
+            yield Link(name, node, types.publish)
+            yield Link(node, name, types.notify)
+
+
+def _parents(domain: Domain) -> dict[str, tuple[str, ...]]:
+    return {name: tuple(link.between[1] for link in domain.links if link.between[0] == name) for name in domain.nodes}
+
+
+def _table(domain: Domain, node: str) -> Table:
+    whole: TableSettings | None = domain.brokering
+    types = domain.brokering.types if domain.brokering is not None else None
+    own = domain.nodes[node].brokering
+    chosen = own if own is not None and own.listed is not None else whole
+    listed = chosen.listed if chosen is not None else None
+    key, rules = listed or ("deny", ())
+    pairs = [pair for rule in rules for pair in rule.pairs]
+    make = Table.of_allow if key == "allow" else Table.of_deny
+    return make(pairs, types or (DEFAULT_TYPE,))
+
+
+def _matches_at(domain: Domain, node: str, defaults: dict[str, LinkTypes | None]) -> list[_Match]:
+    """What `clients` says about who comes to a node, what says most first."""
+    addresses = [listener.address for listener in domain.nodes[node].listeners]
+    found = list[_Match]()
+    for name, client in domain.clients.items():
+        if node not in client.node:
+            continue
+        types = client.types_at(node) or defaults[node] or _OPEN
+        # An address of another of its nodes fits no listener here.
+        here = client.listener in addresses
+        listener = f"{node}/{addresses.index(client.listener) if here else '-'}" if client.listener else None
+        entry = ClientEntry(name, types.publish, types.notify)
+        found.append(_Match(entry, client.client_id(name), client.user, client.certificate, listener))
+    return sorted(found, key=lambda match: match.rank)
+
+
+def _by_id(matches: dict[str, list[_Match]]) -> dict[Pair, tuple[_Match, ...]]:
+    found = dict[Pair, tuple[_Match, ...]]()
+    for node, all_ in matches.items():
+        for match in all_:
+            if match.client_id is not None:
+                found[node, match.client_id] = (*found.get((node, match.client_id), ()), match)
+    return found
+
+
+def _reserved(domain: Domain) -> frozenset[str]:
+    """Client ids that a client which is not listed may not have."""
+    ids = (client.client_id(name) for name, client in domain.clients.items())
+    return frozenset({*domain.nodes, *domain.clients, *domain.foreign, *(one for one in ids if one is not None)})
+
+
+def _is_cyclic(domain: Domain) -> bool:
+    group = {name: name for name in (*domain.nodes, *domain.foreign)}
+
+    def root(name: str) -> str:
+        while group[name] != name:
+            group[name] = name = group[group[name]]
+        return name
+
+    for link in domain.links:
+        first, second = map(root, link.between)
+        if first == second:
+            return True
+        group[first] = second
+    return False
+
+
+def _assertions(domain: Domain) -> Iterator[Assertion]:
+    for settings in domain.assertions:
+        source, target = settings.flow
+        kind: Literal["never", "can"] = "never" if settings.never is not None else "can"
+        yield Assertion(kind, source, target, settings.on, settings.routes)
+
+
+def _monitors(
+    domain: Domain, links: dict[Pair, Link], parents: dict[str, tuple[str, ...]], folder: Path | None
+) -> dict[Pair, tuple[Monitor, ...]]:
+    """The monitors of each link that has one, and of the links of clients that are not listed (`*`)."""
+    found = dict[Pair, list[Monitor]]()
+    for name, settings in domain.monitors.items():
+        monitor = compile_monitor(name, settings, folder)
+        for ends in monitored(settings, links, parents):
+            found.setdefault(ends, []).append(monitor)
+    # A link without a monitor of its own would be taken for that of a client that is not listed.
+    return {**dict.fromkeys(links, ()), **{ends: tuple(several) for ends, several in found.items()}}
+
+
+def monitored(
+    settings: MonitorSettings, links: dict[Pair, Link], parents: dict[str, tuple[str, ...]]
+) -> Iterator[Pair]:
+    """The links that a monitor is on; `*` is any client that is not listed."""
+    unlisted = [ends for node in parents for ends in ((ANY, node), (node, ANY))]
+    for ends in (*links, *unlisted):
+        if settings.on is not None:
+            if _is_on(settings.on.node, settings.on.direction, ends, parents):
+                yield ends
+        elif settings.link is not None and any(_matches(pattern, ends) for pattern in settings.link):
+            yield ends
+
+
+def _matches(pattern: Pair, ends: Pair) -> bool:
+    return all(wanted in (ANY, end) for wanted, end in zip(pattern, ends, strict=True))
+
+
+def _is_on(node: str, direction: Direction, ends: Pair, parents: dict[str, tuple[str, ...]]) -> bool:
+    """Whether a link is one of a node's in a direction. (brokering §7.3.2)"""
+    inwards, of_parent = {
+        "im_pub": (True, False),
+        "im_sub": (False, False),
+        "ex_pub": (True, True),
+        "ex_sub": (False, True),
+    }[direction]
+    other, here = ends if inwards else ends[::-1]
+    return here == node and (other in parents[node]) is of_parent
