@@ -208,7 +208,7 @@ class _Table:
         for edge in self._edges:
             taken = (topic_filter,) if edge.filter == "*" else intersection(edge.filter, topic_filter)
             for one in taken:
-                if not _is_covered(one, earlier):
+                if not is_covered(one, earlier):
                     captures = captures_of(edge.filter, one)
                     made = [one if name is None else name.covering(one, captures) for name, _, _ in edge.outputs]
                     found += [output for output in made if output is not None]
@@ -258,11 +258,9 @@ def _ordered(state: str, edges: Mapping[str, Action]) -> tuple[Edge, ...]:
             raise PolicyError(f"state `{state}`, edge `{filter}`: {error}") from None
         if filter == "*":
             continue
-        if _is_covered(filter, named if is_wild(filter) else wild):
+        if is_covered(filter, named if is_wild(filter) else wild):
             by = next((f"`{one}`" for one in named if covers(one, filter)), "what stands before it")
-            raise PolicyError(
-                f"state `{state}`, edge `{filter}` is never taken: {by} already match all that it matches"
-            )
+            raise PolicyError(f"state `{state}`, edge `{filter}` is never taken: {by} matches all that it matches")
         named.append(filter)
         if is_wild(filter):
             wild.append(filter)
@@ -305,7 +303,7 @@ def _takes_all(other: str, one: str) -> bool:
     return other == "*" or (one != "*" and covers(other, one))
 
 
-def _is_covered(filter: str, others: list[str]) -> bool:
+def is_covered(filter: str, others: list[str]) -> bool:
     """Whether every topic that the filter matches is matched by one of the others.
 
     A topic with names that nobody mentions in place of the filter's wildcards is matched only by what matches there

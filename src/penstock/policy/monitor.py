@@ -23,6 +23,10 @@ MOST_OUTPUTS = 100
 """The most events that one step may yield."""
 
 
+_SAID = ("topic", "payload", "qos", "properties", "expires")
+"""What a monitor says of an event that it makes, besides whether it is retained."""
+
+
 class MonitorError(PenstockError):
     """A monitor that failed at an event. The event is suppressed and the state stays as it was."""
 
@@ -154,7 +158,7 @@ class PythonMonitor:
             raise MonitorError(f"monitor `{self.name}`: {what}: {error}") from error
 
     def _checked(self, cause: Event, output: object) -> Event:
-        """The output if it is a good event, with what a monitor cannot change: origin, and the path that stops loops."""
+        """The output if it is a good event; what a monitor cannot change, origin and path among it, is its cause's."""
         if output is cause:
             return cause
         where = f"monitor `{self.name}`: output"
@@ -170,7 +174,8 @@ class PythonMonitor:
             raise MonitorError(f"{where}: the payload is not bytes: `{output.payload!r:.80}`")
         if output.qos not in (0, 1, 2) or not isinstance(output.properties, bytes):
             raise MonitorError(f"{where}: bad QoS or properties: `{output.qos!r:.80}`")
-        return output._replace(retain=bool(output.retain), origin=cause.origin, path=cause.path)
+        said = {key: getattr(output, key) for key in _SAID}
+        return cause._replace(**said, retain=bool(output.retain))
 
 
 def python_monitor(
