@@ -18,7 +18,6 @@ from penstock.engine import emit, lifecycle, publish, subscribe
 from penstock.engine.admit import Door
 from penstock.engine.changes import Changes
 from penstock.engine.node import Node
-from penstock.engine.plan import Plans
 from penstock.engine.session import Session
 from penstock.policy.acl import Acl
 from penstock.wire.codec import encode
@@ -68,7 +67,6 @@ class Client:
         self.stuck = False
         """Takes no more bytes, like a client that does not read."""
         self.phase = NEW
-        self.plans = Plans(None)
         self._decoder = Decoder(version=version)
         self._server = Decoder(version=0)
         self.last_id = 0
@@ -252,19 +250,18 @@ class Joined:
             client._close(opened.reason)
         else:
             client.session, client.phase = opened.session, OPEN
-            client.plans = self.node.plans_of(opened.session)
             self.clients.append(client)
 
     def _publish(self, client: Client, session: Session, packet: Publish) -> None:
         """By the short way where a connection takes it: a plain QoS 0 message on a topic with a simple plan."""
         node = self.node
-        plan = client.plans.known.get(packet.topic.encode())
+        plan = node.plans_of(session).known.get(packet.topic.encode())
         plain = not packet.qos and not packet.retain and packet.properties == NO_PROPERTIES
         if plain and plan is not None and plan.valid and plan.simple:
             data = encode(packet, client.version)
             node.relay(plan, data, client.version, len(data) - len(packet.payload) - (client.version == 5))
         else:
-            publish.receive(node, session, client.plans, packet, self.now)
+            publish.receive(node, session, packet, self.now)
 
     def turn(self) -> None:
         """What the server does between two rounds of input, until nothing is left to do."""
@@ -297,9 +294,6 @@ class Joined:
         """Change the access rights, as a reload does."""
         self.node.govern(self.node.limits, None, acl)
         self.clients = [client for client in self.clients if client.phase != CLOSED]
-        for client in self.clients:
-            assert client.session is not None
-            client.plans = self.node.plans_of(client.session)
         self.turn()
 
     def session_present(self, client: Client) -> bool:

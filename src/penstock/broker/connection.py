@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.engine import emit, lifecycle, publish, subscribe
 from penstock.engine.admit import Door
-from penstock.engine.plan import Plans
+from penstock.engine.plan import Plan
 from penstock.engine.session import Session
 from penstock.wire.codec import decode, encode
 from penstock.wire.errors import WireError
@@ -52,7 +52,7 @@ CONNECT_LIMIT = 512 * 1024
 _ANSWERED = (Reason.UNSUPPORTED_PROTOCOL_VERSION, Reason.CLIENT_IDENTIFIER_NOT_VALID)
 """Why a CONNECT that cannot be decoded is answered before the connection is closed."""
 _PINGRESP = encode(Pingresp(), 4)
-_NO_PLANS = Plans(None)
+_NONE_KNOWN: dict[bytes, Plan] = {}
 
 
 class Connection(asyncio.Protocol):
@@ -65,7 +65,6 @@ class Connection(asyncio.Protocol):
         "idle",
         "patience",
         "phase",
-        "plans",
         "server",
         "session",
         "transport",
@@ -79,7 +78,6 @@ class Connection(asyncio.Protocol):
         self.phase = NEW
         self.version = 0
         self.session: Session | None = None
-        self.plans = _NO_PLANS
         self.transport: Any = None
         # Silence is counted in ticks of the server, so that no connection needs a timer of its own.
         self.alive = True
@@ -99,7 +97,8 @@ class Connection(asyncio.Protocol):
         server = self.server
         node = server.node
         buffer, frames = self.framer.feed(data)
-        known, version = self.plans.known, self.version
+        session = self.session
+        known, version = node.plans_of(session).known if session is not None else _NONE_KNOWN, self.version
         relayed = position = 0
         try:
             for first, start, end in frames:
@@ -121,7 +120,9 @@ class Connection(asyncio.Protocol):
                 position = end
                 if self.phase != OPEN:
                     break
-                known, version = self.plans.known, self.version
+                session = self.session
+                if session is not None:  # a monitor may have changed its state, and the plans with it
+                    known, version = node.plans_of(session).known, self.version
             if self.framer.error is not None:
                 raise self.framer.error
         except WireError as error:
@@ -265,7 +266,6 @@ class Connection(asyncio.Protocol):
         self.version = packet.version
         self.framer.limit = server.node.limits.max_packet_size
         self.framer.minimal = packet.version == 5
-        self.plans = server.node.plans_of(self.session)
         self.patience = math.ceil(keepalive * 1.5)  # [MQTT-3.1.2-22]
         server.opened(self)
         log.info(
@@ -289,7 +289,7 @@ class Connection(asyncio.Protocol):
 
     def _publish(self, packet: Publish) -> None:
         session, node = self._open()
-        publish.receive(node, session, self.plans, packet, self.server.now())
+        publish.receive(node, session, packet, self.server.now())
 
     def _acknowledged(self, packet: Puback | Pubrec | Pubcomp) -> None:
         session, node = self._open()

@@ -143,7 +143,6 @@ class Server:
             session = connection.session
             if session is None:
                 continue
-            connection.plans = self.node.plans_of(session)
             if not is_known(session.subject, connection.door, passwords):
                 connection.disconnect(Reason.NOT_AUTHORIZED, "the user is no longer known")
         self.wake()

@@ -26,7 +26,7 @@ def authenticate(connect: Connect, door: Door, passwords: Passwords | None) -> S
     """The subject behind a CONNECT, or why there is none."""
     user = connect.username
     if door.certificate_user is not None:
-        return Subject(connect.client_id, door.certificate_user, door.address, door.listener)
+        return Subject(connect.client_id, door.certificate_user, door.address, door.listener, door.certificate_user)
     if user is None:
         if door.anonymous:
             return Subject(connect.client_id, None, door.address, door.listener)
@@ -49,10 +49,10 @@ def is_known(subject: Subject, door: Door, passwords: Passwords | None) -> bool:
 
 def plan(draft: Draft) -> None:
     """Decide by topic and rights."""
-    topic = draft.topic
-    if draft.own:
+    topic, rights = draft.topic, draft.link.rights
+    if draft.link.is_admitted:
         return
     if topic.startswith(RESERVED):
         draft.verdict = Verdict("admit", Effect.SUPPRESS, "reserved", f"topic `{topic}` is reserved for the node")
-    elif draft.rights is not None and not draft.rights.may_write(topic):
-        draft.verdict = Verdict("admit", Effect.SUPPRESS, "acl", draft.rights.why_write(topic))
+    elif rights is not None and not rights.may_write(topic):
+        draft.verdict = Verdict("admit", Effect.SUPPRESS, "acl", rights.why_write(topic))

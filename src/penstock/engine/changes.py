@@ -5,6 +5,8 @@ The last word on a key wins, and what comes and goes between two commits never r
 
 from penstock.engine.session import Delivery, Kept, Session, Subscribed
 from penstock.model.event import Event
+from penstock.model.link import Link
+from penstock.policy.monitor import State
 
 
 class Changes:
@@ -16,6 +18,7 @@ class Changes:
         "dropped_messages",
         "dropped_sessions",
         "messages",
+        "monitors",
         "received",
         "retained",
         "sessions",
@@ -34,6 +37,7 @@ class Changes:
         self.updated: dict[int, Delivery] = {}
         self.dropped_deliveries: list[int] = []
         self.received: dict[tuple[int, int], bool] = {}
+        self.monitors: dict[tuple[str, str, str], State] = {}
 
     def __bool__(self) -> bool:
         return bool(
@@ -41,6 +45,7 @@ class Changes:
             or self.dropped_deliveries
             or self.updated
             or self.received
+            or self.monitors
             or self.retained
             or self.messages
             or self.dropped_messages
@@ -113,6 +118,11 @@ class Ledger:
     def received(self, session: Session, packet_id: int, held: bool) -> None:
         if session.durable:
             self.changes.received[session.id, packet_id] = held
+
+    def monitor(self, link: Link, name: str, state: State) -> None:
+        """A monitor's state on a link has changed."""
+        if self.durable:
+            self.changes.monitors[link.source, link.target, name] = state
 
     def retained(self, topic: str, event: Event | None) -> None:
         if self.durable:

@@ -3,6 +3,7 @@
 from collections import deque
 from typing import TYPE_CHECKING
 
+from penstock.engine import edit, route
 from penstock.engine.plan import Draft, Plan, Target
 from penstock.engine.render import Forms, mark_duplicate, packet_parts
 from penstock.engine.session import Delivery, Kept, Session, Subscribed
@@ -19,14 +20,12 @@ if TYPE_CHECKING:
 
 def plan(draft: Draft) -> None:
     """Sort the matched subscriptions into targets, and find those that take a packet's own bytes."""
-    if draft.plan is not None:
-        return
     node = draft.node
     key = (*draft.matched, None, *draft.groups)
     plan = node.interned.get(key)
     if plan is None:
         plan = node.interned[key] = _make_plan(draft, key)
-    node.routes[draft.topic] = draft.plan = plan
+    draft.plans.routes[draft.topic] = draft.plan = plan
 
 
 def _make_plan(draft: Draft, key: tuple[object, ...]) -> Plan:
@@ -115,6 +114,16 @@ def deliver(
     kept: Kept | None,
 ) -> Kept | None:
     """Send the event, or queue it. Returns its place in the store, to be shared with its other deliveries."""
+    if session.watch_out is not None:
+        for event in edit.run(node, session.watch_out, forms.event, forms.now):
+            _deliver(node, session, min(qos, event.qos), retain, ids, Forms(event, forms.now), None)
+        return kept
+    return _deliver(node, session, qos, retain, ids, forms, kept)
+
+
+def _deliver(
+    node: "Node", session: Session, qos: int, retain: bool, ids: tuple[int, ...], forms: Forms, kept: Kept | None
+) -> Kept | None:
     if qos == 0:
         if session.outlet is not None and not _too_large(session, forms, qos, retain, ids):
             head, tail = _parts(session, forms.event, 0, retain, ids, forms.now, forms)
@@ -139,7 +148,8 @@ def deliver(
 
 def _has_room(node: "Node", delivery: Delivery) -> bool:
     session, limits = delivery.session, node.limits
-    if session.waiting() < limits.queued_messages and session.queued_bytes < limits.queued_bytes:
+    most = session.queue_limit or limits.queued_messages
+    if session.waiting() < most and session.queued_bytes < limits.queued_bytes:
         return True
     node.stats.dropped += 1
     if not session.overflowing:
@@ -170,15 +180,23 @@ def pump(node: "Node", session: Session, now: float) -> None:
 
 def judge_again(node: "Node", session: Session) -> None:
     """Rights may have changed: what waits and may no longer be read is dropped. What was sent is beyond recall."""
-    rights, queue = session.rights, session.queue
-    if rights is None or not queue:
+    queue = session.queue
+    if not queue:
         return
-    denied = {topic for topic in {one.event.topic for one in queue} if not rights.may_read(topic)}
-    session.queue = deque(one for one in queue if one.event.topic not in denied)
-    session.queued_bytes = sum(one.event.size() for one in session.queue)
+    session.queue = deque()
+    session.queued_bytes = 0
     for delivery in queue:
-        if delivery.event.topic in denied:
+        if may_have(node, delivery.event, session):
+            session.queue.append(delivery)
+            session.queued_bytes += delivery.event.size()
+        else:
             node.ledger.settle(delivery)
+
+
+def may_have(node: "Node", event: Event, session: Session) -> bool:
+    """Whether rights and brokering table, as they are now, let this session have the event."""
+    rights = session.rights
+    return (rights is None or rights.may_read(event.topic)) and route.may_pass(node, event.link_type, session)
 
 
 def resume(node: "Node", session: Session, now: float) -> None:

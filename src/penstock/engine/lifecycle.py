@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from penstock.engine import emit, publish, subscribe
+from penstock.engine import emit, place, publish, subscribe
 from penstock.engine.admit import Door, authenticate
 from penstock.engine.node import Node
 from penstock.engine.path import read_topic
@@ -46,7 +46,10 @@ def connect(node: Node, packet: Connect, door: Door, outlet: Outlet, now: float)
     if not packet.client_id:  # [MQTT-3.1.3-6]
         assigned = node.make_id()
         subject = subject._replace(client_id=assigned)
+    if node.ensemble.client(node.name, *_shown(subject)) is None:
+        return Refusal(Reason.NOT_AUTHORIZED, f"client `{subject.client_id}` is not one that the domain lists here")
     session, present = _session(node, packet, subject, now)
+    place.settle_in(node, session)
     _attach(node, session, packet, outlet)
     keepalive = _keepalive(node, packet)
     _say_hello(node, session, packet, present, assigned, keepalive)
@@ -113,6 +116,7 @@ def end(node: Node, session: Session, now: float) -> None:
     session.replays = []
     if node.sessions.get(session.client_id) is session:
         del node.sessions[session.client_id]
+        place.leave(node, session)
     if session.durable:
         node.ledger.drop_session(session)
 
@@ -124,6 +128,10 @@ def publish_will(node: Node, session: Session, now: float) -> None:
         return
     expires = None if will.lifetime is None else now + will.lifetime
     publish.publish_own(node, node.plans_of(session), will.event._replace(expires=expires), session, now)
+
+
+def _shown(subject: Subject) -> tuple[str, str | None, str, str | None]:
+    return subject.client_id, subject.user, subject.listener, subject.certificate
 
 
 def _check(node: Node, packet: Connect) -> Refusal | None:
@@ -183,7 +191,8 @@ def _attach(node: Node, session: Session, packet: Connect, outlet: Outlet) -> No
         node.ledger.drop_session(session)
     session.durable = node.ledger.durable and session.expiry > 0
     session.rights = node.rights_of(session.client_id, session.subject.user)
-    session.will = _will(packet, session.subject)
+    session.plans = None
+    session.will = _will(packet, session)
     node.timers.cancel(session)
     session.outlet = outlet
     session.buffer = []
@@ -220,7 +229,7 @@ def _expiry(node: Node, seconds: int) -> float:
     return wished if most is None else min(wished, float(most))
 
 
-def _will(packet: Connect, subject: Subject) -> Will | None:
+def _will(packet: Connect, session: Session) -> Will | None:
     will = packet.will
     if will is None:
         return None
@@ -232,8 +241,9 @@ def _will(packet: Connect, subject: Subject) -> Will | None:
         will.retain,
         publish.travelling(properties),
         None,
-        subject.client_id,
-        subject.user,
+        session.client_id,
+        session.subject.user,
+        session.publish_type,
     )
     return Will(event, properties.will_delay or 0, properties.message_expiry)
 

@@ -6,9 +6,9 @@ from penstock.engine.plan import Draft, Group
 def plan(draft: Draft) -> None:
     """Collect the subscriptions and groups whose filter matches and whose subject may read the topic."""
     topic = draft.topic
-    known = draft.node.routes.get(topic)
+    known = draft.plans.routes.get(topic)
     if known is not None and known.valid:
-        draft.plan = known  # matched for another class of links already
+        draft.plan = known  # found for another class of links already
         return
     for found in draft.node.index.match(topic):
         if isinstance(found, Group):

@@ -9,10 +9,13 @@ from typing import NamedTuple
 from weakref import WeakValueDictionary
 
 from penstock.domain import Limits
-from penstock.engine import emit, publish, subscribe
+from penstock.domain.ensemble import Ensemble
+from penstock.engine import emit, place, publish, subscribe
 from penstock.engine.changes import Ledger
+from penstock.engine.edit import Watch
 from penstock.engine.index import Index, TopicTree
-from penstock.engine.plan import Group, Plan, Plans
+from penstock.engine.place import alone
+from penstock.engine.plan import Group, LinkClass, Plan, Plans
 from penstock.engine.render import to_version_4, to_version_5
 from penstock.engine.session import Session, Subscribed
 from penstock.engine.stats import Stats
@@ -20,6 +23,7 @@ from penstock.engine.timers import Timers
 from penstock.model.event import Event
 from penstock.model.topic import Filter
 from penstock.policy.acl import Acl, Rights
+from penstock.policy.monitor import State
 from penstock.policy.passwords import Passwords
 
 
@@ -44,8 +48,11 @@ class Node:
         durable: bool = False,
         passwords: Passwords | None = None,
         acl: Acl | None = None,
+        ensemble: Ensemble | None = None,
     ) -> None:
         self.name = name
+        self.ensemble = alone(name) if ensemble is None else ensemble
+        self.table = self.ensemble.table(name)
         self.limits = limits
         self.make_id = make_id
         self.passwords = passwords
@@ -55,11 +62,15 @@ class Node:
         self.index: Index[Subscribed | Group] = Index()
         self.groups: dict[tuple[str, str], Group] = {}
         self.retained: TopicTree[Event] = TopicTree()
-        self.plans: WeakValueDictionary[Rights | None, Plans] = WeakValueDictionary()
-        """By rights; kept by the connections that use them, so that those of clients long gone do not gather."""
-        self.routes: dict[str, Plan] = {}
-        """By topic, what matching found; shared by all classes of links that may publish to it."""
-        self.own_plans = Plans(None, own=True)
+        self.plans: WeakValueDictionary[LinkClass, Plans] = WeakValueDictionary()
+        """By class of links; kept by the sessions that use them, so that those of clients long gone do not gather."""
+        self.routes: dict[tuple[str, str | None, bool], dict[str, Plan]] = {}
+        """What matching and routing found by topic, for each kind of source that they can tell apart."""
+        self.own_plans = self._plans(LinkClass(is_admitted=True, is_own=True))
+        self.watches: dict[tuple[str, str], Watch] = {}
+        """The monitors of each link that has any, with their states."""
+        self.stored_states: dict[tuple[str, str, str], State] = {}
+        """States of monitors from an earlier run, by link and name."""
         self.planned = 0
         self.interned: dict[tuple[object, ...], Plan] = {}
         self.timers = Timers()
@@ -73,27 +84,43 @@ class Node:
     # --- plans
 
     def plans_of(self, session: Session) -> Plans:
-        """The plans that this session's publications follow; sessions with equal rights share them."""
-        plans = self.plans.get(session.rights)
+        """The plans that this session's publications follow; sessions that are alike share them."""
+        plans = session.plans
         if plans is None:
-            plans = self.plans[session.rights] = Plans(session.rights)
+            watch = session.watch_in
+            link = LinkClass(session.rights, session.publish_type, session.neighbour)
+            if watch is not None:
+                link = link._replace(monitors=watch.monitors, states=watch.key())
+            plans = session.plans = self._plans(link)
+        return plans
+
+    def plans_after_edit(self, session: Session) -> Plans:
+        """The plans for what a monitor on this session's link has made."""
+        return self._plans(LinkClass(None, session.publish_type, session.neighbour, is_admitted=True))
+
+    def _plans(self, link: LinkClass) -> Plans:
+        plans = self.plans.get(link)
+        if plans is None:
+            routes = self.routes.setdefault((link.link_type, link.neighbour, link.is_own), {})
+            plans = self.plans[link] = Plans(link, routes)
         return plans
 
     def forget(self, filter: Filter) -> None:
         """A subscription has come or gone: plans of the topics that it may concern are no longer valid."""
-        routes = self.routes
-        if not filter.is_wild:
-            self._invalidate(routes.pop(filter.filter, None))
-            return
         prefix = filter.prefix.rstrip("/")  # `a/#` also matches `a`
-        for topic in [topic for topic in routes if topic.startswith(prefix)]:
-            self._invalidate(routes.pop(topic))
+        for routes in self.routes.values():
+            if not filter.is_wild:
+                self._invalidate(routes.pop(filter.filter, None))
+                continue
+            for topic in [topic for topic in routes if topic.startswith(prefix)]:
+                self._invalidate(routes.pop(topic))
 
     def forget_all(self) -> None:
         """Everything may have changed: rights, or what a session can take."""
-        for plans in (self.own_plans, *self.plans.values()):
+        for plans in self.plans.values():
             plans.known.clear()
-        self.routes.clear()
+        for routes in self.routes.values():
+            routes.clear()
         self.interned.clear()
         self.planned = 0
 
@@ -102,13 +129,21 @@ class Node:
             plan.valid = False
             self.interned.pop(plan.key, None)
 
-    def govern(self, limits: Limits, passwords: Passwords | None, acl: Acl | None) -> None:
-        """Take new settings: whatever waits is judged by them. Whoever keeps `Plans` must ask for them again."""
+    def govern(
+        self, limits: Limits, passwords: Passwords | None, acl: Acl | None, ensemble: Ensemble | None = None
+    ) -> None:
+        """Take new settings: whatever waits is judged by them."""
         self.limits, self.passwords, self.acl = limits, passwords, acl
-        self.plans.clear()
+        self.ensemble = ensemble or self.ensemble
+        self.table = self.ensemble.table(self.name)
         self.forget_all()
+        self.plans.clear()
+        self.own_plans = self._plans(self.own_plans.key)
+        for watch in self.watches.values():
+            watch.take(self.ensemble.monitors(watch.link))
         for session in self.sessions.values():
             session.rights = self.rights_of(session.client_id, session.subject.user)
+            place.settle_in(self, session)
             emit.judge_again(self, session)
 
     def rights_of(self, client_id: str, user: str | None) -> Rights | None:

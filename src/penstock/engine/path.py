@@ -3,7 +3,7 @@
 Stages of the design that do not exist yet are absent, not stubbed.
 """
 
-from penstock.engine import admit, emit, match
+from penstock.engine import admit, edit, emit, match, route
 from penstock.engine.plan import Draft, Plan
 from penstock.model.errors import TopicError
 from penstock.model.topic import check_topic
@@ -11,7 +11,7 @@ from penstock.model.verdict import Effect
 from penstock.wire.errors import WireError
 from penstock.wire.reason import Reason
 
-STAGES = (admit, match, emit)
+STAGES = (admit, edit, match, route, emit)
 
 MAX_PLANS = 200_000
 """Plans made before all are thrown away and made again as needed: topics may be without number."""
@@ -23,8 +23,9 @@ def compile_plan(draft: Draft) -> Plan:
         stage.plan(draft)
         if draft.verdict.effect is Effect.SUPPRESS:
             return Plan(draft.verdict)
-    assert draft.plan is not None  # emit comes last and makes it
-    return draft.plan
+        if draft.plan is not None:
+            return draft.plan
+    raise AssertionError("emit comes last and makes a plan")
 
 
 def read_topic(raw: bytes, levels: int) -> str:

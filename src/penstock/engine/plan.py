@@ -4,14 +4,33 @@ A plan is compiled by the stages of `path.STAGES` when a topic is first seen, an
 concerns the topic comes or goes. Topics with the same outcome share one plan.
 """
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.engine.session import Session, Subscribed
 from penstock.model.verdict import Effect, Verdict
 from penstock.policy.acl import Rights
+from penstock.policy.brokering import DEFAULT_TYPE
+from penstock.policy.monitor import Monitor
 
 if TYPE_CHECKING:
     from penstock.engine.node import Node
+
+
+class LinkClass(NamedTuple):
+    """All that a plan depends on besides the topic. Links that are equal in this share their plans."""
+
+    rights: Rights | None = None
+    link_type: str = DEFAULT_TYPE
+    neighbour: str | None = None
+    """The node or foreign broker it comes from: to where it came from, an event does not go back."""
+    monitors: tuple[Monitor, ...] = ()
+    states: tuple[str | None, ...] = ()
+    """The monitors' states, where what they do can depend on it."""
+    is_admitted: bool = False
+    """Admission and monitors are behind it: an event of the node itself, or what a monitor made."""
+    is_own: bool = False
+    """An event of the node itself, which is told to everybody who may read it."""
 
 
 class Target:
@@ -31,7 +50,8 @@ class Target:
 
     def is_direct(self) -> bool:
         """A QoS 0 packet can be passed on to it as it is."""
-        return self.session.plain and not self.ids and not self.no_local
+        session = self.session
+        return session.plain and session.watch_out is None and not self.ids and not self.no_local
 
 
 class Group:
@@ -45,14 +65,14 @@ class Group:
         self.members: list[Subscribed] = []
         self.turn = 0
 
-    def choose(self, topic: str, sender: Session | None) -> Target | None:
-        """The next member that may read the topic; one that can take the event now goes before one that cannot."""
+    def choose(self, may_have: Callable[[Session], bool]) -> Target | None:
+        """The next member that may have the event; one that can take it now goes before one that cannot."""
         second: Subscribed | None = None
         count = len(self.members)
         for step in range(count):
             member = self.members[(self.turn + step) % count]
             session = member.session
-            if session.rights is not None and not session.rights.may_read(topic):
+            if not may_have(session):
                 continue
             if session.open and not session.waiting() and session.quota > 0:
                 self.turn = (self.turn + step + 1) % count
@@ -68,11 +88,13 @@ class Group:
 class Plan:
     """What is left to do for an event on a topic."""
 
-    __slots__ = ("direct4", "direct5", "groups", "key", "rest", "simple", "targets", "valid", "verdict")
+    __slots__ = ("direct4", "direct5", "edited", "groups", "key", "rest", "simple", "targets", "valid", "verdict")
 
     def __init__(self, verdict: Verdict) -> None:
         self.verdict = verdict
         self.valid = True
+        self.edited = False
+        """The link's monitor must be asked about each event; then nothing below is set."""
         self.key: tuple[object, ...] = ()
         self.targets: tuple[Target, ...] = ()
         self.groups: tuple[Group, ...] = ()
@@ -87,29 +109,29 @@ class Plan:
 _PASS = Verdict("admit", Effect.PASS)
 
 
+class Plans:
+    """The plans of one class of links: those whose events are treated alike."""
+
+    __slots__ = ("__weakref__", "key", "known", "routes")
+
+    def __init__(self, key: LinkClass, routes: dict[str, Plan]) -> None:
+        self.key = key
+        self.routes = routes
+        """By topic, what matching and routing found; shared by all classes that these cannot tell apart."""
+        self.known: dict[bytes, Plan] = {}
+
+
 class Draft:
     """A plan in the making: each stage adds its part."""
 
-    __slots__ = ("groups", "matched", "node", "own", "plan", "rights", "topic", "verdict")
+    __slots__ = ("groups", "link", "matched", "node", "plan", "plans", "topic", "verdict")
 
-    def __init__(self, node: "Node", topic: str, rights: Rights | None, own: bool) -> None:
+    def __init__(self, node: "Node", topic: str, plans: Plans) -> None:
         self.node = node
         self.topic = topic
-        self.rights = rights
-        self.own = own
+        self.plans = plans
+        self.link = plans.key
         self.verdict = _PASS
         self.matched: list[Subscribed] = []
         self.groups: list[Group] = []
         self.plan: Plan | None = None
-
-
-class Plans:
-    """The plans of one class of links: those whose clients have the same rights."""
-
-    __slots__ = ("__weakref__", "known", "own", "rights")
-
-    def __init__(self, rights: Rights | None, own: bool = False) -> None:
-        self.rights = rights
-        self.own = own
-        """For events of the node itself, which may use reserved topics."""
-        self.known: dict[bytes, Plan] = {}

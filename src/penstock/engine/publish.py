@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from penstock.engine import emit
+from penstock.engine import edit, emit
 from penstock.engine.path import MAX_PLANS, compile_plan, read_topic
 from penstock.engine.plan import Draft, Plan, Plans
 from penstock.engine.render import Forms
@@ -31,11 +31,11 @@ def find_plan(node: "Node", plans: Plans, raw: bytes) -> Plan:
     if node.planned >= MAX_PLANS:
         node.forget_all()
     node.planned += 1
-    plan = plans.known[raw] = compile_plan(Draft(node, topic, plans.rights, plans.own))
+    plan = plans.known[raw] = compile_plan(Draft(node, topic, plans))
     return plan
 
 
-def receive(node: "Node", session: Session, plans: Plans, packet: Publish, now: float) -> None:
+def receive(node: "Node", session: Session, packet: Publish, now: float) -> None:
     """One PUBLISH from a client."""
     node.stats.received += 1
     limits = node.limits
@@ -48,11 +48,6 @@ def receive(node: "Node", session: Session, plans: Plans, packet: Publish, now: 
         if _is_repeated(node, session, packet):
             return
         _check_window(node, session)
-    plan = find_plan(node, plans, topic.encode())
-    if plan.verdict.effect is Effect.SUPPRESS:
-        node.deny("publish", session, topic, plan.verdict.reason)
-        _answer(node, session, packet, Reason.NOT_AUTHORIZED)
-        return
     event = Event(
         topic,
         packet.payload,
@@ -62,12 +57,43 @@ def receive(node: "Node", session: Session, plans: Plans, packet: Publish, now: 
         _expiry(packet.properties, now),
         session.client_id,
         session.subject.user,
+        session.publish_type,
     )
-    if event.retain:
-        node.retain(event, session)
-    reached = spread(node, plan, event, session, now)
+    reason = carry(node, node.plans_of(session), event, session, now)
     if packet.qos:
-        _answer(node, session, packet, Reason.SUCCESS if reached or packet.qos == 2 else Reason.NO_MATCHING_SUBSCRIBERS)
+        _answer(node, session, packet, reason)
+
+
+def carry(node: "Node", plans: Plans, event: Event, sender: Session | None, now: float) -> Reason:
+    """Take an event through the stages, by its plan; what became of it, as its sender is told."""
+    plan = find_plan(node, plans, event.topic.encode())
+    verdict = plan.verdict
+    if verdict.effect is Effect.SUPPRESS:
+        node.deny("publish" if verdict.stage == "admit" else verdict.stage, sender, event.topic, verdict.reason)
+        return Reason.NOT_AUTHORIZED
+    if plan.edited:
+        assert sender is not None  # only links have monitors
+        return _carry_edited(node, event, sender, now)
+    if event.retain:
+        node.retain(event, sender)
+    return Reason.SUCCESS if spread(node, plan, event, sender, now) else Reason.NO_MATCHING_SUBSCRIBERS
+
+
+def _carry_edited(node: "Node", event: Event, sender: Session, now: float) -> Reason:
+    """Ask the link's monitors, and take what they make of the event further."""
+    watch = sender.watch_in
+    assert watch is not None
+    before = watch.key()
+    outputs = edit.run(node, watch, event, now)
+    if watch.key() != before:
+        sender.plans = None  # what is fixed in the new state is something else
+    if not outputs:
+        names = ", ".join(monitor.name for monitor in watch.monitors)
+        node.deny("edit", sender, event.topic, f"suppressed by monitor {names}")
+        return Reason.NOT_AUTHORIZED
+    edited = node.plans_after_edit(sender)
+    reasons = {carry(node, edited, output, sender, now) for output in outputs}
+    return Reason.SUCCESS if Reason.SUCCESS in reasons else Reason.NO_MATCHING_SUBSCRIBERS
 
 
 def spread(node: "Node", plan: Plan, event: Event, sender: Session | None, now: float) -> bool:
@@ -80,10 +106,12 @@ def spread(node: "Node", plan: Plan, event: Event, sender: Session | None, now: 
             if target.own is None:
                 continue
             target = target.own
+        if event.path and session.neighbour in event.path:
+            continue  # it has been there: graphs may have cycles, ways may not
         retain = event.retain and target.retain_as_published  # [MQTT-3.3.1-12], [MQTT-3.3.1-13]
         kept = emit.deliver(node, session, min(event.qos, target.qos), retain, target.ids, forms, kept)
     for group in plan.groups:
-        chosen = group.choose(event.topic, sender)
+        chosen = group.choose(lambda session: emit.may_have(node, event, session))
         if chosen is not None:
             retain = event.retain and chosen.retain_as_published
             qos = min(event.qos, chosen.qos)
@@ -94,16 +122,9 @@ def spread(node: "Node", plan: Plan, event: Event, sender: Session | None, now: 
 def publish_own(node: "Node", plans: Plans, event: Event, sender: Session | None, now: float) -> None:
     """An event that no packet brought: a will, or what the node itself has to say. The same way as all others."""
     try:
-        plan = find_plan(node, plans, event.topic.encode())
+        carry(node, plans, event, sender, now)
     except WireError as error:  # a limit has changed since the will was left
         node.deny("publish", sender, event.topic, str(error))
-        return
-    if plan.verdict.effect is Effect.SUPPRESS:
-        node.deny("publish", sender, event.topic, plan.verdict.reason)
-        return
-    if event.retain:
-        node.retain(event, sender)
-    spread(node, plan, event, sender, now)
 
 
 def release(node: "Node", session: Session, packet_id: int) -> None:
@@ -184,6 +205,8 @@ def _answer(node: "Node", session: Session, packet: Publish, reason: Reason) -> 
     if packet.qos == 1:
         emit.push_durable(node, session, encode(Puback(packet.packet_id, reason), session.version))
         return
+    if reason == Reason.NO_MATCHING_SUBSCRIBERS:
+        reason = Reason.SUCCESS  # a PUBREC says only whether the message is taken, as Mosquitto's does
     state, answer = RECEIVER[FREE, PUBLISH]
     if state == HELD and not refused:
         if session.received is None:

@@ -1,13 +1,18 @@
 """What a node keeps of one client: subscriptions, windows, queues. State only; the rules are in the other modules."""
 
 from collections import deque
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from penstock.model.event import Event
 from penstock.model.subject import Subject
 from penstock.policy.acl import Rights
+from penstock.policy.brokering import DEFAULT_TYPE
 from penstock.wire.reason import Reason
 from penstock.wire.session import WAITING
+
+if TYPE_CHECKING:
+    from penstock.engine.edit import Watch
+    from penstock.engine.plan import Plans
 
 NEVER = float("inf")
 
@@ -109,18 +114,24 @@ class Session:
         "client_id",
         "durable",
         "ended",
+        "entity",
         "expiry",
         "held",
         "id",
         "inflight",
         "last_id",
         "maximum_packet_size",
+        "neighbour",
+        "notify_type",
         "open",
         "outlet",
         "overflowing",
         "plain",
+        "plans",
         "problem_info",
+        "publish_type",
         "queue",
+        "queue_limit",
         "queued_bytes",
         "quota",
         "received",
@@ -130,6 +141,8 @@ class Session:
         "subject",
         "subscriptions",
         "version",
+        "watch_in",
+        "watch_out",
         "will",
         "window",
     )
@@ -139,6 +152,15 @@ class Session:
         self.client_id = subject.client_id
         self.subject = subject
         self.rights: Rights | None = None
+        # Its place in the ensemble: who it is there, and what its two links are.
+        self.entity = subject.client_id
+        self.neighbour: str | None = None
+        """The name of the node or foreign broker behind it; None for a client."""
+        self.publish_type = DEFAULT_TYPE
+        self.notify_type = DEFAULT_TYPE
+        self.watch_in: Watch | None = None
+        self.watch_out: Watch | None = None
+        self.plans: Plans | None = None
         self.version = version
         self.expiry: float = 0
         self.durable = False
@@ -168,6 +190,8 @@ class Session:
         """Of `inflight`, what was sent on an earlier connection and waits for the window."""
         self.inflight: dict[int, Delivery] = {}
         self.queue: deque[Delivery] | None = None
+        self.queue_limit = 0
+        """Messages that may wait for it, if not as many as the node's limit says."""
         self.queued_bytes = 0
         self.last_id = 0
         # receiving

@@ -12,6 +12,7 @@ class Stats:
         "denied",
         "dropped",
         "expired",
+        "monitor_errors",
         "packets_received",
         "packets_sent",
         "received",
@@ -31,5 +32,6 @@ class Stats:
         """Publications not delivered because a queue or a slow connection was full."""
         self.expired = 0
         self.denied = 0
+        self.monitor_errors = 0
         self.connections_total = 0
         self.connections_refused = 0

@@ -129,7 +129,7 @@ def _may_pass(node: "Node", event: Event, session: Session) -> bool:
     publisher = node.rights_of(event.origin, event.user) if event.origin else None
     if publisher is not None and not publisher.may_write(event.topic):
         return False
-    return session.rights is None or session.rights.may_read(event.topic)
+    return emit.may_have(node, event, session)
 
 
 def _add(

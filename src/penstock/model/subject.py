@@ -10,6 +10,8 @@ class Subject(NamedTuple):
     user: str | None = None
     address: str = ""
     listener: str = ""
+    certificate: str | None = None
+    """The identity that its certificate gives it."""
 
     def __str__(self) -> str:
         return f"{self.client_id} ({self.user})" if self.user is not None else self.client_id

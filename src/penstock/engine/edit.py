@@ -1,0 +1,81 @@
+"""Stage 4, edit: what does the link's execution monitor make of the event? (brokering §4.2)"""
+
+from typing import TYPE_CHECKING
+
+from penstock.engine.plan import Draft, Plan
+from penstock.model.event import Event
+from penstock.model.link import Link
+from penstock.model.verdict import Effect, Verdict
+from penstock.policy.monitor import MOST_OUTPUTS, Monitor, MonitorError, State
+
+if TYPE_CHECKING:
+    from penstock.engine.node import Node
+
+
+class Watch:
+    """The monitors of one link, in order, with the state of each."""
+
+    __slots__ = ("link", "monitors", "states")
+
+    def __init__(self, link: Link, monitors: tuple[Monitor, ...], stored: dict[str, State]) -> None:
+        self.link = link
+        self.monitors = monitors
+        self.states: list[State] = [_resumed(monitor, stored) for monitor in monitors]
+
+    def take(self, monitors: tuple[Monitor, ...]) -> None:
+        """Other monitors from now on; one of the same name goes on in the state that the earlier one was in."""
+        states = {monitor.name: state for monitor, state in zip(self.monitors, self.states, strict=True)}
+        for monitor in self.monitors:
+            if monitor.name not in {other.name for other in monitors}:
+                monitor.close(states[monitor.name])
+        self.monitors = monitors
+        self.states = [_resumed(monitor, states) for monitor in monitors]
+
+    def key(self) -> tuple[str | None, ...]:
+        """The states that a plan can depend on: those of automata. A Python monitor is asked every time."""
+        return tuple(state if isinstance(state, str) else None for state in self.states)
+
+
+def _resumed(monitor: Monitor, states: dict[str, State]) -> State:
+    return monitor.resume(states[monitor.name]) if monitor.name in states else monitor.start()
+
+
+def plan(draft: Draft) -> None:
+    """Where the state does not change and the event stays as it is, a monitor costs nothing."""
+    for monitor, state in zip(draft.link.monitors, draft.link.states, strict=True):
+        steady = monitor.steady(state, draft.topic)
+        if steady is None:
+            draft.plan = Plan(draft.verdict)
+            draft.plan.edited = True
+            return
+        if not steady:
+            reason = f"monitor `{monitor.name}` suppresses `{draft.topic}` in state `{state}`"
+            draft.verdict = Verdict("edit", Effect.SUPPRESS, monitor.name, reason)
+            return
+
+
+def run(node: "Node", watch: Watch, event: Event, now: float) -> tuple[Event, ...]:
+    """Put the event through the link's monitors. A monitor that fails suppresses, and is reported."""
+    events: tuple[Event, ...] = (event,)
+    for place, monitor in enumerate(watch.monitors):
+        made: list[Event] = []
+        for each in events:
+            before = watch.states[place]
+            try:
+                state, outputs = monitor.step(before, each, now)
+            except MonitorError as error:
+                node.notice("monitor failed", None, each.topic, f"link {watch.link}: {error}")
+                node.stats.monitor_errors += 1
+                continue
+            if state != before:
+                watch.states[place] = state
+                node.ledger.monitor(watch.link, monitor.name, state)
+            made.extend(outputs)
+        if len(made) > MOST_OUTPUTS:
+            node.notice(
+                "monitor failed", None, event.topic, f"link {watch.link}: more than {MOST_OUTPUTS} events of one"
+            )
+            node.stats.monitor_errors += 1
+            return ()
+        events = tuple(made)
+    return events

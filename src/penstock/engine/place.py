@@ -1,0 +1,72 @@
+"""A session's place in the ensemble: which entity it is, of what types its two links are, and what monitors them."""
+
+from typing import TYPE_CHECKING
+
+from penstock.domain import Domain, Listener, NodeSettings
+from penstock.domain.ensemble import ClientEntry, Ensemble, ensemble
+from penstock.domain.units import Address
+from penstock.engine.edit import Watch
+from penstock.engine.session import Session
+from penstock.model.link import Link
+
+if TYPE_CHECKING:
+    from penstock.engine.node import Node
+
+
+def alone(name: str) -> Ensemble:
+    """The ensemble of one open node."""
+    listener = Listener(address=Address("127.0.0.1", 0))
+    return ensemble(Domain(nodes={name: NodeSettings(listen=(listener,))}))
+
+
+def entry_of(node: "Node", session: Session) -> ClientEntry | None:
+    """Who the session's client is at this node; None if it must not be here."""
+    subject = session.subject
+    return node.ensemble.client(node.name, subject.client_id, subject.user, subject.listener, subject.certificate)
+
+
+def settle_in(node: "Node", session: Session) -> bool:
+    """Give the session its place by the ensemble as it is now; False if there is none for it."""
+    entry = entry_of(node, session) if session.neighbour is None else _neighbour(node, session.neighbour)
+    if entry is None:
+        return False
+    session.entity = entry.name
+    session.publish_type, session.notify_type = entry.publish, entry.notify
+    inwards, outwards = entry.links(node.name)
+    session.watch_in = watch(node, inwards)
+    # What goes to a node is edited there, where it arrives (brokering §5.3 T-Deliver); others cannot do it themselves.
+    session.watch_out = watch(node, outwards) if entry.name not in node.ensemble.nodes else None
+    session.plans = None
+    return True
+
+
+def _neighbour(node: "Node", name: str) -> ClientEntry | None:
+    inwards = node.ensemble.links.get((name, node.name))
+    outwards = node.ensemble.links.get((node.name, name))
+    return ClientEntry(name, inwards.type, outwards.type) if inwards and outwards else None
+
+
+def watch(node: "Node", link: Link) -> Watch | None:
+    """The monitors on a link with their states, or None if it has none."""
+    ends = (link.source, link.target)
+    known = node.watches.get(ends)
+    if known is not None:
+        return known if known.monitors else None
+    monitors = node.ensemble.monitors(link)
+    if not monitors:
+        return None
+    stored = {name: state for (source, target, name), state in node.stored_states.items() if (source, target) == ends}
+    made = node.watches[ends] = Watch(link, monitors, stored)
+    return made
+
+
+def leave(node: "Node", session: Session) -> None:
+    """The session has ended. States of links with clients that nobody listed would otherwise gather for ever."""
+    if session.entity in node.ensemble.devices or session.neighbour is not None:
+        return
+    for watched in (session.watch_in, session.watch_out):
+        if watched is not None:
+            node.watches.pop((watched.link.source, watched.link.target), None)
+            for monitor, state in zip(watched.monitors, watched.states, strict=True):
+                node.ledger.monitor(watched.link, monitor.name, None)
+                monitor.close(state)
