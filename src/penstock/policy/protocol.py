@@ -12,7 +12,7 @@ from difflib import get_close_matches
 from penstock.model.errors import PolicyError
 from penstock.policy.action import parse_action
 from penstock.policy.automaton import Automaton
-from penstock.policy.protocol_machine import edges_of, kinds_of, order_states
+from penstock.policy.protocol_machine import Kind, edges_of, kinds_of, order_states
 from penstock.policy.protocol_text import Tree, events_of, parse_protocol
 
 UNLISTED = "?"
@@ -108,7 +108,7 @@ def _check_entities(protocol: Protocol, around: Surroundings) -> None:
                 raise PolicyError(f"`senders`: `{event}`: `{sender}` is not a client or foreign broker ({hint})")
             if sender in protocol.protects:
                 raise PolicyError(
-                    f"`senders`: `{event}`: `{sender}` is also under `protects`; no link to it has the events that it sends"
+                    f"`senders`: `{event}`: `{sender}` is also under `protects`; no link to it has the events it sends"
                 )
     known = (*around.homes, *around.nodes)
     for entity in protocol.protects:
@@ -128,8 +128,8 @@ def _last_links(protocol: Protocol, around: Surroundings, entity: str) -> list[E
             found.append((next(iter(ways - {None})) or "", node))
         elif entity in around.nodes:
             raise PolicyError(
-                f"`protects`: the events come to node `{entity}` by more than one link, so that none has all of them in "
-                "order; name the clients there instead"
+                f"`protects`: the events come to node `{entity}` by more than one link, so that none has all of them; "
+                "name the clients there instead"
             )
         else:
             found.append((node, entity))
@@ -176,15 +176,15 @@ def _sender_filters(protocol: Protocol, around: Surroundings) -> list[MonitorDef
         )
         if refused:
             links.setdefault(refused, []).append(link)
-    named = [
-        f"{protocol.name}-senders" if at == 1 else f"{protocol.name}-senders-{at}" for at in range(1, len(links) + 1)
-    ]
-    return [
-        MonitorDefinition(
-            name, tuple(on), {"q0": edges_of(kinds, lambda kind: "suppress" if kind.events <= refused else "pass")}
-        )
-        for name, (refused, on) in zip(named, links.items(), strict=True)
-    ]
+    definitions = []
+    for number, (refused, on) in enumerate(links.items(), 1):
+        name = f"{protocol.name}-senders" if number == 1 else f"{protocol.name}-senders-{number}"
+        definitions.append(MonitorDefinition(name, tuple(on), {"q0": _without(kinds, refused)}))
+    return definitions
+
+
+def _without(kinds: Collection[Kind], refused: frozenset[str]) -> dict[str, object]:
+    return edges_of(kinds, lambda kind: "suppress" if kind.events <= refused else "pass")
 
 
 def _hint(name: str, known: Collection[str]) -> str:

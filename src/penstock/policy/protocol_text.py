@@ -131,8 +131,11 @@ class _Parser:
             return inner
         if token.kind == "mark":
             raise _problem(self._text, token.at, f"expected an event before `{token.text}`")
+        text = token.text[1:-1] if token.kind == "quoted" else token.text
+        if text == "*":
+            raise _problem(self._text, token.at, "`*` is not an event; write `#` for any topic")
         try:
-            return Event(check_edge(token.text.strip("\"'") if token.kind == "quoted" else token.text))
+            return Event(check_edge(text))
         except PolicyError as error:
             raise _problem(self._text, token.at, str(error)) from None
 
