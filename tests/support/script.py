@@ -49,6 +49,7 @@ from penstock.wire.packet import (
 from penstock.wire.properties import NO_PROPERTIES, Properties
 from penstock.wire.reason import Reason
 from tests.support.corpus import packet_of
+from tests.support.invariants import check_node
 from tests.support.joined import Client, Joined
 
 FOLDER = Path(__file__).parent.parent / "cases"
@@ -92,6 +93,7 @@ class Player:
                     _VERBS[verb](self, what)
                 except AssertionError as error:
                     raise AssertionError(f"step {number}, {verb} {what}: {error}") from error
+                check_node(self.joined.node)
         unread = {name: client.inbox for name, client in self._clients.items() if client.inbox}
         assert not unread
 
@@ -117,9 +119,10 @@ class Player:
 
     def _subscribe(self, what: dict[str, Any]) -> None:
         for name, given in what.items():
-            client, wanted, granted, identifier = self._clients[name], [], [], 0
+            client = self._clients[name]
+            wanted, granted, identifier = [], [], 0
             for one in _listed(given):
-                fields = {"filter": one} if isinstance(one, str) else dict(one)
+                fields: dict[str, Any] = {"filter": one} if isinstance(one, str) else dict(one)
                 identifier = fields.pop("id", identifier)
                 granted.append(fields.pop("granted", fields.get("qos", 0)))
                 wanted.append(Subscription(**fields))

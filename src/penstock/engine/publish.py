@@ -43,6 +43,8 @@ def receive(node: "Node", session: Session, packet: Publish, now: float) -> None
         raise WireError(Reason.QOS_NOT_SUPPORTED, f"QoS {packet.qos} is not supported")  # [MQTT-3.2.2-11]
     if packet.retain and not limits.retain:
         raise WireError(Reason.RETAIN_NOT_SUPPORTED, "retained messages are not supported")  # [MQTT-3.2.2-14]
+    if packet.properties.subscription_ids:
+        raise WireError(Reason.PROTOCOL_ERROR, "a client's PUBLISH has a subscription identifier")  # [MQTT-3.3.4-6]
     topic = _resolve_alias(node, session, packet)
     if packet.qos:
         if _is_repeated(node, session, packet):

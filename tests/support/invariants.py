@@ -1,0 +1,126 @@
+"""What holds of a node between any two packets: counters that agree with what they count, nothing left behind."""
+
+from collections import Counter
+
+from penstock.engine.node import Node
+from penstock.engine.plan import Plan
+from penstock.engine.session import NEVER, Session, Subscribed
+from penstock.model.topic import matches, parse_filter
+from penstock.model.verdict import Effect
+from penstock.wire.session import OFFERED, PUBLISHED, RELEASED, WAITING
+
+
+def check_node(node: Node) -> None:
+    """Raise AssertionError if the node contradicts itself."""
+    sessions = list(node.sessions.values())
+    assert node.connected == sum(session.outlet is not None for session in sessions)
+    for session in sessions:
+        _check_sending(session)
+        _check_queue(session)
+        _check_presence(node, session)
+    _check_subscriptions(node, sessions)
+    _check_timers(node, sessions)
+    _check_kept(sessions)
+    _check_plans(node)
+
+
+def _check_sending(session: Session) -> None:
+    if session.outlet is None:
+        return
+    waiting = list(session.resend or ())
+    assert session.quota == session.window - (len(session.inflight) - len(waiting))
+    assert all(session.inflight[one.packet_id] is one for one in waiting)
+    assert session.open is (not session.blocked and not session.held)
+    if session.queue or waiting:
+        assert session.quota <= 0 or session.blocked, "nothing waits that could be sent"
+
+
+def _check_queue(session: Session) -> None:
+    queue = session.queue or ()
+    assert session.queued_bytes == sum(one.event.size() for one in queue)
+    assert all(one.session is session for one in (*queue, *session.inflight.values()))
+    assert all(one.state == WAITING and one.packet_id == 0 for one in queue)
+    for packet_id, one in session.inflight.items():
+        assert one.packet_id == packet_id
+        assert one.state in ((PUBLISHED,) if one.qos == 1 else (OFFERED, RELEASED))
+
+
+def _check_presence(node: Node, session: Session) -> None:
+    held = sum(1 for one, outlet, _ in node.ledger.deferred if one is session and outlet is session.outlet)
+    assert session.durable is (node.ledger.durable and session.expiry > 0)
+    if session.outlet is None:
+        assert session.expiry > 0, "a session without expiry outlives its connection"
+        assert not session.buffer
+        assert session.open is session.blocked is False
+        assert session.held == session.backlog == 0
+        assert (session.aliases_in, session.aliases_out, session.resend) == (None, None, None)
+    else:
+        assert session.held >= held, "packets that wait for a commit under way are counted too"
+
+
+def _check_subscriptions(node: Node, sessions: list[Session]) -> None:
+    plain, shared = 0, Counter[tuple[str, str]]()
+    for session in sessions:
+        for text, subscribed in session.subscriptions.items():
+            filter = parse_filter(text)
+            assert (subscribed.filter, subscribed.session) == (text, session)
+            if filter.group is None:
+                plain += 1
+            else:
+                shared[filter.group, filter.filter] += 1
+                assert subscribed in node.groups[filter.group, filter.filter].members
+    assert {key: len(group.members) for key, group in node.groups.items()} == shared
+    assert len(node.index) == plain + len(shared)
+
+
+def _check_timers(node: Node, sessions: list[Session]) -> None:
+    timed = [one for one in sessions if one.outlet is None and (one.expiry != NEVER or one.will is not None)]
+    assert len(node.timers) == len(timed)
+
+
+def _check_kept(sessions: list[Session]) -> None:
+    references = Counter[int]()
+    keepers = {}
+    for session in sessions:
+        for one in (*session.inflight.values(), *(session.queue or ())):
+            assert (one.kept is not None) or not session.durable
+            if one.kept is not None and one.row:
+                references[one.kept.id] += 1
+                keepers[one.kept.id] = one.kept
+    assert {number: kept.references for number, kept in keepers.items()} == references
+
+
+def _check_plans(node: Node) -> None:
+    """Every plan that is still used is what looking at each subscription would give."""
+    for plans in (node.own_plans, *node.plans.values()):
+        for raw, plan in plans.known.items():
+            if plan.valid and plan.verdict.effect is not Effect.SUPPRESS:
+                _check_plan(node, raw.decode(), plan)
+
+
+def _check_plan(node: Node, topic: str, plan: Plan) -> None:
+    matched: dict[int, list[Subscribed]] = {}
+    groups = set()
+    for session in node.sessions.values():
+        for text, subscribed in session.subscriptions.items():
+            filter = parse_filter(text)
+            if not matches(filter.filter, topic):
+                continue
+            if filter.group is not None:
+                groups.add((filter.group, filter.filter))
+            elif session.rights is None or session.rights.may_read(topic):
+                matched.setdefault(session.id, []).append(subscribed)
+    assert {(group.name, group.filter) for group in plan.groups} == groups
+    assert {target.session.id: target.qos for target in plan.targets} == {
+        number: max(one.qos for one in found) for number, found in matched.items()
+    }
+    for target in plan.targets:
+        ids = [one.identifier for one in matched[target.session.id] if one.identifier]
+        assert sorted(target.ids) == sorted(ids)
+    direct = [(4, session) for session in plan.direct4] + [(5, session) for session in plan.direct5]
+    for version, session in direct:
+        assert session.plain
+        assert session.version == version
+        assert not any(one.identifier or one.no_local for one in matched[session.id])
+    assert {target.session.id for target in plan.rest} == set(matched) - {session.id for _, session in direct}
+    assert plan.simple is (not plan.rest and not groups)
