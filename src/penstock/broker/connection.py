@@ -167,13 +167,14 @@ class Connection(asyncio.Protocol):
             packets.clear()
             self.close()
             return
+        leaves = self.phase == LEAVING and _cut(packets)
         stats = self.server.node.stats
         stats.packets_sent += len(packets)
         data = packets[0] if len(packets) == 1 else b"".join(packets)
         packets.clear()
         stats.bytes_sent += len(data)
         self.transport.write(data)
-        if self.phase == LEAVING and not self.session.held:
+        if leaves:
             self._linger()
 
     def disconnect(self, reason: Reason, text: str = "") -> None:
@@ -328,6 +329,15 @@ class Connection(asyncio.Protocol):
 
     def _name(self) -> str:
         return self.session.client_id if self.session is not None else self.door.address
+
+
+def _cut(packets: list[bytes]) -> bool:
+    """Leave out what comes after a DISCONNECT, or the empty packet that stands for it in 3.1.1; whether it is there."""
+    for place, packet in enumerate(packets):
+        if not packet or packet[0] == DISCONNECT << 4:
+            del packets[place + 1 :]
+            return True
+    return False
 
 
 _KINDS: dict[type, int] = {Puback: PUBACK, Pubrec: PUBREC, Pubcomp: PUBCOMP}
