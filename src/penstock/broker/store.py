@@ -8,10 +8,14 @@ import sqlite3
 from collections import deque
 from pathlib import Path
 
+import msgspec
+
 from penstock.engine.changes import Changes
 from penstock.engine.emit import judge_again
 from penstock.engine.lifecycle import schedule
 from penstock.engine.node import Node
+from penstock.engine.overlay import neighbour_in
+from penstock.engine.place import settle_in
 from penstock.engine.session import NEVER, Delivery, Kept, Session, Subscribed, Will
 from penstock.engine.subscribe import add
 from penstock.model.errors import PenstockError
@@ -23,8 +27,9 @@ VERSION = 1
 
 _SCHEMA = """
 CREATE TABLE session (
-  id INTEGER PRIMARY KEY, client_id TEXT NOT NULL, user TEXT, version INTEGER NOT NULL, expiry REAL NOT NULL,
-  ended REAL, will_topic TEXT, will_payload BLOB, will_qos INTEGER, will_retain INTEGER, will_properties BLOB,
+  id INTEGER PRIMARY KEY, client_id TEXT NOT NULL, user TEXT, listener TEXT NOT NULL, certificate TEXT,
+  version INTEGER NOT NULL, expiry REAL NOT NULL, ended REAL, will_topic TEXT,
+  will_payload BLOB, will_qos INTEGER, will_retain INTEGER, will_properties BLOB,
   will_delay INTEGER, will_lifetime INTEGER
 );
 CREATE TABLE subscription (
@@ -43,6 +48,10 @@ CREATE TABLE delivery (
   id INTEGER PRIMARY KEY, session INTEGER NOT NULL, message INTEGER NOT NULL, qos INTEGER NOT NULL,
   retain INTEGER NOT NULL, identifiers TEXT NOT NULL, state INTEGER NOT NULL, packet_id INTEGER NOT NULL
 );
+CREATE TABLE monitor (
+  source TEXT NOT NULL, target TEXT NOT NULL, name TEXT NOT NULL, state BLOB NOT NULL,
+  PRIMARY KEY (source, target, name)
+) WITHOUT ROWID;
 CREATE TABLE received (
   session INTEGER NOT NULL, packet_id INTEGER NOT NULL, PRIMARY KEY (session, packet_id)
 ) WITHOUT ROWID;
@@ -83,7 +92,7 @@ class Store:
         run = self._db.executemany
         self._db.execute("BEGIN IMMEDIATE")
         if changes.sessions:
-            marks = ",".join("?" * 13)
+            marks = ",".join("?" * 15)
             run(f"INSERT OR REPLACE INTO session VALUES ({marks})", map(_session_row, changes.sessions.values()))
         if changes.subscriptions:
             gone = [key for key, value in changes.subscriptions.items() if value is None]
@@ -113,6 +122,11 @@ class Store:
             run("DELETE FROM delivery WHERE id = ?", [(row,) for row in changes.dropped_deliveries])
         if changes.dropped_messages:
             run("DELETE FROM message WHERE id = ?", [(row,) for row in changes.dropped_messages])
+        if changes.monitors:
+            closed = [key for key, state in changes.monitors.items() if state is None]
+            run("DELETE FROM monitor WHERE source = ? AND target = ? AND name = ?", closed)
+            watched = [(*key, msgspec.json.encode(one)) for key, one in changes.monitors.items() if one is not None]
+            run("INSERT OR REPLACE INTO monitor VALUES (?,?,?,?)", watched)
         if changes.received:
             run(
                 "DELETE FROM received WHERE session = ? AND packet_id = ?",
@@ -141,6 +155,8 @@ class Store:
     def load(self, node: Node, now: float) -> None:
         """Fill a new node with what was stored, and number what comes after it."""
         try:
+            for *key, state in self._db.execute("SELECT * FROM monitor"):
+                node.stored_states[tuple(key)] = msgspec.json.decode(state)  # before the sessions that go on with them
             sessions = self._load_sessions(node, now)
             self._load_subscriptions(node, sessions)
             self._load_retained(node, now)
@@ -158,14 +174,16 @@ class Store:
     def _load_sessions(self, node: Node, now: float) -> dict[int, Session]:
         sessions: dict[int, Session] = {}
         for row in self._db.execute("SELECT * FROM session ORDER BY id"):
-            number, client_id, user, version, expiry, ended = row[:6]
+            number, client_id, user, listener, certificate, version, expiry, ended = row[:8]
             node.last_session = max(node.last_session, number)
-            session = Session(number, Subject(client_id, user), version)
+            session = Session(number, Subject(client_id, user, "", listener, certificate), version)
+            session.neighbour = neighbour_in(client_id)
             session.expiry = NEVER if expiry < 0 else expiry
             session.durable = True
             session.ended = now if ended is None else ended  # None: connected when the process ended
-            session.will = _read_will(client_id, user, row[6:])
+            session.will = _read_will(client_id, user, row[8:])
             session.rights = node.rights_of(client_id, user)
+            settle_in(node, session)
             node.sessions[client_id] = sessions[number] = session
             schedule(node, session)
         return sessions
@@ -209,7 +227,9 @@ class Store:
 def _session_row(session: Session) -> tuple[object, ...]:
     expiry = -1 if session.expiry == NEVER else session.expiry
     ended = None if session.outlet is not None else session.ended
-    head = (session.id, session.client_id, session.subject.user, session.version, expiry, ended)
+    subject = session.subject
+    who = (session.id, session.client_id, subject.user, subject.listener, subject.certificate)
+    head = (*who, session.version, expiry, ended)
     will = session.will
     if will is None:
         return (*head, *(None,) * 7)

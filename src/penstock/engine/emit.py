@@ -3,7 +3,7 @@
 from collections import deque
 from typing import TYPE_CHECKING
 
-from penstock.engine import edit, route
+from penstock.engine import edit, route, travel
 from penstock.engine.plan import Draft, Plan, Target
 from penstock.engine.render import Forms, mark_duplicate, packet_parts
 from penstock.engine.session import Delivery, Kept, Session, Subscribed
@@ -114,6 +114,8 @@ def deliver(
     kept: Kept | None,
 ) -> Kept | None:
     """Send the event, or queue it. Returns its place in the store, to be shared with its other deliveries."""
+    if session.neighbour is not None and node.ensemble.is_cyclic and session.neighbour in node.ensemble.nodes:
+        forms, kept = Forms(travel.with_path(forms.event, node.name), forms.now), None
     if session.watch_out is not None:
         for event in edit.run(node, session.watch_out, forms.event, forms.now):
             _deliver(node, session, min(qos, event.qos), retain, ids, Forms(event, forms.now), None)

@@ -1,8 +1,9 @@
 """A session from CONNECT to its end: authentication, take-over, resumption, wills, expiry."""
 
+from hmac import compare_digest
 from typing import NamedTuple
 
-from penstock.engine import emit, place, publish, subscribe
+from penstock.engine import emit, overlay, place, publish, subscribe, travel
 from penstock.engine.admit import Door, authenticate
 from penstock.engine.node import Node
 from penstock.engine.path import read_topic
@@ -39,6 +40,8 @@ def connect(node: Node, packet: Connect, door: Door, outlet: Outlet, now: float)
     refusal = _check(node, packet)
     if refusal is not None:
         return refusal
+    if overlay.neighbour_in(packet.client_id) is not None:
+        return _connect_neighbour(node, packet, door, outlet, now)
     subject = authenticate(packet, door, node.passwords)
     if isinstance(subject, str):
         return Refusal(Reason.NOT_AUTHORIZED, subject)
@@ -57,6 +60,49 @@ def connect(node: Node, packet: Connect, door: Door, outlet: Outlet, now: float)
         emit.resume(node, session, now)
         subscribe.advance(node, session, now)
     return Opened(session, keepalive)
+
+
+def _connect_neighbour(node: Node, packet: Connect, door: Door, outlet: Outlet, now: float) -> Opened | Refusal:
+    """A node dials: it must be a neighbour, and show that it is."""
+    name = overlay.neighbour_in(packet.client_id)
+    session = node.neighbours.get(name or "")
+    secret = node.secrets.get(name or "")
+    shown = packet.password is not None and secret is not None and compare_digest(packet.password, secret)
+    if session is None or packet.version != 5 or not (shown or door.certificate_user == name):
+        return Refusal(Reason.NOT_AUTHORIZED, f"`{name}` is not a neighbour of this node, or cannot show that it is")
+    _join(node, session, packet, outlet, now)
+    _say_hello(node, session, packet, True, None, packet.keepalive)
+    emit.resume(node, session, now)
+    overlay.announce(node, session)
+    subscribe.advance(node, session, now)
+    return Opened(session, packet.keepalive)
+
+
+def joined(node: Node, session: Session, connack: Connack, outlet: Outlet, now: float) -> None:
+    """A neighbour that this node dialled has taken the connection."""
+    told = connack.properties
+    properties = Properties(
+        session_expiry=NO_EXPIRY,
+        receive_maximum=told.receive_maximum or overlay.WINDOW,
+        maximum_packet_size=told.maximum_packet_size,
+    )
+    packet = Connect(session.client_id, session.version, False, 0, properties=properties)
+    _join(node, session, packet, outlet, now)
+    emit.resume(node, session, now)
+    if session.neighbour in node.ensemble.nodes:
+        overlay.announce(node, session)
+    subscribe.advance(node, session, now)
+
+
+def _join(node: Node, session: Session, packet: Connect, outlet: Outlet, now: float) -> None:
+    if session.outlet is not None:
+        before = session.outlet
+        before.disconnect(Reason.SESSION_TAKEN_OVER, "the node has dialled anew")
+        lost(node, session, before, now)
+    _attach(node, session, packet, outlet)
+    session.window = session.quota = min(packet.properties.receive_maximum or overlay.WINDOW, overlay.WINDOW)
+    if node.ensemble.is_cyclic:
+        session.plain = False  # the path travels with each event
 
 
 def disconnect(node: Node, session: Session, packet: Disconnect, now: float) -> None:
@@ -219,6 +265,7 @@ def _detach(node: Node, session: Session, now: float) -> None:
     session.held = session.backlog = 0
     session.aliases_in = session.aliases_out = None
     session.resend = None
+    session.announced = None
     session.ended = now
     node.connected -= 1
 
@@ -239,7 +286,7 @@ def _will(packet: Connect, session: Session) -> Will | None:
         will.payload,
         will.qos,
         will.retain,
-        publish.travelling(properties),
+        travel.travelling(properties),
         None,
         session.client_id,
         session.subject.user,
@@ -266,7 +313,7 @@ def _say_hello(
         expiry = NO_EXPIRY if session.expiry == NEVER else int(session.expiry)
         properties = Properties(
             session_expiry=expiry if expiry != wished else None,
-            receive_maximum=limits.receive_maximum if limits.receive_maximum < 65535 else None,
+            receive_maximum=_receive_maximum(node, session),
             maximum_qos=limits.max_qos if limits.max_qos < 2 else None,
             retain_available=None if limits.retain else False,
             maximum_packet_size=limits.max_packet_size if limits.max_packet_size < PACKET_MOST else None,
@@ -276,6 +323,11 @@ def _say_hello(
             response_info=_response_info(session) if packet.properties.request_response_info else None,
         )
     emit.push_durable(node, session, encode(Connack(present, 0, properties), packet.version))
+
+
+def _receive_maximum(node: Node, session: Session) -> int | None:
+    most = node.limits.receive_maximum if session.neighbour is None else overlay.WINDOW
+    return most if most < 65535 else None
 
 
 def _response_info(session: Session) -> str | None:

@@ -10,7 +10,7 @@ from weakref import WeakValueDictionary
 
 from penstock.domain import Limits
 from penstock.domain.ensemble import Ensemble
-from penstock.engine import emit, place, publish, subscribe
+from penstock.engine import emit, overlay, place, publish, subscribe
 from penstock.engine.changes import Ledger
 from penstock.engine.edit import Watch
 from penstock.engine.index import Index, TopicTree
@@ -73,6 +73,11 @@ class Node:
         """States of monitors from an earlier run, by link and name."""
         self.planned = 0
         self.interned: dict[tuple[object, ...], Plan] = {}
+        self.neighbours: dict[str, Session] = {}
+        self.secrets: dict[str, bytes] = {}
+        """By neighbour, what it must show to be taken for it."""
+        self.interest_changed = False
+        self.interest_due = 0.0
         self.timers = Timers()
         self.ledger = Ledger(durable)
         self.stats = Stats()
@@ -210,6 +215,8 @@ class Node:
 
     def turn(self, now: float) -> None:
         """Between two rounds of input: go on with what was too much for one round."""
+        if self.interest_changed and self.neighbours:
+            overlay.refresh(self, now)
         if self.replaying:
             replaying, self.replaying = self.replaying, {}
             for session in replaying.values():

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from penstock.engine import edit, emit
+from penstock.engine import edit, emit, overlay, travel
 from penstock.engine.path import MAX_PLANS, compile_plan, read_topic
 from penstock.engine.plan import Draft, Plan, Plans
 from penstock.engine.render import Forms
@@ -12,7 +12,7 @@ from penstock.model.verdict import Effect
 from penstock.wire.codec import encode
 from penstock.wire.errors import WireError
 from penstock.wire.packet import PUBCOMP, PUBLISH, PUBREC, PUBREL, Puback, Pubcomp, Publish, Pubrec
-from penstock.wire.properties import NO_PROPERTIES, Properties, encode_properties
+from penstock.wire.properties import Properties
 from penstock.wire.reason import Reason
 from penstock.wire.session import FREE, HELD, RECEIVER
 
@@ -50,20 +50,39 @@ def receive(node: "Node", session: Session, packet: Publish, now: float) -> None
         if _is_repeated(node, session, packet):
             return
         _check_window(node, session)
-    event = Event(
+    if session.neighbour is not None and topic == overlay.INTEREST:
+        overlay.take_interest(node, session, packet.payload, now)
+        return
+    event = _event(session, topic, packet, now)
+    if _is_known_replay(node, session, packet, event):
+        reason = Reason.SUCCESS
+    else:
+        reason = carry(node, node.plans_of(session), event, session, now)
+    if packet.qos:
+        _answer(node, session, packet, reason)
+
+
+def _event(session: Session, topic: str, packet: Publish, now: float) -> Event:
+    return Event(
         topic,
         packet.payload,
         packet.qos,
         packet.retain,
-        travelling(packet.properties),
+        travel.travelling(packet.properties),
         _expiry(packet.properties, now),
         session.client_id,
         session.subject.user,
         session.publish_type,
+        travel.path_of(session.neighbour, packet.properties) if session.neighbour is not None else (),
     )
-    reason = carry(node, node.plans_of(session), event, session, now)
-    if packet.qos:
-        _answer(node, session, packet, reason)
+
+
+def _is_known_replay(node: "Node", session: Session, packet: Publish, event: Event) -> bool:
+    """A neighbour repeats what it retains when a link comes up; what is retained here already is no news."""
+    if session.neighbour is None or not event.retain or not travel.is_replay(packet.properties):
+        return False
+    kept = node.retained.get(event.topic)
+    return kept is not None and kept.payload == event.payload and kept.properties == event.properties
 
 
 def carry(node: "Node", plans: Plans, event: Event, sender: Session | None, now: float) -> Reason:
@@ -141,21 +160,6 @@ def release(node: "Node", session: Session, packet_id: int) -> None:
     emit.push_durable(node, session, encode(_ANSWERS[answer](packet_id, reason), session.version))
 
 
-def travelling(properties: Properties) -> bytes:
-    """The properties that go on to subscribers unaltered."""  # [MQTT-3.3.2-4], -15, -16, -17, -18, -20
-    if properties is NO_PROPERTIES:
-        return b""
-    return encode_properties(
-        Properties(
-            payload_format=properties.payload_format,
-            content_type=properties.content_type,
-            response_topic=properties.response_topic,
-            correlation_data=properties.correlation_data,
-            user_properties=properties.user_properties,
-        )
-    )
-
-
 def _expiry(properties: Properties, now: float) -> float | None:
     return None if properties.message_expiry is None else now + properties.message_expiry
 
@@ -191,7 +195,12 @@ def _is_repeated(node: "Node", session: Session, packet: Publish) -> bool:
 
 
 def _check_window(node: "Node", session: Session) -> None:
-    if session.version == 5 and session.received and len(session.received) >= node.limits.receive_maximum:
+    if (
+        session.neighbour is None
+        and session.version == 5
+        and session.received
+        and len(session.received) >= node.limits.receive_maximum
+    ):
         text = f"more than {node.limits.receive_maximum} messages not acknowledged"
         raise WireError(Reason.RECEIVE_MAXIMUM_EXCEEDED, text)  # [MQTT-3.3.4-7]
 

@@ -108,6 +108,7 @@ class Session:
         "alias_maximum",
         "aliases_in",
         "aliases_out",
+        "announced",
         "backlog",
         "blocked",
         "buffer",
@@ -156,6 +157,8 @@ class Session:
         self.entity = subject.client_id
         self.neighbour: str | None = None
         """The name of the node or foreign broker behind it; None for a client."""
+        self.announced: frozenset[str] | None = None
+        """What we have told the neighbour that we want; None until then."""
         self.publish_type = DEFAULT_TYPE
         self.notify_type = DEFAULT_TYPE
         self.watch_in: Watch | None = None

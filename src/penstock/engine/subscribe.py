@@ -3,7 +3,7 @@
 from collections import deque
 from typing import TYPE_CHECKING
 
-from penstock.engine import emit
+from penstock.engine import emit, travel
 from penstock.engine.plan import Group
 from penstock.engine.render import Forms
 from penstock.engine.session import Replay, Session, Subscribed
@@ -73,6 +73,7 @@ def add(node: "Node", subscribed: Subscribed, filter: Filter) -> None:
             group.members[group.members.index(previous)] = subscribed
         else:
             group.members.append(subscribed)
+    node.interest_changed = True
     node.forget(filter)
 
 
@@ -93,6 +94,7 @@ def remove(node: "Node", session: Session, text: str) -> bool:
     if session.replays:
         session.replays = [one for one in session.replays if one.subscribed.filter != text]
     node.ledger.subscription(session, text, None)
+    node.interest_changed = True
     node.forget(filter)
     return True
 
@@ -119,7 +121,8 @@ def advance(node: "Node", session: Session, now: float) -> None:
             continue
         if _may_pass(node, event, session):
             ids = (subscribed.identifier,) if subscribed.identifier else ()
-            emit.deliver(node, session, qos, True, ids, Forms(event, now), None)  # [MQTT-3.3.1-8]
+            told = event if session.neighbour is None else travel.as_replay(event)
+            emit.deliver(node, session, qos, True, ids, Forms(told, now), None)  # [MQTT-3.3.1-8]
     if session.replays and not session.blocked and session.outlet is not None:
         node.replaying[session.id] = session
 

@@ -1,0 +1,49 @@
+"""What travels with an event: its MQTT 5 properties, and between nodes the way it has come."""
+
+from penstock.model.event import Event
+from penstock.wire.properties import NO_PROPERTIES, Properties, encode_properties
+
+PATH = "penstock-path"
+REPLAY = "penstock-replay"
+RESERVED = "penstock-"
+"""User properties that only nodes may set; from a client they are removed."""
+
+
+def travelling(properties: Properties) -> bytes:
+    """The properties that go on to subscribers unaltered."""  # [MQTT-3.3.2-4], -15, -16, -17, -18, -20
+    if properties is NO_PROPERTIES:
+        return b""
+    return encode_properties(
+        Properties(
+            payload_format=properties.payload_format,
+            content_type=properties.content_type,
+            response_topic=properties.response_topic,
+            correlation_data=properties.correlation_data,
+            user_properties=tuple(pair for pair in properties.user_properties if not pair[0].startswith(RESERVED)),
+        )
+    )
+
+
+def path_of(neighbour: str, properties: Properties) -> tuple[str, ...]:
+    """The nodes that an event from a neighbour has been through."""
+    told = next((value for name, value in properties.user_properties if name == PATH), None)
+    return tuple(told.split(",")) if told else (neighbour,)
+
+
+def is_replay(properties: Properties) -> bool:
+    """Whether a neighbour sends it because it is retained there, not because it is new."""
+    return (REPLAY, "1") in properties.user_properties
+
+
+def with_path(event: Event, node: str) -> Event:
+    """The event as it leaves a node for a neighbour."""
+    return _with_property(event, PATH, ",".join((*event.path, node)))
+
+
+def as_replay(event: Event) -> Event:
+    """A retained event that a neighbour may have already."""
+    return _with_property(event, REPLAY, "1")
+
+
+def _with_property(event: Event, name: str, value: str) -> Event:
+    return event._replace(properties=event.properties + encode_properties(Properties(user_properties=((name, value),))))
