@@ -8,6 +8,7 @@ import os
 import platform
 import resource
 import signal
+import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -145,9 +146,19 @@ def _machine(options: argparse.Namespace) -> dict[str, str]:
         "system": f"{platform.platform()}, {os.cpu_count()} cores",
         "python": platform.python_version(),
         "load average at the start": " ".join(f"{each:.2f}" for each in os.getloadavg()),
+        "commit": _commit(),
         "repeats": f"{options.repeats}{' quick' if options.quick else ''}",
         **versions(),
     }
+
+
+def _commit() -> str:
+    """What was measured: the commit, and whether files differ from it. Empty outside a repository."""
+    command = ["git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, timeout=10, check=False).stdout.strip()
+    except FileNotFoundError:
+        return ""
 
 
 if __name__ == "__main__":

@@ -126,14 +126,14 @@ def _reference(row: Row, rows: Sequence[Row]) -> Row | None:
 
 def table(rows: Sequence[Row]) -> str:
     """The results as a Markdown table with aligned columns."""
-    heading = ["load", "broker", *(figure.heading for figure in FIGURES), "lost", "aim"]
+    heading = ["load", "broker", *(figure.heading for figure in FIGURES), "lost", "runs", "aim"]
     lines = [heading]
     for row in rows:
         reference = _reference(row, rows)
         figures = [_cell(row, figure, reference) for figure in FIGURES]
         name = f"{row.load}*" if row.reduced else row.load
         lost = "" if row.lost is None else f"{row.lost:,}"
-        lines.append([name, row.broker.name, *figures, lost, _verdict(row, reference)])
+        lines.append([name, row.broker.name, *figures, lost, str(len(row.runs)), _verdict(row, reference)])
     widths = [max(len(line[at]) for line in lines) for at in range(len(heading))]
     lines.insert(1, ["-" * width for width in widths])
     return "\n".join(f"| {' | '.join(map(str.ljust, line, widths))} |" for line in lines)
