@@ -84,6 +84,15 @@ class Connection(asyncio.Protocol):
         self.idle = 0
         self.patience = 0
 
+    def tick(self) -> bool:
+        """A second has passed; whether the peer has been silent for too long."""  # [MQTT-3.1.2-22]
+        if self.alive:
+            self.alive = False
+            self.idle = 0
+        elif self.patience and self.phase != NEW:
+            self.idle += 1
+        return self.idle > self.patience > 0
+
     # --- asyncio
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:

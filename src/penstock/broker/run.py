@@ -1,63 +1,60 @@
-"""Run the nodes of a domain in one process until a signal says to stop."""
+"""Run nodes of a domain in one process until a signal says to stop."""
 
 import asyncio
 import logging
 import signal
 from collections.abc import Callable
+from pathlib import Path
 
 import uvloop
 
 from penstock.broker import log as logs
 from penstock.broker.admin import Admin
-from penstock.broker.server import Server
+from penstock.broker.federation import Federation
 from penstock.domain import Domain
 from penstock.model.errors import PenstockError
 
 log = logging.getLogger("penstock.run")
 
+Reread = Callable[[], Domain]
+Ready = Callable[[list[str]], None]
 
-async def _serve(domain: Domain, reread: Callable[[], Domain] | None, ready: Callable[[list[str]], None]) -> None:
-    servers = [Server(name, settings) for name, settings in domain.nodes.items()]
-    admins: list[Admin] = []
+
+async def _serve(federation: Federation, reread: Reread | None, ready: Ready) -> None:
+    servers = federation.servers.values()
+    admins = [Admin(server) for server in servers if server.settings.admin is not None]
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     try:
-        for server in servers:
-            await server.start()
-            if server.settings.admin is not None:
-                admin = Admin(server)
-                await admin.start()
-                admins.append(admin)
+        await federation.start()
+        for admin in admins:
+            await admin.start()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, stop.set)
-        loop.add_signal_handler(signal.SIGHUP, _reload, servers, reread)
+        loop.add_signal_handler(signal.SIGHUP, _reload, federation, reread)
         ready([address for server in servers for address in server.addresses] + [admin.address for admin in admins])
         await stop.wait()
     finally:
         for admin in admins:
             await admin.stop()
-        for server in servers:
-            await server.stop()
+        await federation.stop()
 
 
-def _reload(servers: list[Server], reread: Callable[[], Domain] | None) -> None:
+def _reload(federation: Federation, reread: Reread | None) -> None:
     """SIGHUP: a domain that does not check leaves the old one in force."""
     if reread is None:
         log.info("nothing to reload: the node runs without a domain file")
         return
     try:
-        domain = reread()
-        for server in servers:
-            if server.name in domain.nodes:
-                server.reload(domain.nodes[server.name])
+        federation.reload(reread())
     except PenstockError as error:
         log.error("not reloaded, the old settings stay in force", extra={"cause": str(error)})
         return
     log.info("reloaded")
 
 
-def run(domain: Domain, reread: Callable[[], Domain] | None, ready: Callable[[list[str]], None]) -> None:
+def run(domain: Domain, names: tuple[str, ...], folder: Path | None, reread: Reread | None, ready: Ready) -> None:
     """Serve until SIGTERM or SIGINT. `ready` gets the addresses once all nodes listen."""
-    settings = next(iter(domain.nodes.values()))
+    settings = domain.nodes[names[0]]
     logs.configure(settings.log.level, settings.log.format)
-    uvloop.run(_serve(domain, reread, ready))
+    uvloop.run(_serve(Federation(domain, names, folder), reread, ready))

@@ -10,12 +10,14 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from penstock.broker.connection import Connection
+from penstock.broker.peer import Dialler
 from penstock.broker.store import Store
 from penstock.broker.sys_topics import SysTopics
 from penstock.broker.tls import certificate_user, make_context
 from penstock.broker.websocket import WebSocket
-from penstock.domain import Listener, NodeSettings
-from penstock.engine import emit, lifecycle
+from penstock.domain import Address, Listener, NodeSettings
+from penstock.domain.ensemble import Ensemble
+from penstock.engine import emit, lifecycle, overlay, place
 from penstock.engine.admit import Door, is_known
 from penstock.engine.changes import Changes
 from penstock.engine.node import Node
@@ -23,7 +25,7 @@ from penstock.engine.session import Session
 from penstock.policy.acl import Acl
 from penstock.policy.passwords import Passwords
 from penstock.wire.reason import Reason
-from penstock.wire.session import CLOSED, NEW
+from penstock.wire.session import CLOSED
 
 log = logging.getLogger("penstock.server")
 
@@ -39,15 +41,17 @@ Deferred = list[tuple[Session, object, bytes]]
 class Server:
     """One node of a domain, live."""
 
-    def __init__(self, name: str, settings: NodeSettings) -> None:
+    def __init__(self, name: str, settings: NodeSettings, ensemble: Ensemble | None = None) -> None:
         self.name = name
         self.settings = settings
-        passwords = Passwords.read(settings.passwords) if settings.passwords else None
-        acl = Acl.read(settings.acl) if settings.acl else None
-        self.node = Node(name, settings.limits, _make_id, settings.durable, passwords, acl)
+        self.diallers: list[Dialler] = []
+        passwords, acl = self.read_policies(settings)
+        self.node = Node(name, settings.limits, _make_id, settings.durable, passwords, acl, ensemble)
         self.store = Store(Path(settings.store), settings.synchronous) if settings.durable else None
         self.connections: set[Connection] = set()
         self.addresses: list[str] = []
+        self.bound: list[Address] = []
+        """Where it listens for MQTT without WebSocket, with the ports that it really got."""
         self.started = time.time()
         self.healthy = True
         self.awake = False
@@ -74,6 +78,8 @@ class Server:
         self._loop = asyncio.get_running_loop()
         if self.store is not None:
             self.store.load(self.node, self.now())
+        for session in overlay.prepare(self.node):
+            lifecycle.end(self.node, session, self.now())
         for number, listener in enumerate(self.settings.listeners):
             await self._listen(listener, f"{self.name}/{number}")
         self._sys.tick(self.now())
@@ -90,6 +96,8 @@ class Server:
         path = listener.path if listener.websocket else ""
         for socket in server.sockets:
             host, port = socket.getsockname()[:2]
+            if not listener.websocket:
+                self.bound.append(Address(host, port))
             self.addresses.append(
                 f"{scheme}://[{host}]:{port}{path}" if ":" in host else f"{scheme}://{host}:{port}{path}"
             )
@@ -110,6 +118,8 @@ class Server:
     async def stop(self) -> None:
         """Drain: refuse new connections, say goodbye, wait until everything is stored."""
         self._draining = True
+        for dialler in self.diallers:
+            await dialler.stop()
         for listener in self._listeners:
             listener.close()
         for connection in list(self.connections):
@@ -133,18 +143,25 @@ class Server:
                 self.store.commit()
             self.store.close()
 
-    def reload(self, settings: NodeSettings) -> None:
-        """Take new passwords, rights and limits; connections stay, unless their user is no longer known."""
+    def read_policies(self, settings: NodeSettings) -> tuple[Passwords | None, Acl | None]:
+        """The files that the settings name; raises `PolicyError`."""
         passwords = Passwords.read(settings.passwords) if settings.passwords else None
-        acl = Acl.read(settings.acl) if settings.acl else None
+        return passwords, Acl.read(settings.acl) if settings.acl else None
+
+    def reload(
+        self, settings: NodeSettings, passwords: Passwords | None, acl: Acl | None, ensemble: Ensemble | None = None
+    ) -> None:
+        """Take new settings; connections stay, unless their client no longer has a place here."""
         self.settings = settings
-        self.node.govern(settings.limits, passwords, acl)
+        self.node.govern(settings.limits, passwords, acl, ensemble)
         for connection in list(self.connections):
             session = connection.session
-            if session is None:
+            if session is None or session.neighbour is not None:
                 continue
             if not is_known(session.subject, connection.door, passwords):
                 connection.disconnect(Reason.NOT_AUTHORIZED, "the user is no longer known")
+            elif place.entry_of(self.node, session) is None:
+                connection.disconnect(Reason.NOT_AUTHORIZED, "the domain no longer lists this client here")
         self.wake()
 
     # --- connections
@@ -171,6 +188,13 @@ class Server:
         transport.set_write_buffer_limits(high=min(self.settings.limits.outbox_bytes, 2**20))
         self.connections.add(connection)
         self._on_listener[door.listener] = count + 1
+        self._newcomers[connection] = self._loop.time() + self.settings.limits.connect_timeout
+
+    def dialled(self, connection: Connection) -> None:
+        """A connection that this node made; the neighbour has as long to answer as a client has to ask."""
+        connection.transport.set_write_buffer_limits(high=min(self.settings.limits.outbox_bytes, 2**20))
+        self.connections.add(connection)
+        self._on_listener[connection.door.listener] = self._on_listener.get(connection.door.listener, 0) + 1
         self._newcomers[connection] = self._loop.time() + self.settings.limits.connect_timeout
 
     def opened(self, connection: Connection) -> None:
@@ -221,6 +245,8 @@ class Server:
             self._report()
         if node.replaying:
             self.wake()
+        if node.interest_changed and node.neighbours:
+            self._loop.call_later(overlay.REFRESH_SECONDS, self.wake)
 
     def _flush(self) -> None:
         dirty, self.node.dirty = self.node.dirty, []
@@ -283,15 +309,7 @@ class Server:
             connection.close()
         for connection in [c for c, deadline in self._closing.items() if now > deadline]:
             connection.transport.abort()
-        silent = []
-        for connection in self.connections:
-            if connection.alive:
-                connection.alive = False
-                connection.idle = 0
-            elif connection.patience and connection.phase != NEW:
-                connection.idle += 1
-                if connection.idle > connection.patience:
-                    silent.append(connection)
+        silent = [connection for connection in self.connections if connection.tick()]
         for connection in silent:
             connection.disconnect(Reason.KEEP_ALIVE_TIMEOUT, "nothing received within one and a half keep alive times")
         self.wake()

@@ -4,6 +4,7 @@ import ssl
 from typing import Any
 
 from penstock.domain import Tls
+from penstock.domain.federation import LinkTls
 from penstock.model.errors import PenstockError
 
 _VERSIONS = {"1.2": ssl.TLSVersion.TLSv1_2, "1.3": ssl.TLSVersion.TLSv1_3}
@@ -27,6 +28,17 @@ def make_context(tls: Tls) -> ssl.SSLContext:
         context.verify_mode = ssl.CERT_REQUIRED
     elif tls.ca is not None:
         context.verify_mode = ssl.CERT_OPTIONAL
+    return context
+
+
+def make_client_context(tls: LinkTls) -> ssl.SSLContext:
+    """The dialling side of TLS."""
+    try:
+        context = ssl.create_default_context(cafile=str(tls.ca) if tls.ca is not None else None)
+        if tls.cert is not None and tls.key is not None:
+            context.load_cert_chain(tls.cert, tls.key)
+    except (ssl.SSLError, OSError) as error:
+        raise TlsError(f"certificate `{tls.cert or tls.ca}` cannot be used: {error}") from None
     return context
 
 

@@ -50,7 +50,8 @@ def main(argv: list[str]) -> int:
 
     reread = (lambda: _domain(options)) if options.file is not None else None
     try:
-        run(domain, reread, _say_ready)
+        names = (options.node,) if options.node is not None else tuple(domain.nodes)
+        run(domain, names, options.file.parent if options.file is not None else None, reread, _say_ready)
     except (PenstockError, OSError) as error:
         print(f"penstock: {error}", file=sys.stderr)
         return EXIT_DOMAIN if isinstance(error, DomainError) else EXIT_ERROR
@@ -62,14 +63,13 @@ def _domain(options: argparse.Namespace) -> Domain:
         return default_domain(1883 if options.port is None else options.port, options.store or "memory")
     domain = load(options.file)
     nodes = dict(domain.nodes)
-    if options.node is not None:
-        if options.node not in nodes:
-            raise UsageError(f"no node `{options.node}` in `{options.file}`, it has {', '.join(sorted(nodes))}")
-        nodes = {options.node: nodes[options.node]}
+    if options.node is not None and options.node not in nodes:
+        raise UsageError(f"no node `{options.node}` in `{options.file}`, it has {', '.join(sorted(nodes))}")
     if options.store is not None:
-        if len(nodes) != 1:
+        name = options.node or next(iter(nodes))
+        if options.node is None and len(nodes) != 1:
             raise UsageError("--store goes with one node: name it with --node")
-        nodes = {name: node.model_copy(update={"store": options.store}) for name, node in nodes.items()}
+        nodes[name] = nodes[name].model_copy(update={"store": options.store})
     return domain.model_copy(update={"nodes": nodes})
 
 

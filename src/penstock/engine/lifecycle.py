@@ -152,9 +152,9 @@ def schedule(node: Node, session: Session) -> None:
 def end(node: Node, session: Session, now: float) -> None:
     """Forget the session; its will does not outlive it."""  # [MQTT-3.1.2-23], [MQTT-3.1.3-9]
     node.timers.cancel(session)
-    publish_will(node, session, now)
     for text in list(session.subscriptions):
         subscribe.remove(node, session, text)
+    publish_will(node, session, now)  # now that no shared subscription can choose this session for it
     for delivery in (*session.inflight.values(), *(session.queue or ())):
         node.ledger.settle(delivery)
     session.inflight = {}

@@ -1,0 +1,112 @@
+"""All nodes of a domain that run in this process: what joins them to each other and to nodes elsewhere."""
+
+import os
+import secrets
+from pathlib import Path
+
+from penstock.broker.peer import Dialler, Greeting
+from penstock.broker.server import Server
+from penstock.broker.tls import make_client_context
+from penstock.domain import Address, Domain
+from penstock.domain.ensemble import ensemble
+from penstock.domain.federation import ForeignSettings, LinkSettings
+from penstock.engine import overlay
+from penstock.model.errors import PenstockError
+
+
+class Federation:
+    """The servers of the nodes that run here, and the links that they make."""
+
+    def __init__(self, domain: Domain, names: tuple[str, ...], folder: Path | None) -> None:
+        """`names`: which of the domain's nodes run here. `folder`: where the domain file is, if there is one."""
+        self._domain = domain
+        self._folder = folder
+        whole = ensemble(domain, folder)
+        self.servers = {name: Server(name, domain.nodes[name], whole) for name in names}
+        self._made_secret: bytes | None = None
+
+    async def start(self) -> None:
+        """Listen everywhere, then dial."""
+        for server in self.servers.values():
+            for name, connection in overlay.connections(server.node):
+                if name in self._domain.nodes:
+                    server.node.secrets[name] = self._secret(connection)
+            await server.start()
+        for server in self.servers.values():
+            for connection in server.node.ensemble.dials(server.name):
+                self._dial(server, connection)
+
+    def reload(self, domain: Domain) -> None:
+        """Take a new domain: all of it, or nothing if any part does not check."""
+        whole = ensemble(domain, self._folder)
+        policies = {name: server.read_policies(domain.nodes[name]) for name, server in self.servers.items()}
+        self._domain = domain
+        for name, server in self.servers.items():
+            server.reload(domain.nodes[name], *policies[name], whole)
+
+    async def stop(self) -> None:
+        for server in self.servers.values():
+            await server.stop()
+
+    def _dial(self, server: Server, connection: LinkSettings) -> None:
+        name = connection.between[1]
+        neighbour = server.node.neighbours[name]
+        foreign = self._domain.foreign.get(name)
+        if foreign is not None:
+            overlay.subscribe_foreign(server.node, neighbour, foreign.out, foreign.qos)
+        greeting = self._greet_foreign(server, foreign) if foreign else self._greet_node(server, name)
+        tls = (foreign.tls if foreign else None) or connection.tls
+        context = make_client_context(tls) if tls else None
+        dialler = Dialler(server, neighbour, greeting, lambda: self._locate(connection), context)
+        server.diallers.append(dialler)
+        dialler.start()
+
+    def _greet_node(self, server: Server, name: str) -> Greeting:
+        return Greeting(overlay.NODE_PREFIX + server.name, password=server.node.secrets[name], user=server.name)
+
+    def _greet_foreign(self, server: Server, foreign: ForeignSettings) -> Greeting:
+        password = None
+        if foreign.password_file is not None:
+            password = foreign.password_file.read_bytes().strip()
+        client_id = foreign.client_id or f"{self._domain.domain}-{server.name}"
+        return Greeting(client_id, foreign.version, foreign.user, password, foreign.in_, foreign.qos)
+
+    def _locate(self, connection: LinkSettings) -> Address:
+        name = connection.between[1]
+        foreign = self._domain.foreign.get(name)
+        if connection.address is not None:
+            return connection.address
+        if foreign is not None:
+            return foreign.address
+        here = self.servers.get(name)
+        if here is not None and here.bound:
+            return here.bound[0]
+        return self._domain.nodes[name].listeners[0].address
+
+    def _secret(self, connection: LinkSettings) -> bytes:
+        """What the dialling node shows: as the domain says, or one that is made and kept beside the domain file."""
+        if connection.secret is not None:
+            return connection.secret.encode()
+        if connection.secret_file is not None:
+            return connection.secret_file.read_bytes().strip()
+        if self._made_secret is None:
+            self._made_secret = self._read_or_make()
+        return self._made_secret
+
+    def _read_or_make(self) -> bytes:
+        fresh = secrets.token_hex(32).encode()
+        if self._folder is None:
+            return fresh
+        path = self._folder / f".{self._domain.domain}.secret"
+        try:
+            handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        except FileExistsError:
+            found = path.read_bytes().strip()
+            if not found:
+                raise PenstockError(f"secret file `{path}` is empty") from None
+            return found
+        except OSError as error:
+            raise PenstockError(f"secret file `{path}` cannot be made: {error}; set `secret` on the links") from None
+        with os.fdopen(handle, "wb") as file:
+            file.write(fresh + b"\n")
+        return fresh

@@ -1,0 +1,195 @@
+"""Links that this node makes: it dials a neighbour, another node or a foreign broker, and dials again when cut off."""
+
+import asyncio
+import logging
+import random
+import ssl
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
+
+from penstock.broker.connection import Connection
+from penstock.domain import Address
+from penstock.engine import lifecycle, overlay
+from penstock.engine.admit import Door
+from penstock.engine.session import Session
+from penstock.wire.codec import decode, encode
+from penstock.wire.errors import WireError
+from penstock.wire.packet import (
+    CONNACK,
+    DISCONNECT,
+    PINGRESP,
+    SUBACK,
+    Connack,
+    Connect,
+    Disconnect,
+    Pingreq,
+    Suback,
+    Subscribe,
+    Subscription,
+)
+from penstock.wire.properties import NO_PROPERTIES, Properties
+from penstock.wire.reason import Reason
+from penstock.wire.session import NEW, OPEN
+
+if TYPE_CHECKING:
+    from penstock.broker.server import Server
+
+log = logging.getLogger("penstock.peer")
+
+KEEPALIVE = 20
+SHORTEST_WAIT = 0.1
+LONGEST_WAIT = 30.0
+"""Seconds between two attempts: twice as many after each that fails, and never the same for two nodes."""
+
+_PINGREQ = encode(Pingreq(), 4)
+
+
+class Greeting(NamedTuple):
+    """How the node introduces itself to a neighbour, and what it asks of a foreign one."""
+
+    client_id: str
+    version: int = 5
+    user: str | None = None
+    password: bytes | None = None
+    filters: tuple[str, ...] = ()
+    """What to subscribe to; nodes say what they want in their own way."""
+    qos: int = 0
+
+    def packet(self) -> Connect:
+        properties = NO_PROPERTIES
+        if self.version == 5:
+            properties = Properties(session_expiry=lifecycle.NO_EXPIRY, receive_maximum=overlay.WINDOW)
+        return Connect(self.client_id, self.version, False, KEEPALIVE, self.user, self.password, None, properties)
+
+
+class Dialled(Connection):
+    """The client's side of a connection; once it is open, the two sides are alike."""
+
+    __slots__ = ("closed", "greeting", "neighbour")
+
+    def __init__(self, server: "Server", neighbour: Session, greeting: Greeting) -> None:
+        super().__init__(server, Door(f"link to {neighbour.neighbour}", "dialled", False))
+        self.neighbour = neighbour
+        self.greeting = greeting
+        self.closed: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        """Done when the connection is gone; whether it had been open."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = transport
+        self.server.dialled(self)
+        self.transport.write(encode(self.greeting.packet(), self.greeting.version))
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        if not self.closed.done():
+            self.closed.set_result(self.session is not None)
+
+    def tick(self) -> bool:
+        if self.phase == OPEN and self.idle % (KEEPALIVE // 4) == KEEPALIVE // 4 - 1:
+            self.transport.write(_PINGREQ)
+        return super().tick()
+
+    def _handle(self, first: int, body: bytes) -> None:
+        kind = first >> 4
+        if self.phase == NEW:
+            if kind != CONNACK:
+                raise WireError(Reason.PROTOCOL_ERROR, f"packet type {kind} before CONNACK")
+            self._welcome(decode(first, body, self.greeting.version))
+        elif kind == SUBACK:
+            self._subscribed(decode(first, body, self.version))
+        elif kind == DISCONNECT:
+            self._told_to_go(decode(first, body, self.version))
+        elif kind != PINGRESP:
+            super()._handle(first, body)
+
+    def _welcome(self, packet: object) -> None:
+        assert isinstance(packet, Connack)
+        neighbour = self.neighbour
+        if packet.reason:
+            told = packet.properties.reason_string or f"reason {packet.reason:#04x}"
+            log.error("a neighbour refuses us", extra={"neighbour": neighbour.neighbour, "cause": told})
+            self.close()
+            return
+        self.version = neighbour.version = self.greeting.version
+        self.phase = OPEN
+        self.patience = KEEPALIVE * 2
+        self.framer.limit = self.server.node.limits.max_packet_size
+        self.framer.minimal = self.version == 5
+        self.server.opened(self)
+        self.session = neighbour
+        lifecycle.joined(self.server.node, neighbour, packet, self, self.server.now())
+        if self.greeting.filters:
+            wanted = tuple(Subscription(one, self.greeting.qos, self.version == 5) for one in self.greeting.filters)
+            self.transport.write(encode(Subscribe(1, wanted), self.version))
+        log.info("linked", extra={"neighbour": neighbour.neighbour})
+
+    def _subscribed(self, packet: object) -> None:
+        assert isinstance(packet, Suback)
+        for text, reason in zip(self.greeting.filters, packet.reasons, strict=False):
+            if reason >= 0x80:
+                extra = {"neighbour": self.neighbour.neighbour, "topic": text, "reason": f"{reason:#04x}"}
+                log.error("a foreign broker refuses a subscription", extra=extra)
+
+    def _told_to_go(self, packet: object) -> None:
+        assert isinstance(packet, Disconnect)
+        cause = packet.properties.reason_string or f"{packet.reason:#04x}"
+        log.info("a neighbour ends the link", extra={"neighbour": self.neighbour.neighbour, "cause": cause})
+        self.close()
+
+
+class Dialler:
+    """Keeps one link up."""
+
+    def __init__(
+        self,
+        server: "Server",
+        neighbour: Session,
+        greeting: Greeting,
+        locate: Callable[[], Address],
+        context: ssl.SSLContext | None,
+    ) -> None:
+        self._server = server
+        self._neighbour = neighbour
+        self._greeting = greeting
+        self._locate = locate
+        self._context = context
+        self._task: asyncio.Task[None] | None = None
+        self._failed = False
+
+    def start(self) -> None:
+        self._task = asyncio.create_task(self._run())
+
+    async def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _run(self) -> None:
+        wait = SHORTEST_WAIT
+        while True:
+            if await self._dial():
+                wait = SHORTEST_WAIT
+            await asyncio.sleep(wait * random.uniform(0.5, 1.0))
+            wait = min(wait * 2, LONGEST_WAIT)
+
+    async def _dial(self) -> bool:
+        """Dial once and stay until the end; whether there was a connection to speak of."""
+        name = self._neighbour.neighbour
+        try:
+            address = self._locate()
+            _, connection = await asyncio.get_running_loop().create_connection(
+                lambda: Dialled(self._server, self._neighbour, self._greeting),
+                address.host,
+                address.port,
+                ssl=self._context,
+            )
+        except (OSError, ssl.SSLError) as error:
+            if not self._failed:
+                log.warning("a neighbour cannot be reached", extra={"neighbour": name, "cause": str(error)})
+            self._failed = True
+            return False
+        opened = await connection.closed
+        if opened or not self._failed:
+            log.warning("the link is down", extra={"neighbour": name})
+        self._failed = not opened
+        return opened
