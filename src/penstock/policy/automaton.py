@@ -64,10 +64,17 @@ class Automaton:
     @classmethod
     def of_filter(cls, name: str, filters: Iterable[str]) -> "Automaton":
         """What matches one of the filters passes, nothing else does (§6.2.1)."""
-        given = [check_edge(one) for one in dict.fromkeys(filters)]
-        wide = [one for one in given if one == "*" or is_wild(one)]
-        kept = [one for one in given if not any(other != one and _takes_all(other, one) for other in wide)]
-        return cls.of_states(name, {INITIAL: dict.fromkeys(kept or given[:1], PASS)})
+        given = sorted({check_edge(one) for one in filters}, key=lambda one: (not is_wild(one), one))
+        if "*" in given:
+            return cls.of_states(name, {INITIAL: {"*": PASS}})
+        wide: list[str] = []
+        kept: list[str] = []
+        for one in given:  # the wild ones first
+            if not is_covered(one, wide):
+                kept.append(one)
+                if is_wild(one):
+                    wide.append(one)
+        return cls.of_states(name, {INITIAL: dict.fromkeys(kept, PASS)})
 
     @classmethod
     def of_mapper(cls, name: str, pairs: Mapping[str, str]) -> "Automaton":
@@ -101,11 +108,10 @@ class Automaton:
             for edge in state.edges
             if not _is_idle(edge.action, state.name)
         }
-        return tuple(sorted(one for one in needed if not any(one != other and covers(other, one) for other in needed)))
+        return widest(needed)
 
     def outputs(self, topic_filter: str) -> tuple[str, ...]:
-        found = {made for table in self._tables.values() for made in table.outputs(topic_filter)}
-        return tuple(sorted(one for one in found if not any(one != other and covers(other, one) for other in found)))
+        return widest(made for table in self._tables.values() for made in table.outputs(topic_filter))
 
     def close(self, state: State) -> None:
         """Nothing to do: an automaton holds nothing for a link."""
@@ -208,7 +214,7 @@ class _Table:
         for edge in self._edges:
             taken = (topic_filter,) if edge.filter == "*" else intersection(edge.filter, topic_filter)
             for one in taken:
-                if not is_covered(one, earlier):
+                if one == edge.filter or not is_covered(one, earlier):
                     captures = captures_of(edge.filter, one)
                     made = [one if name is None else name.covering(one, captures) for name, _, _ in edge.outputs]
                     found += [output for output in made if output is not None]
@@ -299,8 +305,15 @@ def _is_idle(action: Action, state: str) -> bool:
     return action.next in (None, state) and action.outputs in (PASS.outputs, SUPPRESS.outputs)
 
 
-def _takes_all(other: str, one: str) -> bool:
-    return other == "*" or (one != "*" and covers(other, one))
+def widest(filters: Iterable[str]) -> tuple[str, ...]:
+    """Those of the filters that no other one covers, sorted."""
+    distinct = sorted(set(filters))
+    wild: list[str] = []
+    for one in filter(is_wild, distinct):
+        if not any(covers(other, one) for other in wild):
+            wild = [other for other in wild if not covers(one, other)] + [one]
+    exact = [one for one in distinct if not is_wild(one) and not any(matches(other, one) for other in wild)]
+    return tuple(sorted(exact + wild))
 
 
 def is_covered(filter: str, others: list[str]) -> bool:

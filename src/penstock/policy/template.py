@@ -58,8 +58,12 @@ class Template:
         """
         levels: list[str] = []
         for level in self._fill(topic_filter, captures).split("/"):
-            if "#" in level:
-                levels += ["#"] if level == "#" else ["+", "#"]
+            if level == "#":
+                levels.append(level)
+                break
+            if "#" in level:  # text joins what `#` matches; if that is nothing, it joins the level before
+                joins_before = level.startswith("#") and levels and not levels[-1].startswith("$")
+                levels[-1 if joins_before else len(levels) :] = ["+", "#"]
                 break
             levels.append("+" if "+" in level else level)
         if levels[0].startswith("$") and levels[0] != self._said_first(topic_filter):
@@ -67,17 +71,8 @@ class Template:
         return "/".join(levels) or None
 
     def _fill(self, topic: str, captures: Captures) -> str:
-        made = ""
-        drops_slash = False
-        for part in self.parts:
-            if isinstance(part, int) and part > 0 and captures[part - 1] is None:
-                drops_slash = not made
-                made = made.removesuffix("/")
-                continue
-            text = self._text_of(part, topic, captures)
-            made += text.removeprefix("/") if drops_slash else text
-            drops_slash = False
-        return made
+        parts = _without_nothing(self.parts, captures) if None in captures else self.parts
+        return "".join([self._text_of(part, topic, captures) for part in parts])
 
     @staticmethod
     def _text_of(part: Part, topic: str, captures: Captures) -> str:
@@ -91,6 +86,24 @@ class Template:
         if isinstance(head, int):
             return first_level(topic) if head == TOPIC else None
         return first_level(head) if "/" in head or len(self.parts) == 1 else None
+
+
+def _without_nothing(parts: tuple[Part, ...], captures: Captures) -> list[Part]:
+    """The parts without the holes of what matched nothing, each gone with the slash before it, or after it."""
+    kept: list[Part] = []
+    drops_next = False
+    for part in parts:
+        if isinstance(part, int) and part > 0 and captures[part - 1] is None:
+            drops_next = not kept
+            if kept and isinstance(kept[-1], str):
+                kept[-1:] = [text for text in (kept[-1].removesuffix("/"),) if text]
+            continue
+        if drops_next and isinstance(part, str):
+            part = part.removeprefix("/")
+        if part != "":
+            kept.append(part)
+            drops_next = False
+    return kept
 
 
 def topic_template(text: str, edge: str) -> Template:

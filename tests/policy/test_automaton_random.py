@@ -1,0 +1,155 @@
+"""Random automata beside an interpreter of Convention 1 that is as short and as slow as can be."""
+
+import contextlib
+import re
+from collections.abc import Mapping
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from penstock.model.errors import PolicyError
+from penstock.model.event import Event
+from penstock.model.topic import matches
+from penstock.policy.automaton import Automaton
+from penstock.policy.monitor import MonitorError
+from tests.support.automata import Written, automaton
+
+pytestmark = pytest.mark.fuzz
+
+LEVELS = st.sampled_from(["", "a", "b", "$x"])
+TOPICS = st.lists(LEVELS, min_size=1, max_size=3).map("/".join).filter(bool)
+STEMS = st.lists(st.sampled_from(["", "a", "b", "$x", "+"]), min_size=1, max_size=3)
+FILTERS = st.one_of(
+    TOPICS, STEMS.map("/".join).filter(bool), STEMS.map(lambda levels: "/".join([*levels, "#"])), st.just("#")
+)
+TEMPLATES = st.lists(
+    st.sampled_from(["a", "b", "/", "/", "$x/", "{topic}", "{1}", "{2}", "{{", "c/{1}"]), min_size=1, max_size=4
+).map("".join)
+STATES = ("q0", "q1", "q2")
+OUTPUTS = st.one_of(TEMPLATES, st.fixed_dictionaries({"topic": TEMPLATES, "payload": st.just("<{payload}>")}))
+FORMS = st.one_of(
+    st.just({"pass": True}),
+    st.just({"suppress": True}),
+    st.fixed_dictionaries({"rename": TEMPLATES}),
+    st.fixed_dictionaries({"emit": st.lists(OUTPUTS, max_size=3)}),
+)
+ACTIONS = st.tuples(FORMS, st.sampled_from([None, *STATES])).map(
+    lambda pair: pair[0] if pair[1] is None else {**pair[0], "next": pair[1]}
+)
+EDGES = st.lists(st.tuples(st.one_of(FILTERS, st.just("*")), ACTIONS), min_size=1, max_size=5).map(dict)
+
+
+@st.composite
+def automata(draw: st.DrawFn) -> tuple[Written, Automaton]:
+    """An automaton as it is written and as it is compiled; edges that are refused are left out."""
+    written: dict[str, dict[str, object]] = {state: {} for state in STATES}
+    for state in STATES:
+        for edge, action in draw(EDGES).items():
+            kept = {name: {"*": "pass"} for name in STATES} | {state: {**written[state], edge: action}}
+            with contextlib.suppress(PolicyError):
+                automaton(kept)
+                written[state][edge] = action
+        assume(written[state])
+    return written, automaton(written)
+
+
+def captured(filter: str, topic: str) -> list[str | None]:
+    """The wildcards' part in a topic, by regular expression."""
+    pattern = re.escape(filter).replace(r"\+", "([^/]*)").replace("/\\#", "(?:/(.*))?").replace(r"\#", "(.*)")
+    found = re.fullmatch(pattern, topic)
+    assert found is not None
+    return list(found.groups())
+
+
+def filled(template: str, edge: str, topic: str) -> str | None:
+    """The topic of a template; None if it cannot be one."""
+    text = template.replace("{{", "\1")
+    for number, value in enumerate([] if edge == "*" else captured(edge, topic), 1):
+        hole = "{" + str(number) + "}"
+        while value is None and hole in text:
+            at = text.index(hole)
+            before, after = text[:at], text[at + len(hole) :]
+            text = (before.removesuffix("/") if before else "") + (after if before else after.removeprefix("/"))
+        text = text.replace(hole, value or "")
+    text = text.replace("{topic}", topic).replace("\1", "{")
+    begins = topic.split("/")[0] if template.startswith("{topic}") else template.split("/")[0]
+    if not text or (text.startswith("$") and text.split("/")[0] != begins):
+        return None
+    return text
+
+
+def reference(states: Written, state: str, event: Event) -> tuple[str, tuple[Event, ...]] | None:
+    """Convention 1, rule by rule; None where a topic cannot be made."""
+    edges = states[state]
+    named = [edge for edge in edges if edge != "*" and matches(edge, event.topic)]
+    edge = named[0] if named else "*"  # (2), (5)
+    action = edges.get(edge, {"suppress": True})  # (6)
+    assert isinstance(action, Mapping)
+    following = str(action.get("next", state))
+    if "pass" in action:  # (3)
+        return following, (event,)
+    if "suppress" in action:  # (4)
+        return following, ()
+    if "rename" in action:
+        topic = filled(action["rename"], edge, event.topic)
+        return None if topic is None else (following, (event._replace(topic=topic),))
+    made = []
+    for output in action["emit"]:
+        template, payload = (
+            (output["topic"], b"<" + event.payload + b">") if isinstance(output, dict) else (output, None)
+        )
+        topic = filled(template, edge, event.topic)
+        if topic is None:
+            return None
+        new = event._replace(topic=topic, retain=event.retain and template in ("{topic}", edge))
+        made.append(new if payload is None else new._replace(payload=payload, properties=b""))
+    return following, tuple(made)
+
+
+@given(made=automata(), word=st.lists(TOPICS, max_size=8), retain=st.booleans())
+def test_it_does_what_convention_1_says(made: tuple[Written, Automaton], word: list[str], retain: bool) -> None:
+    written, compiled = made
+    state = "q0"
+    for topic in word:
+        event = Event(topic, b"x", 1, retain, b"p")
+        expected = reference(written, state, event)
+        if expected is None:
+            with pytest.raises(MonitorError):
+                compiled.step(state, event, 0.0)
+            continue
+        assert compiled.step(state, event, 0.0) == expected
+        state = expected[0]
+
+
+@given(made=automata(), topic=TOPICS)
+def test_steady_is_exact(made: tuple[Written, Automaton], topic: str) -> None:
+    written, compiled = made
+    for state in STATES:
+        event = Event(topic, b"x", 1, True, b"p")
+        expected = reference(written, state, event)
+        steady = compiled.steady(state, topic)
+        assert (steady is True) == (expected == (state, (event,)))
+        assert (steady is False) == (expected == (state, ()))
+        if steady:
+            assert compiled.step(state, event, 0.0)[1][0] is event
+
+
+@given(made=automata(), filter=FILTERS, topics=st.lists(TOPICS, min_size=1, max_size=12))
+def test_outputs_cover_every_output_in_every_state(
+    made: tuple[Written, Automaton], filter: str, topics: list[str]
+) -> None:
+    written, compiled = made
+    outputs = compiled.outputs(filter)
+    for topic in topics:
+        for state in STATES:
+            expected = reference(written, state, Event(topic, b"x")) if matches(filter, topic) else None
+            for event in expected[1] if expected else ():
+                assert any(matches(output, event.topic) for output in outputs), (topic, state, event.topic, outputs)
+
+
+@given(made=automata(), topic=TOPICS)
+def test_what_is_not_in_the_alphabet_passes_or_is_suppressed(made: tuple[Written, Automaton], topic: str) -> None:
+    _, compiled = made
+    if not topic.startswith("$") and not any(matches(one, topic) for one in compiled.alphabet()):
+        assert all(compiled.steady(state, topic) is not None for state in STATES)
