@@ -39,10 +39,13 @@ class Federation:
     def reload(self, domain: Domain) -> None:
         """Take a new domain: all of it, or nothing if any part does not check."""
         whole = ensemble(domain, self._folder)
-        policies = {name: server.read_policies(domain.nodes[name]) for name, server in self.servers.items()}
+        gone = [name for name in self.servers if name not in domain.nodes]
+        if gone:
+            raise PenstockError(f"node `{gone[0]}` runs here and is no longer in the domain")
+        files = {name: server.read_files(domain.nodes[name]) for name, server in self.servers.items()}
         self._domain = domain
         for name, server in self.servers.items():
-            server.reload(domain.nodes[name], *policies[name], whole)
+            server.reload(domain.nodes[name], files[name], whole)
 
     async def stop(self) -> None:
         for server in self.servers.values():

@@ -3,17 +3,19 @@
 import asyncio
 import logging
 import sqlite3
+import ssl
 import time
 import uuid
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import NamedTuple
 
 from penstock.broker.connection import Connection
 from penstock.broker.peer import Dialler
 from penstock.broker.store import Store
 from penstock.broker.sys_topics import SysTopics
-from penstock.broker.tls import certificate_user, make_context
+from penstock.broker.tls import Renewable, certificate_user, make_context
 from penstock.broker.websocket import WebSocket
 from penstock.domain import Address, Listener, NodeSettings
 from penstock.domain.ensemble import Ensemble
@@ -38,6 +40,15 @@ MOST_DEFERRED = 20_000
 Deferred = list[tuple[Session, object, bytes]]
 
 
+class Files(NamedTuple):
+    """What the files say that a node's settings name."""
+
+    passwords: Passwords | None
+    acl: Acl | None
+    contexts: dict[str, ssl.SSLContext]
+    """TLS, by listener."""
+
+
 class Server:
     """One node of a domain, live."""
 
@@ -45,7 +56,7 @@ class Server:
         self.name = name
         self.settings = settings
         self.diallers: list[Dialler] = []
-        passwords, acl = self.read_policies(settings)
+        passwords, acl, contexts = self.read_files(settings)
         self.node = Node(name, settings.limits, _make_id, settings.durable, passwords, acl, ensemble)
         self.store = Store(Path(settings.store), settings.synchronous) if settings.durable else None
         self.connections: set[Connection] = set()
@@ -60,6 +71,7 @@ class Server:
         self._paused: list[Connection] = []
         self._on_listener: dict[str, int] = {}
         self._places: dict[str, Listener] = {}
+        self._contexts = {where: Renewable(context) for where, context in contexts.items()}
         self._listeners: list[asyncio.Server] = []
         self._committing: tuple[Changes, Deferred] | None = None
         self._committer = ThreadPoolExecutor(1, f"{name}-store")
@@ -80,17 +92,20 @@ class Server:
             self.store.load(self.node, self.now())
         for session in overlay.prepare(self.node):
             lifecycle.end(self.node, session, self.now())
-        for number, listener in enumerate(self.settings.listeners):
-            await self._listen(listener, f"{self.name}/{number}")
+        for name, listener in self._named_listeners(self.settings):
+            await self._listen(listener, name)
         self._sys.tick(self.now())
         self._ticker = self._loop.call_later(TICK, self._tick)
 
     async def _listen(self, listener: Listener, name: str) -> None:
-        context = make_context(listener.tls) if listener.tls else None
+        context = self._contexts.get(name)
+        patience = self.settings.limits.connect_timeout if context else None
         self._places[name] = listener
         address = listener.address
         factory = self._factory(listener, name)
-        server = await self._loop.create_server(factory, address.host, address.port, ssl=context, backlog=4096)
+        server = await self._loop.create_server(
+            factory, address.host, address.port, ssl=context, backlog=4096, ssl_handshake_timeout=patience
+        )
         self._listeners.append(server)
         scheme = ("wss" if context else "ws") if listener.websocket else ("mqtts" if context else "mqtt")
         path = listener.path if listener.websocket else ""
@@ -118,6 +133,7 @@ class Server:
     async def stop(self) -> None:
         """Drain: refuse new connections, say goodbye, wait until everything is stored."""
         self._draining = True
+        self._loop = asyncio.get_running_loop()  # a node that was to start after one that could not has none
         for dialler in self.diallers:
             await dialler.stop()
         for listener in self._listeners:
@@ -143,15 +159,23 @@ class Server:
                 self.store.commit()
             self.store.close()
 
-    def read_policies(self, settings: NodeSettings) -> tuple[Passwords | None, Acl | None]:
-        """The files that the settings name; raises `PolicyError`."""
-        passwords = Passwords.read(settings.passwords) if settings.passwords else None
-        return passwords, Acl.read(settings.acl) if settings.acl else None
+    def _named_listeners(self, settings: NodeSettings) -> list[tuple[str, Listener]]:
+        return [(f"{self.name}/{number}", listener) for number, listener in enumerate(settings.listeners)]
 
-    def reload(
-        self, settings: NodeSettings, passwords: Passwords | None, acl: Acl | None, ensemble: Ensemble | None = None
-    ) -> None:
+    def read_files(self, settings: NodeSettings) -> Files:
+        """The files that the settings name; raises `PolicyError` or `TlsError`."""
+        passwords = Passwords.read(settings.passwords) if settings.passwords else None
+        acl = Acl.read(settings.acl) if settings.acl else None
+        listeners = self._named_listeners(settings)
+        return Files(passwords, acl, {name: make_context(one.tls) for name, one in listeners if one.tls})
+
+    def reload(self, settings: NodeSettings, files: Files, ensemble: Ensemble | None = None) -> None:
         """Take new settings; connections stay, unless their client no longer has a place here."""
+        passwords, acl, contexts = files
+        for name, listener in self._named_listeners(settings):
+            here = self._places.get(name)
+            if name in contexts and name in self._contexts and here is not None and here.address == listener.address:
+                self._contexts[name].present = contexts[name]
         self.settings = settings
         self.node.govern(settings.limits, passwords, acl, ensemble)
         for connection in list(self.connections):
@@ -203,7 +227,8 @@ class Server:
 
     def closing(self, connection: Connection) -> None:
         """It is being closed: cut it off if that takes too long."""
-        self._closing[connection] = self._loop.time() + CLOSE_SECONDS
+        self._newcomers.pop(connection, None)
+        self._closing.setdefault(connection, self._loop.time() + CLOSE_SECONDS)
 
     def disconnected(self, connection: Connection) -> None:
         """It is gone."""
@@ -216,7 +241,8 @@ class Server:
     def throttle(self, connection: Connection) -> None:
         """Stop reading from a client that gets ahead of the store, or does not read what it is sent."""
         session = connection.session
-        if len(self.node.ledger.deferred) > MOST_DEFERRED:
+        ledger = self.node.ledger
+        if len(ledger.deferred) > MOST_DEFERRED or ledger.deferred_bytes > emit.MOST_DEFERRED_BYTES:
             connection.transport.pause_reading()
             self._paused.append(connection)
         elif session is not None and session.blocked and session.backlog > 2 * self.settings.limits.outbox_bytes:
@@ -238,8 +264,7 @@ class Server:
             if node.ledger.changes:
                 self._write(*node.ledger.take())
             elif node.ledger.deferred:
-                deferred, node.ledger.deferred = node.ledger.deferred, []
-                emit.release(node, deferred)
+                emit.release(node, node.ledger.take()[1])
         self._flush()
         if node.notices:
             self._report()

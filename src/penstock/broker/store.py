@@ -200,7 +200,7 @@ class Store:
     def _load_retained(self, node: Node, now: float) -> None:
         for topic, payload, qos, properties, expires, *source in self._db.execute("SELECT * FROM retained"):
             if expires is None or expires > now:
-                node.retained.set(topic, Event(topic, payload, qos, True, properties, expires, *source))
+                node.set_retained(Event(topic, payload, qos, True, properties, expires, *source))
             else:
                 node.ledger.retained(topic, None)
 

@@ -31,6 +31,21 @@ def make_context(tls: Tls) -> ssl.SSLContext:
     return context
 
 
+class Renewable(ssl.SSLContext):
+    """A listener's context that can be renewed: each handshake takes the present one, connections keep theirs."""
+
+    present: ssl.SSLContext
+
+    def __new__(cls, present: ssl.SSLContext) -> "Renewable":
+        context = super().__new__(cls, ssl.PROTOCOL_TLS_SERVER)
+        context.present = present
+        return context
+
+    def wrap_bio(self, *arguments: Any, **options: Any) -> ssl.SSLObject:
+        """Called by the event loop for each connection."""
+        return self.present.wrap_bio(*arguments, **options)
+
+
 def make_client_context(tls: LinkTls) -> ssl.SSLContext:
     """The dialling side of TLS."""
     try:

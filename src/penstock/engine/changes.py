@@ -62,8 +62,15 @@ class Ledger:
         self.durable = durable
         self.changes = Changes()
         self.deferred: list[tuple[Session, object, bytes]] = []
+        self.deferred_bytes = 0
         self._row = 0
         self._message = 0
+
+    def defer(self, session: Session, packet: bytes) -> None:
+        """Hold a packet back until all changes so far are written."""
+        session.held += 1
+        self.deferred.append((session, session.outlet, packet))
+        self.deferred_bytes += len(packet)
 
     def start_after(self, row: int, message: int) -> None:
         """Number new rows after those that the store already has."""
@@ -133,4 +140,5 @@ class Ledger:
         taken = self.changes, self.deferred
         self.changes = Changes()
         self.deferred = []
+        self.deferred_bytes = 0
         return taken

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from penstock.engine.node import Node
 
 
+MOST_DEFERRED_BYTES = 64 * 2**20
+"""Bytes that wait for the store before QoS 0 messages behind them are dropped."""
+
+
 def plan(draft: Draft) -> None:
     """Sort the matched subscriptions into targets, and find those that take a packet's own bytes."""
     node = draft.node
@@ -56,22 +60,25 @@ def push(node: "Node", session: Session, packet: bytes) -> None:
     elif session.outlet is None:
         return
     elif session.held:
-        session.held += 1
-        node.ledger.deferred.append((session, session.outlet, packet))
+        node.ledger.defer(session, packet)
     else:
         session.backlog += len(packet)
         session.buffer.append(packet)
 
 
 def push_lossy(node: "Node", session: Session, packet: bytes) -> None:
-    """A QoS 0 message: dropped if the client is away, or reads too slowly."""
+    """A QoS 0 message, counted as sent: dropped if the client is away, or if too much waits already."""
     if session.outlet is None:
+        node.stats.sent -= 1
         return
-    if session.blocked and session.backlog > node.limits.outbox_bytes:
+    slow = session.blocked and session.backlog > node.limits.outbox_bytes
+    if slow or (session.held and node.ledger.deferred_bytes > MOST_DEFERRED_BYTES):
+        node.stats.sent -= 1
         node.stats.dropped += 1
         if not session.overflowing:
             session.overflowing = True
-            node.notice("slow", session, "", "QoS 0 messages are dropped: the client does not read")
+            cause = "the client does not read" if slow else "the store is behind"
+            node.notice("slow", session, "", f"QoS 0 messages are dropped: {cause}")
         return
     push(node, session, packet)
 
@@ -82,8 +89,7 @@ def push_durable(node: "Node", session: Session, packet: bytes) -> None:
         push(node, session, packet)
     elif session.outlet is not None:
         session.open = False
-        session.held += 1
-        node.ledger.deferred.append((session, session.outlet, packet))
+        node.ledger.defer(session, packet)
 
 
 def release(node: "Node", deferred: list[tuple[Session, object, bytes]]) -> None:
@@ -129,8 +135,8 @@ def _deliver(
     if qos == 0:
         if session.outlet is not None and not _too_large(session, forms, qos, retain, ids):
             head, tail = _parts(session, forms.event, 0, retain, ids, forms.now, forms)
-            push_lossy(node, session, head + tail)
             node.stats.sent += 1
+            push_lossy(node, session, head + tail)
         return kept
     delivery = Delivery(session, forms.event, qos, retain, ids)
     sendable = session.quota > 0 and session.outlet is not None and not session.blocked

@@ -5,6 +5,7 @@ durable in `ledger`, and what an operator should know in `notices`.
 """
 
 from collections.abc import Callable
+from heapq import heappop, heappush
 from typing import NamedTuple
 from weakref import WeakValueDictionary
 
@@ -62,6 +63,8 @@ class Node:
         self.index: Index[Subscribed | Group] = Index()
         self.groups: dict[tuple[str, str], Group] = {}
         self.retained: TopicTree[Event] = TopicTree()
+        self.retained_due: list[tuple[float, str]] = []
+        """When retained messages expire, as a heap."""
         self.plans: WeakValueDictionary[LinkClass, Plans] = WeakValueDictionary()
         """By class of links; kept by the sessions that use them, so that those of clients long gone do not gather."""
         self.routes: dict[tuple[str, str | None, bool], dict[str, Plan]] = {}
@@ -186,14 +189,28 @@ class Node:
             self.stats.dropped += 1
             self.notice("full", sender, event.topic, "too many retained messages, this one is not kept")
             return
-        self.retained.set(event.topic, event)
+        self.set_retained(event)
         if not event.topic.startswith("$SYS/"):
             self.ledger.retained(event.topic, event)
+
+    def set_retained(self, event: Event) -> None:
+        """Hold the event as its topic's retained one."""
+        self.retained.set(event.topic, event)
+        if event.expires is not None:
+            heappush(self.retained_due, (event.expires, event.topic))
 
     def unretain(self, topic: str) -> None:
         """Forget the retained message of a topic."""
         if self.retained.pop(topic) is not None:
             self.ledger.retained(topic, None)
+
+    def expire_retained(self, now: float) -> None:
+        """Forget retained messages whose time is over."""  # [MQTT-3.3.2-5]
+        while self.retained_due and self.retained_due[0][0] <= now:
+            _, topic = heappop(self.retained_due)
+            event = self.retained.get(topic)
+            if event is not None and event.expires is not None and event.expires <= now:
+                self.unretain(topic)
 
     # --- flow
 
@@ -232,7 +249,7 @@ class Node:
         client_id, user = (session.client_id, session.subject.user) if session else (self.name, None)
         self.notices.append(Notice(kind, client_id, user, topic, reason))
 
-    def deny(self, deed: str, session: Session | None, topic: str, reason: str) -> None:
+    def deny(self, kind: str, session: Session | None, topic: str, reason: str) -> None:
         """A publication or subscription was refused."""
         self.stats.denied += 1
-        self.notice(f"{deed} denied", session, topic, reason)
+        self.notice(kind, session, topic, reason)

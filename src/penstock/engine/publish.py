@@ -90,7 +90,7 @@ def carry(node: "Node", plans: Plans, event: Event, sender: Session | None, now:
     plan = find_plan(node, plans, event.topic.encode())
     verdict = plan.verdict
     if verdict.effect is Effect.SUPPRESS:
-        node.deny("publish" if verdict.stage == "admit" else verdict.stage, sender, event.topic, verdict.reason)
+        node.deny("publish denied" if verdict.stage == "admit" else "suppressed", sender, event.topic, verdict.reason)
         return Reason.NOT_AUTHORIZED
     if plan.edited:
         assert sender is not None  # only links have monitors
@@ -110,7 +110,7 @@ def _carry_edited(node: "Node", event: Event, sender: Session, now: float) -> Re
         sender.plans = None  # what is fixed in the new state is something else
     if not outputs:
         names = ", ".join(monitor.name for monitor in watch.monitors)
-        node.deny("edit", sender, event.topic, f"suppressed by monitor {names}")
+        node.deny("suppressed", sender, event.topic, f"suppressed by monitor {names}")
         return Reason.NOT_AUTHORIZED
     edited = node.plans_after_edit(sender)
     reasons = {carry(node, edited, output, sender, now) for output in outputs}
@@ -145,7 +145,7 @@ def publish_own(node: "Node", plans: Plans, event: Event, sender: Session | None
     try:
         carry(node, plans, event, sender, now)
     except WireError as error:  # a limit has changed since the will was left
-        node.deny("publish", sender, event.topic, str(error))
+        node.deny("publish denied", sender, event.topic, str(error))
 
 
 def release(node: "Node", session: Session, packet_id: int) -> None:

@@ -156,13 +156,13 @@ def _parse(text: str) -> Filter:
 def _refusal(node: "Node", session: Session, filter: Filter) -> Reason | None:
     limits = node.limits
     if filter.filter.count("/") >= limits.topic_levels:
-        node.deny("subscribe", session, filter.text, f"filter has more than {limits.topic_levels} levels")
+        node.deny("subscribe denied", session, filter.text, f"filter has more than {limits.topic_levels} levels")
         return Reason.TOPIC_FILTER_INVALID
     if session.rights is not None and not session.rights.may_subscribe(filter.filter):
-        node.deny("subscribe", session, filter.text, session.rights.why_subscribe(filter.filter))
+        node.deny("subscribe denied", session, filter.text, session.rights.why_subscribe(filter.filter))
         return Reason.NOT_AUTHORIZED
     most = limits.subscriptions_per_client
     if most is not None and len(session.subscriptions) >= most and filter.text not in session.subscriptions:
-        node.deny("subscribe", session, filter.text, f"session has {most} subscriptions already")
+        node.deny("subscribe denied", session, filter.text, f"session has {most} subscriptions already")
         return Reason.QUOTA_EXCEEDED
     return None
