@@ -1,11 +1,11 @@
 """The domain file: YAML to a validated, cross-checked `Domain`."""
 
+from penstock.domain.base import MEMORY
 from penstock.domain.check import Source, check
 from penstock.domain.ensemble import Assertion, ClientEntry, Ensemble, ensemble
 from penstock.domain.federation import ClientSettings, ForeignSettings, LinkSettings, LinkTls
 from penstock.domain.load import load, read
 from penstock.domain.schema import (
-    MEMORY,
     Domain,
     Limits,
     Listener,

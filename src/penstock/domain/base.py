@@ -28,10 +28,13 @@ from penstock.model.errors import TopicError
 from penstock.model.topic import parse_filter
 
 JsonSchema = dict[str, Any]
+MEMORY = "memory"
+"""In place of a file: nothing is kept."""
 ReadFile = Annotated[Path, FileRole.READ]
 OptionalReadFile = Annotated[Path | None, FileRole.READ]
 StorePath = Annotated[str, StringConstraints(min_length=1), FileRole.STORE]
 Count = Annotated[int, Strict()]
+LONGEST_NAME = 64
 _NAME = r"^[A-Za-z0-9_-]{1,64}$"
 _URL_PATH = r"^/[^\s?#]*$"
 
@@ -73,6 +76,11 @@ def check_filter(value: str) -> str:
 
 
 TopicFilter = Annotated[str, AfterValidator(check_filter)]
+
+
+def without_default(schema: JsonSchema) -> None:
+    """In a file the default depends on a name or a place, which a JSON schema cannot say."""
+    schema.pop("default", None)
 
 
 def as_several(value: object) -> list[object]:

@@ -1,63 +1,116 @@
-"""What one model cannot see alone: files that must be there, addresses that two listeners claim."""
+"""What one model cannot see alone: names that must be known, files that must be there, links that must exist."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from penstock.domain.base import MEMORY
+from penstock.domain.checks import assertions, monitors, structure, tables
+from penstock.domain.expand import Expansion, with_patterns, with_protocols
 from penstock.domain.files import FileRole, files
-from penstock.domain.schema import MEMORY, Domain, NodeSettings
-from penstock.domain.tree import Entry, Step, found_text, locate
+from penstock.domain.finding import Finding, Loc, Mistake
+from penstock.domain.graph import graph
+from penstock.domain.schema import Domain, NodeSettings
+from penstock.domain.tree import Entry, found_text, locate, path_text
 from penstock.domain.units import Address
 from penstock.model.errors import DomainError, Problem
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A domain and the text it comes from, so that what is wrong with it can be shown there."""
+    """A domain as it is written, and the text it comes from, so that what is wrong with it can be shown there."""
 
     domain: Domain
     root: Entry
 
-    def problem(self, loc: tuple[Step, ...], expected: str) -> Problem:
-        """What was found at `loc` is not what was expected."""
-        spot = locate(self.root, loc)
-        return spot.entry.place.problem(spot.path, f"found {found_text(spot.entry.node)}, expected {expected}")
+    @property
+    def folder(self) -> Path:
+        """Where the domain file is."""
+        return self.root.place.folder
+
+    def problem(self, mistake: Mistake, expansion: Expansion) -> Problem:
+        """A mistake in an expansion of the domain, where the reason for it stands in the text."""
+        origin = expansion.origin(mistake.loc)
+        if origin is not None:
+            spot = locate(self.root, origin)
+            what = f"makes `{path_text(mistake.loc)}`: {mistake.what}"
+            return spot.entry.place.problem(spot.path, what)
+        spot = locate(self.root, mistake.loc)
+        if not isinstance(mistake, Finding):
+            return spot.entry.place.problem(spot.path, mistake.what)
+        found = mistake.found if mistake.found is not None else found_text(spot.entry.node)
+        path = mistake.loc if found == "nothing" else spot.path
+        return spot.entry.place.problem(path, f"found {found}, expected {mistake.expected}")
 
 
-def check(source: Source, nodes: Collection[str] | None = None) -> None:
-    """Raise `DomainError` if `nodes` (all, unless named) cannot run here as the domain says.
+def check(source: Source, nodes: Collection[str] | None = None) -> Domain:
+    """The domain without patterns and protocols, if it is right and `nodes` (all, unless named) can run here.
 
-    A domain serves many machines, and each has only the files of its own nodes.
+    Raises `DomainError`. A domain serves many machines, and each has only the files of its own nodes.
     """
-    problems = list[Problem]()
-    for name, node in source.domain.nodes.items():
-        if nodes is None or name in nodes:
-            problems += _missing_files(source, node, ("nodes", name))
-            problems += _claimed_twice(source, node, ("nodes", name))
-    if problems:
-        raise DomainError(*problems)
+    expansion, mistakes = _in_itself(source)
+    mistakes += _around(expansion.domain, nodes)
+    if mistakes:
+        raise DomainError(*in_order([source.problem(mistake, expansion) for mistake in mistakes]))
+    return expansion.domain
 
 
-def _missing_files(source: Source, node: NodeSettings, loc: tuple[Step, ...]) -> Iterator[Problem]:
-    for where, role, name in files(node, loc):
-        path = Path(name)
+def in_order(problems: list[Problem]) -> list[Problem]:
+    """File after file, from the top of each to its end."""
+    names = list(dict.fromkeys(problem.file for problem in problems))
+    return sorted(problems, key=lambda problem: (names.index(problem.file), problem.line))
+
+
+def _in_itself(source: Source) -> tuple[Expansion, list[Mistake]]:
+    """Each step only if the ones before found nothing: what follows from a mistake is not another one."""
+    patterns = with_patterns(source.domain)
+    if patterns.mistakes:
+        return patterns, list(patterns.mistakes)
+    mistakes: list[Mistake] = [*structure.check(patterns.domain), *assertions.check(patterns.domain)]
+    mistakes += [] if mistakes else tables.check(source.domain, patterns.domain)
+    if mistakes:
+        return patterns, mistakes
+    whole = with_protocols(patterns)
+    if whole.mistakes:
+        return whole, list(whole.mistakes)
+    return whole, list(monitors.check(whole.domain, graph(whole.domain), source.folder))
+
+
+def _around(domain: Domain, nodes: Collection[str] | None) -> Iterator[Mistake]:
+    here = domain.nodes.keys() if nodes is None else nodes
+    for name, node in domain.nodes.items():
+        if name in here:
+            yield from _missing_files(files(node, ("nodes", name)))
+            yield from _claimed_twice(node, ("nodes", name))
+    for index, link in enumerate(domain.links):
+        dials, accepts = (end in here for end in link.between)
+        named = files(link, ("links", index))
+        yield from _missing_files(one for one in named if dials or (accepts and one[0][-1] == "secret_file"))
+    for name, broker in domain.foreign.items():
+        if any(link.between[1] == name and link.between[0] in here for link in domain.links):
+            yield from _missing_files(files(broker, ("foreign", name)))
+
+
+def _missing_files(named: Iterable[tuple[Loc, FileRole, object]]) -> Iterator[Finding]:
+    for where, role, name in named:
+        path = Path(str(name))
         if role is FileRole.STORE and name == MEMORY:
             continue
         if path.is_dir():
-            yield source.problem(where, f"a file, and `{path}` is a folder")
+            yield Finding(where, f"a file, and `{path}` is a folder")
         elif role is FileRole.STORE and not path.parent.is_dir():
-            yield source.problem(where, f"a file in a folder, and there is no folder `{path.parent}`")
+            yield Finding(where, f"a file in a folder, and there is no folder `{path.parent}`")
         elif role is FileRole.READ and not path.is_file():
-            yield source.problem(where, f"a file, and there is no file `{path}`")
+            yield Finding(where, f"a file, and there is no file `{path}`")
         elif role is FileRole.READ and not os.access(path, os.R_OK):
-            yield source.problem(where, f"a file that this process may read, and it may not read `{path}`")
+            yield Finding(where, f"a file that this process may read, and it may not read `{path}`")
 
 
-def _claimed_twice(source: Source, node: NodeSettings, loc: tuple[Step, ...]) -> Iterator[Problem]:
-    claims: list[tuple[tuple[Step, ...], Address]] = [
+def _claimed_twice(node: NodeSettings, loc: Loc) -> Iterator[Finding]:
+    claims: list[tuple[Loc, Address]] = [
         ((*loc, "listen", index, "address"), listener.address) for index, listener in enumerate(node.listeners)
     ]
     if node.admin is not None:
@@ -65,6 +118,6 @@ def _claimed_twice(source: Source, node: NodeSettings, loc: tuple[Step, ...]) ->
     seen = set[Address]()
     for where, address in claims:
         if address in seen:
-            yield source.problem(where, "an address that nothing else of this node listens on")
+            yield Finding(where, "an address that nothing else of this node listens on")
         elif address.port != 0:
             seen.add(address)

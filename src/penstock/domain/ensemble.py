@@ -11,15 +11,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from penstock.domain.expand import expand
 from penstock.domain.federation import LinkSettings, LinkTypes
+from penstock.domain.graph import OPEN, Graph, client_types, graph
 from penstock.domain.monitors import compile_monitor
-from penstock.domain.policies import ANY, Direction, MonitorSettings, Pair, TableSettings
+from penstock.domain.policies import Pair
 from penstock.domain.schema import Domain
 from penstock.model.link import Link
-from penstock.policy.brokering import DEFAULT_TYPE, Table
+from penstock.policy.brokering import Table
 from penstock.policy.monitor import Monitor
-
-_OPEN = LinkTypes(publish=DEFAULT_TYPE, notify=DEFAULT_TYPE)
+from penstock.policy.protocol import UNLISTED
 
 
 class ClientEntry(NamedTuple):
@@ -128,7 +129,7 @@ class Ensemble:
         found = self._monitors.get(ends)
         if found is not None:
             return found
-        unlisted = (ANY, ends[1]) if ends[1] in self._tables else (ends[0], ANY)
+        unlisted = (UNLISTED, ends[1]) if ends[1] in self._tables else (ends[0], UNLISTED)
         return self._monitors.get(unlisted, ())
 
     def client(
@@ -152,79 +153,44 @@ class Ensemble:
 
 
 def ensemble(domain: Domain, folder: Path | None = None) -> Ensemble:
-    """Compile a domain. Python monitors are looked for in `folder`, that of the domain file, and then as usual.
+    """Compile a domain, its patterns and protocols expanded.
 
-    Raises `PolicyError` if a monitor cannot be made.
+    Python monitors are looked for in `folder`, that of the domain file, and then as Python imports them.
+    Raises `DomainError` if a pattern or protocol is wrong, `PolicyError` if a monitor cannot be made.
     """
-    typed = domain.brokering is not None and domain.brokering.types is not None
-    defaults = {name: _default(domain, name) for name in domain.nodes}
-    links = {(link.source, link.target): link for link in _links(domain, defaults)}
-    parents = _parents(domain)
-    matches = {name: _matches_at(domain, name, defaults) for name in domain.nodes}
-    governed = typed or bool(domain.clients or domain.links or domain.foreign)
+    domain = expand(domain)
+    joined = graph(domain)
+    matches = {name: _matches_at(domain, name) for name in domain.nodes}
+    governed = domain.types is not None or bool(domain.clients or domain.links or domain.foreign)
     return Ensemble(
         nodes=tuple(domain.nodes),
         devices=tuple(domain.clients),
         foreign=tuple(domain.foreign),
-        links=links,
+        links=joined.links,
         connections=domain.links,
         assertions=tuple(_assertions(domain)),
-        is_cyclic=_is_cyclic(domain),
-        _parents=parents,
-        _tables={name: _table(domain, name) for name in domain.nodes},
-        _defaults={name: types or (None if typed or domain.clients else _OPEN) for name, types in defaults.items()},
+        is_cyclic=joined.is_cyclic,
+        _parents=joined.parents,
+        _tables=joined.tables,
+        _defaults={
+            name: domain.default_types(name) or (OPEN if domain.admits_unlisted(name) else None)
+            for name in domain.nodes
+        },
         _matches={name: tuple(match for match in all_ if match.client_id is None) for name, all_ in matches.items()},
         _by_id=_by_id(matches),
         _reserved=_reserved(domain) if governed else frozenset(),
-        _monitors=_monitors(domain, links, parents, folder),
+        _monitors=_monitors(domain, joined, folder),
     )
 
 
-def _default(domain: Domain, node: str) -> LinkTypes | None:
-    """The link types that the file gives to clients of a node that it does not list."""
-    own = domain.nodes[node].brokering
-    if own is not None and own.default is not None:
-        return own.default
-    return domain.brokering.default if domain.brokering is not None else None
-
-
-def _links(domain: Domain, defaults: dict[str, LinkTypes | None]) -> Iterator[Link]:
-    for connection in domain.links:
-        first, second = connection.between
-        kind = connection.type or DEFAULT_TYPE
-        yield Link(first, second, kind)
-        yield Link(second, first, connection.back or kind)
-    for name, client in domain.clients.items():
-        for node in client.node:
-            types = client.types_at(node) or defaults[node] or _OPEN
-            yield Link(name, node, types.publish)
-            yield Link(node, name, types.notify)
-
-
-def _parents(domain: Domain) -> dict[str, tuple[str, ...]]:
-    return {name: tuple(link.between[1] for link in domain.links if link.between[0] == name) for name in domain.nodes}
-
-
-def _table(domain: Domain, node: str) -> Table:
-    whole: TableSettings | None = domain.brokering
-    types = domain.brokering.types if domain.brokering is not None else None
-    own = domain.nodes[node].brokering
-    chosen = own if own is not None and own.listed is not None else whole
-    listed = chosen.listed if chosen is not None else None
-    key, rules = listed or ("deny", ())
-    pairs = [pair for rule in rules for pair in rule.pairs]
-    make = Table.of_allow if key == "allow" else Table.of_deny
-    return make(pairs, types or (DEFAULT_TYPE,))
-
-
-def _matches_at(domain: Domain, node: str, defaults: dict[str, LinkTypes | None]) -> list[_Match]:
+def _matches_at(domain: Domain, node: str) -> list[_Match]:
     """What `clients` says about who comes to a node, what says most first."""
     addresses = [listener.address for listener in domain.nodes[node].listeners]
     found = list[_Match]()
     for name, client in domain.clients.items():
         if node not in client.node:
             continue
-        types = client.types_at(node) or defaults[node] or _OPEN
+        types = client_types(domain, name, node)
         # An address of another of its nodes fits no listener here.
         here = client.listener in addresses
         listener = f"{node}/{addresses.index(client.listener) if here else '-'}" if client.listener else None
@@ -248,22 +214,6 @@ def _reserved(domain: Domain) -> frozenset[str]:
     return frozenset({*domain.nodes, *domain.clients, *domain.foreign, *(one for one in ids if one is not None)})
 
 
-def _is_cyclic(domain: Domain) -> bool:
-    group = {name: name for name in (*domain.nodes, *domain.foreign)}
-
-    def root(name: str) -> str:
-        while group[name] != name:
-            group[name] = name = group[group[name]]
-        return name
-
-    for link in domain.links:
-        first, second = map(root, link.between)
-        if first == second:
-            return True
-        group[first] = second
-    return False
-
-
 def _assertions(domain: Domain) -> Iterator[Assertion]:
     for settings in domain.assertions:
         source, target = settings.flow
@@ -271,43 +221,11 @@ def _assertions(domain: Domain) -> Iterator[Assertion]:
         yield Assertion(kind, source, target, settings.on, settings.routes)
 
 
-def _monitors(
-    domain: Domain, links: dict[Pair, Link], parents: dict[str, tuple[str, ...]], folder: Path | None
-) -> dict[Pair, tuple[Monitor, ...]]:
-    """The monitors of each link that has one, and of the links of clients that are not listed (`*`)."""
-    found = dict[Pair, list[Monitor]]()
+def _monitors(domain: Domain, joined: Graph, folder: Path | None) -> dict[Pair, tuple[Monitor, ...]]:
+    """The monitors of each link, and of the links of clients that are not listed (`?`)."""
+    found: dict[Pair, list[Monitor]] = {ends: [] for ends in (*joined.links, *joined.unlisted)}
     for name, settings in domain.monitors.items():
         monitor = compile_monitor(name, settings, folder)
-        for ends in monitored(settings, links, parents):
-            found.setdefault(ends, []).append(monitor)
-    # A link without a monitor of its own would be taken for that of a client that is not listed.
-    return {**dict.fromkeys(links, ()), **{ends: tuple(several) for ends, several in found.items()}}
-
-
-def monitored(
-    settings: MonitorSettings, links: dict[Pair, Link], parents: dict[str, tuple[str, ...]]
-) -> Iterator[Pair]:
-    """The links that a monitor is on; `*` is any client that is not listed."""
-    unlisted = [ends for node in parents for ends in ((ANY, node), (node, ANY))]
-    for ends in (*links, *unlisted):
-        if settings.on is not None:
-            if _is_on(settings.on.node, settings.on.direction, ends, parents):
-                yield ends
-        elif settings.link is not None and any(_matches(pattern, ends) for pattern in settings.link):
-            yield ends
-
-
-def _matches(pattern: Pair, ends: Pair) -> bool:
-    return all(wanted in (ANY, end) for wanted, end in zip(pattern, ends, strict=True))
-
-
-def _is_on(node: str, direction: Direction, ends: Pair, parents: dict[str, tuple[str, ...]]) -> bool:
-    """Whether a link is one of a node's in a direction. (brokering §7.3.2)"""
-    inwards, of_parent = {
-        "im_pub": (True, False),
-        "im_sub": (False, False),
-        "ex_pub": (True, True),
-        "ex_sub": (False, True),
-    }[direction]
-    other, here = ends if inwards else ends[::-1]
-    return here == node and (other in parents[node]) is of_parent
+        for ends in dict.fromkeys(joined.monitored(settings)):
+            found[ends].append(monitor)
+    return {ends: tuple(several) for ends, several in found.items()}

@@ -149,7 +149,9 @@ class ClientSettings(Settings):
     """A client that the domain knows: an entity with links to one node or several."""
 
     node: Annotated[dict[Name, Types | None], Short(_as_nodes, _NODES_SHORT)] = Field(
-        description="the node that it connects to, a list of these, or a mapping of these to link types"
+        default={},
+        description="the node that it connects to, a list of these, or a mapping of these to link types; required"
+        " unless a pattern says it",
     )
     type: Types | None = Field(
         default=None,
@@ -171,7 +173,7 @@ class ClientSettings(Settings):
 
     def types_at(self, node: str) -> LinkTypes | None:
         """The types that the file states for its links with `node`."""
-        return self.node[node] or self.type
+        return self.node.get(node) or self.type
 
     def client_id(self, name: str) -> str | None:
         """The client id it must have, given the entity's name; None if any will do."""

@@ -8,18 +8,20 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from penstock.domain.check import Source, check
+from penstock.domain.base import MEMORY
+from penstock.domain.check import Source, check, in_order
 from penstock.domain.files import FileName, FileRole, map_files
-from penstock.domain.schema import MEMORY, Domain, DomainFile
-from penstock.domain.tree import Entry, Mapping, Place, Scalar, Step, child, locate, plain
+from penstock.domain.schema import Domain, DomainFile
+from penstock.domain.tree import Entry, Mapping, Node, Place, Scalar, Sequence, Step, child, locate, plain
 from penstock.model.errors import DomainError, Problem
 
 
 def load(path: Path, environ: Variables[str, str] = os.environ) -> Domain:
-    """The domain that a file describes, checked; raises `DomainError` with every problem found."""
-    source = read(path, environ)
-    check(source)
-    return source.domain
+    """The domain that a file describes, checked, its patterns and protocols expanded.
+
+    Raises `DomainError` with every problem found.
+    """
+    return check(read(path, environ))
 
 
 def read(path: Path, environ: Variables[str, str] = os.environ) -> Source:
@@ -39,26 +41,38 @@ def read(path: Path, environ: Variables[str, str] = os.environ) -> Source:
     except ValidationError as error:
         problems += problems_of(error, DomainFile, root)
     if problems:
-        raise DomainError(*_in_order(problems))
+        raise DomainError(*in_order(problems))
     return Source(_beside(domain, root), root)
 
 
 def _with_stores(root: Entry, path: Path) -> Entry:
-    """The tree with a store for each node that names none: `<node>.db` beside the domain file."""
-    nodes = child(root.node, "nodes")
-    if nodes is None or not isinstance(nodes.node, Mapping):
-        return root
-    complete = {name: _with_store(name, entry, path) for name, entry in nodes.node.entries.items()}
+    """The tree with a store for each node that names none, `<node>.db` beside the domain file.
+
+    Nodes that a pattern will make get theirs there too.
+    """
     assert isinstance(root.node, Mapping)
-    return Entry(root.place, Mapping({**root.node.entries, "nodes": Entry(nodes.place, Mapping(complete))}))
+    entries = dict(root.node.entries)
+    nodes, patterns = entries.get("nodes"), entries.get("patterns")
+    if nodes is not None and isinstance(nodes.node, Mapping):
+        complete = {name: _with_store(entry, f"{name}.db", path) for name, entry in nodes.node.entries.items()}
+        entries["nodes"] = Entry(nodes.place, Mapping(complete))
+    if patterns is not None and isinstance(patterns.node, Sequence):
+        items = (_with_store(item, ".", path) if _makes_nodes(item.node) else item for item in patterns.node.items)
+        entries["patterns"] = Entry(patterns.place, Sequence(tuple(items)))
+    return Entry(root.place, Mapping(entries))
 
 
-def _with_store(name: str, node: Entry, path: Path) -> Entry:
-    if not isinstance(node.node, Mapping) or "store" in node.node.entries:
-        return node
-    file = f"{name}.db"
-    store = Entry(Place(node.place.file, node.place.line, path.parent), Scalar(file, file))
-    return Entry(node.place, Mapping({**node.node.entries, "store": store}))
+def _makes_nodes(pattern: Node) -> bool:
+    kind = child(pattern, "pattern")
+    return kind is not None and isinstance(kind.node, Scalar) and kind.node.value == "roles"
+
+
+def _with_store(owner: Entry, name: str, path: Path) -> Entry:
+    """A node with its file, or a pattern with the folder for the files of its nodes."""
+    if not isinstance(owner.node, Mapping) or "store" in owner.node.entries:
+        return owner
+    store = Entry(Place(owner.place.file, owner.place.line, path.parent), Scalar(name, name))
+    return Entry(owner.place, Mapping({**owner.node.entries, "store": store}))
 
 
 def _beside(domain: Domain, root: Entry) -> Domain:
@@ -70,9 +84,3 @@ def _beside(domain: Domain, root: Entry) -> Domain:
         return type(name)(locate(root, loc).entry.place.folder / name)
 
     return map_files(domain, (), placed)
-
-
-def _in_order(problems: list[Problem]) -> list[Problem]:
-    """File after file, from the top of each to its end."""
-    files = list(dict.fromkeys(problem.file for problem in problems))
-    return sorted(problems, key=lambda problem: (files.index(problem.file), problem.line))

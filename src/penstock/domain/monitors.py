@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from penstock.domain.policies import START, Edge, MonitorSettings
-from penstock.policy.action import Action, parse_action
+from penstock.domain.policies import ANY, START, Edge, MonitorSettings
+from penstock.policy.action import SUPPRESS, Action, parse_action
 from penstock.policy.automaton import Automaton
 from penstock.policy.monitor import Monitor, python_monitor
 
@@ -22,6 +22,8 @@ def compile_monitor(name: str, settings: MonitorSettings, folder: Path | None) -
 
 def compile_automaton(name: str, settings: MonitorSettings) -> Automaton:
     """The automaton of a monitor that is not a Python class; raises `PolicyError`."""
+    if settings.filter == ():
+        return Automaton.of_states(name, {START: {ANY: SUPPRESS}})  # filter(E) of §6.2.1 with nothing in E
     if settings.filter is not None:
         return Automaton.of_filter(name, settings.filter)
     if settings.mapper is not None:

@@ -22,6 +22,7 @@ from penstock.domain.federation import Types
 from penstock.domain.units import mistake
 
 ANY = "*"
+"""At the end of a link: any entity."""
 START = "q0"
 """The state in which an automaton begins, if it has one of this name. (brokering §4.2, Convention 1, rule 1)"""
 
@@ -91,7 +92,8 @@ class NodeBrokering(TableSettings):
 
 
 _LINK_FORM = "a link such as `cloud -> gateway`, with `*` for any entity"
-_LINK = re.compile(r"\s*(\*|[A-Za-z0-9_-]{1,64})\s*->\s*(\*|[A-Za-z0-9_-]{1,64})\s*", re.ASCII)
+_END = r"(\*|\?|[A-Za-z0-9_-]{1,64})"
+_LINK = re.compile(rf"\s*{_END}\s*->\s*{_END}\s*", re.ASCII)
 
 
 def _parse_link(value: object) -> Pair:
@@ -107,7 +109,7 @@ LinkPattern = Annotated[
     Pair,
     PlainValidator(_parse_link),
     PlainSerializer(lambda pair: f"{pair[0]} -> {pair[1]}"),
-    WithJsonSchema({"type": "string", "pattern": r"^\s*(\*|[\w-]+)\s*->\s*(\*|[\w-]+)\s*$"}),
+    WithJsonSchema({"type": "string", "pattern": r"^\s*([*?]|[\w-]+)\s*->\s*([*?]|[\w-]+)\s*$"}),
 ]
 
 
@@ -202,7 +204,9 @@ class MonitorSettings(Settings):
     """An execution monitor and the links it is on."""
 
     link: Annotated[tuple[LinkPattern, ...], OneOrMany(_LINK_FORM)] | None = Field(
-        default=None, description="the link it is on, `cloud -> gateway`, or a list; `*` at either end is any entity"
+        default=None,
+        description="the link it is on, `cloud -> gateway`, or a list; `*` at either end is any entity, `?` any"
+        " client that is not listed",
     )
     on: Side | None = Field(default=None, description="in place of `link`: all links of a node in one direction")
     states: dict[Name, dict[EdgeName, EdgeForm]] | None = Field(
@@ -242,13 +246,18 @@ class ProtocolSettings(Settings):
 
     protocol: str = Field(
         min_length=1,
-        description="the order of topics: `a b` one after the other, `a | b` one of them, `a?`, `a*`, `a+`",
+        description="the order of events, as topic filters: `a b` one after the other, `a | b` one of them, `a?`, `a*`,"
+        " `a+`, with parentheses",
     )
-    senders: dict[str, Annotated[tuple[Name, ...], OneOrMany()]] = Field(
-        description="for each topic of the protocol who sends it: an entity, or a list"
+    senders: dict[str, Annotated[tuple[Name, ...], OneOrMany("a client or a list of clients")]] = Field(
+        default={},
+        description="for an event of the protocol the client that sends it, or a list; unset: anybody",
     )
-    protects: Annotated[tuple[Name, ...], OneOrMany()] = Field(
+    protects: Annotated[tuple[Name, ...], OneOrMany("an entity or a list of entities")] = Field(
         description="the entities that must see these events in no other order"
+    )
+    guard: Annotated[tuple[str, ...], OneOrMany("an event of the protocol, or a list")] | None = Field(
+        default=None, description="the events that are suppressed when they are out of order; unset: all of them"
     )
 
 

@@ -7,11 +7,13 @@ that name a file carry a `FileRole`, so that `load` can make them relative to th
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
 from penstock.domain.base import (
+    MEMORY,
     Count,
     Name,
     OptionalReadFile,
@@ -21,18 +23,20 @@ from penstock.domain.base import (
     StorePath,
     TlsVersion,
     UrlPath,
+    without_default,
 )
-from penstock.domain.federation import ClientSettings, ForeignSettings, LinkSettings
+from penstock.domain.federation import ClientSettings, ForeignSettings, LinkSettings, LinkTypes
+from penstock.domain.patterns.settings import Pattern
 from penstock.domain.policies import (
     AssertionSettings,
     BrokeringSettings,
     MonitorSettings,
     NodeBrokering,
     ProtocolSettings,
+    TableSettings,
 )
+from penstock.domain.tree import Step
 from penstock.domain.units import Address, HostPort, Seconds, Size, WholeSeconds, mistake
-
-MEMORY = "memory"
 
 _MIB = 2**20
 # The longest packet that MQTT's four length bytes can state, its fixed header included.
@@ -187,11 +191,6 @@ def _listen_schema(schema: dict[str, Any]) -> None:
     schema["anyOf"] = [*one["anyOf"], {"type": "array", "items": one, "minItems": 1}]
 
 
-def _without_default(schema: dict[str, Any]) -> None:
-    """In a file the default depends on the node's name, which a JSON schema cannot say."""
-    schema.pop("default", None)
-
-
 class NodeSettings(Settings):
     """One broker."""
 
@@ -203,7 +202,7 @@ class NodeSettings(Settings):
         default=MEMORY,
         description="SQLite file for sessions, retained and queued messages, or `memory`; unset in a domain"
         " file: `<node>.db` beside it",
-        json_schema_extra=_without_default,
+        json_schema_extra=without_default,
     )
     synchronous: Literal["full", "normal"] = Field(
         default="full",
@@ -269,9 +268,36 @@ class Domain(Settings):
     protocols: dict[Name, ProtocolSettings] = Field(
         default={}, description="orders of events that are held, by name; they expand to monitors"
     )
+    patterns: tuple[Pattern, ...] = Field(
+        default=(), description="short forms that expand to the keys above; `penstock check --expand` shows it"
+    )
     assertions: tuple[AssertionSettings, ...] = Field(
         default=(), description="what must hold of the flows of the ensemble; `penstock check` proves it"
     )
+
+    def default_types(self, node: str) -> LinkTypes | None:
+        """The link types that the file gives to clients of a node which it does not list."""
+        own = self.nodes[node].brokering
+        if own is not None and own.default is not None:
+            return own.default
+        return self.brokering.default if self.brokering is not None else None
+
+    @property
+    def types(self) -> tuple[str, ...] | None:
+        """The link types that the file declares; None if it declares none."""
+        return self.brokering.types if self.brokering is not None else None
+
+    def tables(self) -> Iterator[tuple[tuple[Step, ...], TableSettings]]:
+        """Every brokering table of the file, and where it stands."""
+        if self.brokering is not None:
+            yield ("brokering",), self.brokering
+        for name, node in self.nodes.items():
+            if node.brokering is not None:
+                yield ("nodes", name, "brokering"), node.brokering
+
+    def admits_unlisted(self, node: str) -> bool:
+        """Whether a node admits clients that `clients` does not list."""
+        return self.default_types(node) is not None or (self.types is None and not self.clients)
 
 
 class DomainFile(Domain):

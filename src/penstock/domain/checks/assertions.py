@@ -1,0 +1,25 @@
+"""Checks of assertions: that they can be asked, not whether they hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from penstock.domain.finding import Entities, Finding, Loc
+from penstock.domain.schema import Domain
+
+
+def check(domain: Domain) -> Iterator[Finding]:
+    """What is wrong with the assertions of a domain without patterns."""
+    entities = Entities.of(domain)
+    seen = dict[tuple[object, ...], tuple[str, int]]()
+    for index, claim in enumerate(domain.assertions):
+        key = "never" if claim.never is not None else "can"
+        loc: Loc = ("assertions", index, key)
+        wrong = [Finding(loc, entities.not_an_entity(end), f"`{end}`") for end in claim.flow if end not in entities.all]
+        if claim.flow[0] == claim.flow[1]:
+            wrong = [Finding(loc, "two different entities")]
+        yield from wrong[:1]
+        other, first = seen.setdefault((*claim.flow, claim.on, claim.routes), (key, index))
+        if first != index and not wrong:
+            again = "the same claim" if other == key else "the contrary"
+            yield Finding(loc, f"no claim of which `assertions[{first}]` makes {again}")

@@ -1,0 +1,86 @@
+"""Checks of monitors: the links they are on, and what they do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from penstock.domain.finding import Entities, Finding, Loc, Mistake, Said, hint, listed
+from penstock.domain.graph import Graph
+from penstock.domain.monitors import compile_monitor
+from penstock.domain.policies import ANY, MonitorSettings, Pair
+from penstock.domain.schema import Domain
+from penstock.model.errors import PolicyError
+from penstock.policy.protocol import UNLISTED
+
+
+def check(domain: Domain, graph: Graph, folder: Path | None) -> Iterator[Mistake]:
+    """What is wrong with the monitors of a domain without patterns and protocols."""
+    entities = Entities.of(domain)
+    for name, settings in domain.monitors.items():
+        loc: Loc = ("monitors", name)
+        wrong = [*_place(domain, entities, graph, settings, loc), *_states(settings, loc)]
+        yield from wrong
+        if not wrong:
+            yield from _does(name, settings, folder, loc)
+
+
+def _place(domain: Domain, entities: Entities, graph: Graph, settings: MonitorSettings, loc: Loc) -> Iterator[Finding]:
+    if settings.on is not None:
+        side = settings.on
+        if side.node not in domain.nodes:
+            yield Finding((*loc, "on", "node"), entities.not_a_node(side.node))
+        elif side.direction in ("ex_pub", "ex_sub") and not graph.parents[side.node]:
+            expected = f"`im_pub` or `im_sub`: `{side.node}` has no parent, as it dials nobody"
+            yield Finding((*loc, "on", "direction"), expected)
+        elif not any(graph.carries(ends) for ends in graph.monitored(settings)):
+            yield Finding((*loc, "on", "direction"), "a direction in which events can come")
+        return
+    several = len(settings.link or ()) > 1
+    for index, pattern in enumerate(settings.link or ()):
+        where: Loc = (*loc, "link", index) if several else (*loc, "link")
+        yield from _link(domain, entities, graph, pattern, where)
+        if pattern in (settings.link or ())[:index]:
+            yield Finding(where, "every link once")
+
+
+def _link(domain: Domain, entities: Entities, graph: Graph, pattern: Pair, loc: Loc) -> Iterator[Finding]:
+    for end in pattern:
+        if end not in (ANY, UNLISTED) and end not in entities.all:
+            yield Finding(loc, f"{entities.not_an_entity(end)}", f"`{end}`")
+            return
+    matched = list(graph.matching(pattern))
+    if not matched:
+        yield Finding(loc, f"a link that exists, {_nearby(graph, pattern)}")
+    elif not any(map(graph.carries, matched)):
+        expected = "a link on which events can come: the brokering table lets none on to it"
+        yield Finding(loc, expected)
+
+
+def _nearby(graph: Graph, pattern: Pair) -> str:
+    source, target = pattern
+    if source == target:
+        return "and an entity has no link with itself"
+    if (target, source) in graph.links:
+        return f"did you mean `{target} -> {source}`?"
+    around = [f"{one} -> {other}" for one, other in graph.links if source in (one, ANY) or target in (other, ANY)]
+    return f"such as {listed(around)}" if around else f"and there is none from `{source}` or to `{target}`"
+
+
+def _states(settings: MonitorSettings, loc: Loc) -> Iterator[Finding]:
+    states = settings.states or {}
+    for state, edges in states.items():
+        where: Loc = (*loc, "states", state)
+        if not edges:
+            yield Finding(where, 'what it does with events; to suppress all, write `"*": suppress`')
+        for filter, edge in edges.items():
+            if edge.next is not None and edge.next not in states:
+                yield Finding((*where, filter, "next"), f"a state, {hint(edge.next, tuple(states))}")
+
+
+def _does(name: str, settings: MonitorSettings, folder: Path | None, loc: Loc) -> Iterator[Said]:
+    try:
+        compile_monitor(name, settings, folder)
+    except PolicyError as error:
+        key = next(key for key in ("states", "python", "filter", "mapper") if getattr(settings, key) is not None)
+        yield Said((*loc, key), str(error).removeprefix(f"monitor `{name}`: "))

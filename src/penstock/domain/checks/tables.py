@@ -1,0 +1,84 @@
+"""Checks of link types and brokering tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from penstock.domain.federation import LinkTypes
+from penstock.domain.finding import Finding, Loc, hint, listed
+from penstock.domain.policies import Pair, TableSettings
+from penstock.domain.schema import Domain
+
+
+def check(written: Domain, domain: Domain) -> Iterator[Finding]:
+    """What is wrong with the types of a domain; `written` is the same one before its patterns were expanded."""
+    yield from _types(written)
+    for loc, table in written.tables():
+        yield from _rules(table, domain.types, loc)
+        if table.default is not None:
+            yield from _both(table.default, domain.types, (*loc, "default"))
+    for index, link in enumerate(domain.links):
+        for key, name in (("type", link.type), ("back", link.back)):
+            yield from _known(name, domain.types, ("links", index, key))
+        if link.type is None and domain.types is not None:
+            yield Finding(("links", index, "type"), f"its link type, {listed(domain.types)}", "nothing")
+    yield from _clients(domain)
+
+
+def _types(domain: Domain) -> Iterator[Finding]:
+    types = domain.types or ()
+    for index, name in enumerate(types):
+        if name in types[:index]:
+            yield Finding(("brokering", "types", index), "every link type once", f"`{name}` twice")
+
+
+def _rules(table: TableSettings, types: tuple[str, ...] | None, loc: Loc) -> Iterator[Finding]:
+    if table.listed is None:
+        return
+    key, rules = table.listed
+    seen = dict[Pair, int]()
+    for index, rule in enumerate(rules):
+        where = (*loc, key, index)
+        for side, names in (("from", rule.from_), ("to", rule.to)):
+            for name in names:
+                yield from _known(name, types, (*where, side))
+        for source, target in rule.pairs:
+            first = seen.get((source, target))
+            if first is not None:
+                before = f"the one at `{key}[{first}]`" if first != index else "the one before it"
+                yield Finding(where, f"every pair once, and this is {before}", f"`{source}` to `{target}` again")
+                break
+            seen[source, target] = index
+
+
+def _clients(domain: Domain) -> Iterator[Finding]:
+    for name, client in domain.clients.items():
+        loc: Loc = ("clients", name)
+        if client.type is not None:
+            yield from _both(client.type, domain.types, (*loc, "type"))
+        for node, types in client.node.items():
+            if types is not None:
+                yield from _both(types, domain.types, (*loc, "node", node))
+            elif client.type is None and domain.types is not None and domain.default_types(node) is None:
+                expected = f"its link type, {listed(domain.types)}, as there is no `brokering.default`"
+                yield Finding((*loc, "type"), expected, "nothing")
+                break
+
+
+def _both(types: LinkTypes, known: tuple[str, ...] | None, loc: Loc) -> Iterator[Finding]:
+    wrong = list(_known(types.publish, known, (*loc, "publish")))
+    yield from wrong
+    # One name for both directions is one mistake.
+    if not wrong or types.notify != types.publish:
+        yield from _known(types.notify, known, (*loc, "notify"))
+
+
+def _known(name: str | None, types: tuple[str, ...] | None, loc: Loc) -> Iterator[Finding]:
+    if name is None:
+        return
+    if types is None:
+        yield Finding(
+            loc, "a link type that `brokering.types` declares, and there is no `brokering.types`", f"`{name}`"
+        )
+    elif name not in types:
+        yield Finding(loc, f"a link type that `brokering.types` declares, {hint(name, types)}", f"`{name}`")

@@ -1,0 +1,94 @@
+"""What a check finds wrong with a domain, and how it names what would be right."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+from penstock.domain.schema import Domain
+from penstock.domain.tree import Step
+
+Loc = tuple[Step, ...]
+_SHOWN_NAMES = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One mistake: where, what was expected there, and what was found if that is not just what stands there."""
+
+    loc: Loc
+    expected: str
+    found: str | None = None
+
+    @property
+    def what(self) -> str:
+        """The mistake in words, for one who knows what stands there."""
+        expected = f"expected {self.expected}"
+        return expected if self.found is None else f"found {self.found}, {expected}"
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """One mistake in the words of the part that found it."""
+
+    loc: Loc
+    what: str
+
+
+Mistake = Finding | Said
+
+
+def listed(names: Iterable[str], last: str = "or") -> str:
+    """Names as a message shows them: `` `a`, `b` or `c` ``; not more than a few."""
+    shown = [f"`{name}`" for name in names]
+    if len(shown) > _SHOWN_NAMES:
+        return ", ".join(shown[:_SHOWN_NAMES]) + f" {last} {len(shown) - _SHOWN_NAMES} more"
+    return f" {last} ".join(filter(None, [", ".join(shown[:-1]), *shown[-1:]]))
+
+
+def hint(name: str, known: Collection[str]) -> str:
+    """What a name that is not known may stand for: one like it, or any there is."""
+    near = get_close_matches(name, known, n=1) or [one for one in known if one.lower() == name.lower()]
+    if near:
+        return f"did you mean `{near[0]}`?"
+    return f"there is {listed(known, 'and')}" if known else "there is none"
+
+
+@dataclass(frozen=True, slots=True)
+class Entities:
+    """The names of a domain's entities."""
+
+    nodes: tuple[str, ...]
+    foreign: tuple[str, ...]
+    clients: tuple[str, ...]
+
+    @classmethod
+    def of(cls, domain: Domain) -> Entities:
+        return cls(tuple(domain.nodes), tuple(domain.foreign), tuple(domain.clients))
+
+    @property
+    def brokers(self) -> tuple[str, ...]:
+        """Nodes and foreign brokers: what a link can join."""
+        return self.nodes + self.foreign
+
+    @property
+    def all(self) -> tuple[str, ...]:
+        return self.brokers + self.clients
+
+    def kind(self, name: str) -> str:
+        """What an entity is, in words; empty if there is none of this name."""
+        if name in self.nodes:
+            return "a node"
+        if name in self.foreign:
+            return "a foreign broker"
+        return "a client" if name in self.clients else ""
+
+    def not_a_node(self, name: str) -> str:
+        """Why a name is not that of a node."""
+        kind = self.kind(name)
+        return f"a node, and `{name}` is {kind}" if kind else f"a node, {hint(name, self.nodes)}"
+
+    def not_an_entity(self, name: str) -> str:
+        """Why a name is not that of any entity."""
+        return f"a node, client or foreign broker, {hint(name, self.all)}"

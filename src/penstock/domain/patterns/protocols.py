@@ -1,0 +1,45 @@
+"""Protocols to monitors: what is around each, and where its text or names are wrong."""
+
+from __future__ import annotations
+
+import re
+
+from penstock.domain.finding import Said
+from penstock.domain.policies import MonitorSettings
+from penstock.domain.schema import Domain
+from penstock.model.errors import PolicyError
+from penstock.policy.protocol import Protocol, Surroundings, compile_protocol
+
+_KEY = re.compile(r"`(senders|protects|guard)`")
+
+
+def surroundings(domain: Domain) -> Surroundings:
+    """The entities and links of a domain without patterns."""
+    homes = {name: tuple(client.node) for name, client in domain.clients.items()}
+    for name in domain.foreign:
+        homes[name] = tuple(link.between[0] for link in domain.links if link.between[1] == name)
+    joined = {link.between for link in domain.links if set(link.between) <= set(domain.nodes)}
+    return Surroundings(
+        nodes=frozenset(domain.nodes),
+        homes=homes,
+        joined=frozenset(joined | {(second, first) for first, second in joined}),
+        open_nodes=frozenset(name for name in domain.nodes if domain.admits_unlisted(name)),
+    )
+
+
+def expand(domain: Domain, name: str) -> Domain:
+    """The domain with the monitors of one of its protocols; raises `PolicyError`."""
+    settings = domain.protocols[name]
+    protocol = Protocol(name, settings.protocol, settings.protects, settings.senders, settings.guard)
+    made = {
+        definition.name: MonitorSettings.model_validate(definition.plain())
+        for definition in compile_protocol(protocol, surroundings(domain))
+    }
+    return domain.model_copy(update={"monitors": {**domain.monitors, **made}})
+
+
+def mistake(name: str, error: PolicyError) -> Said:
+    """What is wrong with a protocol, at the key that it concerns."""
+    text = str(error)
+    key = _KEY.match(text)
+    return Said(("protocols", name, key[1] if key else "protocol"), text)

@@ -1,0 +1,149 @@
+"""Roles as protection domains, after RBAC. (brokering §6.2.3)
+
+For each role *r* there are two nodes, `r-pub` (the publication broker) and `r-sub` (the subscription broker); all
+are joined by the bus. Role hierarchies: a senior role has the events of its juniors beside its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from penstock.domain.base import LONGEST_NAME, MEMORY
+from penstock.domain.federation import ClientSettings, LinkSettings, LinkTypes
+from penstock.domain.finding import Entities, Finding, Loc, hint
+from penstock.domain.patterns.settings import Role, Roles
+from penstock.domain.patterns.tables import Part, joined
+from penstock.domain.policies import MonitorSettings
+from penstock.domain.schema import Domain, Listener, NodeSettings
+from penstock.domain.units import Address
+
+TYPES = ("SubUp", "SubDown", "PubUp", "PubDown", "DevUp", "DevDown")
+ALLOW = frozenset({("PubUp", "SubDown"), ("DevUp", "PubUp"), ("SubDown", "DevDown")})
+DEVICE = LinkTypes(publish="DevUp", notify="DevDown")
+
+
+def pub(role: str) -> str:
+    """The publication broker of a role."""
+    return f"{role}-pub"
+
+
+def sub(role: str) -> str:
+    """The subscription broker of a role."""
+    return f"{role}-sub"
+
+
+def nodes(pattern: Roles) -> tuple[str, ...]:
+    """The nodes of the pattern: the bus, then two for each role."""
+    return (pattern.bus, *(name for role in pattern.roles for name in (pub(role), sub(role))))
+
+
+def inherited(pattern: Roles, name: str) -> tuple[Role, ...]:
+    """A role, and all that it inherits from, each once."""
+    found, waiting = dict[str, Role](), [name]
+    while waiting:
+        role = waiting.pop(0)
+        if role not in found and role in pattern.roles:
+            found[role] = pattern.roles[role]
+            waiting += pattern.roles[role].inherits
+    return tuple(found.values())
+
+
+def check(domain: Domain, pattern: Roles, loc: Loc) -> Iterator[Finding]:
+    made = [name for name in nodes(pattern) if name not in domain.nodes]
+    entities = Entities.of(domain)
+    if made and pattern.listen is None:
+        expected = f"an address for the nodes that are made, the first of them `{made[0]}`"
+        yield Finding((*loc, "listen"), expected, "nothing")
+    elif pattern.listen is not None and pattern.listen.port and pattern.listen.port + len(made) - 1 > 65535:
+        yield Finding((*loc, "listen"), f"a port with {len(made) - 1} more above it, one for each node that is made")
+    for name in made:
+        if entities.kind(name):
+            yield Finding((*loc, "roles"), f"no other entity with the name of the node `{name}`", f"`{name}`")
+    for index, link in enumerate(domain.links):
+        if link.type is not None and pattern.bus in link.between and set(link.between) <= set(nodes(pattern)):
+            yield Finding(("links", index, "type"), "no type: the pattern gives it one")
+    for name, role in pattern.roles.items():
+        yield from _check_role(domain, pattern, name, role, (*loc, "roles", name))
+
+
+def _check_role(domain: Domain, pattern: Roles, name: str, role: Role, loc: Loc) -> Iterator[Finding]:
+    if len(pub(name)) > LONGEST_NAME:
+        yield Finding(loc, f"a name of at most {LONGEST_NAME - 4} characters, as `-pub` is added", f"`{name}`")
+    if pattern.bus in (pub(name), sub(name)):
+        yield Finding((*loc[:-2], "bus"), f"another name: role `{name}` has a node of this one")
+    for junior in role.inherits:
+        if junior not in pattern.roles:
+            yield Finding((*loc, "inherits"), f"a role, {hint(junior, tuple(pattern.roles))}", f"`{junior}`")
+        elif any(role is above for above in inherited(pattern, junior)):
+            yield Finding((*loc, "inherits"), f"no cycle of roles: `{junior}` inherits from `{name}`", f"`{junior}`")
+    for member in role.members:
+        client = domain.clients.get(member)
+        if member in domain.nodes or member in domain.foreign or member in nodes(pattern):
+            yield Finding((*loc, "members"), "a client, and this is a broker", f"`{member}`")
+        elif role.members.count(member) > 1:
+            yield Finding((*loc, "members"), "every member once", f"`{member}` twice")
+            break
+        elif client is not None and client.type not in (None, DEVICE):
+            expected = f"no `type` under `clients.{member}`: the role gives it one"
+            yield Finding((*loc, "members"), expected, f"`{member}` with a type")
+
+
+def expand(domain: Domain, pattern: Roles) -> Domain:
+    """The nodes, links, table and filters of the paper's construction."""
+    monitors = dict(domain.monitors)
+    for name in pattern.roles:
+        every = inherited(pattern, name)
+        published = tuple(dict.fromkeys(one for role in every for one in role.publish))
+        subscribed = tuple(dict.fromkeys(one for role in every for one in role.subscribe))
+        monitors[pub(name)] = MonitorSettings(link=((pub(name), pattern.bus),), filter=published)
+        monitors[sub(name)] = MonitorSettings(link=((pattern.bus, sub(name)),), filter=subscribed)
+    return domain.model_copy(
+        update={
+            "nodes": {**domain.nodes, **_made(domain, pattern)},
+            "links": _links(domain, pattern),
+            "clients": _clients(domain, pattern),
+            "brokering": joined(domain.brokering, Part(TYPES, "allow", ALLOW)),
+            "monitors": monitors,
+        }
+    )
+
+
+def _links(domain: Domain, pattern: Roles) -> tuple[LinkSettings, ...]:
+    """A link of every other node with the bus; what the file says of it, but for the types, stays."""
+    links = {link.between: link for link in domain.links}
+    for name in pattern.roles:
+        for node, up, down in ((pub(name), "PubUp", "PubDown"), (sub(name), "SubUp", "SubDown")):
+            ends = (node, pattern.bus)
+            link = links.get(ends) or LinkSettings(between=ends)
+            links[ends] = link.model_copy(update={"type": up, "back": down})
+    return tuple(links.values())
+
+
+def _made(domain: Domain, pattern: Roles) -> dict[str, NodeSettings]:
+    """The nodes that the file does not have itself, at ports that count up."""
+    made = dict[str, NodeSettings]()
+    for name in nodes(pattern):
+        if name not in domain.nodes:
+            assert pattern.listen is not None
+            port = pattern.listen.port + len(made) if pattern.listen.port else 0
+            listener = Listener(address=Address(pattern.listen.host, port))
+            store = MEMORY if pattern.store == MEMORY else str(Path(pattern.store) / f"{name}.db")
+            made[name] = NodeSettings(listen=(listener,), store=store)
+    return made
+
+
+def _clients(domain: Domain, pattern: Roles) -> dict[str, ClientSettings]:
+    """Every member with links to the two nodes of each of its roles."""
+    clients = dict(domain.clients)
+    members = dict.fromkeys(member for role in pattern.roles.values() for member in role.members)
+    for member in members:
+        roles = [name for name, role in pattern.roles.items() if member in role.members]
+        own = clients.get(member, ClientSettings())
+        new = [node for role in roles for node in (pub(role), sub(role))]
+        if own.node:
+            node = {**own.node, **dict.fromkeys(new, DEVICE)}
+            clients[member] = own.model_copy(update={"node": node})
+        else:
+            clients[member] = own.model_copy(update={"node": dict.fromkeys(new), "type": DEVICE})
+    return clients
