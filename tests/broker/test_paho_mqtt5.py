@@ -4,10 +4,11 @@ from collections import Counter
 
 import pytest
 
-from penstock.wire.packet import Publish
-from tests.support.client import opened
+from penstock.wire.properties import Properties as WireProperties
+from tests.support.mosquitto import HOST
 from tests.support.node import LiveNode
 from tests.support.paho import Paho, properties, value
+from tests.support.peer import Peer
 
 
 def test_a_shared_subscription_gives_each_message_to_one_member(node: LiveNode, name: str) -> None:
@@ -105,18 +106,23 @@ def test_topic_aliases_from_a_client(node: LiveNode, name: str) -> None:
         assert got == [("/a", b"1"), ("/b", b"2"), ("/a", b"3"), ("/b", b"4"), ("/c", b"5"), ("/c", b"6")]
 
 
-def test_topic_aliases_to_a_client(node: LiveNode, name: str) -> None:
-    with opened(node.port, topic_alias_maximum=1) as ann, Paho().connects(node.port) as bob:
-        ann.subscribe(f"{name}/#", 0)
-        for topic in ("a", "a", "b", "a"):
-            bob.publish(f"{name}/{topic}", b"x")
-        got = [ann.expect(Publish) for _ in range(4)]
-        assert [(one.topic, one.properties.topic_alias) for one in got] == [
-            (f"{name}/a", 1),
-            ("", 1),
-            (f"{name}/b", None),
-            ("", 1),
-        ]
+async def test_topic_aliases_to_a_client(node: LiveNode, name: str) -> None:
+    ann = await Peer.open(HOST, node.port)
+    await ann.connect(properties=WireProperties(topic_alias_maximum=1))
+    await ann.subscribe(f"{name}/#")
+    bob = await Peer.open(HOST, node.port)
+    await bob.connect()
+    for topic in ("a", "a", "b", "a"):
+        await bob.publish(f"{name}/{topic}")
+    got = [await ann.receive() for _ in range(4)]
+    assert [(one.topic, one.properties.topic_alias) for one in got] == [
+        (f"{name}/a", 1),
+        ("", 1),
+        (f"{name}/b", None),
+        ("", 1),
+    ]
+    await ann.close()
+    await bob.close()
 
 
 def test_a_message_keeps_its_properties(node: LiveNode, name: str) -> None:

@@ -143,9 +143,9 @@ def test_a_will_comes_with_its_properties_after_its_delay(node: LiveNode, name: 
 def test_whoever_comes_back_in_time_has_no_will(node: LiveNode, name: str) -> None:
     with Paho().connects(node.port) as ann:
         ann.subscribe(f"{name}/#", 1)
-        _with_will(name, 5, WillDelayInterval=2).connects(node.port, SessionExpiryInterval=60).breaks()
+        _with_will(name, 5, WillDelayInterval=1).connects(node.port, SessionExpiryInterval=60).breaks()
         with Paho(name, clean=False).connects(node.port) as back:
-            time.sleep(3.2)
+            time.sleep(2.2)
             back.publish(f"{name}/marker", b"nothing before", 1)
             assert ann.receive().payload == b"nothing before"
 
