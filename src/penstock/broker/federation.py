@@ -28,31 +28,48 @@ class Federation:
     async def start(self) -> None:
         """Listen everywhere, then dial."""
         for server in self.servers.values():
-            for name, connection in overlay.connections(server.node):
-                if name in self._domain.nodes:
-                    server.node.secrets[name] = self._secret(connection)
+            self._share_secrets(server)
             await server.start()
         for server in self.servers.values():
-            for connection in server.node.ensemble.dials(server.name):
-                self._dial(server, connection)
+            await self._link(server)
 
-    def reload(self, domain: Domain) -> None:
-        """Take a new domain: all of it, or nothing if any part does not check."""
+    async def reload(self, domain: Domain) -> None:
+        """Take a new domain: all of it, or nothing if any part does not check. Connections stay where they can."""
+        for name in self.servers:
+            if name not in domain.nodes:
+                raise PenstockError(f"node `{name}` runs here and is not in the new domain: stop it first")
         whole = ensemble(domain, self._folder)
-        gone = [name for name in self.servers if name not in domain.nodes]
-        if gone:
-            raise PenstockError(f"node `{gone[0]}` runs here and is no longer in the domain")
         files = {name: server.read_files(domain.nodes[name]) for name, server in self.servers.items()}
         self._domain = domain
         for name, server in self.servers.items():
             server.reload(domain.nodes[name], files[name], whole)
+            self._share_secrets(server)
+            await self._link(server)
 
     async def stop(self) -> None:
         for server in self.servers.values():
             await server.stop()
 
-    def _dial(self, server: Server, connection: LinkSettings) -> None:
-        name = connection.between[1]
+    def _share_secrets(self, server: Server) -> None:
+        server.node.secrets = {
+            name: self._secret(connection)
+            for name, connection in overlay.connections(server.node)
+            if name in self._domain.nodes
+        }
+
+    async def _link(self, server: Server) -> None:
+        """Have the links that the domain says the node makes, and no others."""
+        wanted = {connection.between[1]: connection for connection in server.node.ensemble.dials(server.name)}
+        terms = {name: (one, self._domain.foreign.get(name)) for name, one in wanted.items()}
+        for name, dialler in list(server.diallers.items()):
+            if terms.get(name) != dialler.terms:
+                del server.diallers[name]
+                await dialler.stop()
+        for name, connection in wanted.items():
+            if name not in server.diallers:
+                self._dial(server, name, connection)
+
+    def _dial(self, server: Server, name: str, connection: LinkSettings) -> None:
         neighbour = server.node.neighbours[name]
         foreign = self._domain.foreign.get(name)
         if foreign is not None:
@@ -61,7 +78,8 @@ class Federation:
         tls = (foreign.tls if foreign else None) or connection.tls
         context = make_client_context(tls) if tls else None
         dialler = Dialler(server, neighbour, greeting, lambda: self._locate(connection), context)
-        server.diallers.append(dialler)
+        dialler.terms = (connection, foreign)
+        server.diallers[name] = dialler
         dialler.start()
 
     def _greet_node(self, server: Server, name: str) -> Greeting:

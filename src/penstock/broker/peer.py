@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.broker.connection import Connection
 from penstock.domain import Address
+from penstock.domain.federation import ForeignSettings, LinkSettings
 from penstock.engine import lifecycle, overlay
 from penstock.engine.admit import Door
 from penstock.engine.session import Session
@@ -155,14 +156,20 @@ class Dialler:
         self._context = context
         self._task: asyncio.Task[None] | None = None
         self._failed = False
+        self.terms: tuple[LinkSettings, ForeignSettings | None] | None = None
+        """What the domain said when the link was made."""
 
     def start(self) -> None:
         self._task = asyncio.create_task(self._run())
 
     async def stop(self) -> None:
+        """Dial no more, and end the connection."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
+        outlet = self._neighbour.outlet
+        if outlet is not None:
+            outlet.disconnect(Reason.SUCCESS)
 
     async def _run(self) -> None:
         wait = SHORTEST_WAIT

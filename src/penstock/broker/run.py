@@ -25,6 +25,7 @@ async def _serve(federation: Federation, reread: Reread | None, ready: Ready) ->
     servers = federation.servers.values()
     admins = [Admin(server) for server in servers if server.settings.admin is not None]
     stop = asyncio.Event()
+    tasks: set[asyncio.Task[None]] = set()
     loop = asyncio.get_running_loop()
     try:
         await federation.start()
@@ -32,7 +33,7 @@ async def _serve(federation: Federation, reread: Reread | None, ready: Ready) ->
             await admin.start()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, stop.set)
-        loop.add_signal_handler(signal.SIGHUP, _reload, federation, reread)
+        loop.add_signal_handler(signal.SIGHUP, lambda: tasks.add(loop.create_task(_reload(federation, reread))))
         ready([address for server in servers for address in server.addresses] + [admin.address for admin in admins])
         await stop.wait()
     finally:
@@ -41,13 +42,13 @@ async def _serve(federation: Federation, reread: Reread | None, ready: Ready) ->
         await federation.stop()
 
 
-def _reload(federation: Federation, reread: Reread | None) -> None:
+async def _reload(federation: Federation, reread: Reread | None) -> None:
     """SIGHUP: a domain that does not check leaves the old one in force."""
     if reread is None:
         log.info("nothing to reload: the node runs without a domain file")
         return
     try:
-        federation.reload(reread())
+        await federation.reload(reread())
     except PenstockError as error:
         log.error("not reloaded, the old settings stay in force", extra={"cause": str(error)})
         return

@@ -55,7 +55,7 @@ class Server:
     def __init__(self, name: str, settings: NodeSettings, ensemble: Ensemble | None = None) -> None:
         self.name = name
         self.settings = settings
-        self.diallers: list[Dialler] = []
+        self.diallers: dict[str, Dialler] = {}
         passwords, acl, contexts = self.read_files(settings)
         self.node = Node(name, settings.limits, _make_id, settings.durable, passwords, acl, ensemble)
         self.store = Store(Path(settings.store), settings.synchronous) if settings.durable else None
@@ -90,8 +90,7 @@ class Server:
         self._loop = asyncio.get_running_loop()
         if self.store is not None:
             self.store.load(self.node, self.now())
-        for session in overlay.prepare(self.node):
-            lifecycle.end(self.node, session, self.now())
+        self._forget_neighbours(overlay.prepare(self.node))
         for name, listener in self._named_listeners(self.settings):
             await self._listen(listener, name)
         self._sys.tick(self.now())
@@ -134,7 +133,7 @@ class Server:
         """Drain: refuse new connections, say goodbye, wait until everything is stored."""
         self._draining = True
         self._loop = asyncio.get_running_loop()  # a node that was to start after one that could not has none
-        for dialler in self.diallers:
+        for dialler in self.diallers.values():
             await dialler.stop()
         for listener in self._listeners:
             listener.close()
@@ -162,6 +161,12 @@ class Server:
     def _named_listeners(self, settings: NodeSettings) -> list[tuple[str, Listener]]:
         return [(f"{self.name}/{number}", listener) for number, listener in enumerate(settings.listeners)]
 
+    def _forget_neighbours(self, gone: list[Session]) -> None:
+        for session in gone:
+            if session.outlet is not None:
+                session.outlet.disconnect(Reason.NOT_AUTHORIZED, "no longer a neighbour")
+            lifecycle.end(self.node, session, self.now())
+
     def read_files(self, settings: NodeSettings) -> Files:
         """The files that the settings name; raises `PolicyError` or `TlsError`."""
         passwords = Passwords.read(settings.passwords) if settings.passwords else None
@@ -176,8 +181,11 @@ class Server:
             here = self._places.get(name)
             if name in contexts and name in self._contexts and here is not None and here.address == listener.address:
                 self._contexts[name].present = contexts[name]
-        self.settings = settings
+        if settings.listeners != self.settings.listeners or settings.store != self.settings.store:
+            log.warning("listeners and store stay as they are until a restart", extra={"node": self.name})
+        self.settings = settings.model_copy(update={"listen": self.settings.listen, "store": self.settings.store})
         self.node.govern(settings.limits, passwords, acl, ensemble)
+        self._forget_neighbours(overlay.prepare(self.node))
         for connection in list(self.connections):
             session = connection.session
             if session is None or session.neighbour is not None:
