@@ -3,43 +3,19 @@
 import asyncio
 import logging
 import math
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from penstock.engine import emit, lifecycle, publish, subscribe
+from penstock.engine import emit, lifecycle, receive
 from penstock.engine.admit import Door
 from penstock.engine.plan import Plan
 from penstock.engine.session import Session
 from penstock.wire.codec import decode, encode
 from penstock.wire.errors import WireError
 from penstock.wire.framing import Framer
-from penstock.wire.packet import (
-    AUTH,
-    DISCONNECT,
-    PINGREQ,
-    PUBACK,
-    PUBCOMP,
-    PUBLISH,
-    PUBREC,
-    PUBREL,
-    SUBSCRIBE,
-    UNSUBSCRIBE,
-    Auth,
-    Connack,
-    Connect,
-    Disconnect,
-    Pingresp,
-    Puback,
-    Pubcomp,
-    Publish,
-    Pubrec,
-    Pubrel,
-    Subscribe,
-    Unsubscribe,
-)
+from penstock.wire.packet import DISCONNECT, Connack, Connect, Disconnect
 from penstock.wire.properties import NO_PROPERTIES, Properties
 from penstock.wire.reason import Reason, connack_code_311
-from penstock.wire.session import CLOSED, CONNECTION, LEAVING, NEW, OPEN
+from penstock.wire.session import CLOSED, LEAVING, NEW, OPEN
 
 if TYPE_CHECKING:
     from penstock.broker.server import Server
@@ -51,7 +27,6 @@ CONNECT_LIMIT = 512 * 1024
 
 _ANSWERED = (Reason.UNSUPPORTED_PROTOCOL_VERSION, Reason.CLIENT_IDENTIFIER_NOT_VALID)
 """Why a CONNECT that cannot be decoded is answered before the connection is closed."""
-_PINGRESP = encode(Pingresp(), 4)
 _NONE_KNOWN: dict[bytes, Plan] = {}
 
 
@@ -245,15 +220,15 @@ class Connection(asyncio.Protocol):
     # --- packets
 
     def _handle(self, first: int, body: bytes) -> None:
-        kind = first >> 4
-        phase = CONNECTION.get((self.phase, kind))
-        if phase is None:
-            raise WireError(Reason.PROTOCOL_ERROR, f"packet type {kind} is not allowed here")
+        receive.expect(self.phase, first >> 4)
         if self.phase == NEW:
             self._connect(first, body)
             return
+        assert self.session is not None
         packet = decode(first, body, self.version)
-        _HANDLERS[kind](self, packet)
+        receive.handle(self.server.node, self.session, packet, self.server.now())
+        if first >> 4 == DISCONNECT:
+            self.close()
 
     def _connect(self, first: int, body: bytes) -> None:
         server = self.server
@@ -286,55 +261,12 @@ class Connection(asyncio.Protocol):
     def _refuse(self, packet: Connect, refusal: lifecycle.Refusal) -> None:
         """Answer a CONNECT with no, and close."""  # [MQTT-3.1.4-2], [MQTT-3.2.2-7]
         self._count_refusal(refusal.reason, refusal.text)
-        if packet.version == 5:
-            told = Properties(reason_string=refusal.text) if packet.properties.request_problem_info else NO_PROPERTIES
-            self.transport.write(encode(Connack(False, refusal.reason, told), 5))
-        else:
-            self.transport.write(encode(Connack(False, connack_code_311(refusal.reason)), 4))
+        self.transport.write(lifecycle.refusal_packet(packet, refusal))
         self._linger()
 
     def _count_refusal(self, reason: Reason, text: str) -> None:
         self.server.node.stats.connections_refused += 1
         log.info("refused", extra={"address": self.door.address, "reason": reason.name, "cause": text})
-
-    def _publish(self, packet: Publish) -> None:
-        session, node = self._open()
-        publish.receive(node, session, packet, self.server.now())
-
-    def _acknowledged(self, packet: Puback | Pubrec | Pubcomp) -> None:
-        session, node = self._open()
-        kind = _KINDS[type(packet)]
-        emit.acknowledge(node, session, kind, packet.packet_id, packet.reason, self.server.now())
-        if session.replays:
-            subscribe.advance(node, session, self.server.now())
-
-    def _pubrel(self, packet: Pubrel) -> None:
-        session, node = self._open()
-        publish.release(node, session, packet.packet_id)
-
-    def _subscribe(self, packet: Subscribe) -> None:
-        session, node = self._open()
-        subscribe.subscribe(node, session, packet, self.server.now())
-
-    def _unsubscribe(self, packet: Unsubscribe) -> None:
-        session, node = self._open()
-        subscribe.unsubscribe(node, session, packet)
-
-    def _pingreq(self, _packet: object) -> None:
-        session, node = self._open()
-        emit.push(node, session, _PINGRESP)  # [MQTT-3.12.4-1]
-
-    def _disconnect(self, packet: Disconnect) -> None:
-        session, node = self._open()
-        lifecycle.disconnect(node, session, packet, self.server.now())
-        self.close()
-
-    def _auth(self, _packet: Auth) -> None:
-        raise WireError(Reason.PROTOCOL_ERROR, "AUTH without an authentication method")
-
-    def _open(self) -> tuple[Session, Any]:
-        assert self.session is not None
-        return self.session, self.server.node
 
     def _name(self) -> str:
         return self.session.client_id if self.session is not None else self.door.address
@@ -347,19 +279,3 @@ def _cut(packets: list[bytes]) -> bool:
             del packets[place + 1 :]
             return True
     return False
-
-
-_KINDS: dict[type, int] = {Puback: PUBACK, Pubrec: PUBREC, Pubcomp: PUBCOMP}
-
-_HANDLERS: dict[int, Callable[[Connection, Any], None]] = {
-    PUBLISH: Connection._publish,
-    PUBACK: Connection._acknowledged,
-    PUBREC: Connection._acknowledged,
-    PUBREL: Connection._pubrel,
-    PUBCOMP: Connection._acknowledged,
-    SUBSCRIBE: Connection._subscribe,
-    UNSUBSCRIBE: Connection._unsubscribe,
-    PINGREQ: Connection._pingreq,
-    DISCONNECT: Connection._disconnect,
-    AUTH: Connection._auth,
-}

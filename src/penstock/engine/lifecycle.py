@@ -16,7 +16,7 @@ from penstock.wire.errors import WireError
 from penstock.wire.framing import PACKET_MOST
 from penstock.wire.packet import Connack, Connect, Disconnect
 from penstock.wire.properties import NO_PROPERTIES, Properties
-from penstock.wire.reason import Reason
+from penstock.wire.reason import Reason, connack_code_311
 
 NO_EXPIRY = 0xFFFFFFFF
 
@@ -60,6 +60,14 @@ def connect(node: Node, packet: Connect, door: Door, outlet: Outlet, now: float)
         emit.resume(node, session, now)
         subscribe.advance(node, session, now)
     return Opened(session, keepalive)
+
+
+def refusal_packet(packet: Connect, refusal: Refusal) -> bytes:
+    """The answer to a CONNECT that is turned down."""  # [MQTT-3.1.4-2], [MQTT-3.2.2-7]
+    if packet.version != 5:
+        return encode(Connack(False, connack_code_311(refusal.reason)), 4)
+    told = Properties(reason_string=refusal.text) if packet.properties.request_problem_info else NO_PROPERTIES
+    return encode(Connack(False, refusal.reason, told), 5)
 
 
 def _connect_neighbour(node: Node, packet: Connect, door: Door, outlet: Outlet, now: float) -> Opened | Refusal:

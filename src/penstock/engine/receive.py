@@ -1,0 +1,94 @@
+"""A packet from an open connection, to the part of the engine that it is for.
+
+Connections of a live node, rehearsals and tests all hand their packets over here.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from penstock.engine import emit, lifecycle, publish, subscribe
+from penstock.engine.node import Node
+from penstock.engine.session import Session
+from penstock.wire.codec import encode
+from penstock.wire.errors import WireError
+from penstock.wire.packet import (
+    PUBACK,
+    PUBCOMP,
+    PUBREC,
+    Auth,
+    Disconnect,
+    Packet,
+    Pingreq,
+    Pingresp,
+    Puback,
+    Pubcomp,
+    Publish,
+    Pubrec,
+    Pubrel,
+    Subscribe,
+    Unsubscribe,
+)
+from penstock.wire.reason import Reason
+from penstock.wire.session import CONNECTION
+
+_PINGRESP = encode(Pingresp(), 4)
+_KINDS: dict[type, int] = {Puback: PUBACK, Pubrec: PUBREC, Pubcomp: PUBCOMP}
+
+
+def expect(phase: int, kind: int) -> None:
+    """Raise `WireError` if a packet of this kind must not come in this phase of a connection."""
+    if (phase, kind) not in CONNECTION:
+        raise WireError(Reason.PROTOCOL_ERROR, f"packet type {kind} is not allowed here")
+
+
+def handle(node: Node, session: Session, packet: Packet, now: float) -> None:
+    """Do what the packet asks for; raises `WireError`. After a DISCONNECT the caller closes the connection."""
+    _HANDLERS[type(packet)](node, session, packet, now)
+
+
+def _publish(node: Node, session: Session, packet: Publish, now: float) -> None:
+    publish.receive(node, session, packet, now)
+
+
+def _acknowledged(node: Node, session: Session, packet: Puback | Pubrec | Pubcomp, now: float) -> None:
+    emit.acknowledge(node, session, _KINDS[type(packet)], packet.packet_id, packet.reason, now)
+    if session.replays:
+        subscribe.advance(node, session, now)
+
+
+def _pubrel(node: Node, session: Session, packet: Pubrel, now: float) -> None:
+    publish.release(node, session, packet.packet_id)
+
+
+def _subscribe(node: Node, session: Session, packet: Subscribe, now: float) -> None:
+    subscribe.subscribe(node, session, packet, now)
+
+
+def _unsubscribe(node: Node, session: Session, packet: Unsubscribe, now: float) -> None:
+    subscribe.unsubscribe(node, session, packet)
+
+
+def _pingreq(node: Node, session: Session, packet: Pingreq, now: float) -> None:
+    emit.push(node, session, _PINGRESP)  # [MQTT-3.12.4-1]
+
+
+def _disconnect(node: Node, session: Session, packet: Disconnect, now: float) -> None:
+    lifecycle.disconnect(node, session, packet, now)
+
+
+def _auth(node: Node, session: Session, packet: Auth, now: float) -> None:
+    raise WireError(Reason.PROTOCOL_ERROR, "AUTH without an authentication method")
+
+
+_HANDLERS: dict[type, Callable[[Node, Session, Any, float], None]] = {
+    Publish: _publish,
+    Puback: _acknowledged,
+    Pubrec: _acknowledged,
+    Pubrel: _pubrel,
+    Pubcomp: _acknowledged,
+    Subscribe: _subscribe,
+    Unsubscribe: _unsubscribe,
+    Pingreq: _pingreq,
+    Disconnect: _disconnect,
+    Auth: _auth,
+}
