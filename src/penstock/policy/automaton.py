@@ -95,6 +95,8 @@ class Automaton:
             return state, (event,) if move.steady else ()
         if move.error:
             raise MonitorError(f"monitor `{self.name}`: on `{event.topic}` in state `{state}`: {move.error}")
+        if move.is_pass:
+            return move.next, (event,)
         return move.next, tuple([output.event(event) for output in move.outputs])
 
     def steady(self, state: State, topic: str) -> bool | None:
@@ -154,6 +156,7 @@ class _Move(NamedTuple):
     next: str
     outputs: tuple[_Made, ...]
     steady: bool | None
+    is_pass: bool = False
     error: str = ""
 
 
@@ -172,12 +175,10 @@ class _Compiled(NamedTuple):
                 for name, payload, out in self.outputs
             )
         except TopicError as error:
-            return _Move(self.next, (), None, str(error))
-        if self.next != state or len(made) > 1:
-            return _Move(self.next, made, None)
-        if not made:
-            return _Move(state, made, False)
-        return _Move(state, made, True if made[0].is_same(topic) else None)
+            return _Move(self.next, (), None, error=str(error))
+        is_pass = len(made) == 1 and made[0].is_same(topic)
+        is_idle = self.next == state and (is_pass or not made)
+        return _Move(self.next, made, is_pass if is_idle else None, is_pass)
 
 
 class _Table:
