@@ -1,0 +1,240 @@
+"""Flow paths and flow routes (brokering §6.1.1): from where to where information can go, and a way that it takes.
+
+A flow path goes from link to link, at a node only as the brokering table allows and never straight back; a device on it
+reads something and publishes something because of it. A flow route is a flow path with brokers only in the middle.
+
+The analysis errs on one side. Whatever a live ensemble does with an event is on a path that is found here, so what is
+not found cannot happen. What is found can happen as far as the brokering tables and the monitors' `outputs` tell: these
+say what a monitor may put out in some state, not whether it comes to that state.
+"""
+
+import heapq
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import count
+
+from penstock.domain.ensemble import Assertion, Ensemble
+from penstock.model.link import Link
+
+from .components import closure_bits
+from .graph import Graph, flow_graph
+from .moves import ANY_TOPIC, Closure, Moves, Past, Vertex
+
+End = str | Link
+"""Where a flow begins or ends: an entity, or one link."""
+
+
+@dataclass(frozen=True, slots=True)
+class Witness:
+    """A way from one end to the other."""
+
+    links: tuple[Link, ...]
+    topics: tuple[str | None, ...] = ()
+    """For each link the filter that covers the topics of what came through; None: topics were not looked at."""
+
+    @property
+    def entities(self) -> tuple[str, ...]:
+        return (self.links[0].source, *(link.target for link in self.links))
+
+    def __str__(self) -> str:
+        steps = (f" -[{link.type}]-> {link.target}" for link in self.links)
+        return self.links[0].source + "".join(steps)
+
+
+def reach(graph: Graph, source: End, target: End, on: str | None = None, routes: bool = False) -> Witness | None:
+    """A shortest flow path (with `routes`: flow route) of at least one link, or None if there is none.
+
+    `on` is a filter of the topics that set out, `#` for any: monitors are asked, and what they surely suppress goes no
+    further; what they rename goes on as what it may have become. Without `on` monitors are not asked: then the answer
+    is that of the brokering tables alone.
+    """
+    moves = Moves(graph, on, routes)
+    found = _cheapest(
+        ((vertex, (0, 1), None) for vertex in moves.starts(source)),
+        lambda vertex: ((after, _cost(after), None) for after in moves.open(vertex)),
+        _arrived(moves, target),
+    )
+    return None if found is None else _witness(graph, found)
+
+
+def nearly(
+    graph: Graph, source: End, target: End, on: str | None = None, routes: bool = False
+) -> tuple[Witness, tuple[Closure, ...]] | None:
+    """A way with as few closures as there can be, and these; None if no links lead there, open or closed."""
+    moves = Moves(graph, on, routes)
+
+    def starts() -> Iterator[_Step]:
+        yield from ((vertex, (0, 1), None) for vertex in moves.starts(source))
+        yield from ((vertex, (1, 1), closure) for vertex, closure in moves.closed_starts(source))
+
+    def steps(vertex: Vertex) -> Iterator[_Step]:
+        yield from ((after, _cost(after), None) for after in moves.open(vertex))
+        for after, closure in moves.closed(vertex):
+            yield after, (1, _cost(after)[1]), closure
+
+    found = _cheapest(starts(), steps, _arrived(moves, target))
+    if found is None:
+        return None
+    return _witness(graph, found), tuple(closure for _, closure in found if closure is not None)
+
+
+_Step = tuple[Vertex, tuple[int, int], Closure | None]
+"""A vertex, what it costs to get there (closures, links), and what would stop it."""
+_Way = list[tuple[Vertex, Closure | None]]
+
+
+def _cost(vertex: Vertex) -> tuple[int, int]:
+    return 0, int(isinstance(vertex, Past))
+
+
+def _arrived(moves: Moves, target: End) -> Callable[[Vertex], bool]:
+    if isinstance(target, Link):
+        last = moves.index(target)
+        return lambda vertex: isinstance(vertex, Past) and vertex.link == last
+    moves.first(target)  # raises if there is no such entity
+    links = moves.graph.links
+    return lambda vertex: isinstance(vertex, Past) and links[vertex.link].target == target
+
+
+def _cheapest(
+    starts: Iterable[_Step], steps: Callable[[Vertex], Iterable[_Step]], is_goal: Callable[[Vertex], bool]
+) -> _Way | None:
+    """Dijkstra's algorithm: the way of the least cost to a goal."""
+    number = count()
+    pending: list[tuple[tuple[int, int], int, Vertex, Closure | None, Vertex | None]] = []
+    pending += ((cost, next(number), vertex, closure, None) for vertex, cost, closure in starts)
+    heapq.heapify(pending)
+    came: dict[Vertex, tuple[Vertex | None, Closure | None]] = {}
+    while pending:
+        cost, _, vertex, closure, before = heapq.heappop(pending)
+        if vertex in came:
+            continue
+        came[vertex] = before, closure
+        if is_goal(vertex):
+            return _way(came, vertex)
+        for after, more, stop in steps(vertex):
+            if after not in came:
+                heapq.heappush(pending, ((cost[0] + more[0], cost[1] + more[1]), next(number), after, stop, vertex))
+    return None
+
+
+def _way(came: dict[Vertex, tuple[Vertex | None, Closure | None]], last: Vertex) -> _Way:
+    way: _Way = []
+    vertex: Vertex | None = last
+    while vertex is not None:
+        before, closure = came[vertex]
+        way.append((vertex, closure))
+        vertex = before
+    return way[::-1]
+
+
+def _witness(graph: Graph, way: _Way) -> Witness:
+    passed = [vertex for vertex, _ in way if isinstance(vertex, Past)]
+    return Witness(tuple(graph.links[vertex.link] for vertex in passed), tuple(vertex.topics for vertex in passed))
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """Which link and which entity each link and each entity reaches; made by `all_pairs`."""
+
+    graph: Graph
+    _reached: tuple[int, ...] = field(repr=False)
+    """For each link a set of bits: one for each link that it reaches, then one for each entity."""
+
+    @cached_property
+    def _entities(self) -> dict[str, int]:
+        return {name: at for at, name in enumerate(self.graph.kinds)}
+
+    @cached_property
+    def _numbers(self) -> dict[tuple[str, str], int]:
+        return {ends: at for at, ends in enumerate(self.graph.by_ends)}
+
+    @cached_property
+    def _leaving(self) -> dict[str, int]:
+        """For each entity what the links that leave it reach together."""
+        bits = dict.fromkeys(self.graph.kinds, 0)
+        for at, link in enumerate(self.graph.links):
+            bits[link.source] |= self._reached[at]
+        return bits
+
+    def _bits(self, source: End) -> int:
+        return self._reached[self._numbers[source[:2]]] if isinstance(source, Link) else self._leaving[source]
+
+    def can(self, source: End, target: End) -> bool:
+        """Whether there is a flow from one end to the other, of at least one link."""
+        at = self._numbers[target[:2]] if isinstance(target, Link) else len(self._numbers) + self._entities[target]
+        return bool(self._bits(source) >> at & 1)
+
+    def entities(self, source: End) -> tuple[str, ...]:
+        """The entities that are reached, in the graph's order."""
+        bits = self._bits(source) >> len(self.graph.links)
+        return tuple(name for name, bit in zip(self.graph.kinds, reversed(f"{bits:b}"), strict=False) if bit == "1")
+
+    def links(self, source: End) -> tuple[Link, ...]:
+        """The links that are reached, in the graph's order."""
+        bits = f"{self._bits(source):b}"[::-1]
+        return tuple(link for link, bit in zip(self.graph.links, bits, strict=False) if bit == "1")
+
+
+def all_pairs(graph: Graph, routes: bool = False, on: str | None = None) -> Pairs:
+    """The flows between all pairs of links and entities; `on` and `routes` as in `reach`."""
+    moves = Moves(graph, on, routes)
+    numbers = {name: len(graph.links) + at for at, name in enumerate(graph.kinds)}
+
+    def own(vertex: Vertex) -> int:
+        if not isinstance(vertex, Past):
+            return 0
+        return 1 << vertex.link | 1 << numbers[graph.links[vertex.link].target]
+
+    starts = [tuple[Vertex, ...](moves.starts(link)) for link in graph.links]
+    bits = closure_bits((vertex for some in starts for vertex in some), moves.open, own)
+    reached = []
+    for some in starts:
+        reached.append(0)
+        for vertex in some:
+            reached[-1] |= bits[vertex]
+    return Pairs(graph, tuple(reached))
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """An assertion that does not hold, and why."""
+
+    assertion: Assertion
+    index: int
+    """Its place among the domain's assertions."""
+    witness: Witness | None
+    """For `never` the flow that there is, for `can` the way that comes nearest; None if no links lead there."""
+    closures: tuple[Closure, ...] = ()
+    """For `can`: what closes that way."""
+
+    def __str__(self) -> str:
+        return f"`{self.assertion}` does not hold: {self.reason}"
+
+    @property
+    def reason(self) -> str:
+        if self.witness is None:
+            return f"no links lead from `{self.assertion.source}` to `{self.assertion.target}`"
+        if not self.closures:
+            return f"there is a way, {self.witness}"
+        return f"the nearest way, {self.witness}, is closed: {'; '.join(map(str, self.closures))}"
+
+
+def check_assertions(ensemble: Ensemble) -> tuple[Failure, ...]:
+    """The assertions of a domain that do not hold, in the order in which it has them."""
+    graph = flow_graph(ensemble)
+    checked = (_check(graph, assertion, index) for index, assertion in enumerate(ensemble.assertions))
+    return tuple(failure for failure in checked if failure is not None)
+
+
+def _check(graph: Graph, assertion: Assertion, index: int) -> Failure | None:
+    source, target, routes = assertion.source, assertion.target, assertion.routes
+    on = ANY_TOPIC if assertion.topics is None else assertion.topics
+    witness = reach(graph, source, target, on, routes)
+    if (witness is not None) is (assertion.kind == "can"):
+        return None
+    if witness is not None:
+        return Failure(assertion, index, witness)
+    near = nearly(graph, source, target, on, routes)
+    return Failure(assertion, index, None) if near is None else Failure(assertion, index, *near)
