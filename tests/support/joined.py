@@ -59,6 +59,8 @@ class Client:
         self.version = version
         self.session: Session | None = None
         self.inbox: list[Packet] = []
+        self.unanswered: list[Packet] = []
+        """Taken from the inbox and not acknowledged."""
         self.raw: list[bytes] = []
         """Every packet received, as it came."""
         self.refused: lifecycle.Refusal | None = None
@@ -143,6 +145,7 @@ class Client:
     def take(self) -> list[Packet]:
         """The packets received since the last time."""
         taken, self.inbox = self.inbox, []
+        self.unanswered.extend(taken)
         return taken
 
     def messages(self) -> list[Publish]:
@@ -153,10 +156,12 @@ class Client:
         return [message.payload.decode() for message in self.messages()]
 
     def acknowledge(self) -> list[Publish]:
-        """Acknowledge everything, step by step, until nothing more comes; the messages seen."""
+        """Acknowledge all that ever came, step by step, until nothing more comes; the messages not taken before."""
         seen: list[Publish] = []
-        while answers := [answer for packet in self.take() for answer in _answers(packet, seen)]:
-            self.sends(*answers)
+        while self.inbox or self.unanswered:
+            seen += self.messages()
+            packets, self.unanswered = self.unanswered, []
+            self.sends(*(answer for packet in packets for answer in _answers(packet)))
         return seen
 
     def goes_deaf(self) -> None:
@@ -172,9 +177,8 @@ class Client:
         self.joined.turn()
 
 
-def _answers(packet: Packet, seen: list[Publish]) -> Iterator[Packet]:
+def _answers(packet: Packet) -> Iterator[Packet]:
     if isinstance(packet, Publish):
-        seen.append(packet)
         if packet.qos:
             yield Puback(packet.packet_id) if packet.qos == 1 else Pubrec(packet.packet_id)
     elif isinstance(packet, Pubrel):

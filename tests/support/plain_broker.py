@@ -1,0 +1,188 @@
+"""A broker as small as it can be: what clients must get, found by looking at every subscription for every message.
+
+It is the oracle of the differential test. It takes it that windows are never full and that nothing is larger than a
+client takes; the cases of stage `emit` are about those.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from penstock.model.topic import matches, parse_filter
+from penstock.policy.acl import Acl, Rights
+
+NEVER = float("inf")
+
+
+@dataclass(frozen=True)
+class Message:
+    """As a client sees it."""
+
+    topic: str
+    payload: bytes
+    qos: int
+    retain: bool
+    ids: tuple[int, ...]
+    dup: bool = False
+
+
+@dataclass(frozen=True)
+class Sub:
+    """One subscription."""
+
+    filter: str
+    qos: int
+    no_local: bool = False
+    retain_as_published: bool = False
+    id: int = 0
+
+
+@dataclass
+class Owed:
+    """A QoS 1 or 2 message that is not acknowledged."""
+
+    message: Message
+    sent: bool
+
+
+@dataclass
+class PlainSession:
+    client_id: str
+    user: str | None
+    version: int
+    expiry: float
+    online: bool = True
+    deaf: bool = False
+    ended: float = 0
+    subs: dict[str, Sub] = field(default_factory=dict)
+    owed: list[Owed] = field(default_factory=list)
+    later: list[Message] = field(default_factory=list)
+    """QoS 0 messages that a client which does not read will find when it reads on."""
+    will: tuple[str, bytes, int, bool] | None = None
+
+    def copy_of(self, subs: list[Sub], topic: str, payload: bytes, qos: int, retain: bool) -> Message:
+        ids = tuple(sorted(sub.id for sub in subs if sub.id)) if self.version == 5 else ()
+        kept = retain and any(sub.retain_as_published for sub in subs)
+        return Message(topic, payload, min(qos, max(sub.qos for sub in subs)), kept, ids)
+
+    def take(self, message: Message) -> list[Message]:
+        """Deliver; what the client gets at once."""
+        if message.qos:
+            self.owed.append(Owed(message, self.online and not self.deaf))
+        elif self.deaf:
+            self.later.append(message)
+        return [message] if self.online and not self.deaf else []
+
+
+@dataclass
+class Outcome:
+    """What one publication brings: to each client, and to one of the members of the group that it matches."""
+
+    plain: dict[str, list[Message]] = field(default_factory=dict)
+    group: dict[str, Message] = field(default_factory=dict)
+
+
+class PlainBroker:
+    """Sessions, subscriptions, retained messages; nothing is remembered that can be looked up."""
+
+    def __init__(self) -> None:
+        self.sessions: dict[str, PlainSession] = {}
+        self.retained: dict[str, tuple[bytes, int, str, str | None]] = {}
+        self.acl: Acl | None = None
+
+    def rights(self, client_id: str, user: str | None) -> Rights | None:
+        return self.acl.rights(client_id, user) if self.acl else None
+
+    def may_read(self, session: PlainSession, topic: str) -> bool:
+        rights = self.rights(session.client_id, session.user)
+        return rights is None or rights.may_read(topic)
+
+    def may_write(self, client_id: str, user: str | None, topic: str) -> bool:
+        rights = self.rights(client_id, user)
+        return rights is None or rights.may_write(topic)
+
+    def publish(self, sender: PlainSession, topic: str, payload: bytes, qos: int, retain: bool) -> Outcome:
+        outcome = Outcome()
+        if not self.may_write(sender.client_id, sender.user, topic):
+            return outcome
+        if retain:
+            self.retained.pop(topic, None)
+            if payload:
+                self.retained[topic] = payload, qos, sender.client_id, sender.user
+        for session in self.sessions.values():
+            if not self.may_read(session, topic):
+                continue
+            subs = [
+                sub for sub in self._matching(session, topic, shared=False) if session is not sender or not sub.no_local
+            ]
+            if subs:
+                copy = session.copy_of(subs, topic, payload, qos, retain)
+                outcome.plain[session.client_id] = session.take(copy)
+            for sub in self._matching(session, topic, shared=True):
+                outcome.group[session.client_id] = session.copy_of([sub], topic, payload, qos, retain)
+        return outcome
+
+    def _matching(self, session: PlainSession, topic: str, shared: bool) -> Iterator[Sub]:
+        for sub in session.subs.values():
+            parsed = parse_filter(sub.filter)
+            if (parsed.group is not None) is shared and matches(parsed.filter, topic):
+                yield sub
+
+    def subscribe(self, session: PlainSession, sub: Sub, retain_handling: int) -> list[Message]:
+        """The retained messages that come; the caller has asked whether the subscription is granted."""
+        is_new = sub.filter not in session.subs
+        session.subs[sub.filter] = sub
+        parsed = parse_filter(sub.filter)
+        if parsed.group is not None or retain_handling == 2 or (retain_handling == 1 and not is_new):
+            return []
+        got: list[Message] = []
+        for topic, (payload, qos, publisher, user) in sorted(self.retained.items()):
+            if (
+                matches(parsed.filter, topic)
+                and self.may_read(session, topic)
+                and self.may_write(publisher, user, topic)
+            ):
+                ids = (sub.id,) if sub.id and session.version == 5 else ()
+                got += session.take(Message(topic, payload, min(qos, sub.qos), True, ids))
+        return got
+
+    def reads_on(self, session: PlainSession) -> list[Message]:
+        session.deaf = False
+        got, session.later = session.later, []
+        for owed in session.owed:
+            if not owed.sent:
+                owed.sent = True
+                got.append(owed.message)
+        return got
+
+    def resume(self, session: PlainSession, version: int) -> list[Message]:
+        """The client is back: what comes again, and what waited."""
+        session.online, session.version = True, version
+        got = []
+        for owed in session.owed:
+            message = owed.message
+            ids = message.ids if version == 5 else ()
+            got.append(Message(message.topic, message.payload, message.qos, message.retain, ids, dup=owed.sent))
+            owed.sent = True
+        return got
+
+    def lose(self, session: PlainSession, now: float, says_goodbye: bool = False) -> Outcome:
+        """The connection ends; what the will brings."""
+        session.online = session.deaf = False
+        session.later, session.ended = [], now
+        will, session.will = session.will, None
+        if not session.expiry:
+            del self.sessions[session.client_id]
+        if will is None or says_goodbye:
+            return Outcome()
+        return self.publish(session, *will)
+
+    def pass_time(self, now: float) -> None:
+        for session in list(self.sessions.values()):
+            if not session.online and now >= session.ended + session.expiry:
+                del self.sessions[session.client_id]
+
+    def reload(self, acl: Acl | None) -> None:
+        """What waits and was never sent is judged again."""
+        self.acl = acl
+        for session in self.sessions.values():
+            session.owed = [owed for owed in session.owed if owed.sent or self.may_read(session, owed.message.topic)]
