@@ -7,6 +7,9 @@ from penstock import __version__
 
 COMMANDS = {
     "run": "run the nodes of a domain file, or one open node on loopback",
+    "check": "check a domain file, and show what its patterns expand to",
+    "fmt": "print a domain file in its canonical form",
+    "schema": "print the JSON schema of the domain file, for editors",
     "pub": "publish, with mosquitto_pub's flags",
     "sub": "subscribe, with mosquitto_sub's flags",
     "passwd": "manage a password file, as mosquitto_passwd does",

@@ -1,7 +1,7 @@
 """The domain file: YAML to a validated, cross-checked `Domain`."""
 
 from penstock.domain.base import MEMORY
-from penstock.domain.check import Source, check
+from penstock.domain.check import Checked, Source, check
 from penstock.domain.ensemble import Assertion, ClientEntry, Ensemble, ensemble
 from penstock.domain.federation import ClientSettings, ForeignSettings, LinkSettings, LinkTls
 from penstock.domain.load import load, read
@@ -20,6 +20,7 @@ __all__ = [
     "MEMORY",
     "Address",
     "Assertion",
+    "Checked",
     "ClientEntry",
     "ClientSettings",
     "Domain",

@@ -1,7 +1,8 @@
 """One tree from a domain file, the files it includes and the environment.
 
-Mappings of several files are united; a key with any other value stands in one file only. Then variables such
-as `PENSTOCK_NODES__MAIN__LIMITS__INFLIGHT=10` replace or add single values.
+Mappings of several files are united, top-level lists (`links`, `assertions`, ...) joined; a key with any other
+value stands in one file only. Then variables such as `PENSTOCK_NODES__MAIN__LIMITS__INFLIGHT=10` replace or add
+single values.
 """
 
 from __future__ import annotations
@@ -83,6 +84,8 @@ class _Assembly:
                     entries[key] = entry
                 elif isinstance(known.node, Mapping) and isinstance(entry.node, Mapping):
                     entries[key] = Entry(known.place, self._united((known.node, entry.node), (*path, key)))
+                elif not path and isinstance(known.node, Sequence) and isinstance(entry.node, Sequence):
+                    entries[key] = Entry(known.place, Sequence(known.node.items + entry.node.items))
                 else:
                     self._problems.append(second(entry.place, (*path, key), known.place))
         return Mapping(entries)

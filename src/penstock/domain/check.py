@@ -9,6 +9,7 @@ from pathlib import Path
 
 from penstock.domain.base import MEMORY
 from penstock.domain.checks import assertions, monitors, structure, tables
+from penstock.domain.checks.warnings import warnings
 from penstock.domain.expand import Expansion, with_patterns, with_protocols
 from penstock.domain.files import FileRole, files
 from penstock.domain.finding import Finding, Loc, Mistake
@@ -46,8 +47,18 @@ class Source:
         return spot.entry.place.problem(path, f"found {found}, expected {mistake.expected}")
 
 
-def check(source: Source, nodes: Collection[str] | None = None) -> Domain:
-    """The domain without patterns and protocols, if it is right and `nodes` (all, unless named) can run here.
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """A domain that is right."""
+
+    domain: Domain
+    """Without patterns and protocols."""
+    warnings: tuple[Problem, ...]
+    """What is odd in it."""
+
+
+def check(source: Source, nodes: Collection[str] | None = None) -> Checked:
+    """The domain, if it is right and `nodes` (all, unless named) can run here.
 
     Raises `DomainError`. A domain serves many machines, and each has only the files of its own nodes.
     """
@@ -55,7 +66,8 @@ def check(source: Source, nodes: Collection[str] | None = None) -> Domain:
     mistakes += _around(expansion.domain, nodes)
     if mistakes:
         raise DomainError(*in_order([source.problem(mistake, expansion) for mistake in mistakes]))
-    return expansion.domain
+    odd = [source.problem(warning, expansion) for warning in warnings(source.domain, expansion)]
+    return Checked(expansion.domain, tuple(in_order(odd)))
 
 
 def in_order(problems: list[Problem]) -> list[Problem]:

@@ -73,10 +73,11 @@ def read_document(file: Path, problems: list[Problem]) -> Entry:
 
     Mistakes after which the rest can still be read are added to `problems`; others raise `DomainError`.
     """
-    return compose(_text_of(file), str(file), file.parent, problems)
+    return compose(text_of_file(file), str(file), file.parent, problems)
 
 
-def _text_of(file: Path) -> str:
+def text_of_file(file: Path) -> str:
+    """The text of a file that is not too large; raises `DomainError`."""
     try:
         with file.open("rb") as stream:
             data = stream.read(MAX_BYTES + 1)

@@ -21,7 +21,7 @@ def load(path: Path, environ: Variables[str, str] = os.environ) -> Domain:
 
     Raises `DomainError` with every problem found.
     """
-    return check(read(path, environ))
+    return check(read(path, environ)).domain
 
 
 def read(path: Path, environ: Variables[str, str] = os.environ) -> Source:

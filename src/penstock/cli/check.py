@@ -1,0 +1,118 @@
+"""`penstock check`: whether a domain file is right, and what it expands to."""
+
+import argparse
+import json
+import sys
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from penstock.analysis.flows import check_assertions
+from penstock.cli.run import EXIT_DOMAIN
+from penstock.domain import Domain, Source, check, ensemble, read
+from penstock.domain.expand import Expansion
+from penstock.domain.finding import Said
+from penstock.domain.write import written
+from penstock.model.errors import DomainError, Problem
+
+_EPILOG = """\
+Checked are the file and those it includes, names and link types, that links and files exist, what patterns ask,
+that monitors can be made (Python monitors are imported), and that the assertions hold.
+Exit code: 0 if all is well, 2 for bad arguments, 3 if the domain does not check.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a check has found."""
+
+    domain: Domain | None
+    """Without patterns and protocols; None if there are problems in the file."""
+    problems: tuple[Problem, ...] = ()
+    warnings: tuple[Problem, ...] = ()
+
+    def is_good(self, strict: bool) -> bool:
+        return not self.problems and not (strict and self.warnings)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="penstock check",
+        description="Check a domain file: every mistake with its file, line and key.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("file", type=Path, metavar="FILE", help="the domain file")
+    parser.add_argument("--expand", action="store_true", help="print the domain with patterns and protocols expanded")
+    parser.add_argument("--json", action="store_true", help="print what was found as one JSON object")
+    parser.add_argument("--strict", action="store_true", help="fail for warnings too")
+    parser.add_argument(
+        "--node", action="append", metavar="NAME", help="look only for the files of this node (may be repeated)"
+    )
+    return parser
+
+
+def main(argv: list[str]) -> int:
+    parser = _parser()
+    options = parser.parse_args(argv)
+    if options.json and options.expand:
+        parser.error("--json goes without --expand: the expansion is YAML")
+    try:
+        source = read(options.file)
+    except DomainError as error:
+        report = Report(None, error.problems)
+    else:
+        report = examine(source, options.node)
+    if report.domain is not None and (unknown := set(options.node or ()) - report.domain.nodes.keys()):
+        parser.error(f"no node `{min(unknown)}` in `{options.file}`, it has {', '.join(report.domain.nodes)}")
+    _show(report, options)
+    return 0 if report.is_good(options.strict) else EXIT_DOMAIN
+
+
+def examine(source: Source, nodes: list[str] | None = None) -> Report:
+    """Everything that can be said about a domain before it runs."""
+    try:
+        checked = check(source, nodes)
+    except DomainError as error:
+        return Report(None, error.problems)
+    failures = check_assertions(ensemble(checked.domain, source.folder))
+    problems = (
+        source.problem(Said(("assertions", failure.index), str(failure)), Expansion(checked.domain))
+        for failure in failures
+    )
+    return Report(checked.domain, tuple(problems), checked.warnings)
+
+
+def _show(report: Report, options: argparse.Namespace) -> None:
+    if options.json:
+        plain = {
+            "file": str(options.file),
+            "good": report.is_good(options.strict),
+            "problems": [asdict(problem) for problem in report.problems],
+            "warnings": [asdict(warning) for warning in report.warnings],
+        }
+        print(json.dumps(plain, indent=2))
+        return
+    for problem in report.problems:
+        print(problem, file=sys.stderr)
+    for warning in report.warnings:
+        print(f"warning: {warning}", file=sys.stderr)
+    if options.expand and report.domain is not None:
+        print(written(report.domain, options.file.parent), end="")
+    elif report.domain is not None and report.is_good(options.strict):
+        print(f"{options.file}: good: {_summary(report.domain)}")
+
+
+def _summary(domain: Domain) -> str:
+    parts = [
+        _count(domain.nodes, "node"),
+        _count(domain.links, "link"),
+        _count(domain.clients, "client"),
+        _count(domain.monitors, "monitor"),
+        f"{_count(domain.assertions, 'assertion')} proved" if domain.assertions else "",
+    ]
+    return ", ".join(part for part in parts if part)
+
+
+def _count(things: object, name: str) -> str:
+    assert isinstance(things, tuple | dict)
+    return f"{len(things)} {name}{'' if len(things) == 1 else 's'}" if things else ""

@@ -1,0 +1,82 @@
+"""What is odd in a domain that is right: it does no harm, but may not be what was meant."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from penstock.domain.expand import Expansion
+from penstock.domain.finding import Loc, Said, listed
+from penstock.domain.graph import graph
+from penstock.domain.monitors import compile_automaton
+from penstock.domain.patterns.settings import Roles
+from penstock.domain.schema import Domain
+from penstock.domain.units import Address
+from penstock.model.topic import overlaps
+
+
+def warnings(written: Domain, expansion: Expansion) -> Iterator[Said]:
+    """All that is odd; `written` is the domain before its expansion."""
+    yield from _unused_types(written, expansion.domain)
+    yield from _unreachable_states(written)
+    yield from _alone(expansion.domain)
+    yield from _same_address(expansion.domain)
+    for index, pattern in enumerate(written.patterns):
+        if isinstance(pattern, Roles):
+            yield from _roles(pattern, ("patterns", index))
+
+
+def _unused_types(written: Domain, domain: Domain) -> Iterator[Said]:
+    joined = graph(domain)
+    used = {link.type for link in (*joined.links.values(), *joined.unlisted.values())}
+    for index, name in enumerate(written.types or ()):
+        if name not in used:
+            yield Said(("brokering", "types", index), f"link type `{name}` is declared, and no link has it")
+
+
+def _unreachable_states(written: Domain) -> Iterator[Said]:
+    for name, settings in written.monitors.items():
+        if settings.states is not None:
+            for text in compile_automaton(name, settings).warnings:
+                yield Said(("monitors", name, "states"), text)
+
+
+def _alone(domain: Domain) -> Iterator[Said]:
+    joined = {end for link in domain.links for end in link.between}
+    for name in domain.foreign:
+        if name not in joined:
+            yield Said(("foreign", name), f"foreign broker `{name}` is declared, and no node has a link with it")
+    for name in domain.nodes if domain.links else ():
+        if name not in joined:
+            yield Said(("nodes", name), f"node `{name}` has no link with the others")
+
+
+def _same_address(domain: Domain) -> Iterator[Said]:
+    seen = dict[Address, str]()
+    for name, node in domain.nodes.items():
+        for listener in node.listeners:
+            first = seen.setdefault(listener.address, name)
+            if first != name and listener.address.port:
+                what = f"node `{first}` listens on `{listener.address}` too: one machine cannot run both"
+                yield Said(("nodes", name, "listen"), what)
+
+
+def _roles(pattern: Roles, loc: Loc) -> Iterator[Said]:
+    for name, role in pattern.roles.items():
+        if not role.members:
+            yield Said((*loc, "roles", name), f"role `{name}` has no members")
+    members = dict.fromkeys(member for role in pattern.roles.values() for member in role.members)
+    for member in members:
+        roles = {name: role for name, role in pattern.roles.items() if member in role.members}
+        twice = _overlap([role.subscribe for role in roles.values()])
+        if twice:
+            # brokering §6.2.3: it may end up receiving the same event multiple times.
+            what = f"`{member}` may get events on {listed(twice, 'and')} twice, as a member of {listed(roles, 'and')}"
+            yield Said((*loc, "roles"), what)
+
+
+def _overlap(several: list[tuple[str, ...]]) -> list[str]:
+    found = list[str]()
+    for index, filters in enumerate(several):
+        for other in several[:index]:
+            found += [one for one in filters if any(overlaps(one, filter) for filter in other) and one not in found]
+    return found
