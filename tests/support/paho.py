@@ -151,6 +151,13 @@ class Paho:
         """The next message."""
         return self.messages.get(timeout=PATIENCE)
 
+    def nothing_arrives(self) -> None:
+        """Nothing is on its way: what the client sends to itself comes first."""
+        marker = f"marker/{self.client._client_id!r}"
+        self.subscribe(marker)
+        self.publish(marker, b"", 1)
+        assert self.receive().topic == marker
+
     def payloads(self, count: int) -> list[bytes]:
         """The payloads of the next messages."""
         return [bytes(self.receive().payload) for _ in range(count)]

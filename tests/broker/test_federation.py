@@ -1,0 +1,279 @@
+"""Nodes joined to each other and to a foreign broker, as processes with real clients."""
+
+import os
+import tempfile
+import threading
+from contextlib import ExitStack
+
+import pytest
+
+from tests.support.commands import until
+from tests.support.federation import Nodes, chain, federated
+from tests.support.mosquitto import free_port, mosquitto
+from tests.support.paho import Paho
+
+
+def settled(nodes: Nodes, subscriber: Paho, publisher: Paho) -> None:
+    """Interest takes a moment to travel: go on once a first event has arrived, and all of its kind are taken out."""
+
+    def arrives() -> bool:
+        publisher.publish("settle", b"", qos=1)
+        return not subscriber.messages.empty()
+
+    until(arrives, "an event has come through")
+    publisher.publish("settled", b"", qos=1)
+    while subscriber.receive().topic != "settled":
+        pass
+
+
+def test_an_event_goes_along_a_chain_to_who_wants_it_and_back() -> None:
+    with (
+        federated(chain("a", "b", "c")) as nodes,
+        Paho("left").connects(nodes.ports["a"]) as left,
+        Paho("right").connects(nodes.ports["c"]) as right,
+    ):
+        right.subscribe("#", 2)
+        settled(nodes, right, left)
+        for qos in (0, 1, 2):
+            left.publish(f"t/{qos}", b"x", qos)
+        assert [(m.topic, m.qos) for m in (right.receive() for _ in range(3))] == [("t/0", 0), ("t/1", 1), ("t/2", 2)]
+        left.subscribe("#", 2)
+        settled(nodes, left, right)
+        right.publish("back", b"y", 1)
+        assert left.receive().topic == "back"
+
+
+def test_what_nobody_beyond_wants_does_not_cross_a_link() -> None:
+    with (
+        federated(chain("a", "b")) as nodes,
+        Paho("left").connects(nodes.ports["a"]) as left,
+        Paho("right").connects(nodes.ports["b"]) as right,
+    ):
+        right.subscribe("settle")
+        right.subscribe("settled")
+        right.subscribe("wanted/+")
+        settled(nodes, right, left)
+        assert left.publish("unwanted", b"", 1) == 0x10, "no matching subscribers"
+        assert left.publish("wanted/1", b"", 1) == 0
+        assert right.receive().topic == "wanted/1"
+
+
+def test_a_retained_message_reaches_a_subscriber_that_comes_later_at_another_node() -> None:
+    with (
+        federated(chain("a", "b", "c")) as nodes,
+        Paho("left").connects(nodes.ports["a"]) as left,
+        Paho("right").connects(nodes.ports["c"]) as right,
+    ):
+        left.publish("state", b"on", 1, retain=True)
+        right.subscribe("state", 1)
+        assert right.receive().payload == b"on"
+        with Paho("later").connects(nodes.ports["c"]) as later:
+            later.subscribe("state", 1)
+            message = later.receive()
+            assert message.payload == b"on"
+            assert message.retain, "by now the node itself retains it"
+
+
+def test_a_node_in_the_middle_of_a_chain_is_killed_and_nothing_acknowledged_is_lost() -> None:
+    domain = chain("a", "b", "c", limits={"queued_messages": 100_000})
+    for name, settings in domain["nodes"].items():
+        settings["store"] = f"{name}.db"
+    count = 3000
+    with federated(domain) as nodes, Paho("right", clean=False) as right, Paho("left") as left:
+        right.connects(nodes.ports["c"], SessionExpiryInterval=3600).subscribe("#", 1)
+        left.connects(nodes.ports["a"])
+        settled(nodes, right, left)
+        acknowledged: list[int] = []
+
+        def publish() -> None:
+            for number in range(count):
+                if left.publish("stream", str(number).encode(), 1) < 0x80:
+                    acknowledged.append(number)
+
+        stream = threading.Thread(target=publish)
+        stream.start()
+        for name in ("b", "c", "b"):
+            reached = len(acknowledged)
+            until(lambda reached=reached: len(acknowledged) > reached + 300, "the stream goes on")  # type: ignore[misc]
+            nodes.kill(name)
+            nodes.start(name)
+        stream.join()
+        received: set[int] = set()
+        while not set(acknowledged) <= received:
+            received.add(int(right.receive().payload))
+        assert len(acknowledged) == count
+
+
+def test_the_rest_goes_on_while_a_node_is_gone() -> None:
+    with (
+        federated(chain("cloud", "gateway", "locks")) as nodes,
+        Paho("bell").connects(nodes.ports["gateway"]) as bell,
+        Paho("lock").connects(nodes.ports["locks"]) as lock,
+    ):
+        lock.subscribe("#", 1)
+        settled(nodes, lock, bell)
+        nodes.kill("cloud")
+        bell.publish("ring", b"", 1)
+        assert lock.receive().topic == "ring"
+
+
+def test_in_a_ring_of_nodes_an_event_comes_to_an_end() -> None:
+    domain = chain("a", "b", "c")
+    domain["links"].append({"between": ["a", "c"]})
+    with (
+        federated(domain) as nodes,
+        Paho("left").connects(nodes.ports["a"]) as left,
+        Paho("right").connects(nodes.ports["c"]) as right,
+    ):
+        right.subscribe("#", 1)
+        arrived: list[str] = []
+
+        def came_by_both_ways(topic: str) -> bool:
+            while not right.messages.empty():
+                arrived.append(right.receive().topic)
+            return arrived.count(topic) == 2
+
+        def is_settled() -> bool:
+            left.publish("settle", b"", 1)
+            return came_by_both_ways("settle") or arrived.count("settle") > 2
+
+        until(is_settled, "the whole ring wants everything")
+        left.publish("once", b"", 1)
+        left.publish("end", b"", 1)
+        until(lambda: came_by_both_ways("end") and came_by_both_ways("once"), "both came by both ways")
+        right.nothing_arrives()
+
+
+def test_a_client_cannot_pass_for_a_node() -> None:
+    with federated(chain("a", "b")) as nodes:
+        assert Paho("$node/b").tries(nodes.ports["a"]).reason.value == 0x87
+        assert Paho("$node/b").is_user("b", "guess").tries(nodes.ports["a"]).reason.value == 0x87
+
+
+def test_a_client_cannot_set_what_only_nodes_set() -> None:
+    with (
+        federated(chain("a", "b")) as nodes,
+        Paho("left").connects(nodes.ports["a"]) as left,
+        Paho("right").connects(nodes.ports["b"]) as right,
+    ):
+        right.subscribe("#", 1)
+        settled(nodes, right, left)
+        forged = [("penstock-path", "b"), ("mine", "kept")]
+        left.publish("t", b"", 1, UserProperty=forged)
+        message = right.receive()
+        assert message.properties is not None
+        assert message.properties.UserProperty == [("mine", "kept")]
+
+
+def test_two_nodes_with_different_secrets_do_not_link() -> None:
+    domain = chain("a", "b")
+    domain["links"][0]["secret"] = "one"
+    with federated(domain) as nodes:
+        nodes.kill("b")
+        domain["links"][0]["secret"] = "another"
+        nodes.write(domain)
+        nodes.start("b")
+        nodes.until_logged("a", "a neighbour refuses us", "neighbour=b")
+
+
+@pytest.mark.parametrize("version", [4, 5])
+def test_a_foreign_broker_as_neighbour(version: int) -> None:
+    port = free_port()
+    topics = {"in": ["from/#", "settle", "settled"], "out": ["to/#"]} if version == 4 else {}
+    domain = {
+        "nodes": {"a": {"store": "memory"}},
+        "links": [{"between": ["a", "legacy"]}],
+        "foreign": {"legacy": {"address": f"127.0.0.1:{port}", "version": version, **topics}},
+    }
+    with (
+        mosquitto(port=port),
+        federated(domain) as nodes,
+        Paho("here").connects(nodes.ports["a"]) as here,
+        Paho("there").connects(port) as there,
+    ):
+        here.subscribe("#", 1)
+        there.subscribe("#", 1)
+        settled(nodes, here, there)
+        while not there.messages.empty():
+            there.receive()
+        here.publish("to/them", b"x", 1)
+        assert there.receive().topic == "to/them"
+        there.publish("from/them", b"y", 1)
+        assert {here.receive().topic for _ in range(2)} == {"to/them", "from/them"}
+        here.nothing_arrives()
+
+
+def test_what_waits_for_a_foreign_broker_arrives_when_it_is_back() -> None:
+    port = free_port()
+    domain = {
+        "nodes": {"a": {"store": "memory"}},
+        "links": [{"between": ["a", "legacy"]}],
+        "foreign": {"legacy": {"address": f"127.0.0.1:{port}"}},
+    }
+    # Mosquitto keeps the session of the subscriber that is away, so that what comes first is not missed.
+    config = "allow_anonymous true\npersistence true\nautosave_interval 1\nautosave_on_changes true\n"
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as later:
+        config += f"persistence_location {folder}/\n"
+        os.chmod(folder, 0o777)
+        with mosquitto(config, port=port):
+            nodes = later.enter_context(federated(domain))
+            with Paho("there", clean=False).connects(port, SessionExpiryInterval=600) as there:
+                there.subscribe("#", 1)
+        nodes.until_logged("a", "the link is down")
+        with Paho("here").connects(nodes.ports["a"]) as here:
+            here.publish("kept", b"x", 1)
+        with mosquitto(config, port=port), Paho("there", clean=False) as there:
+            there.connects(port, SessionExpiryInterval=600)
+            assert there.receive().topic == "kept"
+
+
+def test_a_monitor_goes_on_in_its_state_after_a_restart() -> None:
+    domain = chain("a", "b")
+    for name, settings in domain["nodes"].items():
+        settings["store"] = f"{name}.db"
+    domain["monitors"] = {
+        "order": {
+            "link": "a -> b",
+            "states": {
+                "q0": {"first": {"pass": True, "next": "q1"}, "*": "pass", "second": "suppress"},
+                "q1": {"*": "pass"},
+            },
+        }
+    }
+    with federated(domain) as nodes, Paho("left").connects(nodes.ports["a"]) as left:
+        with Paho("right").connects(nodes.ports["b"]) as right:
+            right.subscribe("#", 1)
+            settled(nodes, right, left)
+            left.publish("second", b"", 1)
+            left.publish("first", b"", 1)
+            assert right.receive().topic == "first", "the second before the first was suppressed"
+        nodes.kill("b")
+        nodes.start("b")
+        with Paho("right").connects(nodes.ports["b"]) as right:
+            right.subscribe("#", 1)
+            settled(nodes, right, left)
+            left.publish("second", b"", 1)
+            assert right.receive().topic == "second"
+
+
+def test_a_reload_changes_the_table_without_dropping_connections() -> None:
+    domain = {
+        "nodes": {"a": {"store": "memory"}},
+        "brokering": {"types": ["inner", "outer"]},
+        "clients": {"left": {"node": "a", "type": "inner"}, "right": {"node": "a", "type": "outer"}},
+    }
+    with (
+        federated(domain) as nodes,
+        Paho("left").connects(nodes.ports["a"]) as left,
+        Paho("right").connects(nodes.ports["a"]) as right,
+    ):
+        right.subscribe("#", 1)
+        left.publish("open", b"", 1)
+        assert right.receive().topic == "open"
+        domain["brokering"]["deny"] = [{"from": "inner", "to": "outer"}]  # type: ignore[call-overload]
+        nodes.write(domain)
+        nodes.reload("a")
+        left.publish("closed", b"", 1)
+        right.nothing_arrives()
+        assert right.ends.empty()
+        assert left.ends.empty()
