@@ -68,7 +68,10 @@ class Store:
     def __init__(self, path: Path, synchronous: str) -> None:
         self.path = path
         try:
-            self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, cached_statements=32)
+            # A store that another node has open is refused after a moment: it will not let go of it.
+            self._db = sqlite3.connect(
+                path, timeout=0.5, isolation_level=None, check_same_thread=False, cached_statements=32
+            )
             self._db.execute("PRAGMA locking_mode = EXCLUSIVE")  # two nodes on one file would undo each other's work
             self._db.execute("PRAGMA journal_mode = WAL")
             self._db.execute(f"PRAGMA synchronous = {synchronous}")
