@@ -20,6 +20,7 @@ import psutil
 import yaml
 
 from tests.support.commands import PATIENCE, penstock, until
+from tests.support.mosquitto import program
 
 ANY_PORT = "127.0.0.1:0"
 
@@ -149,6 +150,16 @@ def running(
         finally:
             if node.is_alive:
                 node.stop()
+
+
+def passwords(**users: str) -> str:
+    """A password file for these users, as `mosquitto_passwd` writes it."""
+    with tempfile.TemporaryDirectory(prefix="passwords-") as name:
+        path = Path(name) / "passwords"
+        path.touch(mode=0o600)
+        for user, password in users.items():
+            subprocess.run([program("mosquitto_passwd"), "-b", path, user, password], check=True, capture_output=True)
+        return path.read_text()
 
 
 def refused(folder: Path) -> tuple[int, str]:
