@@ -10,29 +10,24 @@ Whatever a client does is handled as a turn of the server does it: input, commit
 node's commits wait for `commit`.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from penstock.domain import Limits
-from penstock.engine import emit, lifecycle, publish, subscribe
+from penstock.engine import lifecycle
 from penstock.engine.admit import Door
 from penstock.engine.changes import Changes
+from penstock.engine.endpoint import Endpoint, commit, flush
+from penstock.engine.lifecycle import Refusal
 from penstock.engine.node import Node
 from penstock.engine.session import Session
 from penstock.policy.acl import Acl
 from penstock.wire.codec import encode
-from penstock.wire.errors import WireError
 from penstock.wire.packet import (
-    PUBACK,
-    PUBCOMP,
-    PUBREC,
-    Auth,
     Connack,
     Connect,
     Disconnect,
     Packet,
-    Pingreq,
-    Pingresp,
     Puback,
     Pubcomp,
     Publish,
@@ -44,58 +39,50 @@ from penstock.wire.packet import (
 )
 from penstock.wire.properties import NO_PROPERTIES, Properties
 from penstock.wire.reason import Reason
-from penstock.wire.session import CLOSED, CONNECTION, NEW, OPEN
 from penstock.wire.stream import Decoder
 
 START = 1_000_000.0
-_ACKNOWLEDGEMENTS: dict[type, int] = {Puback: PUBACK, Pubrec: PUBREC, Pubcomp: PUBCOMP}
+DOOR = Door("here", "test/0", True)
 
 
 class Client:
-    """A client's end of one connection, and the outlet of its session."""
+    """A client's end of one connection."""
 
     def __init__(self, joined: "Joined", version: int) -> None:
         self.joined = joined
         self.version = version
-        self.session: Session | None = None
         self.inbox: list[Packet] = []
         self.unanswered: list[Packet] = []
         """Taken from the inbox and not acknowledged."""
         self.raw: list[bytes] = []
         """Every packet received, as it came."""
-        self.refused: lifecycle.Refusal | None = None
-        self.closed: Reason | None = None
-        """Why the node closed the connection; the client's own end of it is SUCCESS."""
         self.stuck = False
         """Takes no more bytes, like a client that does not read."""
-        self.phase = NEW
+        self.node_end = Endpoint(joined.node, DOOR, lambda: joined.now, self._receive)
         self._decoder = Decoder(version=version)
-        self._server = Decoder(version=0)
         self.last_id = 0
 
-    # --- the outlet
+    @property
+    def session(self) -> Session | None:
+        return self.node_end.session
 
-    def send(self, packets: list[bytes]) -> None:
+    @property
+    def refused(self) -> Refusal | None:
+        return self.node_end.refusal
+
+    @property
+    def closed(self) -> Reason | None:
+        """Why the node closed the connection; the client's own end of it is SUCCESS."""
+        return self.node_end.reason
+
+    def _receive(self, packets: list[bytes]) -> None:
         if self.stuck:
             return
         self.raw.extend(packets)
-        for packet in packets:
-            self.inbox.extend(self._decoder.feed(packet))
+        received = [packet for data in packets for packet in self._decoder.feed(data)]
         assert self._decoder.error is None, self._decoder.error
+        self.inbox.extend(packet for packet in received if not _is_goodbye(packet))
         packets.clear()
-
-    def disconnect(self, reason: Reason, text: str = "") -> None:
-        if self.phase == CLOSED:
-            return
-        if self.session is not None and self.session.outlet is self:
-            self.send(self.session.buffer)
-        self._close(reason)
-
-    def _close(self, reason: Reason) -> None:
-        self.phase = CLOSED
-        self.closed = reason
-        if self.session is not None:
-            lifecycle.lost(self.joined.node, self.session, self, self.joined.now)
 
     # --- what a client does
 
@@ -105,21 +92,13 @@ class Client:
 
     def sends_bytes(self, data: bytes) -> "Client":
         """Send a chunk of bytes, as the node's connections receive them."""
-        packets = self._server.feed(data)
-        try:
-            for packet in packets:
-                if self.phase != CLOSED:
-                    self.joined.handle(self, packet)
-            if self._server.error is not None:
-                raise self._server.error
-        except WireError as error:
-            self.disconnect(error.reason, str(error))
+        self.node_end.take(data)
         self.joined.turn()
         return self
 
     def lose(self) -> None:
         """The connection breaks."""
-        self._close(Reason.SUCCESS)
+        self.node_end.close()
         self.joined.turn()
 
     def leave(self, reason: int = 0, session_expiry: int | None = None) -> None:
@@ -177,6 +156,11 @@ class Client:
         self.joined.turn()
 
 
+def _is_goodbye(packet: Packet) -> bool:
+    """What `refused` and `closed` say already."""
+    return isinstance(packet, Disconnect) or (isinstance(packet, Connack) and packet.reason != 0)
+
+
 def _answers(packet: Packet) -> Iterator[Packet]:
     if isinstance(packet, Publish):
         if packet.qos:
@@ -194,13 +178,10 @@ class Joined:
         acl: Acl | None = None,
         durable: bool = False,
         commits: bool = True,
-        write: Callable[[Changes], None] | None = None,
     ) -> None:
         self.now = START
         self.commits = commits
-        self.write = write
         self.made = 0
-        self.clients: list[Client] = []
         self.node = Node("test", limits or Limits(), self._make_id, durable, None, acl)
 
     def _make_id(self) -> str:
@@ -215,78 +196,16 @@ class Joined:
             fields["properties"] = Properties(**properties)
         return client.sends(Connect(client_id, version, username=user, **fields))
 
-    def handle(self, client: Client, packet: Packet) -> None:
-        """One packet, as a connection of the broker hands it to the engine."""
-        kind = encode(packet, client.version)[0] >> 4
-        if (client.phase, kind) not in CONNECTION:
-            raise WireError(Reason.PROTOCOL_ERROR, f"packet type {kind} is not allowed here")
-        node, now = self.node, self.now
-        if isinstance(packet, Connect):
-            self._open(client, packet)
-            return
-        session = client.session
-        assert session is not None
-        match packet:
-            case Publish():
-                self._publish(client, session, packet)
-            case Puback() | Pubrec() | Pubcomp():
-                kind = _ACKNOWLEDGEMENTS[type(packet)]
-                emit.acknowledge(node, session, kind, packet.packet_id, packet.reason, now)
-                subscribe.advance(node, session, now)
-            case Pubrel():
-                publish.release(node, session, packet.packet_id)
-            case Subscribe():
-                subscribe.subscribe(node, session, packet, now)
-            case Unsubscribe():
-                subscribe.unsubscribe(node, session, packet)
-            case Pingreq():
-                emit.push(node, session, encode(Pingresp(), 4))
-            case Disconnect():
-                lifecycle.disconnect(node, session, packet, now)
-                client._close(Reason.SUCCESS)
-            case Auth():
-                raise WireError(Reason.PROTOCOL_ERROR, "AUTH without an authentication method")
-
-    def _open(self, client: Client, packet: Connect) -> None:
-        opened = lifecycle.connect(self.node, packet, Door("here", "test/0", True), client, self.now)
-        if isinstance(opened, lifecycle.Refusal):
-            client.refused = opened
-            client._close(opened.reason)
-        else:
-            client.session, client.phase = opened.session, OPEN
-            self.clients.append(client)
-
-    def _publish(self, client: Client, session: Session, packet: Publish) -> None:
-        """By the short way where a connection takes it: a plain QoS 0 message on a topic with a simple plan."""
-        node = self.node
-        plan = node.plans_of(session).known.get(packet.topic.encode())
-        plain = not packet.qos and not packet.retain and packet.properties == NO_PROPERTIES
-        if plain and plan is not None and plan.valid and plan.simple:
-            data = encode(packet, client.version)
-            node.relay(plan, data, client.version, len(data) - len(packet.payload) - (client.version == 5))
-        else:
-            publish.receive(node, session, packet, self.now)
-
     def turn(self) -> None:
         """What the server does between two rounds of input, until nothing is left to do."""
         self.node.turn(self.now)
         if self.commits:
             self.commit()
-        self.flush()
+        flush(self.node)
 
     def commit(self) -> Changes:
         """Write what has changed, then let go the packets that waited for it."""
-        changes, deferred = self.node.ledger.take()
-        if self.write is not None:
-            self.write(changes)
-        emit.release(self.node, deferred)
-        return changes
-
-    def flush(self) -> None:
-        dirty, self.node.dirty = self.node.dirty, []
-        for session in dirty:
-            if session.outlet is not None and session.buffer:
-                session.outlet.send(session.buffer)
+        return commit(self.node)
 
     def wait(self, seconds: float) -> None:
         """Let time pass."""
@@ -297,7 +216,6 @@ class Joined:
     def govern(self, acl: Acl | None) -> None:
         """Change the access rights, as a reload does."""
         self.node.govern(self.node.limits, None, acl)
-        self.clients = [client for client in self.clients if client.phase != CLOSED]
         self.turn()
 
     def session_present(self, client: Client) -> bool:

@@ -12,10 +12,19 @@ from penstock.engine.session import Session
 from penstock.wire.codec import encode
 from penstock.wire.errors import WireError
 from penstock.wire.packet import (
+    AUTH,
+    CONNECT,
+    DISCONNECT,
+    PINGREQ,
     PUBACK,
     PUBCOMP,
+    PUBLISH,
     PUBREC,
+    PUBREL,
+    SUBSCRIBE,
+    UNSUBSCRIBE,
     Auth,
+    Connect,
     Disconnect,
     Packet,
     Pingreq,
@@ -32,7 +41,21 @@ from penstock.wire.reason import Reason
 from penstock.wire.session import CONNECTION
 
 _PINGRESP = encode(Pingresp(), 4)
-_KINDS: dict[type, int] = {Puback: PUBACK, Pubrec: PUBREC, Pubcomp: PUBCOMP}
+
+KINDS: dict[type, int] = {
+    Connect: CONNECT,
+    Publish: PUBLISH,
+    Puback: PUBACK,
+    Pubrec: PUBREC,
+    Pubrel: PUBREL,
+    Pubcomp: PUBCOMP,
+    Subscribe: SUBSCRIBE,
+    Unsubscribe: UNSUBSCRIBE,
+    Pingreq: PINGREQ,
+    Disconnect: DISCONNECT,
+    Auth: AUTH,
+}
+"""The packet types that a client sends."""
 
 
 def expect(phase: int, kind: int) -> None:
@@ -51,7 +74,7 @@ def _publish(node: Node, session: Session, packet: Publish, now: float) -> None:
 
 
 def _acknowledged(node: Node, session: Session, packet: Puback | Pubrec | Pubcomp, now: float) -> None:
-    emit.acknowledge(node, session, _KINDS[type(packet)], packet.packet_id, packet.reason, now)
+    emit.acknowledge(node, session, KINDS[type(packet)], packet.packet_id, packet.reason, now)
     if session.replays:
         subscribe.advance(node, session, now)
 
