@@ -4,13 +4,14 @@ import os
 import secrets
 from pathlib import Path
 
-from penstock.broker.peer import Dialler, Greeting
+from penstock.broker.peer import Dialler
 from penstock.broker.server import Server
 from penstock.broker.tls import make_client_context
 from penstock.domain import Address, Domain
 from penstock.domain.ensemble import ensemble
 from penstock.domain.federation import ForeignSettings, LinkSettings
 from penstock.engine import overlay
+from penstock.engine.greeting import Greeting
 from penstock.model.errors import PenstockError
 
 
@@ -83,7 +84,7 @@ class Federation:
         dialler.start()
 
     def _greet_node(self, server: Server, name: str) -> Greeting:
-        return Greeting(overlay.NODE_PREFIX + server.name, password=server.node.secrets[name], user=server.name)
+        return Greeting.of_node(server.name, server.node.secrets[name])
 
     def _greet_foreign(self, server: Server, foreign: ForeignSettings) -> Greeting:
         password = None

@@ -5,13 +5,14 @@ import logging
 import random
 import ssl
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from penstock.broker.connection import Connection
 from penstock.domain import Address
 from penstock.domain.federation import ForeignSettings, LinkSettings
-from penstock.engine import lifecycle, overlay
+from penstock.engine import lifecycle
 from penstock.engine.admit import Door
+from penstock.engine.greeting import KEEPALIVE, Greeting
 from penstock.engine.session import Session
 from penstock.wire.codec import decode, encode
 from penstock.wire.errors import WireError
@@ -21,14 +22,10 @@ from penstock.wire.packet import (
     PINGRESP,
     SUBACK,
     Connack,
-    Connect,
     Disconnect,
     Pingreq,
     Suback,
-    Subscribe,
-    Subscription,
 )
-from penstock.wire.properties import NO_PROPERTIES, Properties
 from penstock.wire.reason import Reason
 from penstock.wire.session import NEW, OPEN
 
@@ -37,30 +34,11 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("penstock.peer")
 
-KEEPALIVE = 20
 SHORTEST_WAIT = 0.1
 LONGEST_WAIT = 30.0
 """Seconds between two attempts: twice as many after each that fails, and never the same for two nodes."""
 
 _PINGREQ = encode(Pingreq(), 4)
-
-
-class Greeting(NamedTuple):
-    """How the node introduces itself to a neighbour, and what it asks of a foreign one."""
-
-    client_id: str
-    version: int = 5
-    user: str | None = None
-    password: bytes | None = None
-    filters: tuple[str, ...] = ()
-    """What to subscribe to; nodes say what they want in their own way."""
-    qos: int = 0
-
-    def packet(self) -> Connect:
-        properties = NO_PROPERTIES
-        if self.version == 5:
-            properties = Properties(session_expiry=lifecycle.NO_EXPIRY, receive_maximum=overlay.WINDOW)
-        return Connect(self.client_id, self.version, False, KEEPALIVE, self.user, self.password, None, properties)
 
 
 class Dialled(Connection):
@@ -119,9 +97,9 @@ class Dialled(Connection):
         self.server.opened(self)
         self.session = neighbour
         lifecycle.joined(self.server.node, neighbour, packet, self, self.server.now())
-        if self.greeting.filters:
-            wanted = tuple(Subscription(one, self.greeting.qos, self.version == 5) for one in self.greeting.filters)
-            self.transport.write(encode(Subscribe(1, wanted), self.version))
+        wish = self.greeting.wish()
+        if wish is not None:
+            self.transport.write(encode(wish, self.version))
         log.info("linked", extra={"neighbour": neighbour.neighbour})
 
     def _subscribed(self, packet: object) -> None:

@@ -5,11 +5,12 @@ by `out`.
 """
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from penstock.engine import emit, lifecycle, receive
 from penstock.engine.admit import Door
 from penstock.engine.changes import Changes
+from penstock.engine.greeting import Greeting
 from penstock.engine.node import Node
 from penstock.engine.session import Session
 from penstock.wire.codec import encode
@@ -34,11 +35,18 @@ class Storage(Protocol):
         """Fill a new node with what was stored."""
 
 
+class Dialled(NamedTuple):
+    """A neighbour that the node dials, and how it introduces itself."""
+
+    neighbour: Session
+    greeting: Greeting
+
+
 class Endpoint:
     """The node's side of one connection; the session's outlet once it is open.
 
-    It accepts a client, or another node that dials. With `dialled` it is the other way round: the node has sent its
-    CONNECT to this neighbour and waits for the CONNACK.
+    It accepts a client, or another node that dials. With `dialled` it is the other way round: `dial` sends the node's
+    CONNECT, and the neighbour's CONNACK opens the connection.
     """
 
     def __init__(
@@ -47,7 +55,7 @@ class Endpoint:
         door: Door,
         clock: Callable[[], float],
         out: Callable[[list[bytes]], None],
-        dialled: Session | None = None,
+        dialled: Dialled | None = None,
     ) -> None:
         self.node = node
         self.door = door
@@ -59,7 +67,13 @@ class Endpoint:
         self._clock = clock
         self._out = out
         self._dialled = dialled
-        self._decoder = Decoder(version=dialled.version if dialled is not None else 0)
+        self._decoder = Decoder(version=dialled.greeting.version if dialled is not None else 0)
+
+    def dial(self) -> None:
+        """Say who we are."""
+        assert self._dialled is not None
+        greeting = self._dialled.greeting
+        self._out([encode(greeting.packet(), greeting.version)])
 
     def take(self, data: bytes) -> None:
         """Bytes from the other side."""
@@ -133,15 +147,14 @@ class Endpoint:
         else:
             self.session, self.phase = opened.session, OPEN
 
-    def _is_for_a_client(self, packet: Packet, neighbour: Session) -> bool:
-        """What only the one who dialled gets."""
+    def _is_for_a_client(self, packet: Packet, dialled: Dialled) -> bool:
+        """Take what only the one who dialled gets."""
         match packet:
             case Connack() if self.phase == NEW:
                 if packet.reason:
                     self.close()
                 else:
-                    self.session, self.phase = neighbour, OPEN
-                    lifecycle.joined(self.node, neighbour, packet, self, self._clock())
+                    self._welcome(packet, *dialled)
             case Disconnect():
                 self.close()
             case Suback() | Pingresp():
@@ -149,6 +162,14 @@ class Endpoint:
             case _:
                 return False
         return True
+
+    def _welcome(self, packet: Connack, neighbour: Session, greeting: Greeting) -> None:
+        neighbour.version = greeting.version
+        self.session, self.phase = neighbour, OPEN
+        lifecycle.joined(self.node, neighbour, packet, self, self._clock())
+        wish = greeting.wish()
+        if wish is not None:
+            self._out([encode(wish, greeting.version)])
 
 
 def turn(node: Node, now: float, store: Storage | None = None) -> None:

@@ -1,0 +1,37 @@
+"""How a node introduces itself to a neighbour that it dials."""
+
+from typing import NamedTuple
+
+from penstock.engine import lifecycle, overlay
+from penstock.wire.packet import Connect, Subscribe, Subscription
+from penstock.wire.properties import NO_PROPERTIES, Properties
+
+KEEPALIVE = 20
+
+
+class Greeting(NamedTuple):
+    """What it says of itself, and what it asks of a foreign broker."""
+
+    client_id: str
+    version: int = 5
+    user: str | None = None
+    password: bytes | None = None
+    filters: tuple[str, ...] = ()
+    """What to subscribe to; nodes say what they want in their own way."""
+    qos: int = 0
+
+    @classmethod
+    def of_node(cls, name: str, secret: bytes) -> "Greeting":
+        """To another node."""
+        return cls(overlay.NODE_PREFIX + name, user=name, password=secret)
+
+    def packet(self) -> Connect:
+        properties = NO_PROPERTIES
+        if self.version == 5:
+            properties = Properties(session_expiry=lifecycle.NO_EXPIRY, receive_maximum=overlay.WINDOW)
+        return Connect(self.client_id, self.version, False, KEEPALIVE, self.user, self.password, None, properties)
+
+    def wish(self) -> Subscribe | None:
+        """What to send once the neighbour has taken the connection."""
+        wanted = tuple(Subscription(one, self.qos, self.version == 5) for one in self.filters)
+        return Subscribe(1, wanted) if wanted else None
