@@ -5,7 +5,7 @@ client takes; the cases of stage `emit` are about those.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from penstock.model.topic import matches, parse_filter
 from penstock.policy.acl import Acl, Rights
@@ -60,7 +60,7 @@ class PlainSession:
     will: tuple[str, bytes, int, bool] | None = None
 
     def copy_of(self, subs: list[Sub], topic: str, payload: bytes, qos: int, retain: bool) -> Message:
-        ids = tuple(sorted(sub.id for sub in subs if sub.id)) if self.version == 5 else ()
+        ids = tuple(sorted(sub.id for sub in subs if sub.id))
         kept = retain and any(sub.retain_as_published for sub in subs)
         return Message(topic, payload, min(qos, max(sub.qos for sub in subs)), kept, ids)
 
@@ -69,8 +69,12 @@ class PlainSession:
         if message.qos:
             self.owed.append(Owed(message, self.online and not self.deaf))
         elif self.deaf:
-            self.later.append(message)
-        return [message] if self.online and not self.deaf else []
+            self.later.append(self.as_sent(message))
+        return [self.as_sent(message)] if self.online and not self.deaf else []
+
+    def as_sent(self, message: Message) -> Message:
+        """MQTT 3.1.1 has no subscription identifiers; a message that waits keeps them, for the version may change."""
+        return message if self.version == 5 else replace(message, ids=())
 
 
 @dataclass
@@ -118,7 +122,7 @@ class PlainBroker:
                 copy = session.copy_of(subs, topic, payload, qos, retain)
                 outcome.plain[session.client_id] = session.take(copy)
             for sub in self._matching(session, topic, shared=True):
-                outcome.group[session.client_id] = session.copy_of([sub], topic, payload, qos, retain)
+                outcome.group[session.client_id] = session.as_sent(session.copy_of([sub], topic, payload, qos, retain))
         return outcome
 
     def _matching(self, session: PlainSession, topic: str, shared: bool) -> Iterator[Sub]:
@@ -141,7 +145,7 @@ class PlainBroker:
                 and self.may_read(session, topic)
                 and self.may_write(publisher, user, topic)
             ):
-                ids = (sub.id,) if sub.id and session.version == 5 else ()
+                ids = (sub.id,) if sub.id else ()
                 got += session.take(Message(topic, payload, min(qos, sub.qos), True, ids))
         return got
 
@@ -151,7 +155,7 @@ class PlainBroker:
         for owed in session.owed:
             if not owed.sent:
                 owed.sent = True
-                got.append(owed.message)
+                got.append(session.as_sent(owed.message))
         return got
 
     def resume(self, session: PlainSession, version: int) -> list[Message]:

@@ -10,17 +10,22 @@ from penstock.policy.monitor import MOST_OUTPUTS, Monitor, MonitorError, State
 
 if TYPE_CHECKING:
     from penstock.engine.node import Node
+    from penstock.engine.session import Session
 
 
 class Watch:
     """The monitors of one link, in order, with the state of each."""
 
-    __slots__ = ("link", "monitors", "states")
+    __slots__ = ("key", "link", "monitors", "sessions", "states")
 
     def __init__(self, link: Link, monitors: tuple[Monitor, ...], stored: dict[str, State]) -> None:
         self.link = link
         self.monitors = monitors
         self.states: list[State] = [_resumed(monitor, stored) for monitor in monitors]
+        self.sessions: list[Session] = []
+        """Those that are notified over the link, if it is one to a client or a foreign broker."""
+        self.key = self._key()
+        """The states that a plan can depend on: those of automata. A Python monitor is asked every time."""
 
     def take(self, monitors: tuple[Monitor, ...]) -> None:
         """Other monitors from now on; one of the same name goes on in the state that the earlier one was in."""
@@ -30,9 +35,18 @@ class Watch:
                 monitor.close(states[monitor.name])
         self.monitors = monitors
         self.states = [_resumed(monitor, states) for monitor in monitors]
+        self.key = self._key()
 
-    def key(self) -> tuple[str | None, ...]:
-        """The states that a plan can depend on: those of automata. A Python monitor is asked every time."""
+    def move(self, place: int, state: State) -> None:
+        """The monitor at this place is in another state now."""
+        self.states[place] = state
+        self.key = self._key()
+
+    def alphabet(self) -> tuple[str, ...]:
+        """Filters of what its monitors must see, whether or not anybody subscribes to it."""
+        return tuple(dict.fromkeys(filter for monitor in self.monitors for filter in monitor.alphabet()))
+
+    def _key(self) -> tuple[str | None, ...]:
         return tuple(state if isinstance(state, str) else None for state in self.states)
 
 
@@ -68,7 +82,7 @@ def run(node: "Node", watch: Watch, event: Event, now: float) -> tuple[Event, ..
                 node.stats.monitor_errors += 1
                 continue
             if state != before:
-                watch.states[place] = state
+                watch.move(place, state)
                 node.ledger.monitor(watch.link, monitor.name, state)
             made.extend(outputs)
         if len(made) > MOST_OUTPUTS:

@@ -25,7 +25,7 @@ MOST_DEFERRED_BYTES = 64 * 2**20
 def plan(draft: Draft) -> None:
     """Sort the matched subscriptions into targets, and find those that take a packet's own bytes."""
     node = draft.node
-    key = (*draft.matched, None, *draft.groups)
+    key = (*draft.matched, None, *draft.groups, *draft.onlookers)
     plan = node.interned.get(key)
     if plan is None:
         plan = node.interned[key] = _make_plan(draft, key)
@@ -36,16 +36,36 @@ def _make_plan(draft: Draft, key: tuple[object, ...]) -> Plan:
     of_session: dict[int, list[Subscribed]] = {}
     for subscribed in draft.matched:
         of_session.setdefault(subscribed.session.id, []).append(subscribed)
-    targets = [Target(list(found)) for found in of_session.values()]
+    targets = [_target(found) for found in of_session.values()]
     plan = Plan(draft.verdict)
     plan.key = key
-    plan.targets = tuple(targets)
     plan.groups = tuple(draft.groups)
+    plan.watched = _watched(draft, targets)
+    if plan.watched:
+        targets = [target for target in targets if target.session.watch_out is None]
+    plan.targets = tuple(targets)
     plan.direct4 = tuple(t.session for t in targets if t.is_direct() and t.session.version == 4)
     plan.direct5 = tuple(t.session for t in targets if t.is_direct() and t.session.version == 5)
     plan.rest = tuple(t for t in targets if not t.is_direct())
-    plan.simple = not plan.rest and not plan.groups
+    plan.simple = not plan.rest and not plan.groups and not plan.watched
     return plan
+
+
+def _target(found: list[Subscribed]) -> Target:
+    if len(found) > 1:
+        return Target(found)
+    subscribed = found[0]
+    if subscribed.target is None:
+        subscribed.target = Target(found)
+    return subscribed.target
+
+
+def _watched(draft: Draft, targets: list[Target]) -> tuple[tuple[edit.Watch, tuple[Target, ...]], ...]:
+    behind: dict[edit.Watch, list[Target]] = {watch: [] for watch in draft.onlookers}
+    for target in targets:
+        if target.session.watch_out is not None:
+            behind.setdefault(target.session.watch_out, []).append(target)
+    return tuple((watch, tuple(found)) for watch, found in behind.items())
 
 
 # --- bytes to a session
@@ -110,6 +130,17 @@ def release(node: "Node", deferred: list[tuple[Session, object, bytes]]) -> None
 # --- messages to a session
 
 
+def notify(
+    node: "Node", session: Session, qos: int, retain: bool, ids: tuple[int, ...], forms: Forms, kept: Kept | None
+) -> Kept | None:
+    """Deliver to one session alone, through the monitors of its link."""
+    if session.watch_out is None:
+        return deliver(node, session, qos, retain, ids, forms, kept)
+    for event in edit.run(node, session.watch_out, forms.event, forms.now):
+        deliver(node, session, min(qos, event.qos), retain and event.retain, ids, Forms(event, forms.now), None)
+    return kept
+
+
 def deliver(
     node: "Node",
     session: Session,
@@ -122,16 +153,6 @@ def deliver(
     """Send the event, or queue it. Returns its place in the store, to be shared with its other deliveries."""
     if session.neighbour is not None and node.ensemble.is_cyclic and session.neighbour in node.ensemble.nodes:
         forms, kept = Forms(travel.with_path(forms.event, node.name), forms.now), None
-    if session.watch_out is not None:
-        for event in edit.run(node, session.watch_out, forms.event, forms.now):
-            _deliver(node, session, min(qos, event.qos), retain, ids, Forms(event, forms.now), None)
-        return kept
-    return _deliver(node, session, qos, retain, ids, forms, kept)
-
-
-def _deliver(
-    node: "Node", session: Session, qos: int, retain: bool, ids: tuple[int, ...], forms: Forms, kept: Kept | None
-) -> Kept | None:
     if qos == 0:
         if session.outlet is not None and not _too_large(session, forms, qos, retain, ids):
             head, tail = _parts(session, forms.event, 0, retain, ids, forms.now, forms)

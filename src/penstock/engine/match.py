@@ -1,5 +1,6 @@
 """Stage 5, match: which subscriptions does the event satisfy?"""
 
+from penstock.engine.edit import Watch
 from penstock.engine.plan import Draft, Group
 
 
@@ -13,6 +14,9 @@ def plan(draft: Draft) -> None:
     for found in draft.node.index.match(topic):
         if isinstance(found, Group):
             draft.groups.append(found)
+            continue
+        if isinstance(found, Watch):
+            draft.onlookers.append(found)
             continue
         rights = found.session.rights
         if rights is None or rights.may_read(topic):

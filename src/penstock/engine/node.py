@@ -60,7 +60,7 @@ class Node:
         self.acl = acl
         self.sessions: dict[str, Session] = {}
         self.last_session = 0
-        self.index: Index[Subscribed | Group] = Index()
+        self.index: Index[Subscribed | Group | Watch] = Index()
         self.groups: dict[tuple[str, str], Group] = {}
         self.retained: TopicTree[Event] = TopicTree()
         self.retained_due: list[tuple[float, str]] = []
@@ -72,6 +72,8 @@ class Node:
         self.own_plans = self._plans(LinkClass(is_admitted=True, is_own=True))
         self.watches: dict[tuple[str, str], Watch] = {}
         """The monitors of each link that has any, with their states."""
+        self.onlookers: dict[tuple[str, str], tuple[str, ...]] = {}
+        """Of these, the links out of this node whose monitors must see more than is notified: filters by link."""
         self.stored_states: dict[tuple[str, str, str], State] = {}
         """States of monitors from an earlier run, by link and name."""
         self.planned = 0
@@ -93,13 +95,14 @@ class Node:
 
     def plans_of(self, session: Session) -> Plans:
         """The plans that this session's publications follow; sessions that are alike share them."""
-        plans = session.plans
-        if plans is None:
-            watch = session.watch_in
+        plans, watch = session.plans, session.watch_in
+        if plans is None or (watch is not None and plans.key.states is not watch.key):
             link = LinkClass(session.rights, session.publish_type, session.neighbour)
             if watch is not None:
-                link = link._replace(monitors=watch.monitors, states=watch.key())
+                link = link._replace(monitors=watch.monitors, states=watch.key)
             plans = session.plans = self._plans(link)
+            if watch is not None and plans.key.states == watch.key:
+                watch.key = plans.key.states  # the same object, so that the next look is quick
         return plans
 
     def plans_after_edit(self, session: Session) -> Plans:
@@ -149,6 +152,7 @@ class Node:
         self.own_plans = self._plans(self.own_plans.key)
         for watch in self.watches.values():
             watch.take(self.ensemble.monitors(watch.link))
+        place.look_on(self)
         for session in self.sessions.values():
             session.rights = self.rights_of(session.client_id, session.subject.user)
             place.settle_in(self, session)

@@ -60,7 +60,7 @@ def connections(node: "Node") -> Iterator[tuple[str, LinkSettings]]:
 def prepare(node: "Node") -> list[Session]:
     """Make a session for each neighbour; returns those of neighbours that are no longer there."""
     node.neighbours = {name: _session(node, name, connection) for name, connection in connections(node)}
-    node.interest_changed = bool(node.neighbours)
+    place.look_on(node)
     return [s for s in node.sessions.values() if s.neighbour is not None and s.neighbour not in node.neighbours]
 
 
@@ -126,8 +126,10 @@ def _wanted(node: "Node", neighbour: Session) -> frozenset[str]:
         if session is not neighbour and node.table.allows(neighbour.publish_type, session.notify_type):
             wanted.update(parse_filter(text).filter for text in session.subscriptions)
     if neighbour.watch_in is not None:
-        for monitor in neighbour.watch_in.monitors:
-            wanted.update(monitor.alphabet())
+        wanted.update(neighbour.watch_in.alphabet())
+    for ends, filters in node.onlookers.items():
+        if node.table.allows(neighbour.publish_type, node.watches[ends].link.type):
+            wanted.update(filters)
     return _without_covered(wanted)
 
 

@@ -35,9 +35,39 @@ def settle_in(node: "Node", session: Session) -> bool:
     inwards, outwards = entry.links(node.name)
     session.watch_in = watch(node, inwards)
     # What goes to a node is edited there, where it arrives (brokering §5.3 T-Deliver); others cannot do it themselves.
+    _part(session)
     session.watch_out = watch(node, outwards) if entry.name not in node.ensemble.nodes else None
+    if session.watch_out is not None:
+        session.watch_out.sessions.append(session)
     session.plans = None
     return True
+
+
+def _part(session: Session) -> None:
+    if session.watch_out is not None and session in session.watch_out.sessions:
+        session.watch_out.sessions.remove(session)
+
+
+def look_on(node: "Node") -> None:
+    """Let the monitors on links to clients and foreign brokers see what they must, whether or not it is subscribed to.
+
+    A protocol's history does not wait until its last step has a subscriber.
+    """
+    wanted: dict[tuple[str, str], tuple[str, ...]] = {}
+    for link in node.ensemble.links.values():
+        if link.source == node.name and link.target not in node.ensemble.nodes:
+            watched = watch(node, link)
+            if watched is not None and watched.alphabet():
+                wanted[link.source, link.target] = watched.alphabet()
+    for ends, filters in node.onlookers.items():
+        for text in filters:
+            node.index.remove(text, ends)
+    for ends, filters in wanted.items():
+        for text in filters:
+            node.index.add(text, ends, node.watches[ends])
+    node.onlookers = wanted
+    node.interest_changed = True
+    node.forget_all()
 
 
 def _neighbour(node: "Node", name: str) -> ClientEntry | None:
@@ -62,6 +92,7 @@ def watch(node: "Node", link: Link) -> Watch | None:
 
 def leave(node: "Node", session: Session) -> None:
     """The session has ended. States of links with clients that nobody listed would otherwise gather for ever."""
+    _part(session)
     if session.entity in node.ensemble.devices or session.neighbour is not None:
         return
     for watched in (session.watch_in, session.watch_out):

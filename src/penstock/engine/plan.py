@@ -14,6 +14,7 @@ from penstock.policy.brokering import DEFAULT_TYPE
 from penstock.policy.monitor import Monitor
 
 if TYPE_CHECKING:
+    from penstock.engine.edit import Watch
     from penstock.engine.node import Node
 
 
@@ -50,8 +51,7 @@ class Target:
 
     def is_direct(self) -> bool:
         """A QoS 0 packet can be passed on to it as it is."""
-        session = self.session
-        return session.plain and session.watch_out is None and not self.ids and not self.no_local
+        return self.session.plain and not self.ids and not self.no_local
 
 
 class Group:
@@ -88,7 +88,19 @@ class Group:
 class Plan:
     """What is left to do for an event on a topic."""
 
-    __slots__ = ("direct4", "direct5", "edited", "groups", "key", "rest", "simple", "targets", "valid", "verdict")
+    __slots__ = (
+        "direct4",
+        "direct5",
+        "edited",
+        "groups",
+        "key",
+        "rest",
+        "simple",
+        "targets",
+        "valid",
+        "verdict",
+        "watched",
+    )
 
     def __init__(self, verdict: Verdict) -> None:
         self.verdict = verdict
@@ -98,6 +110,8 @@ class Plan:
         self.key: tuple[object, ...] = ()
         self.targets: tuple[Target, ...] = ()
         self.groups: tuple[Group, ...] = ()
+        self.watched: tuple[tuple[Watch, tuple[Target, ...]], ...] = ()
+        """Links with monitors, and the targets behind each: none where only the monitor looks on."""
         # For QoS 0: sessions that take the packet's own bytes, by protocol version, and the targets that do not.
         self.direct4: tuple[Session, ...] = ()
         self.direct5: tuple[Session, ...] = ()
@@ -124,7 +138,7 @@ class Plans:
 class Draft:
     """A plan in the making: each stage adds its part."""
 
-    __slots__ = ("groups", "link", "matched", "node", "plan", "plans", "topic", "verdict")
+    __slots__ = ("groups", "link", "matched", "node", "onlookers", "plan", "plans", "topic", "verdict")
 
     def __init__(self, node: "Node", topic: str, plans: Plans) -> None:
         self.node = node
@@ -134,4 +148,5 @@ class Draft:
         self.verdict = _PASS
         self.matched: list[Subscribed] = []
         self.groups: list[Group] = []
+        self.onlookers: list[Watch] = []
         self.plan: Plan | None = None

@@ -1,13 +1,15 @@
 """An incoming publication: from the packet through the plan to its subscribers, and the answer to its sender."""
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from penstock.engine import edit, emit, overlay, travel
 from penstock.engine.path import MAX_PLANS, compile_plan, read_topic
-from penstock.engine.plan import Draft, Plan, Plans
+from penstock.engine.plan import Draft, Plan, Plans, Target
 from penstock.engine.render import Forms
 from penstock.engine.session import Session
 from penstock.model.event import Event
+from penstock.model.topic import matches, parse_filter
 from penstock.model.verdict import Effect
 from penstock.wire.codec import encode
 from penstock.wire.errors import WireError
@@ -104,10 +106,7 @@ def _carry_edited(node: "Node", event: Event, sender: Session, now: float) -> Re
     """Ask the link's monitors, and take what they make of the event further."""
     watch = sender.watch_in
     assert watch is not None
-    before = watch.key()
     outputs = edit.run(node, watch, event, now)
-    if watch.key() != before:
-        sender.plans = None  # what is fixed in the new state is something else
     if not outputs:
         names = ", ".join(monitor.name for monitor in watch.monitors)
         node.deny("suppressed", sender, event.topic, f"suppressed by monitor {names}")
@@ -131,13 +130,41 @@ def spread(node: "Node", plan: Plan, event: Event, sender: Session | None, now: 
             continue  # it has been there: graphs may have cycles, ways may not
         retain = event.retain and target.retain_as_published  # [MQTT-3.3.1-12], [MQTT-3.3.1-13]
         kept = emit.deliver(node, session, min(event.qos, target.qos), retain, target.ids, forms, kept)
+    for watch, targets in plan.watched:
+        _spread_watched(node, watch, targets, event, sender, now)
     for group in plan.groups:
         chosen = group.choose(lambda session: emit.may_have(node, event, session))
         if chosen is not None:
             retain = event.retain and chosen.retain_as_published
             qos = min(event.qos, chosen.qos)
-            kept = emit.deliver(node, chosen.session, qos, retain, chosen.ids, forms, kept)
-    return bool(plan.targets or plan.groups)
+            kept = emit.notify(node, chosen.session, qos, retain, chosen.ids, forms, kept)
+    return bool(plan.targets or plan.groups or any(targets for _, targets in plan.watched))
+
+
+def _spread_watched(
+    node: "Node", watch: edit.Watch, targets: tuple[Target, ...], event: Event, sender: Session | None, now: float
+) -> None:
+    """Put the event through the monitors of a link to a client, once, and notify whoever is behind the link."""
+    local = {target.session.id for target in targets if target.no_local and target.session is sender}
+    for output in edit.run(node, watch, event, now):
+        forms = Forms(output, now)
+        for session, target in _behind(watch, targets, output):
+            if session.id not in local:
+                retain = output.retain and target.retain_as_published
+                emit.deliver(node, session, min(output.qos, target.qos), retain, target.ids, forms, None)
+
+
+def _behind(watch: edit.Watch, targets: tuple[Target, ...], output: Event) -> Iterator[tuple[Session, Target]]:
+    """Who gets what a monitor lets out: those for whom its cause was, else those who subscribe to just this."""
+    if targets:
+        yield from ((target.session, target) for target in targets)
+        return
+    for session in watch.sessions:
+        found = [
+            one for one in session.subscriptions.values() if matches(parse_filter(one.filter).filter, output.topic)
+        ]
+        if found:
+            yield session, Target(found)
 
 
 def publish_own(node: "Node", plans: Plans, event: Event, sender: Session | None, now: float) -> None:

@@ -12,7 +12,7 @@ from penstock.wire.session import WAITING
 
 if TYPE_CHECKING:
     from penstock.engine.edit import Watch
-    from penstock.engine.plan import Plans
+    from penstock.engine.plan import Plans, Target
 
 NEVER = float("inf")
 
@@ -58,7 +58,7 @@ class Delivery:
 class Subscribed:
     """One subscription of one session, as the index holds it."""
 
-    __slots__ = ("filter", "identifier", "no_local", "qos", "retain_as_published", "session")
+    __slots__ = ("filter", "identifier", "no_local", "qos", "retain_as_published", "session", "target")
 
     def __init__(
         self,
@@ -75,6 +75,8 @@ class Subscribed:
         self.no_local = no_local
         self.retain_as_published = retain_as_published
         self.identifier = identifier
+        self.target: Target | None = None
+        """What plans hold of it where it is the session's only one that matches."""
 
 
 class Replay:

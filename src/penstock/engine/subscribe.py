@@ -122,7 +122,7 @@ def advance(node: "Node", session: Session, now: float) -> None:
         if _may_pass(node, event, session):
             ids = (subscribed.identifier,) if subscribed.identifier else ()
             told = event if session.neighbour is None else travel.as_replay(event)
-            emit.deliver(node, session, qos, True, ids, Forms(told, now), None)  # [MQTT-3.3.1-8]
+            emit.notify(node, session, qos, True, ids, Forms(told, now), None)  # [MQTT-3.3.1-8]
     if session.replays and not session.blocked and session.outlet is not None:
         node.replaying[session.id] = session
 

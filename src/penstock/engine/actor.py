@@ -1,0 +1,145 @@
+"""Who is outside the nodes of a rehearsal: a client, or a foreign broker, that does all that MQTT asks of it."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from penstock.model.topic import matches
+from penstock.wire.codec import encode
+from penstock.wire.packet import (
+    Connack,
+    Connect,
+    Disconnect,
+    Packet,
+    Puback,
+    Pubcomp,
+    Publish,
+    Pubrec,
+    Pubrel,
+    Suback,
+    Subscribe,
+    Subscription,
+    Unsubscribe,
+)
+from penstock.wire.reason import Reason
+from penstock.wire.stream import Decoder
+
+
+class Delivered(NamedTuple):
+    """A message as it came to an entity, and the node that it came from."""
+
+    node: str
+    topic: str
+    payload: bytes = b""
+    qos: int = 0
+    retain: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.topic} {self.payload.decode(errors='backslashreplace')}".rstrip()
+
+
+class Actor:
+    """One entity's end of a connection with one node. `greeting` is None for a foreign broker: the node dials it."""
+
+    def __init__(self, name: str, node: str, got: Callable[[Delivered], None]) -> None:
+        self.name = name
+        self.node = node
+        self.is_open = False
+        self.refused = ""
+        """Why the node turned it down, or sent it away."""
+        self.answers: list[Reason] = []
+        """What the node answered to publications with QoS 1 and 2, and to subscriptions."""
+        self.subscriptions: dict[str, Subscription] = {}
+        """What a client has asked for; a foreign broker: what the node has."""
+        self._got = got
+        self._out: Callable[[list[bytes]], None] = lambda packets: None
+        self._decoder = Decoder()
+        self._version = 5
+        self._last_id = 0
+
+    def join(self, out: Callable[[list[bytes]], None], greeting: Connect | None) -> None:
+        """A connection is there: a client says who it is, a foreign broker waits to be told."""
+        self._out = out
+        self.is_open = False
+        self.refused = ""
+        self._decoder = Decoder(version=0 if greeting is None else greeting.version)
+        if greeting is not None:
+            self._version = greeting.version
+            self._send(greeting)
+
+    def part(self) -> None:
+        """The connection is gone."""
+        self.is_open = False
+        self._out = lambda packets: None
+
+    def subscribe(self, subscription: Subscription) -> None:
+        self.subscriptions[subscription.filter] = subscription
+        self._send(Subscribe(self._next_id(), (subscription,)))
+
+    def unsubscribe(self, filter: str) -> None:
+        self.subscriptions.pop(filter, None)
+        self._send(Unsubscribe(self._next_id(), (filter,)))
+
+    def publish(self, topic: str, payload: bytes, qos: int, retain: bool) -> None:
+        self._send(Publish(topic, payload, qos, retain, packet_id=self._next_id() if qos else 0))
+
+    def forward(self, topic: str, payload: bytes, qos: int, retain: bool) -> bool:
+        """As `publish`, by a foreign broker: only what the node has subscribed to there; whether it has."""
+        wanted = [one for one in self.subscriptions.values() if matches(one.filter, topic)]
+        if wanted:
+            self.publish(topic, payload, min(qos, max(one.qos for one in wanted)), retain)
+        return bool(wanted)
+
+    def disconnect(self) -> None:
+        """Say goodbye."""
+        self._send(Disconnect())
+
+    def take(self, data: bytes) -> None:
+        """Bytes from the node."""
+        for packet in self._decoder.feed(data):
+            self._handle(packet)
+        assert self._decoder.error is None, self._decoder.error
+
+    def _handle(self, packet: Packet) -> None:
+        match packet:
+            case Connect(version=version):
+                self._version = version
+                self.is_open = True
+                self._send(Connack())
+            case Connack():
+                self._welcomed(packet)
+            case Publish():
+                self._got(Delivered(self.node, packet.topic, packet.payload, packet.qos, packet.retain))
+                if packet.qos:
+                    self._send(Puback(packet.packet_id) if packet.qos == 1 else Pubrec(packet.packet_id))
+            case Pubrel():
+                self._send(Pubcomp(packet.packet_id))
+            case Pubrec() if packet.reason < 0x80:
+                self._send(Pubrel(packet.packet_id))
+            case Puback() | Pubrec() | Pubcomp():
+                self.answers.append(Reason(packet.reason))
+            case Suback():
+                self.answers.extend(map(Reason, packet.reasons))
+            case Subscribe():
+                self.subscriptions |= {one.filter: one for one in packet.subscriptions}
+                self._send(Suback(packet.packet_id, tuple(one.qos for one in packet.subscriptions)))
+            case Disconnect():
+                self.refused = packet.properties.reason_string or Reason(packet.reason).name
+                self.is_open = False
+            case _:
+                pass  # an answer that says nothing new
+
+    def _welcomed(self, packet: Connack) -> None:
+        if packet.reason:
+            self.refused = packet.properties.reason_string or Reason(packet.reason).name
+            return
+        self.is_open = True
+        if not packet.session_present:  # as any good client does when its session is gone
+            for one in self.subscriptions.values():
+                self._send(Subscribe(self._next_id(), (one,)))
+
+    def _send(self, packet: Packet) -> None:
+        self._out([encode(packet, self._version)])
+
+    def _next_id(self) -> int:
+        self._last_id = self._last_id % 65535 + 1
+        return self._last_id

@@ -1,0 +1,414 @@
+"""All nodes of a domain joined in memory: no sockets, no event loop, time by hand.
+
+    rehearsal = Rehearsal(domain, ensemble(domain))
+    rehearsal.connect("lock")
+    rehearsal.subscribe("lock", "#")
+    rehearsal.connect("phone")
+    rehearsal.publish("phone", "DL_unlock")
+    rehearsal.run()
+    rehearsal.deliveries("lock")
+
+The nodes are those of a live domain, and so are the bytes between them; only what carries the bytes is not. Every
+connection keeps its order. Which connection is served next is for `choose` to say: as it is, what was sent first
+arrives first.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import count
+
+from penstock.domain import Domain, Ensemble, LinkSettings, expand
+from penstock.engine import lifecycle, overlay, place
+from penstock.engine.actor import Actor, Delivered
+from penstock.engine.admit import Door
+from penstock.engine.edit import Watch
+from penstock.engine.endpoint import Dialled, Endpoint, Storage, turn
+from penstock.engine.greeting import Greeting
+from penstock.engine.node import Node, Notice
+from penstock.model.errors import PenstockError
+from penstock.model.subject import Subject
+from penstock.policy.acl import Acl
+from penstock.wire.packet import Connect, Subscription
+from penstock.wire.properties import Properties
+from penstock.wire.session import CLOSED
+
+START = 1_000_000.0
+MOST_STEPS = 100_000
+"""Packets that `run` hands over before it gives up."""
+_SECRET = b"rehearsal"
+_DOOR = Door("rehearsal", "link", False)
+
+
+class RehearsalError(PenstockError):
+    """What cannot be played: an entity that is not there, a link that breaks, a system that never comes to rest."""
+
+
+class Wire:
+    """One direction of one connection: packets under way, in order."""
+
+    def __init__(self, source: str, target: str, numbers: Iterator[int], arrive: Callable[[bytes], None]) -> None:
+        self.source = source
+        self.target = target
+        self._numbers = numbers
+        self._arrive = arrive
+        self._packets: deque[tuple[int, bytes]] = deque()
+
+    def __bool__(self) -> bool:
+        return bool(self._packets)
+
+    @property
+    def first(self) -> int:
+        """When its next packet was sent, as a number."""
+        return self._packets[0][0]
+
+    def put(self, packets: list[bytes]) -> None:
+        """Take packets, and empty the list."""
+        self._packets.extend((next(self._numbers), packet) for packet in packets)
+        packets.clear()
+
+    def hand_over(self) -> None:
+        """Let the next packet arrive."""
+        self._arrive(self._packets.popleft()[1])
+
+
+Choose = Callable[[Sequence[Wire]], Wire]
+"""Which of the wires that have something under way is served next; they are given in the order of `Wire.first`."""
+
+
+def earliest(wires: Sequence[Wire]) -> Wire:
+    """What was sent first arrives first."""
+    return wires[0]
+
+
+class _Connection:
+    """A node's endpoint, what is at its other end, and the two wires between them."""
+
+    def __init__(self, node_end: Endpoint, other: Endpoint | Actor, wires: tuple[Wire, Wire]) -> None:
+        self.node_end = node_end
+        self.other = other
+        self.wires = wires
+
+    @property
+    def is_over(self) -> bool:
+        """Whether one of the nodes has closed it."""
+        return CLOSED in (self.node_end.phase, getattr(self.other, "phase", None))
+
+    def breaks(self) -> None:
+        """What is under way is lost, and both sides notice."""
+        self.node_end.close()
+        if isinstance(self.other, Endpoint):
+            self.other.close()
+        else:
+            self.other.part()
+
+
+class Rehearsal:
+    """A domain that is played. Made, it has all its nodes running and linked, and no client connected."""
+
+    def __init__(
+        self,
+        domain: Domain,
+        whole: Ensemble,
+        acls: Mapping[str, Acl] | None = None,
+        stores: Mapping[str, Storage] | None = None,
+        choose: Choose = earliest,
+    ) -> None:
+        """`acls` are the nodes' access rights; `stores` what the nodes keep that survive a restart with all they have.
+
+        Passwords are not asked for: whoever connects is who it says it is.
+        """
+        self.now = START
+        self.choose = choose
+        self.ensemble = whole
+        self._domain = expand(domain)
+        self._acls = acls or {}
+        self._stores = stores or {}
+        self._numbers = count()
+        self._made_ids = count(1)
+        self._connections: dict[tuple[str, str], _Connection] = {}
+        self._cut: set[frozenset[str]] = set()
+        self._actors: dict[tuple[str, str], Actor] = {}
+        self._got: dict[str, list[Delivered]] = {}
+        self._notices: list[Notice] = []
+        self.nodes: dict[str, Node] = {}
+        for name in whole.nodes:
+            self.nodes[name] = self._node(name)
+        for link in whole.connections:
+            self._dial(link)
+        self.run()
+
+    # --- what entities do
+
+    def connect(self, entity: str, node: str | None = None, user: str | None = None) -> None:
+        """Connect a client to a node; None: to every node that the domain lists it at.
+
+        One that is not listed can be connected as well, as `user`, where such clients are let in. Whether the node
+        let it in is what `refusal` says.
+        """
+        for at in self._places(entity, node):
+            subject = self.ensemble.shown(at, entity) or Subject(entity, user, "", f"{at}/0")
+            self._join_client(self._actor(entity, at), subject)
+        self.run()
+
+    def disconnect(self, entity: str, node: str | None = None) -> None:
+        """A client says goodbye; its session stays."""
+        for actor in self._connected(entity, node):
+            actor.disconnect()
+        self.run()
+
+    def subscribe(self, entity: str, filter: str, qos: int = 2, no_local: bool = True, node: str | None = None) -> None:
+        """Subscribe a client at every node that it is connected to, or at one."""
+        for actor in self._connected(entity, node):
+            actor.subscribe(Subscription(filter, qos, no_local))
+        self.run()
+
+    def unsubscribe(self, entity: str, filter: str, node: str | None = None) -> None:
+        for actor in self._connected(entity, node):
+            actor.unsubscribe(filter)
+        self.run()
+
+    def publish(
+        self,
+        entity: str,
+        topic: str,
+        payload: bytes = b"",
+        qos: int = 0,
+        retain: bool = False,
+        node: str | None = None,
+    ) -> None:
+        """Publish at a node, unless said the first that it is connected to. It is under way then: `run` does the rest."""
+        actor = self._connected(entity, node)[0]
+        if entity in self.ensemble.foreign:
+            actor.forward(topic, payload, qos, retain)
+        else:
+            actor.publish(topic, payload, qos, retain)
+
+    def refusal(self, entity: str, node: str) -> str:
+        """Why the client is not connected to the node; empty if it is, or never tried."""
+        actor = self._actors.get((entity, node))
+        return actor.refused if actor is not None else ""
+
+    def is_connected(self, entity: str) -> bool:
+        return any(actor.is_open for (name, _), actor in self._actors.items() if name == entity)
+
+    def deliveries(self, entity: str) -> tuple[Delivered, ...]:
+        """Everything that a client or a foreign broker has got so far, in order."""
+        return tuple(self._got.get(entity, ()))
+
+    @property
+    def notices(self) -> tuple[Notice, ...]:
+        """All that the nodes would have told their operators so far."""
+        for node in self.nodes.values():
+            self._notices += node.notices
+            node.notices = []
+        return tuple(self._notices)
+
+    # --- what happens to nodes and links
+
+    def cut(self, first: str, second: str) -> None:
+        """Cut the connection of two nodes, or of a node and a foreign broker."""
+        self._link(first, second)
+        self._cut.add(frozenset((first, second)))
+        self._break(first, second)
+        self._break(second, first)
+        self.run()
+
+    def restore(self, first: str, second: str) -> None:
+        """Let a connection that was cut come back."""
+        link = self._link(first, second)
+        self._cut.discard(frozenset((first, second)))
+        self._dial(link)
+        self.run()
+
+    def restart(self, name: str) -> None:
+        """Kill a node and start it again. What it keeps is what its store has; clients and links come back."""
+        if name not in self.nodes:
+            raise RehearsalError(f"no node `{name}`")
+        clients = [actor for (_, node), actor in self._actors.items() if node == name and actor.is_open]
+        for ends in [ends for ends in self._connections if name in ends]:
+            self._break(*ends)
+        self._notices += self.nodes[name].notices
+        self.nodes[name] = self._node(name)
+        for link in self.ensemble.connections:
+            if name in link.between:
+                self._dial(link)
+        for actor in clients:
+            if actor.name not in self.ensemble.foreign:
+                self.connect(actor.name, name)
+        self.run()
+
+    def wait(self, seconds: float) -> None:
+        """Let time pass."""
+        self.now += seconds
+        for node in self.nodes.values():
+            lifecycle.tick(node, self.now)
+            self._turn(node)
+        self.run()
+
+    def states(self, monitor: str) -> dict[tuple[str, str], object]:
+        """A monitor's state on each link that it is on, by source and target."""
+        return {
+            (watch.link.source, watch.link.target): watch.states[place]
+            for watch in self._watches(monitor)
+            for place, one in enumerate(watch.monitors)
+            if one.name == monitor
+        }
+
+    def put_state(self, monitor: str, state: object, link: tuple[str, str] | None = None) -> None:
+        """Let a monitor be in a state, on one link or on all that it is on."""
+        found = False
+        for watch in self._watches(monitor):
+            for at, one in enumerate(watch.monitors):
+                if one.name == monitor and link in (None, (watch.link.source, watch.link.target)):
+                    watch.move(at, one.resume(state))
+                    found = True
+        if not found:
+            raise RehearsalError(f"no monitor `{monitor}`" + (f" on `{link[0]} -> {link[1]}`" if link else ""))
+
+    def run(self) -> None:
+        """Hand over what is under way until nothing is. Time goes on no more than nodes need to tell their interest."""
+        for _ in range(MOST_STEPS):
+            waiting = [wire for connection in self._connections.values() for wire in connection.wires if wire]
+            if waiting:
+                waiting.sort(key=lambda wire: wire.first)
+                self.choose(waiting).hand_over()
+            elif any(node.replaying or (node.interest_changed and node.neighbours) for node in self.nodes.values()):
+                self.now += overlay.REFRESH_SECONDS
+                for node in self.nodes.values():
+                    self._turn(node)
+            else:
+                return
+            self._part_from_those_gone()
+        raise RehearsalError(f"not at rest after {MOST_STEPS} packets")
+
+    # --- nodes
+
+    def _node(self, name: str) -> Node:
+        store = self._stores.get(name)
+        limits = self._domain.nodes[name].limits
+        node = Node(name, limits, self._make_id, store is not None, None, self._acls.get(name), self.ensemble)
+        if store is not None:
+            store.load(node, self.now)
+        for neighbour, _ in overlay.connections(node):
+            node.secrets[neighbour] = _SECRET
+        for session in overlay.prepare(node):
+            lifecycle.end(node, session, self.now)
+        return node
+
+    def _make_id(self) -> str:
+        return f"unnamed-{next(self._made_ids)}"
+
+    def _turn(self, node: Node) -> None:
+        turn(node, self.now, self._stores.get(node.name))
+
+    def _watches(self, monitor: str) -> Iterator[Watch]:
+        """Where a monitor is, at the nodes that ask it: where the link ends, or begins if it leads out of the nodes."""
+        for link in self.ensemble.links.values():
+            at = link.target if link.target in self.nodes else link.source
+            if at in self.nodes and any(one.name == monitor for one in self.ensemble.monitors(link)):
+                watch = place.watch(self.nodes[at], link)
+                assert watch is not None
+                yield watch
+
+    # --- connections
+
+    def _dial(self, link: LinkSettings) -> None:
+        first, second = link.between
+        if frozenset(link.between) in self._cut or (first, second) in self._connections:
+            return
+        node = self.nodes[first]
+        neighbour = node.neighbours[second]
+        foreign = self._domain.foreign.get(second)
+        if foreign is None:
+            dialled = Dialled(neighbour, Greeting.of_node(first, _SECRET))
+        else:
+            overlay.subscribe_foreign(node, neighbour, foreign.out, foreign.qos)
+            dialled = Dialled(neighbour, Greeting("rehearsal", foreign.version, filters=foreign.in_, qos=foreign.qos))
+        self._connections[first, second] = connection = self._connection(first, second, dialled)
+        if isinstance(connection.other, Actor):
+            connection.other.join(connection.wires[1].put, None)
+        connection.node_end.dial()
+
+    def _join_client(self, actor: Actor, subject: Subject) -> None:
+        self._break(actor.node, actor.name)
+        connection = self._connection(actor.node, actor.name, None, subject)
+        self._connections[actor.node, actor.name] = connection
+        properties = Properties(session_expiry=lifecycle.NO_EXPIRY, request_problem_info=True)
+        greeting = Connect(subject.client_id, 5, False, 0, subject.user, properties=properties)
+        actor.join(connection.wires[1].put, greeting)
+
+    def _connection(
+        self, node: str, other: str, dialled: Dialled | None, subject: Subject | None = None
+    ) -> _Connection:
+        """Two ends and what is between them; nothing has been said yet."""
+        near: Endpoint
+        far: Endpoint | Actor
+        outwards = Wire(node, other, self._numbers, lambda data: self._arrive(far, data))
+        inwards = Wire(other, node, self._numbers, lambda data: self._arrive(near, data))
+        door = Door("rehearsal", subject.listener, True, subject.certificate) if subject else _DOOR
+        near = Endpoint(self.nodes[node], door, self._clock, outwards.put, dialled)
+        if other in self.nodes:
+            far = Endpoint(self.nodes[other], _DOOR, self._clock, inwards.put)
+        else:
+            far = self._actor(other, node)
+        return _Connection(near, far, (outwards, inwards))
+
+    def _arrive(self, end: Endpoint | Actor, data: bytes) -> None:
+        end.take(data)
+        if isinstance(end, Endpoint):
+            self._turn(end.node)
+
+    def _clock(self) -> float:
+        return self.now
+
+    def _actor(self, entity: str, node: str) -> Actor:
+        if (entity, node) not in self._actors:
+            self._actors[entity, node] = Actor(entity, node, self._got.setdefault(entity, []).append)
+        return self._actors[entity, node]
+
+    def _part_from_those_gone(self) -> None:
+        """A node may have closed a connection: its last words still arrive."""
+        for ends, connection in list(self._connections.items()):
+            if not connection.is_over or connection.wires[0]:
+                continue
+            if isinstance(connection.other, Endpoint):
+                reasons = [end.reason.name for end in (connection.node_end, connection.other) if end.reason]
+                raise RehearsalError(f"the link between `{ends[0]}` and `{ends[1]}` broke: {', '.join(reasons)}")
+            self._break(*ends)
+
+    def _break(self, node: str, other: str) -> None:
+        connection = self._connections.pop((node, other), None)
+        if connection is not None:
+            connection.breaks()
+            for name in {node, other} & self.nodes.keys():
+                self._turn(self.nodes[name])
+
+    # --- names
+
+    def _places(self, entity: str, node: str | None) -> tuple[str, ...]:
+        """The nodes that a client is to be connected to."""
+        if entity in self.ensemble.foreign or entity in self.nodes:
+            raise RehearsalError(f"`{entity}` is not a client")
+        if node is not None:
+            if node not in self.nodes:
+                raise RehearsalError(f"no node `{node}`")
+            return (node,)
+        listed = tuple(name for name in self.nodes if (entity, name) in self.ensemble.links)
+        if listed or len(self.nodes) == 1:
+            return listed or tuple(self.nodes)
+        raise RehearsalError(f"client `{entity}` is not listed: say which node it connects to")
+
+    def _connected(self, entity: str, node: str | None) -> list[Actor]:
+        """The ends of an entity's connections; at least one."""
+        known = [actor for (name, at), actor in self._actors.items() if name == entity and node in (None, at)]
+        connected = [actor for actor in known if actor.is_open]
+        if not connected:
+            refused = next((f": {actor.refused}" for actor in known if actor.refused), "")
+            raise RehearsalError(f"`{entity}` is not connected{f' to `{node}`' if node else ''}{refused}")
+        return connected
+
+    def _link(self, first: str, second: str) -> LinkSettings:
+        for link in self.ensemble.connections:
+            if {first, second} == set(link.between):
+                return link
+        raise RehearsalError(f"no link between `{first}` and `{second}`")
