@@ -2,7 +2,9 @@
 
 from penstock.domain.base import MEMORY
 from penstock.domain.check import Checked, Source, check
+from penstock.domain.diff import Change, Difference, diff
 from penstock.domain.ensemble import Assertion, ClientEntry, Ensemble, ensemble
+from penstock.domain.expand import expand
 from penstock.domain.federation import ClientSettings, ForeignSettings, LinkSettings, LinkTls
 from penstock.domain.load import load, read
 from penstock.domain.schema import (
@@ -20,9 +22,11 @@ __all__ = [
     "MEMORY",
     "Address",
     "Assertion",
+    "Change",
     "Checked",
     "ClientEntry",
     "ClientSettings",
+    "Difference",
     "Domain",
     "Ensemble",
     "ForeignSettings",
@@ -36,7 +40,9 @@ __all__ = [
     "Tls",
     "check",
     "default_domain",
+    "diff",
     "ensemble",
+    "expand",
     "load",
     "read",
 ]

@@ -14,6 +14,7 @@ from penstock.domain.expand import Expansion, with_patterns, with_protocols
 from penstock.domain.files import FileRole, files
 from penstock.domain.finding import Finding, Loc, Mistake
 from penstock.domain.graph import graph
+from penstock.domain.patterns.settings import Roles
 from penstock.domain.schema import Domain, NodeSettings
 from penstock.domain.tree import Entry, found_text, locate, path_text
 from penstock.domain.units import Address
@@ -63,7 +64,7 @@ def check(source: Source, nodes: Collection[str] | None = None) -> Checked:
     Raises `DomainError`. A domain serves many machines, and each has only the files of its own nodes.
     """
     expansion, mistakes = _in_itself(source)
-    mistakes += _around(expansion.domain, nodes)
+    mistakes += _around(source.domain, expansion, nodes)
     if mistakes:
         raise DomainError(*in_order([source.problem(mistake, expansion) for mistake in mistakes]))
     odd = [source.problem(warning, expansion) for warning in warnings(source.domain, expansion)]
@@ -88,15 +89,22 @@ def _in_itself(source: Source) -> tuple[Expansion, list[Mistake]]:
     whole = with_protocols(patterns)
     if whole.mistakes:
         return whole, list(whole.mistakes)
-    return whole, list(monitors.check(whole.domain, graph(whole.domain), source.folder))
+    joined = graph(whole.domain)
+    # Of what a pattern makes, only what the file says can be wrong: a role may have no members yet.
+    own = {name: one for name, one in whole.domain.monitors.items() if name in source.domain.monitors}
+    return whole, list(monitors.check(whole.domain.model_copy(update={"monitors": own}), joined, source.folder))
 
 
-def _around(domain: Domain, nodes: Collection[str] | None) -> Iterator[Mistake]:
+def _around(written: Domain, expansion: Expansion, nodes: Collection[str] | None) -> Iterator[Mistake]:
+    domain = expansion.domain
     here = domain.nodes.keys() if nodes is None else nodes
-    for name, node in domain.nodes.items():
+    for name, node in written.nodes.items():
         if name in here:
             yield from _missing_files(files(node, ("nodes", name)))
             yield from _claimed_twice(node, ("nodes", name))
+    for index, pattern in enumerate(written.patterns):
+        if isinstance(pattern, Roles) and pattern.store != MEMORY and not Path(pattern.store).is_dir():
+            yield Finding(("patterns", index, "store"), f"a folder, and there is no folder `{pattern.store}`")
     for index, link in enumerate(domain.links):
         dials, accepts = (end in here for end in link.between)
         named = files(link, ("links", index))

@@ -18,6 +18,7 @@ from penstock.domain.monitors import compile_monitor
 from penstock.domain.policies import Pair
 from penstock.domain.schema import Domain
 from penstock.model.link import Link
+from penstock.model.subject import Subject
 from penstock.policy.brokering import Table
 from penstock.policy.monitor import Monitor
 from penstock.policy.protocol import UNLISTED
@@ -150,6 +151,15 @@ class Ensemble:
         if default is None or client_id in self._reserved:
             return None
         return ClientEntry(client_id, default.publish, default.notify, listed=False)
+
+    def shown(self, node: str, name: str) -> Subject | None:
+        """What a listed client shows at a node, so as to be known there; None if it has no place there."""
+        by_id = (match for (at, _), several in self._by_id.items() if at == node for match in several)
+        for match in (*by_id, *self._matches[node]):
+            if match.entry.name == name:
+                listener = match.listener or f"{node}/0"
+                return Subject(match.client_id or name, match.user, "", listener, match.certificate)
+        return None
 
 
 def ensemble(domain: Domain, folder: Path | None = None) -> Ensemble:

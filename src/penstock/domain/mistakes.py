@@ -38,6 +38,8 @@ _EXPECTED = {
     "string_type": "a text (a number or `true` as a text stands in quotes)",
     "too_short": "at least {min_length} entry",
     "tuple_type": "a list",
+    "union_tag_invalid": "one of {expected_tags}",
+    "union_tag_not_found": "{discriminator}",
 }
 
 
@@ -49,12 +51,20 @@ def problems_of(error: ValidationError, model: type[BaseModel], root: Entry) -> 
         problem, path = _unknown(details["loc"], model, root)
         problems.append(problem)
         meant.add(path)
-    for details in (details for details in errors if details["type"] != "extra_forbidden"):
+    for details in (details for details in errors if not _follows(details, errors)):
         problem = _problem(details, model, root)
         # A key that is only misspelt is not also missing.
         if details["type"] != "missing" or problem.path not in meant:
             problems.append(problem)
     return problems
+
+
+def _follows(details: ErrorDetails, errors: list[ErrorDetails]) -> bool:
+    """Whether an error is told elsewhere, or only follows from others: a list whose items are wrong is not short."""
+    if details["type"] == "extra_forbidden":
+        return True
+    loc = details["loc"]
+    return details["type"] == "too_short" and any(loc == other["loc"][: len(loc)] != other["loc"] for other in errors)
 
 
 def _unknown(loc: Sequence[Step], model: type[BaseModel], root: Entry) -> tuple[Problem, str]:
@@ -88,15 +98,23 @@ def _problem(details: ErrorDetails, model: type[BaseModel], root: Entry) -> Prob
         path, entry = (*path, loc[-1]), Entry(entry.place, NOTHING)
     elif loc[-1:] == ("[key]",):
         entry = Entry(entry.place, Scalar(str(path[-1]), str(path[-1])))
-    elif key := details.get("ctx", {}).get("key"):
+    elif key := details.get("ctx", {}).get("key") or _tag(details):
         path, entry = (*path, key), child(entry.node, key) or Entry(entry.place, NOTHING)
     return entry.place.problem(path, f"found {found_text(entry.node)}, expected {expected}")
+
+
+def _tag(details: ErrorDetails) -> str:
+    """The key that says of which kind a value is, if that is what is wrong."""
+    tagged = details["type"] in ("union_tag_invalid", "union_tag_not_found")
+    return str(details.get("ctx", {})["discriminator"]).strip("'") if tagged else ""
 
 
 def _expected(details: ErrorDetails) -> str:
     context = {name: _whole(value) for name, value in details.get("ctx", {}).items()}
     if details["type"] == "literal_error":
         return str(context["expected"]).replace("'", "`")
+    if _tag(details):
+        context = {name: str(value).replace("'", "`") for name, value in context.items()}
     form = _EXPECTED.get(details["type"])
     # Pydantic's own words are better than none, should a model use a check that has no words of ours yet.
     return form.format(**context) if form else details["msg"].removeprefix("Input should be ")
@@ -120,8 +138,18 @@ def models_at(model: type[BaseModel], loc: Sequence[Step]) -> list[type[BaseMode
     kinds: list[Any] = [model]
     for step in loc:
         # A step that no type knows is a name Pydantic gives to a branch of a union: it leads nowhere.
-        kinds = [below for kind in kinds for below in _below(kind, step)] or kinds
+        kinds = [below for kind in kinds for below in _below(kind, step)] or _tagged(kinds, step)
     return [kind for kind in kinds if _is_model(kind)]
+
+
+def _tagged(kinds: list[Any], step: Step) -> list[Any]:
+    """Of several models those that the name of a branch means; all, if it is the name of something else."""
+    meant = [
+        kind
+        for kind in kinds
+        if _is_model(kind) and any(get_args(field.annotation)[:1] == (step,) for _, _, field in keys(kind))
+    ]
+    return meant or kinds
 
 
 def _below(kind: Any, step: Step) -> Iterator[Any]:

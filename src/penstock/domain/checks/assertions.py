@@ -21,5 +21,5 @@ def check(domain: Domain) -> Iterator[Finding]:
         yield from wrong[:1]
         other, first = seen.setdefault((*claim.flow, claim.on, claim.routes), (key, index))
         if first != index and not wrong:
-            again = "the same claim" if other == key else "the contrary"
-            yield Finding(loc, f"no claim of which `assertions[{first}]` makes {again}")
+            again = "is the same" if other == key else "is the contrary"
+            yield Finding(loc, f"another claim: `assertions[{first}]` {again}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,9 +14,12 @@ from penstock.domain.schema import Domain
 from penstock.model.errors import PolicyError
 from penstock.policy.protocol import UNLISTED
 
+# Where in an automaton its own check has found something.
+_SPOT = re.compile(r"state `(?P<state>[^`]*)`, edge `(?P<edge>[^`]*)`:? ")
+
 
 def check(domain: Domain, graph: Graph, folder: Path | None) -> Iterator[Mistake]:
-    """What is wrong with the monitors of a domain without patterns and protocols."""
+    """What is wrong with monitors of a domain without patterns and protocols."""
     entities = Entities.of(domain)
     for name, settings in domain.monitors.items():
         loc: Loc = ("monitors", name)
@@ -61,6 +65,8 @@ def _nearby(graph: Graph, pattern: Pair) -> str:
     source, target = pattern
     if source == target:
         return "and an entity has no link with itself"
+    if UNLISTED in pattern:
+        return "and clients that are not listed are refused there"
     if (target, source) in graph.links:
         return f"did you mean `{target} -> {source}`?"
     around = [f"{one} -> {other}" for one, other in graph.links if source in (one, ANY) or target in (other, ANY)]
@@ -83,4 +89,10 @@ def _does(name: str, settings: MonitorSettings, folder: Path | None, loc: Loc) -
         compile_monitor(name, settings, folder)
     except PolicyError as error:
         key = next(key for key in ("states", "python", "filter", "mapper") if getattr(settings, key) is not None)
-        yield Said((*loc, key), str(error).removeprefix(f"monitor `{name}`: "))
+        text = str(error).removeprefix(f"monitor `{name}`: ")
+        spot = _SPOT.match(text)
+        if spot is None:
+            yield Said((*loc, key), text)
+        else:
+            state = (spot["state"],) if key == "states" else ()
+            yield Said((*loc, key, *state, spot["edge"]), text[spot.end() :])

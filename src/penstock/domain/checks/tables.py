@@ -8,6 +8,7 @@ from penstock.domain.federation import LinkTypes
 from penstock.domain.finding import Finding, Loc, hint, listed
 from penstock.domain.policies import Pair, TableSettings
 from penstock.domain.schema import Domain
+from penstock.domain.tree import path_text
 
 
 def check(written: Domain, domain: Domain) -> Iterator[Finding]:
@@ -36,6 +37,9 @@ def _rules(table: TableSettings, types: tuple[str, ...] | None, loc: Loc) -> Ite
     if table.listed is None:
         return
     key, rules = table.listed
+    if types is None and rules:
+        yield Finding(("brokering", "types"), f"the link types that `{path_text((*loc, key))}` is about", "nothing")
+        return
     seen = dict[Pair, int]()
     for index, rule in enumerate(rules):
         where = (*loc, key, index)

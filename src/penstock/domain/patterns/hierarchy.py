@@ -33,6 +33,20 @@ def parents(domain: Domain, pattern: Hierarchy) -> Parents:
 
 def check(domain: Domain, pattern: Hierarchy, loc: Loc) -> Iterator[Finding]:
     """What the paper asks of *parent*, and that what is written beside the pattern agrees with it."""
+    wrong = [*_names(domain, pattern, loc), *_against_links(domain, pattern)]
+    yield from wrong
+    # §6.1.2: parenthood chains never form a cycle, not even a loop.
+    cycle = () if wrong else _cycle(parents(domain, pattern))
+    if cycle:
+        way = " -> ".join(f"`{name}`" for name in cycle)
+        where = (*loc, "parents", cycle[0]) if cycle[0] in pattern.parents else loc
+        yield Finding(where, "parents without a cycle", f"a cycle, {way}")
+    if domain.brokering is not None and any((DOWN, UP) in rule.pairs for rule in domain.brokering.allow or ()):
+        expected = f"nothing from `{DOWN}` to `{UP}`: in a hierarchy no event goes up after it has gone down"
+        yield Finding(("brokering", "allow"), expected, f"`{DOWN}` to `{UP}`")
+
+
+def _names(domain: Domain, pattern: Hierarchy, loc: Loc) -> Iterator[Finding]:
     entities = Entities.of(domain)
     devices = set(domain.clients) | {name for name in pattern.parents if name not in entities.brokers}
     for child, above in pattern.parents.items():
@@ -49,15 +63,6 @@ def check(domain: Domain, pattern: Hierarchy, loc: Loc) -> Iterator[Finding]:
             elif parent not in entities.brokers or (child in devices and parent in domain.foreign):
                 yield Finding(where, entities.not_a_node(parent), f"`{parent}`")
         yield from _typed_already(domain, child, above, where)
-    yield from _against_links(domain, pattern)
-    if domain.brokering is not None and any((DOWN, UP) in rule.pairs for rule in domain.brokering.allow or ()):
-        expected = f"nothing from `{DOWN}` to `{UP}`: in a hierarchy no event goes up after it has gone down"
-        yield Finding(("brokering", "allow"), expected, f"`{DOWN}` to `{UP}`")
-    # §6.1.2: parenthood chains never form a cycle, not even a loop.
-    if cycle := _cycle(parents(domain, pattern)):
-        way = " -> ".join(f"`{name}`" for name in cycle)
-        where = (*loc, "parents", cycle[0]) if cycle[0] in pattern.parents else loc
-        yield Finding(where, "parents without a cycle", f"a cycle, {way}")
 
 
 def _typed_already(domain: Domain, child: str, above: tuple[str, ...], loc: Loc) -> Iterator[Finding]:

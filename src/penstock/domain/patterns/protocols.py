@@ -10,7 +10,7 @@ from penstock.domain.schema import Domain
 from penstock.model.errors import PolicyError
 from penstock.policy.protocol import Protocol, Surroundings, compile_protocol
 
-_KEY = re.compile(r"`(senders|protects|guard)`")
+_KEY = re.compile(r"`(senders|protects|guard)`:? ")
 
 
 def surroundings(domain: Domain) -> Surroundings:
@@ -40,6 +40,6 @@ def expand(domain: Domain, name: str) -> Domain:
 
 def mistake(name: str, error: PolicyError) -> Said:
     """What is wrong with a protocol, at the key that it concerns."""
-    text = str(error)
+    text = str(error).partition("\n")[0]  # a caret below the text says no more than the number of the character
     key = _KEY.match(text)
-    return Said(("protocols", name, key[1] if key else "protocol"), text)
+    return Said(("protocols", name, key[1] if key else "protocol"), text[key.end() :] if key else text)

@@ -38,7 +38,7 @@ def nodes(pattern: Roles) -> tuple[str, ...]:
     return (pattern.bus, *(name for role in pattern.roles for name in (pub(role), sub(role))))
 
 
-def inherited(pattern: Roles, name: str) -> tuple[Role, ...]:
+def inherited(pattern: Roles, name: str) -> dict[str, Role]:
     """A role, and all that it inherits from, each once."""
     found, waiting = dict[str, Role](), [name]
     while waiting:
@@ -46,7 +46,7 @@ def inherited(pattern: Roles, name: str) -> tuple[Role, ...]:
         if role not in found and role in pattern.roles:
             found[role] = pattern.roles[role]
             waiting += pattern.roles[role].inherits
-    return tuple(found.values())
+    return found
 
 
 def check(domain: Domain, pattern: Roles, loc: Loc) -> Iterator[Finding]:
@@ -64,6 +64,12 @@ def check(domain: Domain, pattern: Roles, loc: Loc) -> Iterator[Finding]:
         if link.type is not None and pattern.bus in link.between and set(link.between) <= set(nodes(pattern)):
             yield Finding(("links", index, "type"), "no type: the pattern gives it one")
     for name, role in pattern.roles.items():
+        cyclic = [junior for junior in role.inherits if name in inherited(pattern, junior)]
+        if cyclic:
+            expected = f"no cycle of roles: `{cyclic[0]}` inherits from `{name}`"
+            yield Finding((*loc, "roles", name, "inherits"), expected, f"`{cyclic[0]}`")
+            break  # the other roles of the cycle are the same mistake
+    for name, role in pattern.roles.items():
         yield from _check_role(domain, pattern, name, role, (*loc, "roles", name))
 
 
@@ -75,8 +81,6 @@ def _check_role(domain: Domain, pattern: Roles, name: str, role: Role, loc: Loc)
     for junior in role.inherits:
         if junior not in pattern.roles:
             yield Finding((*loc, "inherits"), f"a role, {hint(junior, tuple(pattern.roles))}", f"`{junior}`")
-        elif any(role is above for above in inherited(pattern, junior)):
-            yield Finding((*loc, "inherits"), f"no cycle of roles: `{junior}` inherits from `{name}`", f"`{junior}`")
     for member in role.members:
         client = domain.clients.get(member)
         if member in domain.nodes or member in domain.foreign or member in nodes(pattern):
@@ -93,7 +97,7 @@ def expand(domain: Domain, pattern: Roles) -> Domain:
     """The nodes, links, table and filters of the paper's construction."""
     monitors = dict(domain.monitors)
     for name in pattern.roles:
-        every = inherited(pattern, name)
+        every = inherited(pattern, name).values()
         published = tuple(dict.fromkeys(one for role in every for one in role.publish))
         subscribed = tuple(dict.fromkeys(one for role in every for one in role.subscribe))
         monitors[pub(name)] = MonitorSettings(link=((pub(name), pattern.bus),), filter=published)

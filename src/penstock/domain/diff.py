@@ -1,0 +1,178 @@
+"""What changes from one domain to another: what a reload has to do, and what it cannot do without a restart.
+
+It compares what the files say. That a file which they name (passwords, an access list, a monitor's module) has other
+content than before is not seen here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Literal, NamedTuple
+
+from penstock.domain.base import keys
+from penstock.domain.expand import expand
+from penstock.domain.graph import graph
+from penstock.domain.schema import Domain, NodeSettings
+from penstock.model.link import Link
+
+Effect = Literal["added", "removed", "changed"]
+
+
+class Kind(StrEnum):
+    """What a change is about."""
+
+    DOMAIN = "domain"
+    NODE = "node"
+    LISTENERS = "listeners"
+    SETTINGS = "settings"
+    LIMITS = "limits"
+    PASSWORDS = "passwords"
+    ACL = "acl"
+    CONNECTION = "connection"
+    LINK = "link"
+    FOREIGN = "foreign broker"
+    CLIENT = "client"
+    TABLE = "table"
+    DEFAULT = "default"
+    MONITOR = "monitor"
+    ASSERTIONS = "assertions"
+
+
+class Change(NamedTuple):
+    """One thing that is other than before, in two values that can be compared (None: it is not there)."""
+
+    kind: Kind
+    effect: Effect
+    name: str
+    """The node, link, client or monitor that it is about."""
+    old: object
+    new: object
+    detail: str = ""
+    needs_restart: bool = False
+    """Whether it takes effect only when the node is started again."""
+
+    def __str__(self) -> str:
+        subject = f"{self.kind} `{self.name}`" if self.name else str(self.kind)
+        detail = f": {self.detail}" if self.detail else ""
+        return f"{subject} {self.effect}{detail}{' (needs a restart)' if self.needs_restart else ''}"
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """All changes from one domain to another, in the order in which they can be applied."""
+
+    changes: tuple[Change, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.changes)
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.changes)) or "nothing changes"
+
+    def of(self, kind: Kind, effect: Effect | None = None) -> tuple[Change, ...]:
+        """The changes of one kind, and of one effect if it is said."""
+        return tuple(one for one in self.changes if one.kind is kind and effect in (None, one.effect))
+
+    @property
+    def needs_restart(self) -> tuple[Change, ...]:
+        """The changes that a reload cannot make."""
+        return tuple(one for one in self.changes if one.needs_restart)
+
+
+_OF_NODE = {"listen": Kind.LISTENERS, "limits": Kind.LIMITS, "passwords": Kind.PASSWORDS, "acl": Kind.ACL}
+_AT_START = ("listen", "store", "synchronous", "admin", "log")
+_ELSEWHERE = ("brokering",)
+
+
+def diff(old: Domain, new: Domain) -> Difference:
+    """What is other in `new`; patterns and protocols are compared by what they expand to."""
+    old, new = expand(old), expand(new)
+    return Difference(tuple(_changes(old, new)))
+
+
+def _changes(old: Domain, new: Domain) -> Iterator[Change]:
+    if old.domain != new.domain:
+        detail = f"from `{old.domain}` to `{new.domain}`"
+        yield Change(Kind.DOMAIN, "changed", "", old.domain, new.domain, detail, needs_restart=True)
+    yield from _entries(Kind.NODE, old.nodes, new.nodes, changed=False)
+    for name, node in new.nodes.items():
+        if name in old.nodes:
+            yield from _node(name, old.nodes[name], node)
+    yield from _entries(Kind.FOREIGN, old.foreign, new.foreign)
+    yield from _connections(old, new)
+    yield from _links(old, new)
+    yield from _entries(Kind.CLIENT, old.clients, new.clients)
+    yield from _tables(old, new)
+    yield from _entries(Kind.MONITOR, old.monitors, new.monitors)
+    if list(old.monitors) != list(new.monitors) and old.monitors.keys() == new.monitors.keys():
+        yield Change(Kind.MONITOR, "changed", "", tuple(old.monitors), tuple(new.monitors), "their order")
+    if old.assertions != new.assertions:
+        yield Change(Kind.ASSERTIONS, "changed", "", old.assertions, new.assertions)
+
+
+def _entries(
+    kind: Kind, old: Mapping[str, object], new: Mapping[str, object], *, changed: bool = True
+) -> Iterator[Change]:
+    for name in old:
+        if name not in new:
+            yield Change(kind, "removed", name, old[name], None)
+    for name in new:
+        if name not in old:
+            yield Change(kind, "added", name, None, new[name])
+        elif changed and old[name] != new[name]:
+            yield Change(kind, "changed", name, old[name], new[name])
+
+
+def _node(name: str, old: NodeSettings, new: NodeSettings) -> Iterator[Change]:
+    for key, field, _ in keys(NodeSettings):
+        before, after = getattr(old, field), getattr(new, field)
+        if before != after and key not in _ELSEWHERE:
+            kind = _OF_NODE.get(key, Kind.SETTINGS)
+            detail = "" if key in _OF_NODE else f"`{key}`"
+            yield Change(kind, "changed", name, before, after, detail, needs_restart=key in _AT_START)
+
+
+def _connections(old: Domain, new: Domain) -> Iterator[Change]:
+    """How nodes reach each other; what types their links have is another matter."""
+    before, after = (
+        {
+            f"{link.between[0]} - {link.between[1]}": link.model_copy(update={"type": None, "back": None})
+            for link in domain.links
+        }
+        for domain in (old, new)
+    )
+    yield from _entries(Kind.CONNECTION, before, after)
+
+
+def _links(old: Domain, new: Domain) -> Iterator[Change]:
+    before, after = (_all_links(domain) for domain in (old, new))
+    yield from _entries(Kind.LINK, before, after, changed=False)
+    for name in after:
+        if name in before and before[name] != after[name]:
+            detail = f"from type `{before[name].type}` to `{after[name].type}`"
+            yield Change(Kind.LINK, "changed", name, before[name], after[name], detail)
+
+
+def _all_links(domain: Domain) -> dict[str, Link]:
+    joined = graph(domain)
+    return {str(link): link for link in joined.links.values()}
+
+
+def _tables(old: Domain, new: Domain) -> Iterator[Change]:
+    """The table in force at each node, whether it is its own or the domain's."""
+    before, after = graph(old), graph(new)
+    for name in new.nodes:
+        if name not in before.tables:
+            continue
+        if before.tables[name] != after.tables[name]:
+            yield Change(Kind.TABLE, "changed", name, before.tables[name], after.tables[name])
+        had, has = _default(old, name), _default(new, name)
+        if had != has:
+            yield Change(Kind.DEFAULT, "changed", name, had, has, "clients that are not listed")
+
+
+def _default(domain: Domain, node: str) -> object:
+    """What clients that are not listed get at a node; False if they are refused."""
+    return domain.default_types(node) or domain.admits_unlisted(node)
