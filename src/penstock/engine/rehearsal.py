@@ -13,8 +13,7 @@ connection keeps its order. Which connection is served next is for `choose` to s
 arrives first.
 """
 
-from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from itertools import count
 
 from penstock.domain import Domain, Ensemble, LinkSettings, expand
@@ -25,6 +24,7 @@ from penstock.engine.edit import Watch
 from penstock.engine.endpoint import Dialled, Endpoint, Storage, turn
 from penstock.engine.greeting import Greeting
 from penstock.engine.node import Node, Notice
+from penstock.engine.wires import Choose, Wire, earliest
 from penstock.model.errors import PenstockError
 from penstock.model.subject import Subject
 from penstock.policy.acl import Acl
@@ -41,43 +41,6 @@ _DOOR = Door("rehearsal", "link", False)
 
 class RehearsalError(PenstockError):
     """What cannot be played: an entity that is not there, a link that breaks, a system that never comes to rest."""
-
-
-class Wire:
-    """One direction of one connection: packets under way, in order."""
-
-    def __init__(self, source: str, target: str, numbers: Iterator[int], arrive: Callable[[bytes], None]) -> None:
-        self.source = source
-        self.target = target
-        self._numbers = numbers
-        self._arrive = arrive
-        self._packets: deque[tuple[int, bytes]] = deque()
-
-    def __bool__(self) -> bool:
-        return bool(self._packets)
-
-    @property
-    def first(self) -> int:
-        """When its next packet was sent, as a number."""
-        return self._packets[0][0]
-
-    def put(self, packets: list[bytes]) -> None:
-        """Take packets, and empty the list."""
-        self._packets.extend((next(self._numbers), packet) for packet in packets)
-        packets.clear()
-
-    def hand_over(self) -> None:
-        """Let the next packet arrive."""
-        self._arrive(self._packets.popleft()[1])
-
-
-Choose = Callable[[Sequence[Wire]], Wire]
-"""Which of the wires that have something under way is served next; they are given in the order of `Wire.first`."""
-
-
-def earliest(wires: Sequence[Wire]) -> Wire:
-    """What was sent first arrives first."""
-    return wires[0]
 
 
 class _Connection:
@@ -176,7 +139,7 @@ class Rehearsal:
         retain: bool = False,
         node: str | None = None,
     ) -> None:
-        """Publish at a node, unless said the first that it is connected to. It is under way then: `run` does the rest."""
+        """Publish at a node, unless said at the first that it is connected to; `run` then does the rest."""
         actor = self._connected(entity, node)[0]
         if entity in self.ensemble.foreign:
             actor.forward(topic, payload, qos, retain)
