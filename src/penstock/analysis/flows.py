@@ -11,7 +11,7 @@ say what a monitor may put out in some state, not whether it comes to that state
 import heapq
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import count
 
 from penstock.domain.ensemble import Assertion, Ensemble
@@ -50,12 +50,17 @@ def reach(graph: Graph, source: End, target: End, on: str | None = None, routes:
     is that of the brokering tables alone.
     """
     moves = Moves(graph, on, routes)
-    found = _cheapest(
-        ((vertex, (0, 1), None) for vertex in moves.starts(source)),
-        lambda vertex: ((after, _cost(after), None) for after in moves.open(vertex)),
-        _arrived(moves, target),
-    )
-    return None if found is None else _witness(graph, found)
+    is_there = _arrived(moves, target)
+    return next((_witness(graph, way) for vertex, way in _open_ways(moves, source) if is_there(vertex)), None)
+
+
+def reach_all(graph: Graph, source: End, on: str | None = None, routes: bool = False) -> dict[str, Witness]:
+    """For each entity that is reached a witness, as `reach` would give it, in the order of their lengths."""
+    found: dict[str, Witness] = {}
+    for vertex, way in _open_ways(Moves(graph, on, routes), source):
+        if isinstance(vertex, Past) and graph.links[vertex.link].target not in found:
+            found[graph.links[vertex.link].target] = _witness(graph, way)
+    return found
 
 
 def nearly(
@@ -73,15 +78,17 @@ def nearly(
         for after, closure in moves.closed(vertex):
             yield after, (1, _cost(after)[1]), closure
 
-    found = _cheapest(starts(), steps, _arrived(moves, target))
-    if found is None:
-        return None
-    return _witness(graph, found), tuple(closure for _, closure in found if closure is not None)
+    is_there = _arrived(moves, target)
+    for vertex, way in _cheapest(starts(), steps):
+        if is_there(vertex):
+            return _witness(graph, way), tuple(closure for _, closure in way() if closure is not None)
+    return None
 
 
 _Step = tuple[Vertex, tuple[int, int], Closure | None]
 """A vertex, what it costs to get there (closures, links), and what would stop it."""
-_Way = list[tuple[Vertex, Closure | None]]
+_Way = Callable[[], list[tuple[Vertex, Closure | None]]]
+"""Gives the way to a vertex, from the first vertex on; called only for the vertices that matter."""
 
 
 def _cost(vertex: Vertex) -> tuple[int, int]:
@@ -97,10 +104,15 @@ def _arrived(moves: Moves, target: End) -> Callable[[Vertex], bool]:
     return lambda vertex: isinstance(vertex, Past) and links[vertex.link].target == target
 
 
-def _cheapest(
-    starts: Iterable[_Step], steps: Callable[[Vertex], Iterable[_Step]], is_goal: Callable[[Vertex], bool]
-) -> _Way | None:
-    """Dijkstra's algorithm: the way of the least cost to a goal."""
+def _open_ways(moves: Moves, source: End) -> Iterator[tuple[Vertex, _Way]]:
+    return _cheapest(
+        ((vertex, (0, 1), None) for vertex in moves.starts(source)),
+        lambda vertex: ((after, _cost(after), None) for after in moves.open(vertex)),
+    )
+
+
+def _cheapest(starts: Iterable[_Step], steps: Callable[[Vertex], Iterable[_Step]]) -> Iterator[tuple[Vertex, _Way]]:
+    """Dijkstra's algorithm: every vertex that can be reached, the cheapest first, and the way of least cost to it."""
     number = count()
     pending: list[tuple[tuple[int, int], int, Vertex, Closure | None, Vertex | None]] = []
     pending += ((cost, next(number), vertex, closure, None) for vertex, cost, closure in starts)
@@ -111,26 +123,24 @@ def _cheapest(
         if vertex in came:
             continue
         came[vertex] = before, closure
-        if is_goal(vertex):
-            return _way(came, vertex)
+        yield vertex, partial(_way, came, vertex)
         for after, more, stop in steps(vertex):
             if after not in came:
                 heapq.heappush(pending, ((cost[0] + more[0], cost[1] + more[1]), next(number), after, stop, vertex))
-    return None
 
 
-def _way(came: dict[Vertex, tuple[Vertex | None, Closure | None]], last: Vertex) -> _Way:
-    way: _Way = []
-    vertex: Vertex | None = last
-    while vertex is not None:
+def _way(came: dict[Vertex, tuple[Vertex | None, Closure | None]], last: Vertex) -> list[tuple[Vertex, Closure | None]]:
+    way, vertex = list[tuple[Vertex, Closure | None]](), last
+    while True:
         before, closure = came[vertex]
         way.append((vertex, closure))
+        if before is None:
+            return way[::-1]
         vertex = before
-    return way[::-1]
 
 
 def _witness(graph: Graph, way: _Way) -> Witness:
-    passed = [vertex for vertex, _ in way if isinstance(vertex, Past)]
+    passed = [vertex for vertex, _ in way() if isinstance(vertex, Past)]
     return Witness(tuple(graph.links[vertex.link] for vertex in passed), tuple(vertex.topics for vertex in passed))
 
 
