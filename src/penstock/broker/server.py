@@ -37,6 +37,8 @@ CLOSE_SECONDS = 5
 MOST_DEFERRED = 20_000
 """Packets that wait for the store before connections are no longer read."""
 
+_SUPPRESSED = {"tell": Reason.NOT_AUTHORIZED, "hide": Reason.SUCCESS}
+
 Deferred = list[tuple[Session, object, bytes]]
 
 
@@ -58,6 +60,7 @@ class Server:
         self.diallers: dict[str, Dialler] = {}
         passwords, acl, contexts = self.read_files(settings)
         self.node = Node(name, settings.limits, _make_id, settings.durable, passwords, acl, ensemble)
+        self.node.suppressed_reason = _SUPPRESSED[settings.suppressed]
         self.store = Store(Path(settings.store), settings.synchronous) if settings.durable else None
         self.connections: set[Connection] = set()
         self.addresses: list[str] = []
@@ -185,6 +188,7 @@ class Server:
             log.warning("listeners and store stay as they are until a restart", extra={"node": self.name})
         self.settings = settings.model_copy(update={"listen": self.settings.listen, "store": self.settings.store})
         self.node.govern(settings.limits, passwords, acl, ensemble)
+        self.node.suppressed_reason = _SUPPRESSED[settings.suppressed]
         self._forget_neighbours(overlay.prepare(self.node))
         for connection in list(self.connections):
             session = connection.session

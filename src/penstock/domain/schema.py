@@ -220,6 +220,11 @@ class NodeSettings(Settings):
     admin: HostPort | None = Field(
         default=None, description="`host:port` of the HTTP server for /metrics and /health; unset: none"
     )
+    suppressed: Literal["tell", "hide"] = Field(
+        default="tell",
+        description="what an MQTT 5 client gets for a QoS 1 or 2 message that a monitor suppressed: `tell` is reason"
+        " code 0x87 (not authorized), `hide` is success",
+    )
     sys_interval: Seconds = Field(
         default=10.0, ge=0, le=86400, description="seconds between updates of the $SYS topics; 0 is no $SYS topics"
     )

@@ -26,6 +26,7 @@ from penstock.model.topic import Filter
 from penstock.policy.acl import Acl, Rights
 from penstock.policy.monitor import State
 from penstock.policy.passwords import Passwords
+from penstock.wire.reason import Reason
 
 
 class Notice(NamedTuple):
@@ -83,6 +84,8 @@ class Node:
         """By neighbour, what it must show to be taken for it."""
         self.interest_changed = False
         self.interest_due = 0.0
+        self.suppressed_reason = Reason.NOT_AUTHORIZED
+        """What the sender of a suppressed message is told."""
         self.timers = Timers()
         self.ledger = Ledger(durable)
         self.stats = Stats()

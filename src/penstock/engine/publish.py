@@ -92,8 +92,11 @@ def carry(node: "Node", plans: Plans, event: Event, sender: Session | None, now:
     plan = find_plan(node, plans, event.topic.encode())
     verdict = plan.verdict
     if verdict.effect is Effect.SUPPRESS:
-        node.deny("publish denied" if verdict.stage == "admit" else "suppressed", sender, event.topic, verdict.reason)
-        return Reason.NOT_AUTHORIZED
+        if verdict.stage == "admit":
+            node.deny("publish denied", sender, event.topic, verdict.reason)
+            return Reason.NOT_AUTHORIZED
+        node.deny("suppressed", sender, event.topic, verdict.reason)
+        return node.suppressed_reason
     if plan.edited:
         assert sender is not None  # only links have monitors
         return _carry_edited(node, event, sender, now)
@@ -110,7 +113,7 @@ def _carry_edited(node: "Node", event: Event, sender: Session, now: float) -> Re
     if not outputs:
         names = ", ".join(monitor.name for monitor in watch.monitors)
         node.deny("suppressed", sender, event.topic, f"suppressed by monitor {names}")
-        return Reason.NOT_AUTHORIZED
+        return node.suppressed_reason
     edited = node.plans_after_edit(sender)
     reasons = {carry(node, edited, output, sender, now) for output in outputs}
     return Reason.SUCCESS if Reason.SUCCESS in reasons else Reason.NO_MATCHING_SUBSCRIBERS
