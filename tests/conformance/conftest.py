@@ -85,7 +85,15 @@ def name() -> str:
     return f"c{uuid.uuid4().hex[:20]}"
 
 
-def _joining(server: Server, clients: list[Peer], version: int) -> Join:
+def chosen_version(request: pytest.FixtureRequest) -> int:
+    """The version that the test runs in: both in turn if it uses `version`, else MQTT 5."""
+    chosen: int = request.getfixturevalue("version") if "version" in request.fixturenames else MQTT_5
+    return chosen
+
+
+def joining(server: Server, clients: list[Peer], version: int) -> Join:
+    """How to connect to `server`; whoever calls this closes the clients."""
+
     async def join(client_id: str | None = "", version: int = version, **fields: Any) -> Peer:
         client = await Peer.open(server.host, server.port, version)
         clients.append(client)
@@ -98,10 +106,9 @@ def _joining(server: Server, clients: list[Peer], version: int) -> Join:
 
 @pytest.fixture
 async def join(server: Server, request: pytest.FixtureRequest) -> AsyncIterator[Join]:
-    """Connections to `server`, closed at the end; in both versions if the test uses `version`, else MQTT 5."""
+    """Connections to `server`, closed at the end."""
     clients: list[Peer] = []
-    chosen = request.getfixturevalue("version") if "version" in request.fixturenames else MQTT_5
-    yield _joining(server, clients, chosen)
+    yield joining(server, clients, chosen_version(request))
     for client in clients:
         await client.close()
 
@@ -110,7 +117,6 @@ async def join(server: Server, request: pytest.FixtureRequest) -> AsyncIterator[
 async def join_limited(limited: Server, request: pytest.FixtureRequest) -> AsyncIterator[Join]:
     """As `join`, to `limited`."""
     clients: list[Peer] = []
-    chosen = request.getfixturevalue("version") if "version" in request.fixturenames else MQTT_5
-    yield _joining(limited, clients, chosen)
+    yield joining(limited, clients, chosen_version(request))
     for client in clients:
         await client.close()
