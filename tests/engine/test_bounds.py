@@ -1,0 +1,219 @@
+"""Whatever clients do, nothing in a node grows without bound, and nothing turns for ever."""
+
+import gc
+from pathlib import Path
+
+import pytest
+
+from penstock.domain import Limits
+from penstock.engine import publish
+from penstock.engine.subscribe import REPLAY_STEP
+from penstock.policy.acl import Acl
+from penstock.wire.packet import Puback, Pubrec, Pubrel
+from tests.support.invariants import check_node
+from tests.support.joined import Client, Joined
+
+
+def reader(joined: Joined, qos: int = 1) -> Client:
+    """A client that keeps its session and subscribes to everything."""
+    client = joined.connect("ann", session_expiry=1000, clean_start=False)
+    client.subscribe("#", qos=qos)
+    client.take()
+    return client
+
+
+# --- packet identifiers
+
+
+def test_packet_identifiers_go_round_and_skip_those_in_use() -> None:
+    joined = Joined()
+    ann = reader(joined)
+    bob = joined.connect("bob")
+    assert ann.session is not None
+    bob.publish("a", b"first", qos=1)
+    ann.session.last_id = 65533
+    for payload in (b"1", b"2", b"3"):
+        bob.publish("a", payload, qos=1)
+    assert [one.packet_id for one in ann.messages()] == [1, 65534, 65535, 2]
+
+
+def test_identifiers_do_not_run_out_for_a_client_that_never_completes() -> None:
+    """It says that it has received each message, not that it is done, and comes back for more."""
+    joined = Joined(Limits(inflight=10))
+    bob = joined.connect("bob")
+    ann = reader(joined, qos=2)
+    for _ in range(20):
+        for number in range(20):
+            bob.publish("a", b"%d" % number, qos=2)
+        bob.acknowledge()
+        ann.sends(*(Pubrec(one.packet_id) for one in ann.messages()))
+        ann = reader(joined, qos=2)
+    assert ann.session is not None
+    assert len(ann.session.inflight) == 10
+    check_node(joined.node)
+
+
+# --- retained messages
+
+
+def retain(joined: Joined, number: int, qos: int = 0) -> None:
+    bob = joined.connect("bob")
+    for each in range(number):
+        bob.publish(f"retained/{each:05}", b"x", qos=qos, retain=True)
+
+
+def test_a_long_replay_is_sent_in_steps_in_which_others_have_their_turn() -> None:
+    joined = Joined()
+    retain(joined, 3 * REPLAY_STEP + 1)
+    bob = joined.connect("bob").subscribe("b")
+    ann = joined.connect("ann")
+    ann.take()
+    ann.subscribe("#")
+    bob.publish("b", b"meanwhile")
+    assert bob.payloads() == ["meanwhile"]
+    assert joined.node.replaying
+    while joined.node.replaying:
+        joined.turn()
+    topics = [one.topic for one in ann.messages()]
+    assert topics.index("b") < len(topics) - 1, "a message that came meanwhile did not wait for the end"
+    topics.remove("b")
+    assert topics == [f"retained/{each:05}" for each in range(3 * REPLAY_STEP + 1)]
+
+
+def test_a_replay_longer_than_the_window_comes_whole_and_rests_between_acknowledgements() -> None:
+    joined = Joined(Limits(inflight=5))
+    retain(joined, 250, qos=1)
+    ann = joined.connect("ann").subscribe("#", qos=1)
+    topics = []
+    while messages := ann.messages():
+        assert len(messages) <= 5
+        assert not joined.node.replaying, "nothing to do before the client acknowledges"
+        topics += [one.topic for one in messages]
+        ann.sends(*(Puback(one.packet_id) for one in messages))
+    assert topics == [f"retained/{each:05}" for each in range(250)]
+
+
+def test_a_replay_rests_while_its_client_is_away() -> None:
+    joined = Joined()
+    retain(joined, 3 * REPLAY_STEP)
+    ann = joined.connect("ann", session_expiry=100)
+    ann.subscribe("#")
+    assert joined.node.replaying
+    ann.lose()
+    joined.turn()
+    assert not joined.node.replaying
+
+
+def test_a_replay_rests_while_its_client_does_not_read() -> None:
+    joined = Joined()
+    retain(joined, 3 * REPLAY_STEP)
+    ann = joined.connect("ann").subscribe("#")
+    ann.goes_deaf()
+    joined.turn()
+    assert not joined.node.replaying
+    ann.reads_on()
+    while joined.node.replaying:
+        joined.turn()
+    assert len(ann.messages()) == 3 * REPLAY_STEP
+
+
+def test_subscribing_again_and_again_leaves_one_replay() -> None:
+    joined = Joined(Limits(inflight=5))
+    retain(joined, 50, qos=1)
+    ann = joined.connect("ann")
+    for _ in range(20):
+        ann.subscribe("#", qos=1)
+    assert ann.session is not None
+    assert len(ann.session.replays) == 1
+
+
+# --- slow readers
+
+
+@pytest.mark.parametrize("durable", [False, True], ids=["memory", "durable"])
+def test_a_client_that_does_not_read_costs_no_more_than_its_outbox_and_its_queue(durable: bool) -> None:
+    limits = Limits(outbox_bytes=10_000, queued_messages=10)
+    joined = Joined(limits, durable=durable)
+    ann = reader(joined)
+    bob = joined.connect("bob")
+    assert ann.session is not None
+    ann.goes_deaf()
+    for number in range(1000):
+        bob.publish("a", bytes(100), qos=0)
+        bob.publish("a", bytes(100), qos=1)
+        if number % 10 == 0:
+            ann.publish("b", b"it talks all the same", qos=1)
+    assert sum(map(len, ann.session.buffer)) < 2 * limits.outbox_bytes
+    assert ann.session.waiting() == 10
+    assert joined.node.stats.dropped > 1000
+    check_node(joined.node)
+
+
+def test_an_operator_is_told_once_that_a_client_is_slow() -> None:
+    joined = Joined(Limits(outbox_bytes=100, queued_messages=1))
+    ann = reader(joined)
+    bob = joined.connect("bob")
+    for _ in range(2):
+        ann.goes_deaf()
+        for _ in range(50):
+            bob.publish("a", bytes(100))
+        ann.reads_on()
+    assert [notice.kind for notice in joined.node.notices] == ["slow", "slow"]
+
+
+# --- things of the past
+
+
+def test_a_client_that_comes_and_goes_leaves_one_timer() -> None:
+    joined = Joined()
+    for _ in range(500):
+        joined.connect("ann", session_expiry=1_000_000).lose()
+    assert len(joined.node.timers) == 1
+    assert len(joined.node.timers._heap) < 100
+    joined.wait(1_000_000)
+    assert joined.node.sessions == {}
+    assert len(joined.node.timers) == 0
+
+
+def test_plans_of_clients_that_are_gone_are_gone(tmp_path: Path) -> None:
+    (tmp_path / "acl").write_text("pattern readwrite of/%c/#\n")
+    joined = Joined(acl=Acl.read(tmp_path / "acl"))
+    for number in range(50):
+        client = joined.connect(f"client-{number}")
+        client.publish(f"of/client-{number}/x", b"1")
+        client.leave()
+        del client
+    gc.collect()
+    assert len(joined.node.plans) < 10
+
+
+def test_plans_are_made_anew_when_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(publish, "MAX_PLANS", 20)
+    joined = Joined()
+    ann = joined.connect("ann").subscribe("+/x")
+    bob = joined.connect("bob")
+    ann.take()
+    for number in range(100):
+        bob.publish(f"{number}/x", b"1")
+        bob.publish(f"{number}/x", b"2")
+    assert len(ann.messages()) == 200
+    assert sum(len(plans.known) for plans in joined.node.plans.values()) <= 20
+    assert len(joined.node.interned) <= 20
+
+
+def test_what_is_held_is_let_go_with_the_session() -> None:
+    joined = Joined(durable=True)
+    ann = joined.connect("ann", session_expiry=10)
+    ann.subscribe("#", qos=2)
+    bob = joined.connect("bob")
+    for number in range(100):
+        bob.publish("a", b"%d" % number, qos=2)
+        bob.sends(Pubrel(bob.last_id))
+    ann.lose()
+    bob.leave()
+    changes = joined.node.ledger.changes
+    joined.wait(10)
+    assert joined.node.sessions == {}
+    assert len(joined.node.index) == 0
+    assert not joined.node.ledger.deferred
+    assert not changes.deliveries
