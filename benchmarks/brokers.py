@@ -104,18 +104,7 @@ def running(broker: Broker, scratch: Path) -> Iterator[Process]:
     """The broker on a free loopback port with a fresh folder of its own below `scratch`."""
     scratch.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=scratch, prefix=f"{broker.family}-") as name:
-        folder = Path(name)
-        port = _free_port()
-        log = folder / "output.log"
-        with log.open("wb") as output:
-            popen = subprocess.Popen(
-                broker.command(port, folder),
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-        process = Process(broker, popen, port, log)
+        process = start(broker, free_ports(1)[0], Path(name))
         try:
             process.wait_until_listening()
             yield process
@@ -123,20 +112,42 @@ def running(broker: Broker, scratch: Path) -> Iterator[Process]:
             process.stop()
 
 
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return int(server.getsockname()[1])
+def start(broker: Broker, port: int, folder: Path) -> Process:
+    """The broker, started and perhaps not yet listening; whoever calls this stops it."""
+    log = folder / f"output-{port}.log"
+    with log.open("wb") as output:
+        popen = subprocess.Popen(
+            broker.command(port, folder),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    return Process(broker, popen, port, log)
 
 
-def _mosquitto(port: int, folder: Path) -> list[str]:
-    config = folder / "mosquitto.conf"
+def free_ports(count: int) -> list[int]:
+    """Loopback ports that nobody listens on, each another."""
+    with contextlib.ExitStack() as stack:
+        servers = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
+        return [int(server.getsockname()[1]) for server in servers]
+
+
+def mosquitto_command(port: int, folder: Path, more: str = "") -> list[str]:
+    """The command for a Mosquitto, whose configuration file is written; `more` goes at its end."""
+    config = folder / f"mosquitto-{port}.conf"
     # Debian's defaults, but: no Nagle delay, as the others have none; and room for all that a QoS 2 publisher
     # has on its way, since past its 20 this version of Mosquitto leaves a publisher without a PUBREC for good.
     config.write_text(
         f"listener {port} 127.0.0.1\nallow_anonymous true\npersistence false\nset_tcp_nodelay true\n"
-        "max_inflight_messages 1000\nlog_dest none\nlog_type none\nuser root\n"
+        f"max_inflight_messages 1000\nlog_dest none\nlog_type none\nuser root\n{more}"
     )
     return [shutil.which("mosquitto") or "/usr/sbin/mosquitto", "-c", str(config)]
+
+
+def penstock_program() -> str:
+    """The `penstock` command of this virtual environment."""
+    return str(Path(sys.executable).with_name("penstock"))
 
 
 def _amqtt(port: int, folder: Path) -> list[str]:
@@ -155,12 +166,12 @@ def _penstock(store: str, synchronous: str = "full") -> Callable[[int, Path], li
             "domain: bench\nnodes:\n  main:\n"
             f"    listen: 127.0.0.1:{port}\n    store: {store}\n    synchronous: {synchronous}\n"
         )
-        return [str(Path(sys.executable).with_name("penstock")), "run", str(domain)]
+        return [penstock_program(), "run", str(domain)]
 
     return command
 
 
-MOSQUITTO = Broker("mosquitto", "mosquitto", "Mosquitto, persistence off", _mosquitto)
+MOSQUITTO = Broker("mosquitto", "mosquitto", "Mosquitto, persistence off", mosquitto_command)
 AMQTT = Broker("amqtt", "amqtt", "amqtt", _amqtt)
 PENSTOCK = Broker("penstock memory", "penstock", "penstock, store: memory", _penstock("memory"))
 PENSTOCK_FULL = Broker(

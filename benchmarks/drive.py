@@ -89,10 +89,13 @@ def _measure_messages(load: MessageLoad, process: Process) -> Measurement:
     ):
         for sock, filters in zip(subscribers, load.filters, strict=True):
             subscribe(sock, filters, load.qos)
-        return _Traffic(load, poll, subscribers, publishers).measure(process.cpu_seconds)
+        measured = Traffic(load, poll, subscribers, publishers).measure(process.cpu_seconds)
+    if not measured.delivered:
+        raise LoadError("nothing was delivered")
+    return measured
 
 
-class _Traffic:
+class Traffic:
     """The connections of one load at work."""
 
     def __init__(
@@ -132,15 +135,13 @@ class _Traffic:
         elapsed, delivered = perf_counter() - began, counts.received - received
         latencies = sorted(counts.latencies)
         self._drain()
-        if not delivered:
-            raise LoadError("nothing was delivered")
         return Measurement(
             delivered=delivered,
             lost=counts.published * self._load.copies - counts.received,
-            cpu_per_message=cpu / delivered,
+            cpu_per_message=cpu / delivered if delivered else None,
             throughput=delivered / elapsed,
-            p50=latencies[len(latencies) // 2],
-            p99=latencies[len(latencies) * 99 // 100],
+            p50=latencies[len(latencies) // 2] if latencies else None,
+            p99=latencies[len(latencies) * 99 // 100] if latencies else None,
             generator_busy=own_cpu / elapsed,
         )
 

@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 import argparse
-import datetime
-import os
-import platform
-import resource
-import signal
-import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType
 
 from benchmarks import report
 from benchmarks.brokers import FAMILIES, BrokerError, running, versions
 from benchmarks.drive import measure, sharpen_timers
 from benchmarks.generator import LoadError
 from benchmarks.loads import Load, reduced, selected, shortened
+from benchmarks.machine import allow_open_files, describe, end_like_interrupted
 from benchmarks.report import Row
 
 OUTPUT = Path("var/bench")
@@ -45,10 +39,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ValueError as error:
         print(error, file=sys.stderr)
         return 2
-    signal.signal(signal.SIGTERM, _interrupt)
-    _allow_open_files()
+    end_like_interrupted()
+    if not allow_open_files(OPEN_FILES):
+        print(f"`idle` needs {OPEN_FILES} open files, and fewer are allowed here", file=sys.stderr)
     sharpen_timers()
-    machine = _machine(options)
+    machine = describe(f"{options.repeats}{' quick' if options.quick else ''}")
     trials = [trial for load in loads for trial in _trials(load, options)]
     try:
         for load in loads:
@@ -124,41 +119,6 @@ def _run(trial: Trial, repeat: int, repeats: int) -> None:
     if measured.generator_busy is not None and measured.generator_busy > GENERATOR_LIMIT:
         row.notes.append(f"the generator was busy for {measured.generator_busy:.0%} of a run: throughput may be its")
     print(measured.summary(), file=sys.stderr)
-
-
-def _allow_open_files() -> None:
-    """Raise the limit of open files, which brokers started from here inherit."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft < OPEN_FILES:
-        limit = max(hard, OPEN_FILES) if os.geteuid() == 0 else min(hard, OPEN_FILES)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, max(hard, limit)))
-        if limit < OPEN_FILES:
-            print(f"only {limit} open files are allowed here: `idle` needs {OPEN_FILES}", file=sys.stderr)
-
-
-def _interrupt(_signal: int, _frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
-
-
-def _machine(options: argparse.Namespace) -> dict[str, str]:
-    return {
-        "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "system": f"{platform.platform()}, {os.cpu_count()} cores",
-        "python": platform.python_version(),
-        "load average at the start": " ".join(f"{each:.2f}" for each in os.getloadavg()),
-        "commit": _commit(),
-        "repeats": f"{options.repeats}{' quick' if options.quick else ''}",
-        **versions(),
-    }
-
-
-def _commit() -> str:
-    """What was measured: the commit, and whether files differ from it. Empty outside a repository."""
-    command = ["git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
-    try:
-        return subprocess.run(command, capture_output=True, text=True, timeout=10, check=False).stdout.strip()
-    except FileNotFoundError:
-        return ""
 
 
 if __name__ == "__main__":

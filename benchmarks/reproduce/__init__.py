@@ -1,0 +1,1 @@
+"""Experiments of the papers, done again with Penstock: one folder, one command and one figure for each."""

@@ -1,0 +1,1 @@
+"""Fig. 6 of the brokering paper done again; see README.md."""

@@ -1,0 +1,119 @@
+"""The configurations of §8.1.1, as data: what the brokers of a chain are started with."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from benchmarks.brokers import mosquitto_command, penstock_program
+
+MONITORS = Path(__file__).with_name("monitors.py")
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """One line of the figure; `commands` writes what the brokers on these ports need into a folder."""
+
+    name: str
+    title: str
+    commands: Callable[[Sequence[int], Path], list[list[str]]]
+    keeps_payload: bool = True
+    """What arrives is what was sent, so that its time stamp can be read."""
+
+
+def _mosquittos(ports: Sequence[int], folder: Path) -> list[list[str]]:
+    """Each but the last has a bridge to the next."""
+    bridges = [
+        f"connection bridge\naddress 127.0.0.1:{there}\ntopic # out 0\nremote_clientid from-{here}\n"
+        f"local_clientid to-{there}\ncleansession true\nnotifications false\nrestart_timeout 1\n"
+        for here, there in pairwise(ports)
+    ]
+    return [mosquitto_command(port, folder, more) for port, more in zip(ports, [*bridges, ""], strict=True)]
+
+
+def names(count: int) -> list[str]:
+    """The nodes of a chain; the first is the paper's PBroker, the last its SBroker."""
+    return [f"n{at}" for at in range(1, count + 1)]
+
+
+def domain(ports: Sequence[int]) -> dict[str, Any]:
+    """A chain without policies: each node but the last dials the next, its parent."""
+    chain = names(len(ports))
+    return {
+        "domain": "chain",
+        "nodes": {
+            name: {"listen": f"127.0.0.1:{port}", "store": "memory"} for name, port in zip(chain, ports, strict=True)
+        },
+        "links": [{"between": list(pair)} for pair in pairwise(chain)],
+    }
+
+
+def scoped(ports: Sequence[int]) -> dict[str, Any]:
+    """The scoping rule of §6.1.2: clients are children of the node they come to, whoever they are."""
+    chain = names(len(ports))
+    clients = {
+        f"clients-of-{name}": {"node": name, "listener": f"127.0.0.1:{port}"}
+        for name, port in zip(chain, ports, strict=True)
+    }
+    return {**domain(ports), "clients": clients, "patterns": [{"pattern": "hierarchy"}]}
+
+
+def _monitored(monitor: dict[str, Any]) -> Callable[[Sequence[int]], dict[str, Any]]:
+    """The scoping rule, and the monitor on every link into every node, from clients and from neighbours."""
+
+    def made(ports: Sequence[int]) -> dict[str, Any]:
+        links = [f"* -> {name}" for name in names(len(ports))]
+        return {**scoped(ports), "monitors": {"monitor": {"link": links, **monitor}}}
+
+    return made
+
+
+def _penstocks(make: Callable[[Sequence[int]], dict[str, Any]]) -> Callable[[Sequence[int], Path], list[list[str]]]:
+    def commands(ports: Sequence[int], folder: Path) -> list[list[str]]:
+        file = folder / "domain.yaml"
+        file.write_text(yaml.safe_dump(make(ports), sort_keys=False))
+        shutil.copy(MONITORS, folder)
+        return [[penstock_program(), "run", str(file), "--node", name] for name in names(len(ports))]
+
+    return commands
+
+
+ORI = Configuration("ORI", "Mosquitto, joined by its bridges (`topic # out 0`)", _mosquittos)
+PLAIN = Configuration("PLAIN", "Penstock nodes without policies", _penstocks(domain))
+CONTROL = Configuration(
+    "PLAIN again", "the same once more: what its ratio differs from 1 by is chance", _penstocks(domain)
+)
+NEW = Configuration("NEW", "Penstock with the scoping rule (types `up` and `down`), no monitor", _penstocks(scoped))
+SEM = Configuration(
+    "SEM",
+    "NEW and on every link into a node an automaton that passes everything",
+    _penstocks(_monitored({"states": {"q0": {"*": "pass"}}})),
+)
+SEM_PYTHON = Configuration(
+    "SEM Python",
+    "the same as a Python class, which is asked about every event",
+    _penstocks(_monitored({"python": "monitors:Pass"})),
+)
+CEM = Configuration(
+    "CEM",
+    "NEW and on every link into a node a Python class that works on each byte and makes a random message",
+    _penstocks(_monitored({"python": "monitors:Scramble"})),
+    keeps_payload=False,
+)
+
+ALL = (ORI, PLAIN, CONTROL, NEW, SEM, SEM_PYTHON, CEM)
+
+
+def selected(wanted: Sequence[str]) -> tuple[Configuration, ...]:
+    """The configurations of these names; all of them for none."""
+    known = [each.name for each in ALL]
+    for name in wanted:
+        if name not in known:
+            raise ValueError(f"no configuration `{name}`: there are {', '.join(known)}")
+    return tuple(each for each in ALL if not wanted or each.name in wanted)
