@@ -20,8 +20,9 @@ export PATH := $(PATH):/usr/sbin
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: $(VENV)/.ready-run ## one node, real clients and an account of what happened (a few seconds after set-up)
+demo: $(VENV)/.ready-run ## one node, then a smart home: real nodes, real clients, and an account of what happened
 	$(BIN)/python examples/one-node/demo.py
+	$(BIN)/python examples/smart-home/play.py
 
 test: test-tools lint types imports ## every check and every test
 	$(BIN)/python -m pytest $(ARGS)

@@ -1,0 +1,108 @@
+"""Nodes of an example as processes of their own, with the example's files on ports that are free."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Mapping
+from pathlib import Path
+
+from examples.narration import PATIENCE, wait_for
+
+PENSTOCK = str(Path(sys.executable).with_name("penstock"))
+
+
+def copy(example: Path, folder: Path, *names: str) -> dict[int, int]:
+    """Copy files of an example; returns, for each port that its domain file names, the free one in the copy's."""
+    for name in names:
+        shutil.copy(example / name, folder)
+    file = folder / "domain.yaml"
+    text = file.read_text(encoding="utf-8")
+    ports = {int(port): _free_port() for port in re.findall(r"127\.0\.0\.1:(\d+)", text)}
+    file.write_text(re.sub(r"(?<=127\.0\.0\.1:)\d+", lambda found: str(ports[int(found[0])]), text), "utf-8")
+    return ports
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def penstock(folder: Path, *arguments: str) -> tuple[int, list[str]]:
+    """Run a command of `penstock` to its end; its exit code, and the lines that it printed."""
+    done = subprocess.run(
+        [PENSTOCK, *arguments], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+    )
+    return done.returncode, done.stdout.splitlines()
+
+
+class NodeProcess:
+    """One node of a domain file, in a process of its own."""
+
+    def __init__(self, folder: Path, ports: Mapping[int, int], node: str) -> None:
+        self.folder = folder
+        self.name = node
+        self.log = folder / f"{node}.log"
+        self._ports = ports
+        self.command = ("run", "domain.yaml", "--node", node)
+        self._process: subprocess.Popen[str] | None = None
+
+    def port(self, usual: int = 1883) -> int:
+        """The port that stands for one of the example's domain file."""
+        return self._ports[usual]
+
+    def start(self) -> str:
+        """Start it and return the line that says it is ready."""
+        with self.log.open("a", encoding="utf-8") as log:
+            process = subprocess.Popen(
+                [PENSTOCK, *self.command], cwd=self.folder, stdout=subprocess.PIPE, stderr=log, text=True
+            )
+        self._process = process
+        assert process.stdout is not None
+        for line in process.stdout:
+            if "ready" in line:
+                return line.strip()
+        raise SystemExit(f"the node did not start:\n{self.log.read_text(encoding='utf-8')}")
+
+    def kill(self) -> None:
+        """As a power failure would: no chance to write anything."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+
+    def stop(self) -> int:
+        """SIGTERM, and the exit code."""
+        assert self._process is not None
+        self._process.terminate()
+        return self._process.wait(PATIENCE)
+
+    def reload(self) -> bool:
+        """SIGHUP; whether it has taken the files as they are now."""
+        assert self._process is not None
+        before = self._count("reloaded")
+        self._process.send_signal(signal.SIGHUP)
+        wait_for(lambda: self._count("reloaded") > before)
+        return "not reloaded" not in self.logged("reloaded")
+
+    def _count(self, word: str) -> int:
+        return self.log.read_text(encoding="utf-8").count(word)
+
+    def logged(self, *words: str) -> str:
+        """The last line of the log that has all these words; empty if there is none."""
+        lines = self.log.read_text(encoding="utf-8").splitlines()
+        return next((line for line in reversed(lines) if all(word in line for word in words)), "")
+
+    def logs(self, *words: str) -> bool:
+        """Whether a line with all these words comes into the log."""
+        return wait_for(lambda: self.logged(*words) != "")
+
+    def page(self, usual: int, path: str) -> str:
+        """A page of the admin port."""
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.port(usual)}{path}", timeout=PATIENCE) as answer:
+            return str(answer.read(), "utf-8")
