@@ -191,13 +191,13 @@ def test_what_closes_the_nearest_way() -> None:
     near = nearly(graph, "d", "e", "b")
     assert near is not None
     assert way(near[0]) == "d x y e"
-    assert [str(closure) for closure in near[1]] == ["monitor `keep-a` suppresses `b` at `x -> y`"]
+    assert [str(closure) for closure in near[1]] == ["`keep-a` suppresses `b` at `x -> y`"]
 
 
 def test_a_monitor_on_the_first_link_is_named() -> None:
     near = nearly(chain("d x e", {"dx": (KEEP_B, KEEP_A)}), "d", "e", "b/1")
     assert near is not None
-    assert [str(closure) for closure in near[1]] == ["monitor `keep-a` suppresses `b/1` at `d -> x`"]
+    assert [str(closure) for closure in near[1]] == ["`keep-a` suppresses `b/1` at `d -> x`"]
 
 
 def test_a_device_in_the_middle_closes_a_route() -> None:

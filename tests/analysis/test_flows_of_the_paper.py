@@ -151,7 +151,7 @@ def test_policy_3_no_unlock_comes_from_the_internet() -> None:
     assert reach(HOME, "SP", "DL", "DL_unlock") is None
     near = nearly(HOME, "SP", "DL", "DL_unlock")
     assert near is not None
-    assert [str(closure) for closure in near[1]] == ["monitor `M1` suppresses `DL_unlock` at `I -> H`"]
+    assert [str(closure) for closure in near[1]] == ["`M1` suppresses `DL_unlock` at `I -> H`"]
     assert reach(HOME, "DB", "DL", "DL_unlock", routes=True) is not None
     assert reach(HOME, "SP", "DL", "AC_grant", routes=True) is not None
 

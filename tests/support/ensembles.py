@@ -143,3 +143,27 @@ def roles(
     events = EventPolicy(topics, monitors)
     brokering = BrokeringPolicy(ROLE_TYPES, types, ROLE_ALLOW)
     return Schema(graph, brokering, events, subscribed_to_all(graph, topics), ordering)
+
+
+SMART_HOME_FILE = """
+domain: smart-home
+nodes: {cloud: {listen: 127.0.0.1:1883}, gateway: {listen: 127.0.0.1:1884}, locks: {listen: 127.0.0.1:1885}}
+links:
+  - {between: [gateway, cloud], type: internet}
+  - {between: [locks, gateway], type: door}
+clients:
+  phone: {node: cloud, type: internet}
+  motion: {node: gateway, type: sensitive}
+  bell: {node: gateway, type: door}
+  lock: {node: locks, type: door}
+brokering: {types: [internet, door, sensitive], deny: [{from: sensitive, to: internet}]}
+monitors:
+  no-remote-unlock: {link: cloud -> gateway, states: {q0: {DL_unlock: suppress, "*": pass}}}
+  unlock-after-grant:
+    link: gateway -> locks
+    states:
+      q0: {AC_request: {pass: true, next: asked}, DL_unlock: suppress, "*": pass}
+      asked: {AC_grant: {pass: true, next: granted}, AC_deny: {pass: true, next: q0}, DL_unlock: suppress, "*": pass}
+      granted: {DL_unlock: {pass: true, next: q0}, "*": pass}
+"""
+"""The smart home as a domain file, without the camera."""

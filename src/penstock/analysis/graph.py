@@ -10,6 +10,7 @@ from typing import Protocol
 from penstock.domain.ensemble import Ensemble
 from penstock.model.errors import PenstockError
 from penstock.model.link import Link
+from penstock.model.topic import intersection
 from penstock.policy.brokering import Table
 from penstock.policy.protocol import UNLISTED
 
@@ -96,11 +97,23 @@ class Graph:
         raise FlowError(f"no monitor on `{link}` suppresses `{topic_filter}`")
 
 
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """What the domain says is sent to a foreign broker; an editor like the monitors of the link."""
+
+    name: str
+    filters: tuple[str, ...]
+
+    def outputs(self, topic_filter: str) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(both for one in self.filters for both in intersection(one, topic_filter)))
+
+
 def flow_graph(ensemble: Ensemble) -> Graph:
     """The graph of a domain's ensemble.
 
-    Where nodes admit clients that are not listed, these are one device more, `?`, connected to all such nodes: any of
-    them may be connected to several, and any may tell another what it knows.
+    A foreign broker gets only what `out` says; nothing holds it to `in`, it may send what it was not asked for. Where
+    nodes admit clients that are not listed, these are one device more, `?`, connected to all such nodes: any of them
+    may be connected to several, and any may tell another what it knows.
     """
     kinds = dict.fromkeys(ensemble.nodes, Kind.NODE)
     kinds |= dict.fromkeys(ensemble.devices, Kind.DEVICE)
@@ -111,7 +124,11 @@ def flow_graph(ensemble: Ensemble) -> Graph:
         if entry is not None and not entry.listed:
             kinds[UNLISTED] = Kind.DEVICE
             links += entry.links(node)
-    monitors = {(link.source, link.target): ensemble.monitors(link) for link in links}
+    monitors: dict[Pair, tuple[Editor, ...]] = {link[:2]: ensemble.monitors(link) for link in links}
+    for ends in monitors:
+        filters = ensemble.sent.get(ends[1], ("#",))
+        if "#" not in filters:
+            monitors[ends] = (Sent(f"foreign.{ends[1]}.out", filters), *monitors[ends])
     return Graph(
         kinds=MappingProxyType(kinds),
         links=tuple(links),

@@ -198,7 +198,7 @@ class Moves:
         link = self.graph.links[at]
         if topics is not None and link[:2] in self.graph.monitors and not self._made(at, topics):
             monitor = self.graph.suppressor(link, topics)
-            yield Past(at, topics), Closure(str(link), f"monitor `{monitor}` suppresses `{topics}`")
+            yield Past(at, topics), Closure(str(link), f"`{monitor}` suppresses `{topics}`")
 
     def _made(self, at: int, topics: str) -> tuple[str, ...]:
         key = Past(at, topics)

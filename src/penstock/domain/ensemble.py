@@ -86,6 +86,8 @@ class Ensemble:
     devices: tuple[str, ...]
     """The clients that are listed."""
     foreign: tuple[str, ...]
+    sent: dict[str, tuple[str, ...]]
+    """For each foreign broker filters of the events that are sent to it."""
     links: dict[Pair, Link]
     """Every link by (source, target): both directions of each connection, those of listed clients included."""
     connections: tuple[LinkSettings, ...]
@@ -176,6 +178,7 @@ def ensemble(domain: Domain, folder: Path | None = None) -> Ensemble:
         nodes=tuple(domain.nodes),
         devices=tuple(domain.clients),
         foreign=tuple(domain.foreign),
+        sent={name: settings.out for name, settings in domain.foreign.items()},
         links=joined.links,
         connections=domain.links,
         assertions=tuple(_assertions(domain)),
