@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import yaml
 
+from penstock.domain.document import yaml_loader
 from penstock.domain.finding import Loc
 from penstock.domain.layout import Notes
 from penstock.domain.tree import Entry, Mapping, Sequence
@@ -73,7 +74,7 @@ def _places(entry: Entry, loc: Loc) -> Iterator[tuple[int, Loc]]:
 def _comments(text: str) -> Iterator[_Comment]:
     """Comments and empty lines, which are what is between the tokens of a text."""
     end = 0
-    for token in yaml.scan(text, Loader=yaml.SafeLoader):
+    for token in yaml.scan(text, Loader=yaml_loader()):
         if token.start_mark.index > end:
             yield from _in_gap(text, end, token.start_mark.index)
         end = max(end, token.end_mark.index)

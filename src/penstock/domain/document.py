@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import yaml
 from yaml.events import (
@@ -98,10 +99,14 @@ def _reason(error: OSError) -> str:
     return (error.strerror or type(error).__name__).lower()
 
 
+def yaml_loader() -> Any:
+    """The parser to read YAML with: libyaml's if it is there, else the slower one."""
+    return getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
 def compose(text: str, file: str, folder: Path, problems: list[Problem]) -> Entry:
     """The tree of a YAML text; `file` is its name in messages, `folder` what it is relative to."""
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    composer = _Composer(yaml.parse(text, Loader=loader), file, folder, problems)
+    composer = _Composer(yaml.parse(text, Loader=yaml_loader()), file, folder, problems)
     try:
         return composer.document()
     except yaml.MarkedYAMLError as error:

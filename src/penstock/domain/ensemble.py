@@ -50,7 +50,7 @@ class Assertion(NamedTuple):
     """Whether it is about flow routes (brokers only on the way) and not about flow paths."""
 
     def __str__(self) -> str:
-        about = f" on `{self.topics}`" if self.topics is not None else ""
+        about = f" on {self.topics}" if self.topics is not None else ""
         return f"{self.kind}: {self.source} to {self.target}{about}{' by routes' if self.routes else ''}"
 
 

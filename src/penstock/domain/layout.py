@@ -22,7 +22,7 @@ _INDENT = "  "
 # What a reader wants to see before what is said of it; other keys come as the models have them.
 _FIRST = ("domain", "include", "types")
 # What a plain word of YAML may be without quotes, in flow style as in block style; `scalar` says whether it is a text.
-_PLAIN = re.compile(r"[^\s\-?:,\[\]{}#&*!|>'\"%@`=<~](?:[^\s,\[\]{}:#]|:(?=[^\s,\[\]{}])|(?<=\S)#| (?=[^\s#]))*")
+_PLAIN = re.compile(r"[^\s\-?:,\[\]{}#&*!|>'\"%@`=<~](?:[^\s,\[\]{}:#?]|:(?=[^\s,\[\]{}])|(?<=\S)#| (?=[^\s#]))*")
 
 
 # Other tools read YAML 1.1, where `no` is false and `1:30` is 90.
