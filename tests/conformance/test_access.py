@@ -4,7 +4,20 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from penstock.wire.packet import MQTT_5, MQTT_311, Connack, Connect, Puback, Publish, Pubrec
+from penstock.wire.packet import (
+    MQTT_5,
+    MQTT_311,
+    Connack,
+    Connect,
+    Disconnect,
+    Puback,
+    Publish,
+    Pubrec,
+    Suback,
+    Subscribe,
+    Subscription,
+)
+from penstock.wire.properties import Properties
 from penstock.wire.reason import Reason
 from tests.conformance.conftest import Join, chosen_version, joining, titled
 from tests.support.peer import Peer
@@ -74,7 +87,7 @@ async def test_a_refused_client_does_not_disturb_the_one_that_is_there(enter: Jo
 
 
 async def test_a_message_without_the_right_goes_nowhere(enter: Join, version: int) -> None:
-    """§3.4.2.1: MQTT 5 is told, 3.1.1 cannot be; the connection stays."""
+    """[MQTT311-3.3.5-2], §3.4.2.1: MQTT 5 is told, 3.1.1 cannot be; the connection stays."""
     watcher, client = await enter("", **ALICE), await enter("", **ALICE)
     await watcher.subscribe("only-read/#", qos=2)
     denied = Reason.NOT_AUTHORIZED if version == MQTT_5 else 0
@@ -114,3 +127,45 @@ async def test_codes_of_311_are_those_it_has(enter: Join) -> None:
     client = await enter("", version=MQTT_311, **ALICE)
     for reason in await client.subscribe("open/a", "elsewhere/a", qos=1):
         assert reason in (0, 1, 2, 0x80)
+
+
+# --- reason strings
+
+
+@pytest.mark.mosquitto_differs("sends no reason strings")
+async def test_a_client_that_asks_for_it_is_told_why(enter: Join, name: str) -> None:
+    """§3.1.2.11.7, §3.4.2.2.2"""
+    client = await enter(name, properties=Properties(request_problem_info=True), **ALICE)
+    await client.send(Publish("only-read/a", b"x", qos=1, packet_id=1))
+    assert (await client.expect(Puback, reason=Reason.NOT_AUTHORIZED)).properties.reason_string
+
+
+async def test_no_reason_string_makes_a_packet_too_large(enter: Join, name: str) -> None:
+    """[MQTT-3.4.2-2] [MQTT-3.5.2-2] [MQTT-3.9.2-1]: it is left out, and nothing else."""
+    small = Properties(request_problem_info=True, maximum_packet_size=20)
+    client = await enter(name, properties=small, **ALICE)
+    await client.send(Publish("only-read/a", b"x", qos=1, packet_id=1))
+    await client.expect(Puback, packet_id=1, reason=Reason.NOT_AUTHORIZED, properties=Properties())
+    await client.send(Publish("only-read/a", b"x", qos=2, packet_id=2))
+    await client.expect(Pubrec, packet_id=2, reason=Reason.NOT_AUTHORIZED, properties=Properties())
+    await client.send(Subscribe(3, (Subscription("elsewhere/a"),)))
+    await client.expect(Suback, packet_id=3, properties=Properties())
+
+
+async def test_no_reason_string_makes_connack_too_large(enter: Join, name: str) -> None:
+    """[MQTT-3.2.2-19]"""
+    client = await enter(None)
+    small = Properties(request_problem_info=True, maximum_packet_size=20)
+    await client.send(Connect(name, username="alice", password=b"wrong", properties=small))
+    refused = (Reason.BAD_USER_NAME_OR_PASSWORD, Reason.NOT_AUTHORIZED)
+    assert (await client.expect(Connack, properties=Properties())).reason in refused
+    await client.expect_close()
+
+
+async def test_no_reason_string_makes_disconnect_too_large(enter: Join, name: str) -> None:
+    """[MQTT-3.14.2-3]"""
+    small = Properties(request_problem_info=True, maximum_packet_size=20)
+    client = await enter(name, properties=small, **ALICE)
+    await client.send_raw(b"\x36\x05\0\x01a\0\x01")
+    await client.expect(Disconnect, reason=Reason.MALFORMED_PACKET, properties=Properties())
+    await client.expect_close()

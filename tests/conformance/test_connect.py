@@ -32,11 +32,11 @@ def connect_body(
 
 
 async def test_an_accepted_connect_is_answered_with_connack(join: Join, version: int, name: str) -> None:
-    """[MQTT-3.1.4-5] [MQTT-3.2.0-1] [MQTT-3.2.2-1] [MQTT-3.2.2-8]"""
+    """[MQTT-3.1.4-5] [MQTT-3.2.0-1] [MQTT-3.2.0-2] [MQTT-3.2.2-1] [MQTT-3.2.2-8]"""
     client = await join(None)
     await client.send(Connect(name, version=version))
     await client.expect(Connack, session_present=False, reason=Reason.SUCCESS)
-    await client.expect_nothing()  # [MQTT-3.2.0-2]
+    await client.expect_nothing()
 
 
 async def test_what_follows_connect_at_once_is_answered_after_connack(join: Join, version: int, name: str) -> None:
@@ -131,7 +131,7 @@ BAD_CONNECTS = {
 async def test_a_connect_that_breaks_the_format_ends_the_connection(
     join: Join, version: int, flags_and_payload: tuple[int, bytes]
 ) -> None:
-    """[MQTT-3.1.4-1] [MQTT311-3.1.4-1]: 3.1.1 forbids a CONNACK; MQTT 5 allows one that says what is wrong."""
+    """[MQTT-3.1.4-1] [MQTT311-3.1.4-1] [MQTT311-3.2.2-6]: 3.1.1 forbids a CONNACK, MQTT 5 allows one that says why."""
     flags, payload = flags_and_payload
     # `%` stands for the will properties, which 3.1.1 does not have.
     payload = payload.replace(b"%", b"\0" if version == MQTT_5 else b"", 1)
@@ -217,10 +217,12 @@ async def test_the_same_id_again_takes_a_311_connection_over(join: Join, name: s
 
 @pytest.mark.mosquitto_differs("closes without DISCONNECT")
 async def test_the_same_id_again_takes_the_connection_over(join: Join, name: str) -> None:
-    """[MQTT-3.1.4-3]"""
-    first = await join(name)
+    """[MQTT-3.1.4-3] [MQTT-3.14.2-2]"""
+    first = await join(name, properties=Properties(session_expiry=60))
     second = await join(name)
-    await first.expect_end(Reason.SESSION_TAKEN_OVER)
+    goodbye = await first.expect(Disconnect, reason=Reason.SESSION_TAKEN_OVER)
+    assert goodbye.properties.session_expiry is None
+    await first.expect_close()
     await second.expect_nothing()
 
 
@@ -313,9 +315,9 @@ async def test_nothing_after_a_refused_connect_is_processed(join: Join, name: st
 
 async def test_response_information_comes_only_when_asked_for(join: Join, name: str) -> None:
     """[MQTT-3.1.2-28]"""
-    client = await join(None)
-    connack = await client.connect(name, properties=Properties(request_response_info=False))
-    assert connack.properties.response_info is None
+    for properties in (Properties(), Properties(request_response_info=False)):
+        client = await join(None)
+        assert (await client.connect(name, properties=properties)).properties.response_info is None
 
 
 async def test_without_problem_information_no_reason_string_is_sent(join: Join, topic: str) -> None:

@@ -25,7 +25,10 @@ def subscribe_body(version: int, payload: bytes, number: int = 1) -> bytes:
 
 
 async def test_suback_has_the_identifier_and_a_code_for_each_filter(join: Join, version: int, topic: str) -> None:
-    """[MQTT-3.8.4-1] [MQTT-3.8.4-2] [MQTT-2.2.1-6] [MQTT-3.8.4-5] [MQTT-3.8.4-6] [MQTT-3.8.4-7] [MQTT-3.9.3-1]"""
+    """[MQTT-2.2.1-6] [MQTT-3.8.4-1] [MQTT-3.8.4-2] [MQTT-3.8.4-5] [MQTT-3.8.4-6] [MQTT-3.8.4-7]
+
+    [MQTT-3.9.3-1] [MQTT-3.9.3-2]
+    """
     client = await join()
     wanted = tuple(Subscription(f"{topic}/{qos}", qos) for qos in (2, 0, 1))
     await client.send(Subscribe(4711, wanted))

@@ -182,6 +182,18 @@ async def test_a_message_refused_by_a_member_goes_to_no_other(join: Join, topic:
         await each.expect_nothing()
 
 
+async def test_a_message_begun_with_a_member_that_ends_goes_to_no_other(join: Join, topic: str) -> None:
+    """[MQTT-4.8.2-5]"""
+    member, publisher = await join(), await join()
+    await member.subscribe(f"$share/group/{topic}", qos=1)
+    await publisher.publish(topic, b"x", qos=1)
+    await member.expect(Publish)
+    other = await join()
+    await other.subscribe(f"$share/group/{topic}", qos=1)
+    await member.abort()
+    await other.expect_nothing()
+
+
 async def test_a_message_begun_with_a_member_waits_for_it(join: Join, name: str, topic: str) -> None:
     """[MQTT-4.8.2-4]"""
     member = await join(name, properties=Properties(session_expiry=60))
