@@ -1,19 +1,25 @@
 """Run nodes of a domain in one process until a signal says to stop."""
 
 import asyncio
+import contextlib
 import gc
 import logging
+import resource
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import uvloop
 
 from penstock.broker import log as logs
-from penstock.broker.admin import Admin
 from penstock.broker.federation import Federation
+from penstock.broker.server import Server
 from penstock.domain import Domain
 from penstock.model.errors import PenstockError
+
+if TYPE_CHECKING:
+    from penstock.broker.admin import Admin
 
 log = logging.getLogger("penstock.run")
 
@@ -23,7 +29,7 @@ Ready = Callable[[list[str]], None]
 
 async def _serve(federation: Federation, reread: Reread | None, ready: Ready) -> None:
     servers = federation.servers.values()
-    admins = [Admin(server) for server in servers if server.settings.admin is not None]
+    admins = _admins(servers)
     stop = asyncio.Event()
     tasks: set[asyncio.Task[None]] = set()
     loop = asyncio.get_running_loop()
@@ -42,6 +48,15 @@ async def _serve(federation: Federation, reread: Reread | None, ready: Ready) ->
         await federation.stop()
 
 
+def _admins(servers: Iterable[Server]) -> list["Admin"]:
+    administered = [server for server in servers if server.settings.admin is not None]
+    if not administered:
+        return []
+    from penstock.broker.admin import Admin  # a third of the time that a node takes to start is for its HTTP server
+
+    return [Admin(server) for server in administered]
+
+
 async def _reload(federation: Federation, reread: Reread | None) -> None:
     """SIGHUP: a domain that does not check leaves the old one in force."""
     if reread is None:
@@ -55,6 +70,13 @@ async def _reload(federation: Federation, reread: Reread | None) -> None:
     log.info("reloaded")
 
 
+def _raise_file_limit() -> None:
+    """Have as many connections as the system allows: a login shell's soft limit is for programs that use select."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
 def run(domain: Domain, names: tuple[str, ...], folder: Path | None, reread: Reread | None, ready: Ready) -> None:
     """Serve until SIGTERM or SIGINT. `ready` gets the addresses once all nodes listen."""
     settings = domain.nodes[names[0]]
@@ -62,4 +84,5 @@ def run(domain: Domain, names: tuple[str, ...], folder: Path | None, reread: Rer
     # Most of what a message makes is gone before the next: look for cycles less often, and not among what stays.
     gc.set_threshold(20_000, 50, 100)
     gc.freeze()
+    _raise_file_limit()
     uvloop.run(_serve(Federation(domain, names, folder), reread, ready))

@@ -16,7 +16,6 @@ from penstock.broker.peer import Dialler
 from penstock.broker.store import Store
 from penstock.broker.sys_topics import SysTopics
 from penstock.broker.tls import Renewable, certificate_user, make_context
-from penstock.broker.websocket import WebSocket
 from penstock.domain import Address, Listener, NodeSettings
 from penstock.domain.ensemble import Ensemble
 from penstock.engine import emit, lifecycle, overlay, place
@@ -124,13 +123,15 @@ class Server:
         identity = listener.tls.identity if listener.tls else "none"
         door = Door("", name, anonymous, identity if identity != "none" else None)
 
-        def make() -> asyncio.Protocol:
-            connection = Connection(self, door)
-            if listener.websocket:
-                return WebSocket(connection, listener.path, self.settings.limits.max_packet_size)
-            return connection
+        if listener.websocket:
+            return self._websocket_factory(listener, door)
+        return lambda: Connection(self, door)
 
-        return make
+    def _websocket_factory(self, listener: Listener, door: Door) -> Callable[[], asyncio.Protocol]:
+        from penstock.broker.websocket import WebSocket  # only nodes that use it wait for it at their start
+
+        most = self.settings.limits.max_packet_size
+        return lambda: WebSocket(Connection(self, door), listener.path, most)
 
     async def stop(self) -> None:
         """Drain: refuse new connections, say goodbye, wait until everything is stored."""
