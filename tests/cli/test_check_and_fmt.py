@@ -84,6 +84,14 @@ def test_warnings_fail_only_if_asked_to(capsys: pytest.CaptureFixture[str]) -> N
             {"foreign": {"legacy": {"address": "localhost:1"}}},
             "foreign.legacy: foreign broker `legacy` is declared, and no node has a link with it",
         ),
+        (
+            {
+                "clients": {"phone": HOME["clients"]["phone"], "motion": HOME["clients"]["motion"]},
+                "assertions": [],
+                "monitors": {"m": {"link": "gateway -> cloud", "filter": "#"}},
+            },
+            "monitors.m.link: monitor `m` can never see anything: the brokering table lets no event on to its links",
+        ),
         ({"nodes": nodes("cloud", "gateway", "shed")}, "nodes.shed: node `shed` has no link with the others"),
         (
             {"nodes": {name: {"listen": "127.0.0.1:1883", "store": "memory"} for name in ("cloud", "gateway")}},

@@ -89,10 +89,7 @@ def _in_itself(source: Source) -> tuple[Expansion, list[Mistake]]:
     whole = with_protocols(patterns)
     if whole.mistakes:
         return whole, list(whole.mistakes)
-    joined = graph(whole.domain)
-    # Of what a pattern makes, only what the file says can be wrong: a role may have no members yet.
-    own = {name: one for name, one in whole.domain.monitors.items() if name in source.domain.monitors}
-    return whole, list(monitors.check(whole.domain.model_copy(update={"monitors": own}), joined, source.folder))
+    return whole, list(monitors.check(whole.domain, graph(whole.domain), source.folder))
 
 
 def _around(written: Domain, expansion: Expansion, nodes: Collection[str] | None) -> Iterator[Mistake]:

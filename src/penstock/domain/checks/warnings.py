@@ -18,6 +18,7 @@ def warnings(written: Domain, expansion: Expansion) -> Iterator[Said]:
     """All that is odd; `written` is the domain before its expansion."""
     yield from _unused_types(written, expansion.domain)
     yield from _unreachable_states(written)
+    yield from _idle(written, expansion.domain)
     yield from _alone(expansion.domain)
     yield from _same_address(expansion.domain)
     for index, pattern in enumerate(written.patterns):
@@ -38,6 +39,16 @@ def _unreachable_states(written: Domain) -> Iterator[Said]:
         if settings.states is not None:
             for text in compile_automaton(name, settings).warnings:
                 yield Said(("monitors", name, "states"), text)
+
+
+def _idle(written: Domain, domain: Domain) -> Iterator[Said]:
+    """Monitors that can never see anything. What patterns make is left out: a role may have no members yet."""
+    joined = graph(domain)
+    for name, settings in written.monitors.items():
+        if not any(map(joined.carries, joined.monitored(settings))):
+            key = "link" if settings.link is not None else "on"
+            what = f"monitor `{name}` can never see anything: the brokering table lets no event on to its links"
+            yield Said(("monitors", name, key), what)
 
 
 def _alone(domain: Domain) -> Iterator[Said]:

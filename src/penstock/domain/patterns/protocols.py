@@ -31,9 +31,13 @@ def expand(domain: Domain, name: str) -> Domain:
     """The domain with the monitors of one of its protocols; raises `PolicyError`."""
     settings = domain.protocols[name]
     protocol = Protocol(name, settings.protocol, settings.protects, settings.senders, settings.guard)
+    around = surroundings(domain)
+    for entity in settings.protects:
+        if around.homes.get(entity) == ():
+            raise PolicyError(f"`protects`: `{entity}` has no link with a node")
     made = {
         definition.name: MonitorSettings.model_validate(definition.plain())
-        for definition in compile_protocol(protocol, surroundings(domain))
+        for definition in compile_protocol(protocol, around)
     }
     return domain.model_copy(update={"monitors": {**domain.monitors, **made}})
 
