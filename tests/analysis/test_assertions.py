@@ -46,7 +46,7 @@ FAILS = {
     "{can: motion to phone, routes: true}": "`can: motion to phone by routes` does not hold: the nearest way,"
     " motion -[sensitive]-> gateway -[internet]-> cloud -[internet]-> phone, is closed:"
     " denied by `deny` from `sensitive` to `internet` at `gateway`",
-    "{can: phone to lock, on: DL_unlock}": "`can: phone to lock on `DL_unlock`` does not hold: the nearest way,"
+    "{can: phone to lock, on: DL_unlock}": "`can: phone to lock on DL_unlock` does not hold: the nearest way,"
     " phone -[internet]-> cloud -[internet]-> gateway -[door]-> locks -[door]-> lock, is closed:"
     " `no-remote-unlock` suppresses `DL_unlock` at `cloud -> gateway`",
 }

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from penstock.analysis.flows import Witness, all_pairs, nearly, reach
 from penstock.analysis.graph import FlowError, Graph, Kind
+from penstock.analysis.moves import Moves, Vertex
 from penstock.model.link import Link
 from penstock.policy.automaton import Automaton
 from penstock.policy.brokering import Table
@@ -237,3 +238,18 @@ BAD_GRAPHS = {
 def test_a_graph_that_does_not_fit_together_is_refused(mistake: str) -> None:
     with pytest.raises(FlowError, match="unknown entity" if "unknown" in mistake else mistake):
         BAD_GRAPHS[mistake]()
+
+
+def test_the_steps_at_a_busy_node_grow_with_its_links_and_not_with_pairs_of_them() -> None:
+    devices, types = [f"d{at}" for at in range(300)], ["r", "s", "t"]
+    links = [Link(*ends, types[at % 3]) for at, ends in enumerate(sorted(both_ways((d, "x") for d in devices)))]
+    kinds = {"x": Kind.NODE, **dict.fromkeys(devices, Kind.DEVICE)}
+    moves = Moves(Graph(kinds, tuple(links), {"x": Table.of_deny((), types)}), routes=True)
+    seen = set[Vertex](start for link in links for start in moves.starts(link))
+    pending, steps = list(seen), 0
+    while pending:
+        after = list(moves.open(pending.pop()))
+        steps += len(after)
+        pending += set(after) - seen
+        seen |= set(after)
+    assert steps < 3 * len(links) * len(types)
