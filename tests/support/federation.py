@@ -1,4 +1,4 @@
-"""The nodes of a domain, each as a process of its own on free loopback ports."""
+"""The nodes of a domain on free loopback ports, each as a process of its own or all in one."""
 
 import signal
 import subprocess
@@ -13,6 +13,10 @@ import yaml
 
 from tests.support.commands import PATIENCE, penstock, until
 from tests.support.mosquitto import free_port
+from tests.support.paho import Paho
+
+TOGETHER = "together"
+"""Name of the process, and of its log, that has all nodes in it."""
 
 
 class Nodes:
@@ -33,12 +37,23 @@ class Nodes:
 
     def start(self, *names: str) -> None:
         for name in names:
-            with (self.folder / f"{name}.log").open("ab") as errors:
-                command = penstock("run", str(self.folder / "domain.yaml"), "--node", name)
-                self._processes[name] = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True)
+            self._launch(name, "--node", name)
         for name in names:
-            line = self._processes[name].stdout.readline()  # type: ignore[union-attr]
-            assert "ready" in line, self.log(name)
+            self._until_ready(name)
+
+    def start_together(self) -> None:
+        """All nodes in one process."""
+        self._launch(TOGETHER)
+        self._until_ready(TOGETHER)
+
+    def _launch(self, name: str, *arguments: str) -> None:
+        with (self.folder / f"{name}.log").open("ab") as errors:
+            command = penstock("run", str(self.folder / "domain.yaml"), *arguments)
+            self._processes[name] = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True)
+
+    def _until_ready(self, name: str) -> None:
+        line = self._processes[name].stdout.readline()  # type: ignore[union-attr]
+        assert "ready" in line, self.log(name)
 
     def kill(self, name: str) -> None:
         """SIGKILL."""
@@ -88,6 +103,35 @@ def federated(domain: Mapping[str, Any]) -> Iterator[Nodes]:
             yield nodes
         finally:
             nodes.stop()
+
+
+@contextmanager
+def together(domain: Mapping[str, Any], links: int) -> Iterator[Nodes]:
+    """All nodes of a domain in one process, and so many links made."""
+    with tempfile.TemporaryDirectory() as folder:
+        nodes = Nodes(Path(folder), domain)
+        try:
+            nodes.start_together()
+            nodes.until_logged(TOGETHER, "linked", times=links)
+            yield nodes
+        finally:
+            nodes.stop()
+
+
+def settled(subscriber: Paho, publisher: Paho) -> None:
+    """Interest takes a moment to travel: go on once a first event has arrived, and all of its kind are taken out.
+
+    The subscriber must have subscribed to all topics, or to `settle` and `settled`.
+    """
+
+    def arrives() -> bool:
+        publisher.publish("settle", b"", qos=1)
+        return not subscriber.messages.empty()
+
+    until(arrives, "an event has come through")
+    publisher.publish("settled", b"", qos=1)
+    while subscriber.receive().topic != "settled":
+        pass
 
 
 def chain(*names: str, **settings: Any) -> dict[str, Any]:
