@@ -2,7 +2,7 @@
 #
 #   PYTHON=python3.12   the interpreter to make the virtual environment with (`make clean` first if there is one already)
 #   VENV=/tmp/venv      where the virtual environment is
-#   ARGS="-k publish"   more arguments for the program that `test`, `bench`, `fuzz` or `soak` runs
+#   ARGS="-k publish"   more arguments for the program that `test`, `bench`, `reproduce`, `fuzz` or `soak` runs
 
 PYTHON ?= python3
 VENV ?= .venv
@@ -15,7 +15,7 @@ SETUP := scripts/setup-venv "$(PYTHON)" "$(VENV)"
 export PATH := $(PATH):/usr/sbin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format types imports bench fuzz soak clean test-tools
+.PHONY: help demo test lint format types imports bench reproduce fuzz soak clean test-tools
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -44,6 +44,9 @@ imports: $(VENV)/.ready-dev ## dependencies between folders point downwards only
 
 bench: $(VENV)/.ready-bench test-tools ## the node beside Mosquitto and amqtt: processor time, throughput, latency
 	$(BIN)/python -m benchmarks $(ARGS)
+
+reproduce: $(VENV)/.ready-bench test-tools ## the experiments of the papers again, with figures in var/bench (about an hour)
+	$(BIN)/python -m benchmarks.reproduce.brokering $(ARGS)
 
 fuzz: $(VENV)/.ready-dev ## the tests with random input, with many more examples than `test` takes
 	HYPOTHESIS_PROFILE=long $(BIN)/python -m pytest -m "hypothesis or fuzz" $(ARGS)

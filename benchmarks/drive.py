@@ -25,8 +25,6 @@ from benchmarks.generator import (
 )
 from benchmarks.loads import Amount, IdleLoad, Load, MessageLoad, Publishes, Seconds
 
-STALL = 3.0
-"""After so long without any delivery what is on its way counts as lost."""
 RUN_LIMIT = 120.0
 REST = 0.0005
 """How long a subscriber's socket is left to fill before it is read, as a network card would: a wake-up for each
@@ -217,7 +215,7 @@ class Traffic:
         now = perf_counter()
         if self._counts.received != self._seen or self._on_the_way <= 0:
             self._seen, self._seen_at = self._counts.received, now
-        elif now - self._seen_at > STALL:
+        elif now - self._seen_at > self._load.stall:
             self._written_off += self._on_the_way
 
     def _drain(self) -> None:
@@ -227,7 +225,7 @@ class Traffic:
             self._serve(0.05)
             if before != self._counts.received:
                 self._seen_at = perf_counter()
-            elif perf_counter() - self._seen_at > STALL:
+            elif perf_counter() - self._seen_at > self._load.stall:
                 return
 
 

@@ -53,6 +53,8 @@ class MessageLoad:
     measured: Amount
     qos: int = 0
     rate: float | None = None
+    stall: float = 3.0
+    """Seconds without any delivery after which what is on its way counts as lost."""
 
     @property
     def layout(self) -> PublishLayout:

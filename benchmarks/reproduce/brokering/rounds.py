@@ -18,8 +18,13 @@ EACH_PER_SECOND = 10.0
 """What one publisher sends in a second, as long as `MOST_PUBLISHERS` are enough for the rate."""
 MOST_PUBLISHERS = 2000
 WARM_UP = 0.5
+STALL = 15.0
+"""Seconds of silence after which a message counts as lost: an overloaded chain may be silent for long and lose none."""
 KEPT_UP = 0.99
 """The part of the rate that must arrive within the round for the chain to count as fast enough."""
+BEHIND = 0.9
+"""A chain of which less than this part of the rate arrives is left behind. What its brokers did in the round they did
+for other messages than those that arrived, so that a processor time for each says nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +55,11 @@ class Round:
     def kept_up(self) -> bool:
         """Whether everything arrived, and in time."""
         return not self.lost and self.throughput >= KEPT_UP * self.rate
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether the chain lost messages or falls ever further behind."""
+        return self.lost > 0 or self.throughput < BEHIND * self.rate
 
     def summary(self) -> str:
         """One line, to be watched while the benchmark runs."""
@@ -96,6 +106,7 @@ def _load(rate: int, seconds: float) -> MessageLoad:
         warm_up=Seconds(WARM_UP),
         measured=Seconds(seconds),
         rate=float(rate),
+        stall=STALL,
     )
 
 
