@@ -16,7 +16,8 @@ from penstock.domain.federation import LinkSettings, LinkTypes
 from penstock.domain.graph import OPEN, Graph, client_types, graph
 from penstock.domain.monitors import compile_monitor
 from penstock.domain.policies import Pair
-from penstock.domain.schema import Domain
+from penstock.domain.schema import Domain, NodeSettings
+from penstock.domain.units import Address
 from penstock.model.link import Link
 from penstock.model.subject import Subject
 from penstock.policy.brokering import Table
@@ -172,7 +173,7 @@ def ensemble(domain: Domain, folder: Path | None = None) -> Ensemble:
     """
     domain = expand(domain)
     joined = graph(domain)
-    matches = {name: _matches_at(domain, name) for name in domain.nodes}
+    matches = _matches(domain)
     governed = domain.types is not None or bool(domain.clients or domain.links or domain.foreign)
     return Ensemble(
         nodes=tuple(domain.nodes),
@@ -196,20 +197,24 @@ def ensemble(domain: Domain, folder: Path | None = None) -> Ensemble:
     )
 
 
-def _matches_at(domain: Domain, node: str) -> list[_Match]:
-    """What `clients` says about who comes to a node, what says most first."""
-    addresses = [listener.address for listener in domain.nodes[node].listeners]
-    found = list[_Match]()
+def _matches(domain: Domain) -> dict[str, list[_Match]]:
+    """What `clients` says about who comes to each node, what says most first."""
+    found: dict[str, list[_Match]] = {name: [] for name in domain.nodes}
     for name, client in domain.clients.items():
-        if node not in client.node:
-            continue
-        types = client_types(domain, name, node)
-        # An address of another of its nodes fits no listener here.
-        here = client.listener in addresses
-        listener = f"{node}/{addresses.index(client.listener) if here else '-'}" if client.listener else None
-        entry = ClientEntry(name, types.publish, types.notify)
-        found.append(_Match(entry, client.client_id(name), client.user, client.certificate, listener))
-    return sorted(found, key=lambda match: match.rank)
+        for node in client.node:
+            types = client_types(domain, name, node)
+            listener = _listener(domain.nodes[node], node, client.listener)
+            entry = ClientEntry(name, types.publish, types.notify)
+            found[node].append(_Match(entry, client.client_id(name), client.user, client.certificate, listener))
+    return {node: sorted(several, key=lambda match: match.rank) for node, several in found.items()}
+
+
+def _listener(settings: NodeSettings, node: str, address: Address | None) -> str | None:
+    """The name of a node's listener; one that fits none if the address is that of another node."""
+    if address is None:
+        return None
+    addresses = [listener.address for listener in settings.listeners]
+    return f"{node}/{addresses.index(address) if address in addresses else '-'}"
 
 
 def _by_id(matches: dict[str, list[_Match]]) -> dict[Pair, tuple[_Match, ...]]:

@@ -57,24 +57,20 @@ def hint(name: str, known: Collection[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Entities:
-    """The names of a domain's entities."""
+    """The names of a domain's entities, each kind in the order of the file."""
 
-    nodes: tuple[str, ...]
-    foreign: tuple[str, ...]
-    clients: tuple[str, ...]
+    nodes: Collection[str]
+    foreign: Collection[str]
+    clients: Collection[str]
+    brokers: Collection[str]
+    """Nodes and foreign brokers: what a link can join."""
+    all: Collection[str]
 
     @classmethod
     def of(cls, domain: Domain) -> Entities:
-        return cls(tuple(domain.nodes), tuple(domain.foreign), tuple(domain.clients))
-
-    @property
-    def brokers(self) -> tuple[str, ...]:
-        """Nodes and foreign brokers: what a link can join."""
-        return self.nodes + self.foreign
-
-    @property
-    def all(self) -> tuple[str, ...]:
-        return self.brokers + self.clients
+        brokers = {**domain.nodes, **domain.foreign}
+        every = {**brokers, **domain.clients}
+        return cls(domain.nodes.keys(), domain.foreign.keys(), domain.clients.keys(), brokers.keys(), every.keys())
 
     def kind(self, name: str) -> str:
         """What an entity is, in words; empty if there is none of this name."""

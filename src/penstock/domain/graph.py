@@ -58,11 +58,12 @@ class Graph:
         if link is None:
             return False
         table = self.tables.get(source)
+        brokers = self.brokers
         return table is None or any(
             table.allows(other.type, link.type)
             for other in (*self.links.values(), *self.unlisted.values())
             # A broker does not get back what came from it; a client may subscribe to what it publishes.
-            if other.target == source and (other.source != target or target not in self.brokers)
+            if other.target == source and (other.source != target or target not in brokers)
         )
 
     def matching(self, pattern: Pair) -> Iterator[Pair]:
@@ -100,11 +101,16 @@ def graph(domain: Domain) -> Graph:
     return Graph(
         links={(link.source, link.target): link for link in _links(domain)},
         unlisted={(link.source, link.target): link for link in _unlisted(domain)},
-        parents={
-            name: tuple(link.between[1] for link in domain.links if link.between[0] == name) for name in domain.nodes
-        },
+        parents=_parents(domain),
         tables={name: _table(domain, name) for name in domain.nodes},
     )
+
+
+def _parents(domain: Domain) -> dict[str, tuple[str, ...]]:
+    found: dict[str, list[str]] = {name: [] for name in domain.nodes}
+    for link in domain.links:
+        found[link.between[0]].append(link.between[1])
+    return {name: tuple(above) for name, above in found.items()}
 
 
 def client_types(domain: Domain, name: str, node: str) -> LinkTypes:
