@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from penstock.engine import emit, lifecycle, receive
 from penstock.engine.admit import Door
@@ -12,7 +12,7 @@ from penstock.engine.session import Session
 from penstock.wire.codec import decode, encode
 from penstock.wire.errors import WireError
 from penstock.wire.framing import Framer
-from penstock.wire.packet import DISCONNECT, Connack, Connect, Disconnect
+from penstock.wire.packet import CONNECT, DISCONNECT, Connack, Connect, Disconnect
 from penstock.wire.properties import NO_PROPERTIES, Properties
 from penstock.wire.reason import Reason, connack_code_311
 from penstock.wire.session import CLOSED, LEAVING, NEW, OPEN
@@ -46,6 +46,9 @@ class Connection(asyncio.Protocol):
         "version",
     )
 
+    FIRST: ClassVar[int] = CONNECT
+    """The type of the first packet that the peer sends."""
+
     def __init__(self, server: "Server", door: Door) -> None:
         self.server = server
         self.door = door
@@ -76,7 +79,9 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self.alive = True
-        if self.phase >= CLOSED:
+        if self.phase == NEW and data:
+            data = self._greet(data)
+        if self.phase >= CLOSED or not data:
             return
         server = self.server
         node = server.node
@@ -121,6 +126,29 @@ class Connection(asyncio.Protocol):
         server.throttle(self)
         if not server.awake:
             server.wake()
+
+    def _greet(self, data: bytes) -> bytes:
+        """Take the first packet; what comes behind it is framed by other limits."""
+        rest = b""
+        try:
+            if not self.framer.pending and data[0] >> 4 != self.FIRST:  # do not wait for the rest of what is not MQTT
+                raise WireError(Reason.PROTOCOL_ERROR, f"first packet has type {data[0] >> 4}")  # [MQTT-3.1.0-1]
+            buffer, frames = self.framer.feed(data)
+            if frames:
+                first, start, end = frames[0]
+                rest = buffer[end:]
+                self.server.node.stats.packets_received += 1
+                self._handle(first, buffer[start:end])
+            elif self.framer.error is not None:
+                raise self.framer.error
+        except WireError as error:
+            self.fail(error)
+        except Exception:
+            log.exception("a first packet could not be handled", extra={"client": self._name()})
+            self.close()
+        self.server.node.stats.bytes_received += len(data) - len(rest)
+        self.server.wake()
+        return rest
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.phase = CLOSED
@@ -249,7 +277,7 @@ class Connection(asyncio.Protocol):
         self.session, keepalive = opened
         self.phase = OPEN
         self.version = packet.version
-        self.framer.limit = server.node.limits.max_packet_size
+        self.framer = Framer(server.node.limits.max_packet_size)
         self.framer.minimal = packet.version == 5
         self.patience = math.ceil(keepalive * 1.5)  # [MQTT-3.1.2-22]
         server.opened(self)

@@ -16,6 +16,7 @@ from penstock.engine.greeting import KEEPALIVE, Greeting
 from penstock.engine.session import Session
 from penstock.wire.codec import decode, encode
 from penstock.wire.errors import WireError
+from penstock.wire.framing import Framer
 from penstock.wire.packet import (
     CONNACK,
     DISCONNECT,
@@ -45,6 +46,7 @@ class Dialled(Connection):
     """The client's side of a connection; once it is open, the two sides are alike."""
 
     __slots__ = ("closed", "greeting", "neighbour")
+    FIRST = CONNACK
 
     def __init__(self, server: "Server", neighbour: Session, greeting: Greeting) -> None:
         super().__init__(server, Door(f"link to {neighbour.neighbour}", "dialled", False))
@@ -92,7 +94,7 @@ class Dialled(Connection):
         self.version = neighbour.version = self.greeting.version
         self.phase = OPEN
         self.patience = KEEPALIVE * 2
-        self.framer.limit = self.server.node.limits.max_packet_size
+        self.framer = Framer(self.server.node.limits.max_packet_size)
         self.framer.minimal = self.version == 5
         self.server.opened(self)
         self.session = neighbour

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 REPLAY_STEP = 100
 """Retained messages sent to one session before others have their turn."""
+REPLAY_BYTES = 256 * 1024
+"""And their bytes: whether the client takes them shows only when they are written."""
 
 
 def subscribe(node: "Node", session: Session, packet: Subscribe, now: float) -> None:
@@ -101,8 +103,8 @@ def remove(node: "Node", session: Session, text: str) -> bool:
 
 def advance(node: "Node", session: Session, now: float) -> None:
     """Send the next retained messages; what is left goes on in a later turn, as the client reads."""
-    budget = REPLAY_STEP
-    while session.replays and budget and not session.blocked and session.outlet is not None:
+    budget, room = REPLAY_STEP, REPLAY_BYTES
+    while session.replays and budget and room > 0 and not session.blocked and session.outlet is not None:
         replay = session.replays[0]
         if not replay.left:
             session.replays = session.replays[1:]
@@ -122,6 +124,7 @@ def advance(node: "Node", session: Session, now: float) -> None:
         if _may_pass(node, event, session):
             ids = (subscribed.identifier,) if subscribed.identifier else ()
             told = event if session.neighbour is None else travel.as_replay(event)
+            room -= event.size()
             emit.notify(node, session, qos, True, ids, Forms(told, now), None)  # [MQTT-3.3.1-8]
     if session.replays and not session.blocked and session.outlet is not None:
         node.replaying[session.id] = session
