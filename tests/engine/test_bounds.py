@@ -149,6 +149,23 @@ def test_a_client_that_does_not_read_costs_no_more_than_its_outbox_and_its_queue
     check_node(joined.node)
 
 
+def test_what_was_held_for_the_store_counts_in_the_outbox_of_a_client_that_does_not_read() -> None:
+    limits = Limits(outbox_bytes=10_000)
+    joined = Joined(limits, durable=True, commits=False)
+    ann = reader(joined)
+    bob = joined.connect("bob")
+    joined.commit()
+    joined.turn()
+    assert ann.session is not None
+    ann.goes_deaf()
+    for _ in range(100):
+        ann.publish("b", b"answered only after the next commit", qos=1)
+        for _ in range(10):
+            bob.publish("a", bytes(100))
+        joined.commit()
+    assert sum(map(len, ann.session.buffer)) < 3 * limits.outbox_bytes
+
+
 def test_an_operator_is_told_once_that_a_client_is_slow() -> None:
     joined = Joined(Limits(outbox_bytes=100, queued_messages=1))
     ann = reader(joined)

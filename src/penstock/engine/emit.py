@@ -316,8 +316,8 @@ def _parts(
     if aliases is not None:
         alias = aliases.get(event.topic, 0)
         known = alias != 0
-        # Not while blocked: the packet that introduces an alias must not be one that is dropped. [MQTT-3.1.2-26]
-        if not known and not session.blocked and len(aliases) < session.alias_maximum:
+        # The packet that introduces an alias must not be one that may be dropped: QoS 0 while something waits.
+        if not known and (qos or session.open) and len(aliases) < session.alias_maximum:  # [MQTT-3.1.2-26]
             alias = len(aliases) + 1
         if alias:
             head, tail = packet_parts(event, session.version, qos, retain, ids, now, alias, known)

@@ -182,7 +182,8 @@ def publish_will(node: Node, session: Session, now: float) -> None:
     if will is None:
         return
     expires = None if will.lifetime is None else now + will.lifetime
-    publish.publish_own(node, node.plans_of(session), will.event._replace(expires=expires), session, now)
+    event = will.event._replace(expires=expires, link_type=session.publish_type)  # the type of now, as for its plan
+    publish.publish_own(node, node.plans_of(session), event, session, now)
 
 
 def _shown(subject: Subject) -> tuple[str, str | None, str, str | None]:
@@ -299,7 +300,6 @@ def _will(packet: Connect, session: Session) -> Will | None:
         None,
         session.client_id,
         session.subject.user,
-        session.publish_type,
     )
     return Will(event, properties.will_delay or 0, properties.message_expiry)
 
