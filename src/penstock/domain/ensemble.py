@@ -89,6 +89,8 @@ class Ensemble:
     foreign: tuple[str, ...]
     sent: dict[str, tuple[str, ...]]
     """For each foreign broker filters of the events that are sent to it."""
+    taken: dict[str, tuple[str, ...]]
+    """For each foreign broker filters of the events that are taken from it."""
     links: dict[Pair, Link]
     """Every link by (source, target): both directions of each connection, those of listed clients included."""
     connections: tuple[LinkSettings, ...]
@@ -180,6 +182,7 @@ def ensemble(domain: Domain, folder: Path | None = None) -> Ensemble:
         devices=tuple(domain.clients),
         foreign=tuple(domain.foreign),
         sent={name: settings.out for name, settings in domain.foreign.items()},
+        taken={name: settings.in_ for name, settings in domain.foreign.items()},
         links=joined.links,
         connections=domain.links,
         assertions=tuple(_assertions(domain)),

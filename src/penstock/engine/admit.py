@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 from penstock.engine.plan import Draft
 from penstock.model.subject import Subject
+from penstock.model.topic import matches
 from penstock.model.verdict import Effect, Verdict
 from penstock.policy.passwords import Passwords
 from penstock.wire.packet import Connect
@@ -52,7 +53,11 @@ def plan(draft: Draft) -> None:
     topic, rights = draft.topic, draft.link.rights
     if draft.link.is_admitted:
         return
+    taken = draft.node.ensemble.taken.get(draft.link.neighbour or "")
     if topic.startswith(RESERVED):
         draft.verdict = Verdict("admit", Effect.SUPPRESS, "reserved", f"topic `{topic}` is reserved for the node")
     elif rights is not None and not rights.may_write(topic):
         draft.verdict = Verdict("admit", Effect.SUPPRESS, "acl", rights.why_write(topic))
+    elif taken is not None and not any(matches(filter, topic) for filter in taken):
+        reason = f"`in` of foreign broker `{draft.link.neighbour}` does not list `{topic}`"
+        draft.verdict = Verdict("admit", Effect.SUPPRESS, "foreign", reason)
