@@ -130,7 +130,9 @@ def scenes(
     kind = st.sampled_from(TYPES)
     places = {device: draw(st.lists(st.sampled_from(nodes), min_size=1, max_size=2, unique=True)) for device in devices}
     ends = [(device, node) for device, several in places.items() for node in several]
-    publication = st.builds(lambda at, topic: Publication(*at, topic), st.sampled_from(ends), st.sampled_from(TOPICS))
+    publication = st.builds(
+        lambda at, topic: Publication(at[0], at[1], topic), st.sampled_from(ends), st.sampled_from(TOPICS)
+    )
     publications = tuple(draw(st.lists(publication, min_size=1, max_size=most_publications)))
     publishers = {one.device for one in publications}
     written: dict[str, Any] = {
@@ -150,14 +152,15 @@ def scenes(
     }
     some_topics = st.one_of(st.just(frozenset(TOPICS)), st.frozensets(st.sampled_from(TOPICS)))
     subscriptions = {(node, device): draw(some_topics) for device, node in ends}
-    links = [tuple(link["between"]) for link in written["links"]] + ends
+    links: list[Pair] = [(x, y) for x, y in (link["between"] for link in written["links"])] + ends
     links += [(y, x) for x, y in links]
     # A monitor towards a client sees all that concerns it, subscribed to or not and whoever published it; in the
     # semantics it sees what goes to the client. Where the client has everything and says nothing, that is the same.
     monitored = [link for link in links if link[1] in nodes or link[1] not in publishers]
     between_nodes = [link for link in monitored if {*link} <= {*nodes}]
     for at in range(draw(st.integers(0, 3))):
-        link = draw(st.sampled_from(between_nodes if between_nodes and draw(st.booleans()) else monitored))
+        is_between = draw(st.booleans())
+        link = draw(st.sampled_from((between_nodes if is_between else []) or monitored))
         monitors = written.setdefault("monitors", {})
         monitors[f"m{at}"] = {"link": " -> ".join(link), "states": draw(_automata(most_states))}
         if link[1] in devices:
