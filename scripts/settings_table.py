@@ -1,7 +1,7 @@
-"""Writes the tables of settings in docs/running.md from the models that validate the domain file.
+"""Writes the tables of settings in docs/running.md and docs/domain.md from the models that validate the domain file.
 
-Run `python -m scripts.settings_table` after a change to `penstock.domain.schema`; a test compares the page with what
-this would write.
+Run `python -m scripts.settings_table` after a change to `penstock.domain.schema`; tests compare the pages with
+what this would write.
 """
 
 import re
@@ -12,9 +12,33 @@ from typing import Any, Literal, Union, get_args, get_origin
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from penstock.domain import Limits, Listener, Log, NodeSettings, Tls
+from penstock.domain import (
+    ClientSettings,
+    ForeignSettings,
+    Limits,
+    LinkSettings,
+    LinkTls,
+    Listener,
+    Log,
+    NodeSettings,
+    Tls,
+)
+from penstock.domain.base import keys
+from penstock.domain.federation import LinkTypes
+from penstock.domain.patterns.settings import Hierarchy, Interface, Levels, Role, Roles
+from penstock.domain.policies import (
+    AssertionSettings,
+    BrokeringSettings,
+    Edge,
+    MonitorSettings,
+    OutputSettings,
+    ProtocolSettings,
+    Rule,
+    Side,
+)
 
-PAGE = Path(__file__).parent.parent / "docs" / "running.md"
+_DOCS = Path(__file__).parent.parent / "docs"
+PAGE = _DOCS / "running.md"
 TABLES: tuple[tuple[str, type[BaseModel]], ...] = (
     ("nodes.NAME", NodeSettings),
     ("nodes.NAME.listen", Listener),
@@ -22,21 +46,41 @@ TABLES: tuple[tuple[str, type[BaseModel]], ...] = (
     ("nodes.NAME.log", Log),
     ("nodes.NAME.limits", Limits),
 )
+DOMAIN_PAGE = _DOCS / "domain.md"
+DOMAIN_TABLES: tuple[tuple[str, type[BaseModel]], ...] = (
+    ("links", LinkSettings),
+    ("links.tls", LinkTls),
+    ("foreign.NAME", ForeignSettings),
+    ("clients.NAME", ClientSettings),
+    ("clients.NAME.type", LinkTypes),
+    ("brokering", BrokeringSettings),
+    ("brokering.allow", Rule),
+    ("monitors.NAME", MonitorSettings),
+    ("monitors.NAME.on", Side),
+    ("monitors.NAME.states.STATE.FILTER", Edge),
+    ("monitors.NAME.states.STATE.FILTER.emit", OutputSettings),
+    ("protocols.NAME", ProtocolSettings),
+    ("assertions", AssertionSettings),
+    ("patterns.hierarchy", Hierarchy),
+    ("patterns.levels", Levels),
+    ("patterns.interface", Interface),
+    ("patterns.roles", Roles),
+    ("patterns.roles.roles.ROLE", Role),
+)
 _MIB = 2**20
 _BLOCK = re.compile(r"(<!-- settings of (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def with_tables(page: str) -> str:
     """The page with the table of each marked block as the models say it today."""
-    models = dict(TABLES)
+    models = dict(TABLES + DOMAIN_TABLES)
     return _BLOCK.sub(lambda found: f"{found[1]}{table(models[found[2]])}{found[3]}", page)
 
 
 def table(model: type[BaseModel]) -> str:
     stated = model.model_json_schema()["properties"]
     rows = [
-        f"| `{name}` | {default_text(field, stated[name])} | {description(field)} |\n"
-        for name, field in model.model_fields.items()
+        f"| `{key}` | {default_text(field, stated[key])} | {description(field)} |\n" for key, _, field in keys(model)
     ]
     return "| key | default | meaning |\n| --- | --- | --- |\n" + "".join(rows)
 
@@ -51,6 +95,10 @@ def default_text(field: FieldInfo, schema: dict[str, Any]) -> str:
         return "unset"
     if isinstance(value, BaseModel):
         return "see below"
+    if value in ((), {}):
+        return "none"
+    if isinstance(value, tuple):
+        return ", ".join(f"`{item}`" for item in value)
     if isinstance(value, bool):
         return f"`{str(value).lower()}`"
     if isinstance(value, int) and value >= _MIB and value % _MIB == 0:
@@ -61,7 +109,7 @@ def default_text(field: FieldInfo, schema: dict[str, Any]) -> str:
 def description(field: FieldInfo) -> str:
     choices = [f"`{choice}`" for choice in _choices(field.annotation)]
     text = (field.description or "").replace("|", "\\|")
-    return f"{text}; one of {', '.join(choices)}" if choices else text
+    return f"{text}; one of {', '.join(choices)}" if len(choices) > 1 else text
 
 
 def _choices(annotation: Any) -> tuple[Any, ...]:
@@ -74,4 +122,5 @@ def _choices(annotation: Any) -> tuple[Any, ...]:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(with_tables(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    for page in (PAGE, DOMAIN_PAGE):
+        page.write_text(with_tables(page.read_text(encoding="utf-8")), encoding="utf-8")
