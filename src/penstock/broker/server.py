@@ -157,10 +157,18 @@ class Server:
             self._ticker.cancel()
         if self.store is not None:
             self._committer.shutdown()
-            if self.node.ledger.changes and self._committing is None:
-                self.store.write(self.node.ledger.take()[0])
-                self.store.commit()
+            self._write_last(self.store)
             self.store.close()
+
+    def _write_last(self, store: Store) -> None:
+        """What the last connections left. None of it has been acknowledged, so that losing it breaks no promise."""
+        if self._committing is not None or not self.node.ledger.changes:
+            return
+        try:
+            store.write(self.node.ledger.take()[0])
+            store.commit()
+        except sqlite3.Error as error:
+            log.error("the last changes could not be stored", extra={"cause": str(error)})
 
     def _named_listeners(self, settings: NodeSettings) -> list[tuple[str, Listener]]:
         return [(f"{self.name}/{number}", listener) for number, listener in enumerate(settings.listeners)]
