@@ -69,27 +69,32 @@ def plan(draft: Draft) -> None:
 
 
 def run(node: "Node", watch: Watch, event: Event, now: float) -> tuple[Event, ...]:
-    """Put the event through the link's monitors. A monitor that fails suppresses, and is reported."""
+    """Put the event through the link's monitors, in order."""
     events: tuple[Event, ...] = (event,)
-    for place, monitor in enumerate(watch.monitors):
-        made: list[Event] = []
-        for each in events:
-            before = watch.states[place]
-            try:
-                state, outputs = monitor.step(before, each, now)
-            except MonitorError as error:
-                node.notice("monitor failed", None, each.topic, f"link {watch.link}: {error}")
-                node.stats.monitor_errors += 1
-                continue
-            if state != before:
-                watch.move(place, state)
-                node.ledger.monitor(watch.link, monitor.name, state)
-            made.extend(outputs)
-        if len(made) > MOST_OUTPUTS:
-            node.notice(
-                "monitor failed", None, event.topic, f"link {watch.link}: more than {MOST_OUTPUTS} events of one"
-            )
-            node.stats.monitor_errors += 1
-            return ()
-        events = tuple(made)
+    for place in range(len(watch.monitors)):
+        events = ask(node, watch, place, events, now)
     return events
+
+
+def ask(node: "Node", watch: Watch, place: int, events: tuple[Event, ...], now: float) -> tuple[Event, ...]:
+    """What one of the link's monitors makes of these events. One that fails suppresses, and is reported."""
+    monitor = watch.monitors[place]
+    made: list[Event] = []
+    for each in events:
+        before = watch.states[place]
+        try:
+            state, outputs = monitor.step(before, each, now)
+        except MonitorError as error:
+            node.notice("monitor failed", None, each.topic, f"link {watch.link}: {error}")
+            node.stats.monitor_errors += 1
+            continue
+        if state != before:
+            watch.move(place, state)
+            node.ledger.monitor(watch.link, monitor.name, state)
+        made.extend(outputs)
+    if len(made) > MOST_OUTPUTS:
+        reason = f"link {watch.link}: monitor `{monitor.name}`: more than {MOST_OUTPUTS} events of one"
+        node.notice("monitor failed", None, events[0].topic, reason)
+        node.stats.monitor_errors += 1
+        return ()
+    return tuple(made)

@@ -9,7 +9,7 @@ from penstock.engine.plan import Draft, Plan, Plans, Target
 from penstock.engine.render import Forms
 from penstock.engine.session import Session
 from penstock.model.event import Event
-from penstock.model.topic import matches, parse_filter
+from penstock.model.topic import matches
 from penstock.model.verdict import Effect
 from penstock.wire.codec import encode
 from penstock.wire.errors import WireError
@@ -151,23 +151,28 @@ def _spread_watched(
     local = {target.session.id for target in targets if target.no_local and target.session is sender}
     for output in edit.run(node, watch, event, now):
         forms = Forms(output, now)
-        for session, target in _behind(watch, targets, output):
+        for target in behind(node, watch, targets, output, sender):
+            session = target.session
             if session.id not in local:
                 retain = output.retain and target.retain_as_published
                 emit.deliver(node, session, min(output.qos, target.qos), retain, target.ids, forms, None)
 
 
-def _behind(watch: edit.Watch, targets: tuple[Target, ...], output: Event) -> Iterator[tuple[Session, Target]]:
+def behind(
+    node: "Node", watch: edit.Watch, targets: tuple[Target, ...], output: Event, sender: Session | None
+) -> Iterator[Target]:
     """Who gets what a monitor lets out: those for whom its cause was, else those who subscribe to just this."""
     if targets:
-        yield from ((target.session, target) for target in targets)
+        yield from (target for target in targets if emit.may_have(node, output, target.session))
         return
     for session in watch.sessions:
         found = [
-            one for one in session.subscriptions.values() if matches(parse_filter(one.filter).filter, output.topic)
+            one
+            for one in session.subscriptions.values()
+            if matches(one.filter, output.topic) and not (one.no_local and session is sender)
         ]
-        if found:
-            yield session, Target(found)
+        if found and emit.may_have(node, output, session):
+            yield Target(found)
 
 
 def publish_own(node: "Node", plans: Plans, event: Event, sender: Session | None, now: float) -> None:

@@ -21,7 +21,9 @@ def plan(draft: Draft) -> None:
         if allows(source, found.session.notify_type)
         and (link.neighbour is None or found.session.neighbour != link.neighbour)  # brokering §5.3 T-Broker: z != x
     ]
-    draft.onlookers = [one for one in draft.onlookers if allows(source, one.link.type)]
+    draft.onlookers = [
+        one for one in draft.onlookers if allows(source, one.link.type) and one.link.target != link.neighbour
+    ]
 
 
 def may_pass(node: "Node", link_type: str, session: Session) -> bool:
