@@ -120,6 +120,24 @@ def test_only_the_files_of_the_nodes_that_run_here_must_be_here(folder: Path) ->
         check(source, ["b"])
 
 
+def test_top_level_lists_of_several_files_are_joined(folder: Path) -> None:
+    FILE.write_text("include: more.yaml\nnodes: {a: {listen: 127.0.0.1:0}}\nlinks: [{between: [a, b]}]\n")
+    Path("more.yaml").write_text("nodes:\n  b: {listen: 127.0.0.1:0}\n\nlinks:\n- {between: [b, c]}\n")
+    with pytest.raises(DomainError, match=r"^more\.yaml:5: links\[1\]\.between: found `c`, "):
+        load(FILE, {})
+
+
+def test_only_the_files_of_links_that_begin_or_end_here_must_be_here(folder: Path) -> None:
+    nodes = "".join(f"  {name}: {{listen: 127.0.0.1:0, store: memory}}\n" for name in "abc")
+    FILE.write_text(f"nodes:\n{nodes}links:\n- between: [a, b]\n  secret_file: word\n  tls: {{ca: root.pem}}\n")
+    source = read(FILE, {})
+    check(source, ["c"])
+    for names, missing in ((["a"], ["secret_file", "tls.ca"]), (["b"], ["secret_file"])):
+        with pytest.raises(DomainError) as caught:
+            check(source, names)
+        assert [problem.path for problem in caught.value.problems] == [f"links[0].{key}" for key in missing]
+
+
 def test_a_file_that_is_not_there(folder: Path) -> None:
     with pytest.raises(DomainError, match=r"^domain\.yaml: cannot be read: no such file or directory$"):
         load(FILE, {})
