@@ -1,7 +1,6 @@
 """One client's connection: bytes in, packets to the engine, bytes out."""
 
 import asyncio
-import logging
 import math
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -19,8 +18,6 @@ from penstock.wire.session import CLOSED, LEAVING, NEW, OPEN
 
 if TYPE_CHECKING:
     from penstock.broker.server import Server
-
-log = logging.getLogger("penstock.connection")
 
 CONNECT_LIMIT = 512 * 1024
 """Bytes of the largest CONNECT: whoever is not authenticated yet gets no more memory than this."""
@@ -117,7 +114,7 @@ class Connection(asyncio.Protocol):
         except WireError as error:
             self.fail(error)
         except Exception:
-            log.exception("a packet could not be handled", extra={"client": self._name()})
+            self.server.log.exception("a packet could not be handled", extra={"client": self._name()})
             self.disconnect(Reason.UNSPECIFIED_ERROR, "the node could not handle a packet")
         stats = node.stats
         stats.received += relayed
@@ -144,7 +141,7 @@ class Connection(asyncio.Protocol):
         except WireError as error:
             self.fail(error)
         except Exception:
-            log.exception("a first packet could not be handled", extra={"client": self._name()})
+            self.server.log.exception("a first packet could not be handled", extra={"client": self._name()})
             self.close()
         self.server.node.stats.bytes_received += len(data) - len(rest)
         self.server.wake()
@@ -156,7 +153,7 @@ class Connection(asyncio.Protocol):
         if self.session is not None:
             lifecycle.lost(self.server.node, self.session, self, self.server.now())
             self.server.wake()
-        log.info("disconnected", extra={"client": self._name(), "cause": str(exc) if exc else "closed"})
+        self.server.log.info("disconnected", extra={"client": self._name(), "cause": str(exc) if exc else "closed"})
 
     def pause_writing(self) -> None:
         if self.session is not None and self.session.outlet is self:
@@ -193,7 +190,7 @@ class Connection(asyncio.Protocol):
         """Send what is pending, say why, and close."""
         if self.phase >= CLOSED:
             return
-        log.info("closing", extra={"client": self._name(), "reason": reason.name, "cause": text})
+        self.server.log.info("closing", extra={"client": self._name(), "reason": reason.name, "cause": text})
         session = self.session
         words = b""
         if self.version == 5:
@@ -242,7 +239,9 @@ class Connection(asyncio.Protocol):
         if self.phase == OPEN:
             self.disconnect(error.reason, str(error))
         elif self.phase == NEW:
-            log.info("refused", extra={"client": self._name(), "reason": error.reason.name, "cause": str(error)})
+            self.server.log.info(
+                "refused", extra={"client": self._name(), "reason": error.reason.name, "cause": str(error)}
+            )
             self.close()
 
     # --- packets
@@ -281,7 +280,7 @@ class Connection(asyncio.Protocol):
         self.framer.minimal = packet.version == 5
         self.patience = math.ceil(keepalive * 1.5)  # [MQTT-3.1.2-22]
         server.opened(self)
-        log.info(
+        self.server.log.info(
             "connected",
             extra={"client": self.session.client_id, "user": self.session.subject.user, "address": self.door.address},
         )
@@ -294,7 +293,7 @@ class Connection(asyncio.Protocol):
 
     def _count_refusal(self, reason: Reason, text: str) -> None:
         self.server.node.stats.connections_refused += 1
-        log.info("refused", extra={"address": self.door.address, "reason": reason.name, "cause": text})
+        self.server.log.info("refused", extra={"address": self.door.address, "reason": reason.name, "cause": text})
 
     def _name(self) -> str:
         return self.session.client_id if self.session is not None else self.door.address

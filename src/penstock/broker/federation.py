@@ -1,5 +1,6 @@
 """All nodes of a domain that run in this process: what joins them to each other and to nodes elsewhere."""
 
+import logging
 import os
 import secrets
 from pathlib import Path
@@ -7,12 +8,14 @@ from pathlib import Path
 from penstock.broker.peer import Dialler
 from penstock.broker.server import Server
 from penstock.broker.tls import make_client_context
-from penstock.domain import Address, Domain
+from penstock.domain import Address, Domain, diff
 from penstock.domain.ensemble import ensemble
 from penstock.domain.federation import ForeignSettings, LinkSettings
 from penstock.engine import overlay
 from penstock.engine.greeting import Greeting
 from penstock.model.errors import PenstockError
+
+log = logging.getLogger("penstock.federation")
 
 
 class Federation:
@@ -41,6 +44,8 @@ class Federation:
                 raise PenstockError(f"node `{name}` runs here and is not in the new domain: stop it first")
         whole = ensemble(domain, self._folder)
         files = {name: server.read_files(domain.nodes[name]) for name, server in self.servers.items()}
+        for change in diff(self._domain, domain).changes:
+            log.log(logging.WARNING if change.needs_restart else logging.INFO, str(change))
         self._domain = domain
         for name, server in self.servers.items():
             server.reload(domain.nodes[name], files[name], whole)

@@ -5,8 +5,10 @@ import json
 import logging
 import sys
 import time
+from collections.abc import MutableMapping
 from logging.handlers import QueueHandler, QueueListener
 from queue import SimpleQueue
+from typing import Any
 
 LONGEST_VALUE = 256
 """Characters of a value that are logged; clients choose their ids and topics."""
@@ -27,6 +29,18 @@ def _cut(value: object) -> object:
 def _timestamp(record: logging.LogRecord) -> str:
     moment = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
     return f"{moment}.{int(record.msecs):03d}Z"
+
+
+class NodeLog(logging.LoggerAdapter[logging.Logger]):
+    """The log of one node: each record says whose it is, since a process may run several."""
+
+    def __init__(self, node: str) -> None:
+        super().__init__(logging.getLogger("penstock.node"))
+        self._node = node
+
+    def process(self, msg: object, kwargs: MutableMapping[str, Any]) -> tuple[object, MutableMapping[str, Any]]:
+        kwargs["extra"] = {"node": self._node, **(kwargs.get("extra") or {})}
+        return msg, kwargs
 
 
 class TextFormatter(logging.Formatter):

@@ -1,7 +1,6 @@
 """Links that this node makes: it dials a neighbour, another node or a foreign broker, and dials again when cut off."""
 
 import asyncio
-import logging
 import random
 import ssl
 from collections.abc import Callable
@@ -32,8 +31,6 @@ from penstock.wire.session import NEW, OPEN
 
 if TYPE_CHECKING:
     from penstock.broker.server import Server
-
-log = logging.getLogger("penstock.peer")
 
 SHORTEST_WAIT = 0.1
 LONGEST_WAIT = 30.0
@@ -88,7 +85,7 @@ class Dialled(Connection):
         neighbour = self.neighbour
         if packet.reason:
             told = packet.properties.reason_string or f"reason {packet.reason:#04x}"
-            log.error("a neighbour refuses us", extra={"neighbour": neighbour.neighbour, "cause": told})
+            self.server.log.error("a neighbour refuses us", extra={"neighbour": neighbour.neighbour, "cause": told})
             self.close()
             return
         self.version = neighbour.version = self.greeting.version
@@ -102,19 +99,19 @@ class Dialled(Connection):
         wish = self.greeting.wish()
         if wish is not None:
             self.transport.write(encode(wish, self.version))
-        log.info("linked", extra={"neighbour": neighbour.neighbour})
+        self.server.log.info("linked", extra={"neighbour": neighbour.neighbour})
 
     def _subscribed(self, packet: object) -> None:
         assert isinstance(packet, Suback)
         for text, reason in zip(self.greeting.filters, packet.reasons, strict=False):
             if reason >= 0x80:
                 extra = {"neighbour": self.neighbour.neighbour, "topic": text, "reason": f"{reason:#04x}"}
-                log.error("a foreign broker refuses a subscription", extra=extra)
+                self.server.log.error("a foreign broker refuses a subscription", extra=extra)
 
     def _told_to_go(self, packet: object) -> None:
         assert isinstance(packet, Disconnect)
         cause = packet.properties.reason_string or f"{packet.reason:#04x}"
-        log.info("a neighbour ends the link", extra={"neighbour": self.neighbour.neighbour, "cause": cause})
+        self.server.log.info("a neighbour ends the link", extra={"neighbour": self.neighbour.neighbour, "cause": cause})
         self.close()
 
 
@@ -172,11 +169,13 @@ class Dialler:
             )
         except (OSError, ssl.SSLError) as error:
             if not self._failed:
-                log.warning("a neighbour cannot be reached", extra={"neighbour": name, "cause": str(error)})
+                self._server.log.warning(
+                    "a neighbour cannot be reached", extra={"neighbour": name, "cause": str(error)}
+                )
             self._failed = True
             return False
         opened = await connection.closed
         if opened or not self._failed:
-            log.warning("the link is down", extra={"neighbour": name})
+            self._server.log.warning("the link is down", extra={"neighbour": name})
         self._failed = not opened
         return opened

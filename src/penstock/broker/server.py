@@ -1,7 +1,6 @@
 """A running node: listeners, connections, the store, and the turns in which input becomes output."""
 
 import asyncio
-import logging
 import sqlite3
 import ssl
 import time
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from penstock.broker.connection import Connection
+from penstock.broker.log import NodeLog
 from penstock.broker.peer import Dialler
 from penstock.broker.store import Store
 from penstock.broker.sys_topics import SysTopics
@@ -27,8 +27,6 @@ from penstock.policy.acl import Acl
 from penstock.policy.passwords import Passwords
 from penstock.wire.reason import Reason
 from penstock.wire.session import CLOSED
-
-log = logging.getLogger("penstock.server")
 
 TICK = 1.0
 CLOSE_SECONDS = 5
@@ -55,6 +53,7 @@ class Server:
 
     def __init__(self, name: str, settings: NodeSettings, ensemble: Ensemble | None = None) -> None:
         self.name = name
+        self.log = NodeLog(name)
         self.settings = settings
         self.diallers: dict[str, Dialler] = {}
         passwords, acl, contexts = self.read_files(settings)
@@ -168,7 +167,7 @@ class Server:
             store.write(self.node.ledger.take()[0])
             store.commit()
         except sqlite3.Error as error:
-            log.error("the last changes could not be stored", extra={"cause": str(error)})
+            self.log.error("the last changes could not be stored", extra={"cause": str(error)})
 
     def _named_listeners(self, settings: NodeSettings) -> list[tuple[str, Listener]]:
         return [(f"{self.name}/{number}", listener) for number, listener in enumerate(settings.listeners)]
@@ -194,7 +193,7 @@ class Server:
             if name in contexts and name in self._contexts and here is not None and here.address == listener.address:
                 self._contexts[name].present = contexts[name]
         if settings.listeners != self.settings.listeners or settings.store != self.settings.store:
-            log.warning("listeners and store stay as they are until a restart", extra={"node": self.name})
+            self.log.warning("listeners and store stay as they are until a restart")
         self.settings = settings.model_copy(update={"listen": self.settings.listen, "store": self.settings.store})
         self.node.govern(settings.limits, passwords, acl, ensemble)
         self.node.suppressed_reason = _SUPPRESSED[settings.suppressed]
@@ -218,7 +217,7 @@ class Server:
         count = self._on_listener.get(door.listener, 0)
         full = len(self.connections) >= self.settings.limits.connections
         if full or (listener.max_connections is not None and count >= listener.max_connections) or self._draining:
-            log.warning("refused", extra={"cause": "too many connections", "listener": door.listener})
+            self.log.warning("refused", extra={"cause": "too many connections", "listener": door.listener})
             self.node.stats.connections_refused += 1
             connection.phase = CLOSED
             connection.transport.abort()
@@ -303,7 +302,7 @@ class Server:
     def _report(self) -> None:
         notices, self.node.notices = self.node.notices, []
         for kind, client, user, topic, reason in notices:
-            log.info(kind, extra={"client": client, "user": user, "topic": topic or None, "reason": reason})
+            self.log.info(kind, extra={"client": client, "user": user, "topic": topic or None, "reason": reason})
 
     # --- the store
 
@@ -338,7 +337,7 @@ class Server:
         assert self.store is not None
         assert self._committing is not None
         if self.healthy:
-            log.error("the store cannot be written, acknowledgements wait", extra={"cause": str(error)})
+            self.log.error("the store cannot be written, acknowledgements wait", extra={"cause": str(error)})
         self.healthy = False
         self.store.rollback()
         self._loop.call_later(TICK, self._write, *self._committing)
@@ -351,7 +350,7 @@ class Server:
         lifecycle.tick(self.node, self.now())
         self._sys.tick(self.now())
         for connection in [c for c, deadline in self._newcomers.items() if now > deadline]:
-            log.info("refused", extra={"address": connection.door.address, "cause": "no CONNECT in time"})
+            self.log.info("refused", extra={"address": connection.door.address, "cause": "no CONNECT in time"})
             connection.close()
         for connection in [c for c, deadline in self._closing.items() if now > deadline]:
             connection.transport.abort()

@@ -1,7 +1,6 @@
 """MQTT inside WebSocket: the `websockets` library's protocol core between a transport and a `Connection`."""
 
 import asyncio
-import logging
 from http import HTTPStatus
 from typing import Any
 
@@ -13,8 +12,6 @@ from websockets.server import ServerProtocol
 from websockets.typing import Subprotocol
 
 from penstock.broker.connection import Connection
-
-log = logging.getLogger("penstock.websocket")
 
 
 class WebSocket(asyncio.Protocol):
@@ -81,7 +78,8 @@ class WebSocket(asyncio.Protocol):
         self._ws.send_response(response)
         self._started = response.status_code == HTTPStatus.SWITCHING_PROTOCOLS
         if not self._started:
-            log.info("refused", extra={"address": self._connection.door.address, "status": response.status_code})
+            extra = {"address": self._connection.door.address, "status": response.status_code}
+            self._connection.server.log.info("refused", extra=extra)
 
     def _response(self, request: Request) -> Response:
         path = request.path.partition("?")[0]

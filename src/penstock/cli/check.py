@@ -7,12 +7,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from penstock.analysis.flows import check_assertions
-from penstock.cli.run import EXIT_DOMAIN
+from penstock.cli.exits import EXIT_DOMAIN
 from penstock.domain import Domain, Source, check, ensemble, read
 from penstock.domain.expand import Expansion
 from penstock.domain.finding import Said
 from penstock.domain.write import written
 from penstock.model.errors import DomainError, Problem
+from penstock.policy.monitor import MonitorError
 
 _EPILOG = """\
 Checked are the file and those it includes, names and link types, that links and files exist, what patterns ask,
@@ -74,7 +75,10 @@ def examine(source: Source, nodes: list[str] | None = None) -> Report:
         checked = check(source, nodes)
     except DomainError as error:
         return Report(None, error.problems)
-    failures = check_assertions(ensemble(checked.domain, source.folder))
+    try:
+        failures = check_assertions(ensemble(checked.domain, source.folder))
+    except MonitorError as error:  # what a Python monitor says of its outputs
+        return Report(None, (Problem(str(source.folder), 0, "monitors", str(error)),))
     problems = (
         source.problem(Said(("assertions", failure.index), str(failure)), Expansion(checked.domain))
         for failure in failures

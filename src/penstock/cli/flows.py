@@ -11,7 +11,7 @@ from penstock.analysis.flows import Witness, all_pairs, nearly, reach, reach_all
 from penstock.analysis.graph import Graph, Kind, flow_graph
 from penstock.analysis.moves import ANY_TOPIC, Closure
 from penstock.analysis.picture import picture
-from penstock.cli.run import EXIT_DOMAIN, EXIT_ERROR
+from penstock.cli.exits import EXIT_DOMAIN, EXIT_ERROR
 from penstock.domain import Ensemble, check, ensemble, read
 from penstock.domain.finding import hint
 from penstock.model.errors import DomainError, PenstockError, TopicError

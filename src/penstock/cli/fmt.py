@@ -6,7 +6,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from penstock.cli.run import EXIT_DOMAIN, EXIT_ERROR
+from penstock.cli.exits import EXIT_DOMAIN, EXIT_ERROR
 from penstock.domain.format import formatted
 from penstock.model.errors import DomainError
 

@@ -5,11 +5,9 @@ import os
 import sys
 from pathlib import Path
 
-from penstock.domain import Domain, default_domain, load
+from penstock.cli.exits import EXIT_DOMAIN, EXIT_ERROR
+from penstock.domain import Domain, default_domain, read
 from penstock.model.errors import DomainError, PenstockError
-
-EXIT_ERROR = 1
-EXIT_DOMAIN = 3
 
 
 class UsageError(PenstockError):
@@ -61,7 +59,12 @@ def main(argv: list[str]) -> int:
 def _domain(options: argparse.Namespace) -> Domain:
     if options.file is None:
         return default_domain(1883 if options.port is None else options.port, options.store or "memory")
-    domain = load(options.file)
+    from penstock.cli.check import examine  # likewise: a node without a file need not know how files are checked
+
+    report = examine(read(options.file), [options.node] if options.node is not None else None)
+    if report.domain is None or report.problems:
+        raise DomainError(*report.problems)
+    domain = report.domain
     nodes = dict(domain.nodes)
     if options.node is not None and options.node not in nodes:
         raise UsageError(f"no node `{options.node}` in `{options.file}`, it has {', '.join(sorted(nodes))}")

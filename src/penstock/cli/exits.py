@@ -1,0 +1,8 @@
+"""What the exit codes of the commands mean."""
+
+EXIT_ERROR = 1
+EXIT_USAGE = 2
+EXIT_DOMAIN = 3
+"""The domain does not check."""
+EXIT_TEST = 4
+"""A policy test failed."""
