@@ -1,5 +1,6 @@
 """Stage 4, edit: what does the link's execution monitor make of the event? (brokering §4.2)"""
 
+from copy import deepcopy
 from typing import TYPE_CHECKING
 
 from penstock.engine.plan import Draft, Plan
@@ -41,6 +42,13 @@ class Watch:
         """The monitor at this place is in another state now."""
         self.states[place] = state
         self.key = self._key()
+
+    def copy(self) -> "Watch":
+        """The same in the same states, to be moved on without consequences."""
+        twin = Watch(self.link, (), {})
+        twin.monitors, twin.states, twin.key = self.monitors, deepcopy(self.states), self.key
+        twin.sessions = self.sessions
+        return twin
 
     def alphabet(self) -> tuple[str, ...]:
         """Filters of what its monitors must see, whether or not anybody subscribes to it."""

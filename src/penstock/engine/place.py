@@ -82,12 +82,20 @@ def watch(node: "Node", link: Link) -> Watch | None:
     known = node.watches.get(ends)
     if known is not None:
         return known if known.monitors else None
+    made = new_watch(node, link)
+    if made is not None:
+        node.watches[ends] = made
+    return made
+
+
+def new_watch(node: "Node", link: Link) -> Watch | None:
+    """The monitors on a link in the states that they begin with here: those that the store has, else their first."""
     monitors = node.ensemble.monitors(link)
     if not monitors:
         return None
+    ends = (link.source, link.target)
     stored = {name: state for (source, target, name), state in node.stored_states.items() if (source, target) == ends}
-    made = node.watches[ends] = Watch(link, monitors, stored)
-    return made
+    return Watch(link, monitors, stored)
 
 
 def leave(node: "Node", session: Session) -> None:

@@ -67,6 +67,14 @@ class Group:
 
     def choose(self, may_have: Callable[[Session], bool]) -> Target | None:
         """The next member that may have the event; one that can take it now goes before one that cannot."""
+        found = self.peek(may_have)
+        if found is None:
+            return None
+        member, self.turn = found
+        return Target([member])
+
+    def peek(self, may_have: Callable[[Session], bool]) -> tuple[Subscribed, int] | None:
+        """Who would be chosen, and whose turn it would be then."""
         second: Subscribed | None = None
         count = len(self.members)
         for step in range(count):
@@ -75,14 +83,10 @@ class Group:
             if not may_have(session):
                 continue
             if session.open and not session.waiting() and session.quota > 0:
-                self.turn = (self.turn + step + 1) % count
-                return Target([member])
+                return member, (self.turn + step + 1) % count
             if second is None or (second.session.outlet is None and session.outlet is not None):
                 second = member
-        if second is None:
-            return None
-        self.turn = (self.turn + 1) % count
-        return Target([second])
+        return None if second is None else (second, (self.turn + 1) % count)
 
 
 class Plan:

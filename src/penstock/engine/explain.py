@@ -1,0 +1,344 @@
+"""Why an event is delivered, changed or withheld: its decisions, node after node, towards each link.
+
+Nothing changes by it: the stages are asked, and monitors work on copies of their states. A monitor that is a Python
+class and does more than its `step` returns does that here too.
+"""
+
+from collections import deque
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from penstock.engine import admit, edit, emit, place, publish
+from penstock.engine.edit import Watch
+from penstock.engine.node import Node
+from penstock.engine.path import read_topic
+from penstock.engine.plan import Draft, Group, LinkClass, Plans, Target
+from penstock.engine.session import Session, Subscribed
+from penstock.model.decision import Decision
+from penstock.model.errors import PenstockError
+from penstock.model.event import Event
+from penstock.model.link import Link
+from penstock.model.subject import Subject
+from penstock.model.verdict import Effect, Verdict
+from penstock.policy.acl import Rights
+from penstock.policy.monitor import State
+from penstock.wire.errors import WireError
+
+
+class ExplainError(PenstockError):
+    """A question that makes no sense: somebody who is not there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """An event that comes to a node by a link."""
+
+    node: Node
+    link: Link
+    event: Event
+    session: Session | None
+    """Who sent it, if connected or known."""
+    rights: Rights | None
+
+    @property
+    def neighbour(self) -> str | None:
+        return self.session.neighbour if self.session is not None else None
+
+
+def arrival(node: Node, entity: str, event: Event) -> Arrival:
+    """The event as it would come from a client, a neighbour or a foreign broker; raises `ExplainError`."""
+    session = _session(node, entity)
+    if session is not None:
+        subject, rights = session.subject, session.rights
+        link = Link(session.entity, node.name, session.publish_type)
+    else:
+        subject = node.ensemble.shown(node.name, entity) or Subject(entity, None, "", f"{node.name}/0")
+        entry = node.ensemble.client(node.name, subject.client_id, subject.user, subject.listener, subject.certificate)
+        if entry is None:
+            raise ExplainError(f"`{entity}` has no place at node `{node.name}`")
+        link, _ = entry.links(node.name)
+        rights = node.rights_of(subject.client_id, subject.user)
+    path = (entity,) if session is not None and session.neighbour is not None else ()
+    told = event._replace(origin=subject.client_id, user=subject.user, link_type=link.type, path=path)
+    return Arrival(node, link, told, session, rights)
+
+
+def _session(node: Node, entity: str) -> Session | None:
+    """The session of an entity, or of a client that is known only by its client id."""
+    if entity in node.neighbours:
+        return node.neighbours[entity]
+    by_name = (session for session in node.sessions.values() if session.entity == entity)
+    return next(by_name, node.sessions.get(entity))
+
+
+def explain(nodes: Mapping[str, Node], start: Arrival, now: float, about: Collection[str] = ()) -> tuple[Decision, ...]:
+    """Every decision on the way of an event, as far as it leads through `nodes`.
+
+    `about` are clients to decide about even where they have no subscription that matches.
+    """
+    return tuple(_Walk(nodes, now, frozenset(about)).decisions(start))
+
+
+@dataclass(slots=True)
+class _Candidate:
+    """A link that an event might leave by: whom it leads to, and what they have that matches."""
+
+    link: Link
+    sessions: list[Session] = field(default_factory=list)
+    matched: list[Subscribed] = field(default_factory=list)
+    onlooker: bool = False
+
+
+class _Walk:
+    """One event's way. What it moves on are its own copies."""
+
+    def __init__(self, nodes: Mapping[str, Node], now: float, about: frozenset[str]) -> None:
+        self._nodes = nodes
+        self._now = now
+        self._about = about
+        self._watches: dict[tuple[str, str, str], Watch | None] = {}
+        self._scratch: dict[str, Node] = {}
+        self._waiting: deque[Arrival] = deque()
+
+    def decisions(self, start: Arrival) -> Iterator[Decision]:
+        self._waiting.append(start)
+        while self._waiting:
+            yield from self._at(self._waiting.popleft())
+
+    # --- stages 1 to 4, once for an event
+
+    def _at(self, came: Arrival) -> Iterator[Decision]:
+        verdict = _admitted(came)
+        verdicts: tuple[Verdict, ...] = (verdict,)
+        outputs: tuple[Event, ...] = ()
+        if verdict.effect is not Effect.SUPPRESS:
+            outputs, edited = self._edit("edit", came.node, came.link, came.event)
+            verdicts += edited
+        if not outputs:
+            yield Decision(came.node.name, came.link, came.event, None, verdicts)
+        for output in outputs:
+            yield from self._towards_all(came, output, verdicts)
+
+    def _edit(self, stage: str, node: Node, link: Link, event: Event) -> tuple[tuple[Event, ...], tuple[Verdict, ...]]:
+        """What the monitors of a link make of the event, and what each has to say."""
+        watch = self._watch(node, link)
+        events: tuple[Event, ...] = (event,)
+        verdicts: list[Verdict] = []
+        if watch is None:
+            return events, ()
+        scratch = self._scratch.setdefault(node.name, _scratch(node))
+        for at, monitor in enumerate(watch.monitors):
+            before, went_in = watch.states[at], events
+            events = edit.ask(scratch, watch, at, went_in, self._now)
+            failures, scratch.notices = scratch.notices, []
+            if failures:
+                verdicts.append(Verdict(stage, Effect.SUPPRESS, monitor.name, failures[0].reason))
+            else:
+                reason = _edit_reason(before, watch.states[at], went_in, events)
+                verdicts.append(Verdict(stage, _edit_effect(went_in, events), monitor.name, reason))
+            if not events:
+                break
+        return events, tuple(verdicts)
+
+    def _watch(self, node: Node, link: Link) -> Watch | None:
+        key = (node.name, link.source, link.target)
+        if key not in self._watches:
+            known = node.watches.get(key[1:])
+            self._watches[key] = known.copy() if known is not None else place.new_watch(node, link)
+        return self._watches[key]
+
+    # --- stages 5 to 10, for each link
+
+    def _towards_all(self, came: Arrival, event: Event, before: tuple[Verdict, ...]) -> Iterator[Decision]:
+        found = list(came.node.index.match(event.topic))
+        for candidate in self._candidates(came, found):
+            yield self._towards(came, candidate, event, before)
+        for group in (one for one in found if isinstance(one, Group)):
+            yield from self._towards_group(came, group, event, before)
+
+    def _candidates(self, came: Arrival, found: list[Subscribed | Group | Watch]) -> list[_Candidate]:
+        """The links out: to every neighbour but the one that it came from, and to the clients that it may concern."""
+        node = came.node
+        links = {name: _outwards(session, node) for name, session in node.neighbours.items()}
+        candidates = {name: _Candidate(link, [node.neighbours[name]]) for name, link in links.items()}
+        about = {name: node.ensemble.links.get((node.name, name)) for name in sorted(self._about)}
+        candidates |= {name: _Candidate(link) for name, link in about.items() if link and name not in candidates}
+        for one in found:
+            if isinstance(one, Group):
+                continue
+            link = one.link if isinstance(one, Watch) else _outwards(one.session, node)
+            candidate = candidates.setdefault(link.target, _Candidate(link))
+            if isinstance(one, Watch):
+                candidate.onlooker = True
+            else:
+                candidate.matched.append(one)
+        for session in node.sessions.values():
+            if session.neighbour is None and session.entity in candidates:
+                candidates[session.entity].sessions.append(session)
+        candidates.pop(came.neighbour or "", None)
+        return list(candidates.values())
+
+    def _towards(self, came: Arrival, candidate: _Candidate, event: Event, before: tuple[Verdict, ...]) -> Decision:
+        link, topic = candidate.link, event.topic
+        readable = [one for one in candidate.matched if _may_read(one.session, topic)]
+        targets = _targets(readable)
+        matched, routed = _match(candidate, readable, targets, came.session, topic), _route(came, link, event)
+        verdicts, outputs = [*before, matched], list[Event]()
+        if matched.effect is not Effect.SUPPRESS:
+            verdicts.append(routed)
+        if routed.effect is not Effect.SUPPRESS and (targets or candidate.onlooker):
+            sent = self._emitted(came, candidate, targets, event, verdicts)
+            outputs = [made for target, one in sent for made in self._sent(came.node, target, one, verdicts)]
+        return Decision(came.node.name, came.link, came.event, link, tuple(verdicts), tuple(outputs))
+
+    def _emitted(
+        self, came: Arrival, candidate: _Candidate, targets: tuple[Target, ...], event: Event, verdicts: list[Verdict]
+    ) -> list[tuple[Target, Event]]:
+        """What leaves by a link, and for whom."""
+        watch = (
+            self._watch(came.node, candidate.link) if candidate.link.target not in came.node.ensemble.nodes else None
+        )
+        if watch is None:
+            return [(one, event) for one in (_local(target, came.session) for target in targets) if one is not None]
+        events, said = self._edit("emit", came.node, candidate.link, event)
+        verdicts += said
+        sent = [
+            (target, output)
+            for output in events
+            for target in publish.behind(came.node, watch, targets, output, came.session)
+            if not (target.no_local and target.session is came.session)
+        ]
+        if events and not sent:
+            verdicts.append(Verdict("emit", Effect.SUPPRESS, "", f"`{candidate.link.target}` has asked for none of it"))
+        return sent
+
+    def _towards_group(
+        self, came: Arrival, group: Group, event: Event, before: tuple[Verdict, ...]
+    ) -> Iterator[Decision]:
+        found = group.peek(lambda session: emit.may_have(came.node, event, session))
+        if found is None:
+            return
+        target = Target([found[0]])
+        link = _outwards(target.session, came.node)
+        turn = f"the turn of `{link.target}` among {len(group.members)}"
+        verdicts = [*before, Verdict("match", Effect.PASS, found[0].filter, turn), _route(came, link, event)]
+        events, said = self._edit("emit", came.node, link, event)
+        verdicts += said
+        outputs = [made for one in events for made in self._sent(came.node, target, one, verdicts)]
+        yield Decision(came.node.name, came.link, came.event, link, tuple(verdicts), tuple(outputs))
+
+    def _sent(self, node: Node, target: Target, event: Event, verdicts: list[Verdict]) -> Iterator[Event]:
+        """The event as it leaves for one session, if it does: then it goes on from there."""
+        session = target.session
+        told = event._replace(qos=min(event.qos, target.qos), retain=event.retain and target.retain_as_published)
+        last = _leaves(session, told.qos)
+        if last not in verdicts:
+            verdicts.append(last)
+        if last.effect is Effect.SUPPRESS:
+            return
+        yield told
+        beyond = self._nodes.get(session.neighbour or "")
+        if beyond is None or session.outlet is None:
+            return
+        back = beyond.neighbours[node.name]
+        path = (*event.path, node.name) if node.ensemble.is_cyclic else (node.name,)
+        came = told._replace(origin=back.client_id, user=back.subject.user, link_type=back.publish_type, path=path)
+        link = Link(node.name, beyond.name, back.publish_type)
+        self._waiting.append(Arrival(beyond, link, came, back, back.rights))
+
+
+# --- what the stages say
+
+
+def _admitted(came: Arrival) -> Verdict:
+    node, topic = came.node, came.event.topic
+    try:
+        read_topic(topic.encode(), node.limits.topic_levels)
+    except WireError as error:
+        return Verdict("admit", Effect.SUPPRESS, "topic", str(error))
+    draft = Draft(node, topic, Plans(LinkClass(came.rights, came.link.type, came.neighbour), {}))
+    admit.plan(draft)
+    if draft.verdict.effect is Effect.PASS and came.rights is not None:
+        return draft.verdict._replace(rule="acl", reason=came.rights.why_write(topic))
+    return draft.verdict
+
+
+def _match(
+    candidate: _Candidate, readable: list[Subscribed], targets: tuple[Target, ...], sender: Session | None, topic: str
+) -> Verdict:
+    name = candidate.link.target
+    if any(_local(target, sender) is not None for target in targets):
+        return Verdict("match", Effect.PASS, ", ".join(dict.fromkeys(one.filter for one in readable)))
+    if targets:
+        return Verdict("match", Effect.SUPPRESS, "no local", f"`{name}` published it and does not want its own events")
+    if candidate.onlooker:
+        return Verdict("match", Effect.PASS, "", "the monitors on the link must see it, subscribed to or not")
+    if candidate.matched:
+        rights = candidate.matched[0].session.rights
+        assert rights is not None
+        return Verdict("match", Effect.SUPPRESS, "acl", rights.why_read(topic))
+    if not candidate.sessions:
+        return Verdict("match", Effect.SUPPRESS, "", f"`{name}` has no session here")
+    if candidate.sessions[0].neighbour is not None:
+        return Verdict("match", Effect.SUPPRESS, "", f"nobody beyond `{name}` subscribes to `{topic}`")
+    return Verdict("match", Effect.SUPPRESS, "", f"`{name}` has no subscription that matches `{topic}`")
+
+
+def _route(came: Arrival, link: Link, event: Event) -> Verdict:
+    if event.path and link.target in event.path:
+        return Verdict("route", Effect.SUPPRESS, "path", f"it has been at `{link.target}` already")
+    table = came.node.table
+    effect = Effect.PASS if table.allows(came.link.type, link.type) else Effect.SUPPRESS
+    return Verdict("route", effect, "brokering", table.why(came.link.type, link.type))
+
+
+def _leaves(session: Session, qos: int) -> Verdict:
+    """What is left of `emit` once monitors have spoken."""
+    if session.outlet is not None:
+        reason = f"goes on to `{session.neighbour}`" if session.neighbour else f"delivered with QoS {qos}"
+        return Verdict("emit", Effect.PASS, "", reason)
+    who = f"the link to `{session.neighbour}` is down" if session.neighbour else f"`{session.entity}` is away"
+    if qos:
+        return Verdict("emit", Effect.PASS, "", f"waits, as {who}")
+    return Verdict("emit", Effect.SUPPRESS, "", f"QoS 0 does not wait, and {who}")
+
+
+def _may_read(session: Session, topic: str) -> bool:
+    return session.rights is None or session.rights.may_read(topic)
+
+
+def _outwards(session: Session, node: Node) -> Link:
+    return Link(node.name, session.entity, session.notify_type)
+
+
+def _targets(subscriptions: list[Subscribed]) -> tuple[Target, ...]:
+    of_session: dict[int, list[Subscribed]] = {}
+    for one in subscriptions:
+        of_session.setdefault(one.session.id, []).append(one)
+    return tuple(map(Target, of_session.values()))
+
+
+def _local(target: Target, sender: Session | None) -> Target | None:
+    """The target, or what is left of it for the session's own event."""
+    return target.own if target.no_local and target.session is sender else target
+
+
+def _scratch(node: Node) -> Node:
+    """A node to report failures of monitors to, in place of the real one."""
+    return Node(node.name, node.limits, node.make_id, ensemble=node.ensemble)
+
+
+def _edit_effect(went_in: tuple[Event, ...], came_out: tuple[Event, ...]) -> Effect:
+    if not came_out:
+        return Effect.SUPPRESS
+    if came_out == went_in:
+        return Effect.PASS
+    return Effect.REPLACE if len(came_out) <= len(went_in) else Effect.INJECT
+
+
+def _edit_reason(before: State, after: State, went_in: tuple[Event, ...], came_out: tuple[Event, ...]) -> str:
+    said = [f"in state `{before!s:.80}`" if before == after else f"from state `{before!s:.80}` to `{after!s:.80}`"]
+    if came_out and came_out != went_in:
+        ins, outs = (", ".join(f"`{one.topic}`" for one in some) for some in (went_in, came_out))
+        said.append(f"{ins} becomes {outs}" if ins != outs else "the payload is another")
+    return ", ".join(said)
