@@ -12,6 +12,7 @@ from penstock.analysis.graph import Graph, Kind, flow_graph
 from penstock.analysis.moves import ANY_TOPIC, Closure
 from penstock.analysis.picture import picture
 from penstock.cli.exits import EXIT_DOMAIN, EXIT_ERROR
+from penstock.cli.table import print_table
 from penstock.domain import Ensemble, check, ensemble, read
 from penstock.domain.finding import hint
 from penstock.model.errors import DomainError, PenstockError, TopicError
@@ -115,12 +116,12 @@ def _show(question: Question, options: argparse.Namespace, entities: Ensemble, n
         told |= _whole_plain(question) if is_whole else {"flows": [_plain(answer) for answer in answers]}
         print(json.dumps(told, indent=2))
     elif is_whole:
-        _print_table(("from", "reaches", "does not reach"), _whole(question))
+        print_table(("from", "reaches", "does not reach"), _whole(question))
     elif options.source is not None and options.target is not None:
         print("\n".join(_in_words(answers[0])))
     else:
         rows = [(one.source, one.target, "yes" if one.can else "no", one.why) for one in answers]
-        _print_table(("from", "to", "flows", "by which way, or what closes it"), rows)
+        print_table(("from", "to", "flows", "by which way, or what closes it"), rows)
 
 
 def _ends(graph: Graph) -> list[str]:
@@ -212,20 +213,3 @@ def _draw(
         print(text, end="")
     else:
         options.svg.write_text(text, encoding="utf-8")
-
-
-def _print_table(titles: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
-    """A table that fits a terminal; elsewhere lines with columns, each row on one."""
-    if sys.stdout.isatty():
-        # Imported here: it takes longer than the analysis.
-        from rich.console import Console
-        from rich.table import Table
-
-        table = Table(*titles, show_lines=True)
-        for row in rows:
-            table.add_row(*(cell.replace("[", r"\[") for cell in row))
-        Console().print(table)
-        return
-    widths = [max(map(len, column)) for column in zip(titles, *rows, strict=True)]
-    for line in (titles, *rows):
-        print("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())

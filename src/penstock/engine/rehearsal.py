@@ -223,7 +223,10 @@ class Rehearsal:
         for watch in self._watches(monitor):
             for at, one in enumerate(watch.monitors):
                 if one.name == monitor and link in (None, (watch.link.source, watch.link.target)):
-                    watch.move(at, one.resume(state))
+                    resumed = one.resume(state)
+                    if isinstance(one.start(), str) and resumed != state:
+                        raise RehearsalError(f"monitor `{monitor}` has no state `{state}`")
+                    watch.move(at, resumed)
                     found = True
         if not found:
             raise RehearsalError(f"no monitor `{monitor}`" + (f" on `{link[0]} -> {link[1]}`" if link else ""))

@@ -1,0 +1,208 @@
+"""`penstock explain`: why an event is delivered, changed or withheld."""
+
+import argparse
+import json
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.error import HTTPError, URLError
+from urllib.parse import urlencode
+from urllib.request import urlopen
+
+import msgspec
+
+from penstock.cli.exits import EXIT_DOMAIN, EXIT_ERROR
+from penstock.cli.stage import Stage, everything
+from penstock.cli.table import print_table
+from penstock.domain import check, read
+from penstock.engine.account import Account, DecisionAccount, account
+from penstock.engine.explain import ExplainError, arrival, explain
+from penstock.engine.rehearsal import Rehearsal, RehearsalError
+from penstock.model.errors import DomainError, PenstockError, TopicError
+from penstock.model.event import Event
+from penstock.model.topic import check_topic, parse_filter
+
+PATIENCE = 10.0
+"""Seconds that a node may take to answer."""
+_EPILOG = """\
+With FILE: for a hypothetical event. Every client that the file lists is taken to be connected, and to subscribe to all
+it may, or with --subscribed only to what that says; monitors are in their first states, or in those of --state.
+With --node: for an event at a live node, as things are there now. Nothing is published.
+Exit code: 0, 1 if the node cannot be asked, 2 for bad arguments, 3 if the domain does not check.
+"""
+
+
+class UsageError(PenstockError):
+    """Arguments that do not go together."""
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="penstock explain",
+        description="Say why an event is delivered, changed or withheld: every stage, the rule that spoke, and what it"
+        " did, towards each receiver.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("file", nargs="?", type=Path, metavar="FILE", help="the domain file")
+    parser.add_argument("--node", metavar="URL", help="admin address of a live node, as http://127.0.0.1:8080")
+    parser.add_argument("--from", dest="source", required=True, metavar="X", help="the client that publishes")
+    parser.add_argument("--topic", required=True, metavar="T", help="what it publishes to")
+    parser.add_argument("--payload", default="", metavar="P", help="what it says (default: nothing)")
+    parser.add_argument("--qos", type=int, choices=(0, 1, 2), default=0, help="(default 0)")
+    parser.add_argument("--retain", action="store_true", help="as a retained message")
+    parser.add_argument("--to", action="append", default=[], metavar="Y", help="only what leads to Y (may be repeated)")
+    parser.add_argument("--at", metavar="NODE", help="the node it publishes at, if it is listed at several")
+    parser.add_argument(
+        "--state",
+        action="append",
+        default=[],
+        metavar="MONITOR=STATE",
+        help="let a monitor be in a state; MONITOR@SOURCE->TARGET: only on that link",
+    )
+    parser.add_argument(
+        "--subscribed", action="append", default=[], metavar="CLIENT=FILTER", help="only these subscriptions are there"
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    return parser
+
+
+def main(argv: list[str]) -> int:
+    parser = _parser()
+    options = parser.parse_args(argv)
+    if (options.file is None) is (options.node is None):
+        parser.error("either FILE or --node")
+    if options.node is not None and (options.at or options.state or options.subscribed):
+        parser.error("--at, --state and --subscribed go with FILE: a live node is as it is")
+    try:
+        check_topic(options.topic)
+        told = _of_file(options) if options.file is not None else _of_node(options)
+    except (UsageError, TopicError, RehearsalError, ExplainError) as error:
+        parser.error(str(error))
+    except DomainError as error:
+        print(f"penstock: {error}", file=sys.stderr)
+        return EXIT_DOMAIN
+    except PenstockError as error:
+        print(f"penstock: {error}", file=sys.stderr)
+        return EXIT_ERROR
+    if options.json:
+        print(json.dumps(msgspec.to_builtins(told), indent=2))
+    else:
+        _show(told)
+    return 0
+
+
+# --- a hypothetical event
+
+
+def _of_file(options: argparse.Namespace) -> Account:
+    source = read(options.file)
+    stage = Stage.of(source, check(source, nodes=()).domain)
+    rehearsal = stage.play()
+    known = (*stage.whole.devices, *stage.whole.foreign)
+    for name in options.to:
+        if name not in known:
+            raise UsageError(f"no client or foreign broker `{name}` in `{options.file}`")
+    for client in stage.whole.devices:
+        rehearsal.connect(client)
+    at = _place(rehearsal, options.source, options.at)
+    _subscribe(rehearsal, options)
+    for text in options.state:
+        _put_state(rehearsal, text)
+    event = Event(options.topic, options.payload.encode(), options.qos, options.retain)
+    start = arrival(rehearsal.nodes[at], options.source, event)
+    decisions = explain(rehearsal.nodes, start, rehearsal.now, known)
+    return account(decisions, stage.whole, known, options.to)
+
+
+def _place(rehearsal: Rehearsal, entity: str, node: str | None) -> str:
+    """The node that an entity publishes at."""
+    if node is not None:
+        if node not in rehearsal.nodes:
+            raise UsageError(f"no node `{node}`, there is {', '.join(rehearsal.nodes)}")
+        return node
+    places = [name for name in rehearsal.nodes if (entity, name) in rehearsal.ensemble.links] or list(rehearsal.nodes)
+    if len(places) > 1:
+        raise UsageError(f"`{entity}` may publish at {' and '.join(places)}: say which with --at")
+    return places[0]
+
+
+def _subscribe(rehearsal: Rehearsal, options: argparse.Namespace) -> None:
+    if options.subscribed:
+        for text in options.subscribed:
+            client, _, filter = text.partition("=")
+            rehearsal.subscribe(client, parse_filter(filter).text)
+        return
+    for client in rehearsal.ensemble.devices:
+        for filter in everything(options.topic):
+            rehearsal.subscribe(client, filter)
+
+
+_STATE = re.compile(r"(?P<monitor>[\w-]+)(@(?P<source>[\w-]+)\s*->\s*(?P<target>[\w-]+))?=(?P<state>.*)", re.DOTALL)
+
+
+def _put_state(rehearsal: Rehearsal, text: str) -> None:
+    found = _STATE.fullmatch(text)
+    if found is None:
+        raise UsageError(f"--state: expected MONITOR=STATE or MONITOR@SOURCE->TARGET=STATE, found `{text}`")
+    state: object = found["state"]
+    if any(not isinstance(one, str) for one in rehearsal.states(found["monitor"]).values()):
+        try:
+            state = json.loads(found["state"])  # of a Python monitor
+        except ValueError as error:
+            raise UsageError(f"--state: the state of `{found['monitor']}` is JSON: {error}") from None
+    link = (found["source"], found["target"]) if found["source"] else None
+    rehearsal.put_state(found["monitor"], state, link)
+
+
+# --- an event at a live node
+
+
+def _of_node(options: argparse.Namespace) -> Account:
+    asked = [("from", options.source), ("topic", options.topic), ("payload", options.payload), ("qos", options.qos)]
+    asked += [("retain", "1")] if options.retain else []
+    asked += [("to", name) for name in options.to]
+    address = options.node if "://" in options.node else f"http://{options.node}"
+    if not address.startswith(("http://", "https://")):
+        raise UsageError(f"--node: expected an http address, found `{options.node}`")
+    try:
+        with urlopen(f"{address.rstrip('/')}/explain?{urlencode(asked)}", timeout=PATIENCE) as answer:
+            return msgspec.json.decode(answer.read(), type=Account)
+    except HTTPError as error:
+        raise PenstockError(f"node at `{options.node}`: {_said(error)}") from None
+    except (URLError, OSError, ValueError, msgspec.MsgspecError) as error:
+        raise PenstockError(f"node at `{options.node}` cannot be asked: {error}") from None
+
+
+def _said(error: HTTPError) -> str:
+    try:
+        return str(json.loads(error.read())["error"])
+    except (ValueError, KeyError, TypeError):
+        return f"HTTP {error.code}"
+
+
+# --- for people
+
+
+def _show(told: Account) -> None:
+    print(f"{told.source} publishes `{told.event}` with QoS {told.event.qos} at {told.node}\n")
+    rows = [row for decision in told.decisions for row in _rows(decision)]
+    print_table(("at", "from", "to", "stage", "does", "rule", "because"), rows)
+    print()
+    for name, receiver in told.receivers.items():
+        if receiver.gets:
+            print(f"{name} gets {', '.join(f'`{event}`' for event in receiver.gets)}")
+        else:
+            print(f"{name} gets nothing")
+            for reason in receiver.why_not:
+                print(f"  {reason}")
+
+
+def _rows(decision: DecisionAccount) -> Iterator[tuple[str, ...]]:
+    """A row for each stage; where it is about the same as in the row above, it is not said again."""
+    target = decision.goes_by.target if decision.goes_by is not None else "-"
+    head = (decision.node, decision.came_by.source, target)
+    for verdict in decision.verdicts:
+        yield (*head, verdict.stage, verdict.effect, verdict.rule or "-", verdict.reason or "-")
+        head = ("", "", "")

@@ -1,0 +1,21 @@
+"""Tables for whoever reads them: a person at a terminal, or the next command."""
+
+import sys
+from collections.abc import Sequence
+
+
+def print_table(titles: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
+    """A table that fits a terminal; elsewhere lines with columns, each row on one."""
+    if sys.stdout.isatty():
+        # Imported here: it takes longer than most commands.
+        from rich.console import Console
+        from rich.table import Table
+
+        table = Table(*titles, show_lines=True)
+        for row in rows:
+            table.add_row(*(cell.replace("[", r"\[") for cell in row))
+        Console().print(table)
+        return
+    widths = [max(map(len, column)) for column in zip(titles, *rows, strict=True)]
+    for line in (titles, *rows):
+        print("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
