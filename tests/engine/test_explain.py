@@ -15,8 +15,9 @@ from penstock.model.event import Event
 from penstock.model.verdict import Effect
 from penstock.policy.acl import Acl
 from tests.engine.test_beside_semantics import publish, rehearse
+from tests.support.ensembles import SMART_HOME_FILE as SMART_HOME
 from tests.support.random_domains import Scene, scenes
-from tests.support.stage import SMART_HOME, domain, play, stage
+from tests.support.stage import domain, play, stage
 
 
 def decisions(rehearsal: Rehearsal, node: str, entity: str, topic: str, qos: int = 0) -> tuple[Decision, ...]:

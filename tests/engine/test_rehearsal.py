@@ -10,7 +10,8 @@ from penstock.domain import ensemble
 from penstock.engine.rehearsal import Rehearsal, RehearsalError
 from penstock.engine.wires import Wire
 from penstock.policy.acl import Acl
-from tests.support.stage import SMART_HOME, domain, play, stage, topics
+from tests.support.ensembles import SMART_HOME_FILE as SMART_HOME
+from tests.support.stage import domain, play, stage, topics
 
 
 def test_the_smart_home_does_what_the_paper_says() -> None:

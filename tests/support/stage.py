@@ -7,36 +7,6 @@ import yaml
 from penstock.domain import Domain, ensemble
 from penstock.engine.rehearsal import Rehearsal
 
-SMART_HOME = """
-domain: smart-home
-nodes:
-  cloud:   {listen: "127.0.0.1:1883"}
-  gateway: {listen: "127.0.0.1:1884"}
-  locks:   {listen: "127.0.0.1:1885"}
-links:
-  - {between: [gateway, cloud], type: internet}
-  - {between: [gateway, locks], type: door}
-clients:
-  phone:  {node: cloud,   type: internet}
-  motion: {node: gateway, type: sensitive}
-  bell:   {node: gateway, type: door}
-  lock:   {node: locks,   type: door}
-brokering:
-  types: [internet, door, sensitive]
-  deny:  [{from: sensitive, to: internet}]
-monitors:
-  no-remote-unlock:
-    link: cloud -> gateway
-    states: {q0: {DL_unlock: suppress, "*": pass}}
-  unlock-after-grant:
-    link: gateway -> locks
-    states:
-      q0: {AC_request: {pass: true, next: asked},   DL_unlock: suppress, "*": pass}
-      asked: {AC_grant: {pass: true, next: granted}, AC_deny: {pass: true, next: q0}, DL_unlock: suppress, "*": pass}
-      granted: {DL_unlock: {pass: true, next: q0}, "*": pass}
-"""
-"""The domain of DESIGN §4: the brokering paper's case study, Fig. 2 to 4."""
-
 
 def domain(text: str) -> Domain:
     return Domain.model_validate(yaml.safe_load(text))

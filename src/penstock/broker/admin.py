@@ -1,17 +1,24 @@
-"""The admin HTTP of a node: `/metrics` for Prometheus, `/health` for whoever watches over it."""
+"""The admin HTTP of a node: `/metrics` for Prometheus, `/health` for a watchdog, `/explain` for who asks why."""
 
 import asyncio
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+import msgspec
 import uvicorn
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from starlette.applications import Starlette
+from starlette.datastructures import QueryParams
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from penstock.broker.metrics import make_registry
-from penstock.model.errors import PenstockError
+from penstock.engine.account import Account, account
+from penstock.engine.explain import ExplainError, arrival, explain
+from penstock.model.errors import PenstockError, TopicError
+from penstock.model.event import Event
+from penstock.model.topic import check_topic
 
 if TYPE_CHECKING:
     from penstock.broker.server import Server
@@ -27,13 +34,20 @@ class _Quiet(uvicorn.Server):
 class Admin:
     """An HTTP server on the node's own event loop."""
 
-    def __init__(self, server: "Server") -> None:
+    def __init__(self, server: "Server", others: "Mapping[str, Server] | None" = None) -> None:
+        """`others` are the nodes that run here too: an explanation follows an event through them."""
         assert server.settings.admin is not None
         self._server = server
+        self._servers = others if others is not None else {server.name: server}
         self._registry = make_registry(server)
         self._address = server.settings.admin
         self.address = ""
-        app = Starlette(routes=[Route("/metrics", self._metrics), Route("/health", self._health)])
+        routes = [
+            Route("/metrics", self._metrics),
+            Route("/health", self._health),
+            Route("/explain", self._explain),
+        ]
+        app = Starlette(routes=routes)
         config = uvicorn.Config(
             app, host=self._address.host, port=self._address.port, log_config=None, lifespan="off", access_log=False
         )
@@ -67,3 +81,24 @@ class Admin:
             "connected": server.node.connected,
         }
         return JSONResponse(body, status_code=200 if server.healthy else 503)
+
+    async def _explain(self, request: Request) -> Response:
+        """Why an event would be delivered, changed or withheld, as things are now. Nothing is published."""
+        try:
+            told = self._account(request.query_params)
+        except (ExplainError, TopicError) as error:
+            return JSONResponse({"error": str(error)}, status_code=400)
+        return Response(msgspec.json.encode(told), media_type="application/json")
+
+    def _account(self, asked: QueryParams) -> Account:
+        node, to = self._server.node, asked.getlist("to")
+        for name in ("from", "topic"):
+            if not asked.get(name):
+                raise ExplainError(f"`{name}` is missing")
+        if asked.get("qos", "0") not in ("0", "1", "2"):
+            raise ExplainError(f"`qos` is 0, 1 or 2, found `{asked['qos']:.20}`")
+        topic, payload = check_topic(asked["topic"]), asked.get("payload", "").encode()
+        event = Event(topic, payload, int(asked.get("qos", "0")), asked.get("retain") == "1")
+        nodes = {name: server.node for name, server in self._servers.items()}
+        decisions = explain(nodes, arrival(node, asked["from"], event), self._server.now(), to)
+        return account(decisions, node.ensemble, (), to)

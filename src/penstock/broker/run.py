@@ -6,7 +6,7 @@ import gc
 import logging
 import resource
 import signal
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,7 +29,7 @@ Ready = Callable[[list[str]], None]
 
 async def _serve(federation: Federation, reread: Reread | None, ready: Ready) -> None:
     servers = federation.servers.values()
-    admins = _admins(servers)
+    admins = _admins(federation.servers)
     stop = asyncio.Event()
     tasks: set[asyncio.Task[None]] = set()
     loop = asyncio.get_running_loop()
@@ -48,13 +48,13 @@ async def _serve(federation: Federation, reread: Reread | None, ready: Ready) ->
         await federation.stop()
 
 
-def _admins(servers: Iterable[Server]) -> list["Admin"]:
-    administered = [server for server in servers if server.settings.admin is not None]
+def _admins(servers: Mapping[str, Server]) -> list["Admin"]:
+    administered = [server for server in servers.values() if server.settings.admin is not None]
     if not administered:
         return []
     from penstock.broker.admin import Admin  # a third of the time that a node takes to start is for its HTTP server
 
-    return [Admin(server) for server in administered]
+    return [Admin(server, servers) for server in administered]
 
 
 async def _reload(federation: Federation, reread: Reread | None) -> None:

@@ -117,7 +117,9 @@ class _Walk:
         if not outputs:
             yield Decision(came.node.name, came.link, came.event, None, verdicts)
         for output in outputs:
-            yield from self._towards_all(came, output, verdicts)
+            found = list(self._towards_all(came, output, verdicts))
+            nobody = Verdict("match", Effect.SUPPRESS, "", f"nobody here subscribes to `{output.topic}`")
+            yield from found or [Decision(came.node.name, came.link, came.event, None, (*verdicts, nobody))]
 
     def _edit(self, stage: str, node: Node, link: Link, event: Event) -> tuple[tuple[Event, ...], tuple[Verdict, ...]]:
         """What the monitors of a link make of the event, and what each has to say."""

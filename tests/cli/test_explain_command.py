@@ -1,0 +1,164 @@
+"""`penstock explain`, as its own process, for a file and for live nodes."""
+
+import json
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.support.commands import penstock, run, until
+from tests.support.ensembles import SMART_HOME_FILE as SMART_HOME
+from tests.support.federation import Nodes, together
+from tests.support.mosquitto import free_port
+from tests.support.paho import Paho
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> str:
+    file = tmp_path / "home.yaml"
+    file.write_text(SMART_HOME, encoding="utf-8")
+    return str(file)
+
+
+def explain(*arguments: str) -> str:
+    code, out, err = run(penstock("explain", *arguments))
+    assert (code, err) == (0, "")
+    return out
+
+
+def test_every_stage_and_the_rule_that_spoke(home: str) -> None:
+    out = explain(home, "--from", "motion", "--topic", "MD_motion")
+    lines = [line.split() for line in out.splitlines()]
+    assert ["gateway", "motion", "cloud", "admit", "pass", "-", "-"] in lines
+    assert ["route", "suppress", "brokering", "denied", "by", "`deny`"] in [line[:6] for line in lines]
+    assert "bell gets `MD_motion`" in out
+    told = "phone gets nothing\n  gateway -> cloud: route: suppress by brokering: denied by `deny` from `sensitive`"
+    assert told in out
+
+
+def test_only_what_leads_to_one(home: str) -> None:
+    out = explain(home, "--from", "bell", "--topic", "DL_unlock", "--to", "lock")
+    assert "locks: edit: suppress by unlock-after-grant: in state `q0`" in out
+    assert "phone" not in out
+    assert "cloud" not in out
+
+
+@pytest.mark.parametrize("state", ["unlock-after-grant=granted", "unlock-after-grant@gateway -> locks=granted"])
+def test_a_state_can_be_said(home: str, state: str) -> None:
+    out = explain(home, "--from", "bell", "--topic", "DL_unlock", "--to", "lock", "--state", state)
+    assert "lock gets `DL_unlock`" in out
+
+
+def test_subscriptions_can_be_said(home: str) -> None:
+    asked = [home, "--from", "bell", "--topic", "a/b", "--subscribed", "lock=a/+", "--subscribed", "phone=x"]
+    out = explain(*asked)
+    assert "lock gets `a/b`" in out
+    assert "gateway -> cloud: match: suppress: nobody beyond `cloud` subscribes to `a/b`" in out
+
+
+def test_as_json(home: str) -> None:
+    told = json.loads(explain(home, "--from", "bell", "--topic", "x", "--payload", "hi", "--qos", "1", "--json"))
+    assert told["event"] == {"topic": "x", "payload": "hi", "encoding": "utf-8", "qos": 1, "retain": False}
+    (towards_lock,) = (one for one in told["decisions"] if one["node"] == "locks")
+    assert [one["stage"] for one in towards_lock["verdicts"]] == ["admit", "edit", "match", "route", "emit"]
+    assert towards_lock["outputs"][0]["qos"] == 1
+    assert set(told["receivers"]) == {"phone", "motion", "lock"}
+
+
+def test_topics_that_wildcards_do_not_match(home: str) -> None:
+    assert "lock gets `$own/x`" in explain(home, "--from", "bell", "--topic", "$own/x")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--topic", "x", "--from", "nobody", "--at", "cloud"], "`nobody` has no place at node `cloud`"),
+        (["--topic", "x", "--from", "nobody"], "say which with --at"),
+        (["--topic", "x", "--from", "bell", "--at", "moon"], "no node `moon`"),
+        (["--topic", "x/#", "--from", "bell"], "wildcard `#`"),
+        (["--topic", "x", "--from", "bell", "--to", "nobody"], "no client or foreign broker `nobody`"),
+        (["--topic", "x", "--from", "bell", "--state", "x"], "expected MONITOR=STATE"),
+        (["--topic", "x", "--from", "bell", "--state", "none=q0"], "no monitor `none`"),
+        (["--topic", "x", "--from", "bell", "--state", "unlock-after-grant=q7"], "has no state `q7`"),
+        (["--topic", "x", "--from", "bell", "--subscribed", "nobody=#"], "`nobody` is not connected"),
+        (["--topic", "x", "--from", "bell", "--subscribed", "lock=a#"], "wildcard `#`"),
+        (["--topic", "x", "--from", "bell", "--node", "http://127.0.0.1:1"], "either FILE or --node"),
+        (["--topic", "x"], "--from"),
+    ],
+)
+def test_bad_arguments(home: str, arguments: list[str], message: str) -> None:
+    code, out, err = run(penstock("explain", home, *arguments))
+    assert (code, out) == (2, "")
+    assert message in err
+
+
+def test_a_domain_that_does_not_check(tmp_path: Path) -> None:
+    file = tmp_path / "domain.yaml"
+    file.write_text("nodes: {n: {listen: nowhere}}")
+    code, out, err = run(penstock("explain", str(file), "--from", "x", "--topic", "y"))
+    assert (code, out) == (3, "")
+    assert "domain.yaml:1: nodes.n.listen" in err
+
+
+# --- live nodes
+
+
+@pytest.fixture
+def live() -> Iterator[tuple[Nodes, str]]:
+    """All nodes of the smart home in one process, and the admin address of the gateway."""
+    domain: dict[str, Any] = yaml.safe_load(SMART_HOME)
+    admin = f"127.0.0.1:{free_port()}"
+    for settings in domain["nodes"].values():
+        del settings["listen"]
+        settings["store"] = "memory"
+    domain["nodes"]["gateway"]["admin"] = admin
+    with together(domain, links=2) as nodes:
+        yield nodes, f"http://{admin}"
+
+
+def test_a_live_node_says_why_as_things_are_now(live: tuple[Nodes, str]) -> None:
+    nodes, admin = live
+    asked = ["--node", admin, "--from", "bell", "--topic", "DL_unlock", "--to", "lock"]
+    with Paho("lock").connects(nodes.ports["locks"]) as lock, Paho("bell").connects(nodes.ports["gateway"]) as bell:
+        lock.subscribe("#", 1)
+        until(lambda: "unlock-after-grant" in explain(*asked), "the lock's interest is known at the gateway")
+        assert "locks: edit: suppress by unlock-after-grant: in state `q0`" in explain(*asked)
+        bell.publish("AC_request", b"", 1)
+        assert lock.receive().topic == "AC_request"
+        bell.publish("AC_grant", b"", 1)
+        assert lock.receive().topic == "AC_grant"
+        for _ in range(2):  # asking changes nothing
+            assert "lock gets `DL_unlock`" in explain(*asked)
+
+
+def test_a_client_that_is_not_there_is_told_about(live: tuple[Nodes, str]) -> None:
+    out = explain("--node", live[1], "--from", "bell", "--topic", "x", "--to", "motion")
+    assert "`motion` has no session here" in out
+
+
+@pytest.mark.parametrize(
+    ("query", "message"),
+    [
+        ("topic=x", "`from` is missing"),
+        ("from=bell", "`topic` is missing"),
+        ("from=bell&topic=a/%23", "wildcard"),
+        ("from=bell&topic=x&qos=3", "`qos` is 0, 1 or 2"),
+        ("from=mallory&topic=x", "`mallory` has no place at node `gateway`"),
+    ],
+)
+def test_bad_questions_are_answered_with_what_is_wrong(live: tuple[Nodes, str], query: str, message: str) -> None:
+    with pytest.raises(urllib.error.HTTPError) as caught:
+        urllib.request.urlopen(f"{live[1]}/explain?{query}", timeout=20)
+    assert caught.value.code == 400
+    assert message in json.loads(caught.value.read())["error"]
+
+
+def test_a_node_that_cannot_be_asked(live: tuple[Nodes, str]) -> None:
+    code, _, err = run(penstock("explain", "--node", "http://127.0.0.1:1", "--from", "x", "--topic", "y"))
+    assert (code, "cannot be asked" in err) == (1, True)
+    code, _, err = run(penstock("explain", "--node", live[1], "--from", "mallory", "--topic", "y"))
+    assert (code, "has no place" in err) == (1, True)
