@@ -163,7 +163,7 @@ def test_two_nodes_with_different_secrets_do_not_link() -> None:
         domain["links"][0]["secret"] = "another"
         nodes.write(domain)
         nodes.start("b")
-        nodes.until_logged("a", "a neighbour refuses us", "neighbour=b")
+        nodes.until_logged("a", "a neighbour refuses us", "neighbour=b", "cannot show that it is")
 
 
 @pytest.mark.parametrize("version", [4, 5])

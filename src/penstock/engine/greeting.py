@@ -28,7 +28,9 @@ class Greeting(NamedTuple):
     def packet(self) -> Connect:
         properties = NO_PROPERTIES
         if self.version == 5:
-            properties = Properties(session_expiry=lifecycle.NO_EXPIRY, receive_maximum=overlay.WINDOW)
+            properties = Properties(
+                session_expiry=lifecycle.NO_EXPIRY, receive_maximum=overlay.WINDOW, request_problem_info=True
+            )
         return Connect(self.client_id, self.version, False, KEEPALIVE, self.user, self.password, None, properties)
 
     def wish(self) -> Subscribe | None:
