@@ -5,12 +5,14 @@ import tempfile
 import threading
 from contextlib import ExitStack
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.support.certificates import Authority
 from tests.support.commands import until
-from tests.support.federation import chain, federated, settled
+from tests.support.federation import Nodes, chain, federated, settled
 from tests.support.mosquitto import free_port, mosquitto
 from tests.support.paho import Paho, value
 
@@ -164,6 +166,34 @@ def test_two_nodes_with_different_secrets_do_not_link() -> None:
         nodes.write(domain)
         nodes.start("b")
         nodes.until_logged("a", "a neighbour refuses us", "neighbour=b", "cannot show that it is")
+
+
+def test_a_node_proves_itself_by_its_certificate(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    (cert, key), own, other = authority.sign("server"), authority.sign("a"), authority.sign("mallory")
+    tls = {"cert": str(cert), "key": str(key), "ca": str(authority.file), "identity": "cn"}
+    port = free_port()
+
+    def domain(secret: str, shown: tuple[Path, Path]) -> dict[str, Any]:
+        made = chain("a", "b")
+        made["nodes"]["b"]["listen"] = {"address": f"127.0.0.1:{port}", "tls": tls}
+        dialling = {"ca": str(authority.file), "cert": str(shown[0]), "key": str(shown[1])}
+        made["links"][0] |= {"tls": dialling, "secret": secret}
+        return made
+
+    with tempfile.TemporaryDirectory() as folder:
+        nodes = Nodes(Path(folder), domain("one", own))
+        try:
+            nodes.start("b")
+            nodes.write(domain("another", other))
+            nodes.start("a")
+            nodes.until_logged("a", "a neighbour refuses us", "neighbour=b")
+            nodes.kill("a")
+            nodes.write(domain("another", own))
+            nodes.start("a")
+            nodes.until_logged("a", "linked", "neighbour=b")
+        finally:
+            nodes.stop()
 
 
 @pytest.mark.parametrize("version", [4, 5])
