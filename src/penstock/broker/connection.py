@@ -8,11 +8,11 @@ from penstock.engine import emit, lifecycle, receive
 from penstock.engine.admit import Door
 from penstock.engine.plan import Plan
 from penstock.engine.session import Session
+from penstock.engine.tell import encode_told
 from penstock.wire.codec import decode, encode
 from penstock.wire.errors import WireError
 from penstock.wire.framing import Framer
 from penstock.wire.packet import CONNECT, DISCONNECT, Connack, Connect, Disconnect
-from penstock.wire.properties import NO_PROPERTIES, Properties
 from penstock.wire.reason import Reason, connack_code_311
 from penstock.wire.session import CLOSED, LEAVING, NEW, OPEN
 
@@ -194,8 +194,8 @@ class Connection(asyncio.Protocol):
         session = self.session
         words = b""
         if self.version == 5:
-            told = Properties(reason_string=text) if text and session and session.problem_info else NO_PROPERTIES
-            words = encode(Disconnect(reason, told), 5)
+            asked, most = (session.problem_info, session.maximum_packet_size) if session is not None else (False, 0)
+            words = encode_told(Disconnect(reason), text, 5, asked, most)  # [MQTT-3.14.2-2]
         attached = session is not None and session.outlet is self and reason is not Reason.SESSION_TAKEN_OVER
         if session is not None and attached and session.held:
             # Acknowledgements that were earned wait for the store. They go first, so that a client which breaks a
@@ -216,6 +216,7 @@ class Connection(asyncio.Protocol):
         Closing with unread input would reset the connection, and the peer might never see our last packet. The
         server cuts off a peer that takes too long.
         """
+        # [MQTT-3.14.4-1] [MQTT-3.14.4-2]
         self._part()
         if self.transport.can_write_eof():
             self.transport.write_eof()
@@ -236,6 +237,7 @@ class Connection(asyncio.Protocol):
 
     def fail(self, error: WireError) -> None:
         """The peer broke the rules: tell it which, and close."""
+        # [MQTT-3.14.0-1] [MQTT-4.13.2-1] [MQTT311-4.8.0-1]
         if self.phase == OPEN:
             self.disconnect(error.reason, str(error))
         elif self.phase == NEW:
@@ -263,6 +265,7 @@ class Connection(asyncio.Protocol):
             packet = decode(first, body, 0)
         except WireError as error:
             self._count_refusal(error.reason, str(error))
+            # [MQTT311-3.1.2-2] [MQTT311-3.2.2-6]
             if error.reason in _ANSWERED:
                 self.transport.write(encode(Connack(False, connack_code_311(error.reason)), 4))  # [MQTT-3.1.2-2]
             self._linger()
@@ -288,6 +291,7 @@ class Connection(asyncio.Protocol):
     def _refuse(self, packet: Connect, refusal: lifecycle.Refusal) -> None:
         """Answer a CONNECT with no, and close."""  # [MQTT-3.1.4-2], [MQTT-3.2.2-7]
         self._count_refusal(refusal.reason, refusal.text)
+        # [MQTT-3.1.4-6] [MQTT311-3.1.4-5] [MQTT311-3.2.2-5]
         self.transport.write(lifecycle.refusal_packet(packet, refusal))
         self._linger()
 

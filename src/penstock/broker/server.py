@@ -361,4 +361,4 @@ class Server:
 
 
 def _make_id() -> str:
-    return f"auto-{uuid.uuid4().hex}"
+    return f"auto-{uuid.uuid4()}"

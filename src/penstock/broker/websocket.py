@@ -89,6 +89,7 @@ class WebSocket(asyncio.Protocol):
             offered = [name for value in request.headers.get_all("Sec-WebSocket-Protocol") for name in value.split(",")]
         except (KeyError, InvalidHandshake):
             offered = []
+        # [MQTT-6.0.0-4]
         if "mqtt" not in {name.strip() for name in offered}:  # [MQTT-6.0.0-3]
             return self._ws.reject(HTTPStatus.BAD_REQUEST, "the WebSocket subprotocol `mqtt` is missing\n")
         return self._ws.accept(request)

@@ -190,10 +190,12 @@ def _has_room(node: "Node", delivery: Delivery) -> bool:
 def pump(node: "Node", session: Session, now: float) -> None:
     """Send what waits, as far as the window allows."""
     while session.resend and session.quota > 0 and not session.blocked:
+        # [MQTT-4.3.3-7] [MQTT-4.8.2-4] [MQTT311-2.3.1-4] [MQTT311-4.6.0-1]
         delivery = session.resend.popleft()
         session.quota -= 1
         _send(node, delivery, now, None, duplicate=True)
     queue = session.queue
+    # [MQTT-3.3.4-10] [MQTT-4.9.0-2] [MQTT-4.9.0-3]
     while queue and session.quota > 0 and not session.blocked and not session.resend:
         delivery = queue.popleft()
         session.queued_bytes -= delivery.event.size()
@@ -255,6 +257,7 @@ def acknowledge(node: "Node", session: Session, kind: int, packet_id: int, reaso
         session.resend.remove(delivery)
         session.quota -= 1
     if state == DONE:
+        # [MQTT-4.8.2-6]
         del session.inflight[packet_id]
         node.ledger.settle(delivery)
         session.quota += 1
@@ -278,6 +281,7 @@ def _transmit(node: "Node", delivery: Delivery, now: float, forms: Forms | None)
         if _too_large(session, forms, delivery.qos, delivery.retain, delivery.ids):
             node.ledger.settle(delivery)  # [MQTT-3.1.2-25] as if it had been sent
             return
+    # [MQTT-4.3.2-1] [MQTT-4.3.2-2] [MQTT-4.3.3-1] [MQTT-4.3.3-2]
     packet_id = session.next_id()
     delivery.packet_id = packet_id
     delivery.state = START[delivery.qos]

@@ -8,13 +8,14 @@ from penstock.engine.admit import Door, authenticate
 from penstock.engine.node import Node
 from penstock.engine.path import read_topic
 from penstock.engine.session import NEVER, Outlet, Session, Will
+from penstock.engine.tell import encode_told
 from penstock.model.event import Event
 from penstock.model.subject import Subject
 from penstock.model.topic import MAX_BYTES, is_wild
 from penstock.wire.codec import encode
 from penstock.wire.errors import WireError
 from penstock.wire.framing import PACKET_MOST
-from penstock.wire.packet import Connack, Connect, Disconnect
+from penstock.wire.packet import MQTT_311, Connack, Connect, Disconnect
 from penstock.wire.properties import NO_PROPERTIES, Properties
 from penstock.wire.reason import Reason, connack_code_311
 
@@ -42,6 +43,7 @@ def connect(node: Node, packet: Connect, door: Door, outlet: Outlet, now: float)
         return refusal
     if overlay.neighbour_in(packet.client_id) is not None:
         return _connect_neighbour(node, packet, door, outlet, now)
+    # [MQTT-3.1.4-2]
     subject = authenticate(packet, door, node.passwords)
     if isinstance(subject, str):
         return Refusal(Reason.NOT_AUTHORIZED, subject)
@@ -51,10 +53,12 @@ def connect(node: Node, packet: Connect, door: Door, outlet: Outlet, now: float)
         subject = subject._replace(client_id=assigned)
     if node.ensemble.client(node.name, *_shown(subject)) is None:
         return Refusal(Reason.NOT_AUTHORIZED, f"client `{subject.client_id}` is not one that the domain lists here")
+    # [MQTT-3.1.3-2] [MQTT-3.1.3-7] [MQTT-3.1.4-4]
     session, present = _session(node, packet, subject, now)
     place.settle_in(node, session)
     _attach(node, session, packet, outlet)
     keepalive = _keepalive(node, packet)
+    # [MQTT-3.1.4-5] [MQTT-3.2.0-1] [MQTT-3.2.0-2]
     _say_hello(node, session, packet, present, assigned, keepalive)
     if present:
         emit.resume(node, session, now)
@@ -63,11 +67,11 @@ def connect(node: Node, packet: Connect, door: Door, outlet: Outlet, now: float)
 
 
 def refusal_packet(packet: Connect, refusal: Refusal) -> bytes:
-    """The answer to a CONNECT that is turned down."""  # [MQTT-3.1.4-2], [MQTT-3.2.2-7]
-    if packet.version != 5:
-        return encode(Connack(False, connack_code_311(refusal.reason)), 4)
-    told = Properties(reason_string=refusal.text) if packet.properties.request_problem_info else NO_PROPERTIES
-    return encode(Connack(False, refusal.reason, told), 5)
+    """The CONNACK that says no."""  # [MQTT-3.1.4-2], [MQTT-3.2.2-7]
+    if packet.version == MQTT_311:
+        return encode(Connack(False, connack_code_311(refusal.reason)), MQTT_311)
+    asked, most = bool(packet.properties.request_problem_info), packet.properties.maximum_packet_size or 0
+    return encode_told(Connack(False, refusal.reason), refusal.text, packet.version, asked, most)
 
 
 def _connect_neighbour(node: Node, packet: Connect, door: Door, outlet: Outlet, now: float) -> Opened | Refusal:
@@ -126,6 +130,7 @@ def disconnect(node: Node, session: Session, packet: Disconnect, now: float) -> 
 
 def lost(node: Node, session: Session, outlet: Outlet, now: float) -> None:
     """The connection is gone, for whatever reason."""
+    # [MQTT-4.1.0-1]
     if session.outlet is not outlet:
         return  # taken over
     _detach(node, session, now)
@@ -145,6 +150,7 @@ def tick(node: Node, now: float) -> None:
         if session.will is not None and now >= session.ended + session.will.delay:
             publish_will(node, session, now)
             node.ledger.session(session)
+        # [MQTT-4.1.0-2]
         if now >= session.ended + session.expiry:
             end(node, session, now)
         else:
@@ -164,6 +170,7 @@ def end(node: Node, session: Session, now: float) -> None:
     for text in list(session.subscriptions):
         subscribe.remove(node, session, text)
     publish_will(node, session, now)  # now that no shared subscription can choose this session for it
+    # [MQTT-4.8.2-5]
     for delivery in (*session.inflight.values(), *(session.queue or ())):
         node.ledger.settle(delivery)
     session.inflight = {}
@@ -191,6 +198,7 @@ def _shown(subject: Subject) -> tuple[str, str | None, str, str | None]:
 
 
 def _check(node: Node, packet: Connect) -> Refusal | None:
+    # [MQTT-4.12.0-1] [MQTT-4.12.0-4] [MQTT-4.12.0-6]
     if packet.properties.auth_method is not None:
         return Refusal(Reason.BAD_AUTHENTICATION_METHOD, f"no method `{packet.properties.auth_method}` here")
     if not packet.client_id and packet.version == 4 and not packet.clean_start:  # [MQTT311-3.1.3-8]
@@ -224,8 +232,10 @@ def _session(node: Node, packet: Connect, subject: Subject, now: float) -> tuple
         else:
             if old.version != packet.version:
                 node.forget_all()
+            # [MQTT-3.1.2-5] [MQTT-3.2.2-3] [MQTT311-3.1.2-4] [MQTT311-3.2.2-2]
             old.subject = subject
             return old, True
+    # [MQTT-3.1.2-6] [MQTT-3.2.2-2] [MQTT311-3.2.2-3]
     node.last_session += 1
     session = Session(node.last_session, subject, packet.version)
     node.sessions[subject.client_id] = session
@@ -240,6 +250,7 @@ def _attach(node: Node, session: Session, packet: Connect, outlet: Outlet) -> No
     properties, limits = packet.properties, node.limits
     session.version = packet.version
     if packet.version == 4:
+        # [MQTT311-3.1.2-6] [MQTT311-4.1.0-1]
         session.expiry = 0 if packet.clean_start else _expiry(node, NO_EXPIRY)
     else:
         session.expiry = _expiry(node, properties.session_expiry or 0)
@@ -248,15 +259,19 @@ def _attach(node: Node, session: Session, packet: Connect, outlet: Outlet) -> No
     session.durable = node.ledger.durable and session.expiry > 0
     session.rights = node.rights_of(session.client_id, session.subject.user)
     session.plans = None
+    # [MQTT-3.1.2-7] [MQTT311-3.1.2-8] [MQTT311-3.1.2-12]
     session.will = _will(packet, session)
     node.timers.cancel(session)
     session.outlet = outlet
     session.buffer = []
     session.open = True
     session.window = min(properties.receive_maximum or limits.inflight, limits.inflight)  # [MQTT-3.3.4-9]
+    # [MQTT-4.9.0-1]
     session.quota = session.window
+    # [MQTT-3.1.2-29]
     session.problem_info = bool(properties.request_problem_info)
     session.maximum_packet_size = properties.maximum_packet_size or 0
+    # [MQTT-3.1.2-27] [MQTT-3.3.2-11]
     session.alias_maximum = min(properties.topic_alias_maximum or 0, limits.topic_alias_maximum)
     session.aliases_out = {} if session.alias_maximum else None
     plain = not session.maximum_packet_size and not session.alias_maximum
@@ -273,6 +288,7 @@ def _detach(node: Node, session: Session, now: float) -> None:
     session.buffer = []
     session.open = session.blocked = session.overflowing = False
     session.held = session.backlog = 0
+    # [MQTT-3.3.2-7]
     session.aliases_in = session.aliases_out = None
     session.resend = None
     session.announced = None
@@ -295,6 +311,7 @@ def _will(packet: Connect, session: Session) -> Will | None:
         will.topic,
         will.payload,
         will.qos,
+        # [MQTT-3.1.2-14] [MQTT-3.1.2-15] [MQTT-3.1.3-10] [MQTT311-3.1.2-16] [MQTT311-3.1.2-17]
         will.retain,
         travel.travelling(properties),
         None,
@@ -309,6 +326,7 @@ def _keepalive(node: Node, packet: Connect) -> int:
     most = node.limits.max_keepalive
     if packet.version == 5 and most and (packet.keepalive == 0 or packet.keepalive > most):
         return most
+    # [MQTT-3.2.2-22]
     return packet.keepalive
 
 
@@ -323,12 +341,14 @@ def _say_hello(
         properties = Properties(
             session_expiry=expiry if expiry != wished else None,
             receive_maximum=_receive_maximum(node, session),
+            # [MQTT-3.2.2-9]
             maximum_qos=limits.max_qos if limits.max_qos < 2 else None,
             retain_available=None if limits.retain else False,
             maximum_packet_size=limits.max_packet_size if limits.max_packet_size < PACKET_MOST else None,
             assigned_client_id=assigned,  # [MQTT-3.2.2-16]
             topic_alias_maximum=limits.topic_alias_maximum or None,
             server_keepalive=keepalive if keepalive != packet.keepalive else None,
+            # [MQTT-3.1.2-28]
             response_info=_response_info(session) if packet.properties.request_response_info else None,
         )
     emit.push_durable(node, session, encode(Connack(present, 0, properties), packet.version))

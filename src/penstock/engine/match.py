@@ -11,6 +11,7 @@ def plan(draft: Draft) -> None:
     if known is not None and known.valid:
         draft.plan = known  # found for another class of links already
         return
+    # [MQTT-3.3.2-3] [MQTT-4.7.3-4]
     for found in draft.node.index.match(topic):
         if isinstance(found, Group):
             draft.groups.append(found)

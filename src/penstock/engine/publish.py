@@ -8,6 +8,7 @@ from penstock.engine.path import MAX_PLANS, compile_plan, read_topic
 from penstock.engine.plan import Draft, Plan, Plans, Target
 from penstock.engine.render import Forms
 from penstock.engine.session import Session
+from penstock.engine.tell import Outcome, encode_told
 from penstock.model.event import Event
 from penstock.model.topic import matches
 from penstock.model.verdict import Effect
@@ -21,6 +22,8 @@ from penstock.wire.session import FREE, HELD, RECEIVER
 if TYPE_CHECKING:
     from penstock.engine.node import Node
 
+_DONE = Outcome(Reason.SUCCESS)
+_UNHEARD = Outcome(Reason.NO_MATCHING_SUBSCRIBERS)
 _ANSWERS: dict[int, type[Pubrec] | type[Pubcomp]] = {PUBREC: Pubrec, PUBCOMP: Pubcomp}
 
 
@@ -57,11 +60,11 @@ def receive(node: "Node", session: Session, packet: Publish, now: float) -> None
         return
     event = _event(session, topic, packet, now)
     if _is_known_replay(node, session, packet, event):
-        reason = Reason.SUCCESS
+        outcome = _DONE
     else:
-        reason = carry(node, node.plans_of(session), event, session, now)
+        outcome = carry(node, node.plans_of(session), event, session, now)
     if packet.qos:
-        _answer(node, session, packet, reason)
+        _answer(node, session, packet, outcome)
 
 
 def _event(session: Session, topic: str, packet: Publish, now: float) -> Event:
@@ -70,6 +73,7 @@ def _event(session: Session, topic: str, packet: Publish, now: float) -> Event:
         packet.payload,
         packet.qos,
         packet.retain,
+        # [MQTT-3.3.2-4] [MQTT-3.3.2-15] [MQTT-3.3.2-16] [MQTT-3.3.2-17] [MQTT-3.3.2-18] [MQTT-3.3.2-20]
         travel.travelling(packet.properties),
         _expiry(packet.properties, now),
         session.client_id,
@@ -87,42 +91,47 @@ def _is_known_replay(node: "Node", session: Session, packet: Publish, event: Eve
     return kept is not None and kept.payload == event.payload and kept.properties == event.properties
 
 
-def carry(node: "Node", plans: Plans, event: Event, sender: Session | None, now: float) -> Reason:
+def carry(node: "Node", plans: Plans, event: Event, sender: Session | None, now: float) -> Outcome:
     """Take an event through the stages, by its plan; what became of it, as its sender is told."""
     plan = find_plan(node, plans, event.topic.encode())
     verdict = plan.verdict
     if verdict.effect is Effect.SUPPRESS:
         if verdict.stage == "admit":
             node.deny("publish denied", sender, event.topic, verdict.reason)
-            return Reason.NOT_AUTHORIZED
-        node.deny("suppressed", sender, event.topic, verdict.reason)
-        return node.suppressed_reason
+            return Outcome(Reason.NOT_AUTHORIZED, verdict.reason)
+        return _suppressed(node, event, sender, verdict.reason)
     if plan.edited:
         assert sender is not None  # only links have monitors
         return _carry_edited(node, event, sender, now)
+    # [MQTT-3.3.1-5] [MQTT-3.3.1-8] [MQTT311-3.3.1-7] [MQTT311-3.3.1-12]
     if event.retain:
         node.retain(event, sender)
-    return Reason.SUCCESS if spread(node, plan, event, sender, now) else Reason.NO_MATCHING_SUBSCRIBERS
+    return _DONE if spread(node, plan, event, sender, now) else _UNHEARD
 
 
-def _carry_edited(node: "Node", event: Event, sender: Session, now: float) -> Reason:
+def _carry_edited(node: "Node", event: Event, sender: Session, now: float) -> Outcome:
     """Ask the link's monitors, and take what they make of the event further."""
     watch = sender.watch_in
     assert watch is not None
     outputs = edit.run(node, watch, event, now)
     if not outputs:
-        names = ", ".join(monitor.name for monitor in watch.monitors)
-        node.deny("suppressed", sender, event.topic, f"suppressed by monitor {names}")
-        return node.suppressed_reason
+        names = ", ".join(f"`{monitor.name}`" for monitor in watch.monitors)
+        return _suppressed(node, event, sender, f"suppressed by monitor {names}")
     edited = node.plans_after_edit(sender)
-    reasons = {carry(node, edited, output, sender, now) for output in outputs}
-    return Reason.SUCCESS if Reason.SUCCESS in reasons else Reason.NO_MATCHING_SUBSCRIBERS
+    outcomes = [carry(node, edited, output, sender, now) for output in outputs]
+    return _DONE if _DONE in outcomes else _UNHEARD
+
+
+def _suppressed(node: "Node", event: Event, sender: Session | None, text: str) -> Outcome:
+    node.deny("suppressed", sender, event.topic, text)
+    return Outcome(node.suppressed_reason, text if node.suppressed_reason >= 0x80 else "")
 
 
 def spread(node: "Node", plan: Plan, event: Event, sender: Session | None, now: float) -> bool:
     """Deliver to all that the plan names; whether there was any."""
     forms = Forms(event, now)
     kept = None
+    # [MQTT-4.5.0-1] [MQTT-4.6.0-5] [MQTT-4.6.0-6] [MQTT311-4.6.0-6]
     for target in plan.targets:
         session = target.session
         if target.no_local and session is sender:  # [MQTT-3.8.3-3]
@@ -132,6 +141,7 @@ def spread(node: "Node", plan: Plan, event: Event, sender: Session | None, now: 
         if event.path and session.neighbour in event.path:
             continue  # it has been there: graphs may have cycles, ways may not
         retain = event.retain and target.retain_as_published  # [MQTT-3.3.1-12], [MQTT-3.3.1-13]
+        # [MQTT-3.8.4-8]
         kept = emit.deliver(node, session, min(event.qos, target.qos), retain, target.ids, forms, kept)
     for watch, targets in plan.watched:
         _spread_watched(node, watch, targets, event, sender, now)
@@ -139,6 +149,7 @@ def spread(node: "Node", plan: Plan, event: Event, sender: Session | None, now: 
         chosen = group.choose(lambda session: emit.may_have(node, event, session))
         if chosen is not None:
             retain = event.retain and chosen.retain_as_published
+            # [MQTT-4.8.2-3]
             qos = min(event.qos, chosen.qos)
             kept = emit.notify(node, chosen.session, qos, retain, chosen.ids, forms, kept)
     return bool(plan.targets or plan.groups or any(targets for _, targets in plan.watched))
@@ -188,6 +199,7 @@ def release(node: "Node", session: Session, packet_id: int) -> None:
     held = _state(session, packet_id)
     state, answer = RECEIVER[held, PUBREL]
     if state != held and session.received is not None:
+        # [MQTT-4.3.3-12]
         session.received.discard(packet_id)
         node.ledger.received(session, packet_id, False)
     reason = Reason.SUCCESS if held == HELD else Reason.PACKET_IDENTIFIER_NOT_FOUND
@@ -207,6 +219,7 @@ def _resolve_alias(node: "Node", session: Session, packet: Publish) -> str:
         raise WireError(Reason.TOPIC_ALIAS_INVALID, f"topic alias {alias} is over the maximum")
     if session.aliases_in is None:
         session.aliases_in = {}
+    # [MQTT-3.3.2-12]
     if packet.topic:
         session.aliases_in[alias] = packet.topic
         return packet.topic
@@ -240,23 +253,26 @@ def _check_window(node: "Node", session: Session) -> None:
         raise WireError(Reason.RECEIVE_MAXIMUM_EXCEEDED, text)  # [MQTT-3.3.4-7]
 
 
-def _answer(node: "Node", session: Session, packet: Publish, reason: Reason) -> None:
+def _answer(node: "Node", session: Session, packet: Publish, outcome: Outcome) -> None:
     """PUBACK or PUBREC, once the store has the message."""
     if packet.qos == 0:
         return
-    refused = reason >= 0x80
+    # [MQTT-3.3.4-1], [MQTT-4.3.2-4], [MQTT-4.3.2-5], [MQTT-4.3.3-8]
+    reason, text = outcome
     if session.version == 4:
+        # [MQTT311-3.3.5-2]
         reason = Reason.SUCCESS  # 3.1.1 cannot say no; the sender must not repeat for ever
-        refused = False
     if packet.qos == 1:
-        emit.push_durable(node, session, encode(Puback(packet.packet_id, reason), session.version))
-        return
-    if reason == Reason.NO_MATCHING_SUBSCRIBERS:
-        reason = Reason.SUCCESS  # a PUBREC says only whether the message is taken, as Mosquitto's does
-    state, answer = RECEIVER[FREE, PUBLISH]
-    if state == HELD and not refused:
-        if session.received is None:
-            session.received = set()
-        session.received.add(packet.packet_id)
-        node.ledger.received(session, packet.packet_id, True)
-    emit.push_durable(node, session, encode(_ANSWERS[answer](packet.packet_id, reason), session.version))
+        answer: Puback | Pubrec = Puback(packet.packet_id, reason)
+    else:
+        if reason == Reason.NO_MATCHING_SUBSCRIBERS:
+            reason = Reason.SUCCESS  # a PUBREC says only whether the message is taken, as Mosquitto's does
+        state, _ = RECEIVER[FREE, PUBLISH]
+        if state == HELD and reason < 0x80:  # [MQTT-4.3.3-9], [MQTT-4.3.3-13]
+            if session.received is None:
+                session.received = set()
+            session.received.add(packet.packet_id)
+            node.ledger.received(session, packet.packet_id, True)
+        answer = Pubrec(packet.packet_id, reason)
+    data = encode_told(answer, text, session.version, session.problem_info, session.maximum_packet_size)
+    emit.push_durable(node, session, data)

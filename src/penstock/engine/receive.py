@@ -100,6 +100,7 @@ def _disconnect(node: Node, session: Session, packet: Disconnect, now: float) ->
 
 
 def _auth(node: Node, session: Session, packet: Auth, now: float) -> None:
+    # [MQTT-4.12.0-7] [MQTT-4.12.1-2]
     raise WireError(Reason.PROTOCOL_ERROR, "AUTH without an authentication method")
 
 

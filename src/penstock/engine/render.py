@@ -1,5 +1,7 @@
 """Packets as bytes: an event rendered once for each form that its subscribers need."""
 
+from math import ceil
+
 from penstock.model.event import Event
 from penstock.wire.codec import encode_varint
 
@@ -27,7 +29,7 @@ def packet_parts(
     if version == 5:
         properties = event.properties
         if event.expires is not None:
-            left = max(0, int(event.expires - now))  # [MQTT-3.3.2-6] less the time that it waited here
+            left = max(0, ceil(event.expires - now))  # [MQTT-3.3.2-6] less the time that it waited here
             properties = _EXPIRY + left.to_bytes(4, "big") + properties
         for number in ids:
             properties += _SUBSCRIPTION_ID + encode_varint(number)
@@ -35,6 +37,7 @@ def packet_parts(
             properties += _ALIAS + alias.to_bytes(2, "big")
         payload = encode_varint(len(properties)) + properties + payload
     length = 2 + len(topic) + len(payload) + (2 if qos else 0)
+    # [MQTT-3.3.1-3] [MQTT-4.3.1-1]
     first = 0x30 | qos << 1 | retain
     return bytes((first,)) + encode_varint(length) + len(topic).to_bytes(2, "big") + topic, payload
 

@@ -216,6 +216,7 @@ class Session:
         number = self.last_id
         while True:
             number = number % 65535 + 1
+            # [MQTT-2.2.1-4]
             if number not in self.inflight:
                 self.last_id = number
                 return number

@@ -7,6 +7,7 @@ from penstock.engine import emit, travel
 from penstock.engine.plan import Group
 from penstock.engine.render import Forms
 from penstock.engine.session import Replay, Session, Subscribed
+from penstock.engine.tell import Outcome, encode_told
 from penstock.model.errors import TopicError
 from penstock.model.event import Event
 from penstock.model.topic import Filter, parse_filter
@@ -28,21 +29,32 @@ def subscribe(node: "Node", session: Session, packet: Subscribe, now: float) -> 
     """Take the subscriptions, answer, then send what is retained."""
     identifier = packet.properties.subscription_ids[0] if packet.properties.subscription_ids else 0
     reasons: list[int] = []
+    texts: list[str] = []
     replays: list[Replay] = []
     filters = [_parse(subscription.filter) for subscription in packet.subscriptions]  # all, before any is taken
+    # [MQTT-3.8.4-5] [MQTT-3.8.4-6] [MQTT-3.8.4-7] [MQTT-3.9.3-1] [MQTT311-3.8.4-4]
     for filter, subscription in zip(filters, packet.subscriptions, strict=True):
-        reason = _refusal(node, session, filter)
-        if reason is None:
+        refusal = _refusal(node, session, filter)
+        if refusal is not None:
+            reason, text = refusal
+            node.deny("subscribe denied", session, filter.text, text)
+            texts.append(text)
+        else:
+            # [MQTT-3.2.2-10]
             reason = Reason(min(subscription.qos, node.limits.max_qos))
             is_new = filter.text not in session.subscriptions
             subscribed = _add(node, session, filter, subscription, reason, identifier)
             handling = subscription.retain_handling
+            # [MQTT-3.3.1-10] [MQTT-3.3.1-11] [MQTT-3.8.4-4] [MQTT311-3.3.1-6] [MQTT311-3.8.4-3]
             if filter.group is None and (handling == 0 or (handling == 1 and is_new)):  # [MQTT-3.3.1-9] to -11
                 left = deque(node.retained.match(filter.filter))
                 if left:
                     replays.append(Replay(subscribed, left))
+        # [MQTT311-3.9.3-2]
         reasons.append(0x80 if session.version == 4 and reason >= 0x80 else reason)
-    emit.push_durable(node, session, encode(Suback(packet.packet_id, tuple(reasons)), session.version))
+    answer = Suback(packet.packet_id, tuple(reasons))
+    told = encode_told(answer, "; ".join(texts), session.version, session.problem_info, session.maximum_packet_size)
+    emit.push_durable(node, session, told)  # [MQTT-3.8.4-1]
     if replays:
         again = {replay.subscribed.filter for replay in replays}  # what is left of an earlier replay is in the new one
         session.replays = [one for one in session.replays if one.subscribed.filter not in again] + replays
@@ -52,9 +64,11 @@ def subscribe(node: "Node", session: Session, packet: Subscribe, now: float) -> 
 def unsubscribe(node: "Node", session: Session, packet: Unsubscribe) -> None:
     """Drop the subscriptions and answer."""
     reasons: list[int] = []
+    # [MQTT-3.10.4-6] [MQTT-3.11.3-1] [MQTT-3.11.3-2]
     for filter in [_parse(text) for text in packet.filters]:
         existed = remove(node, session, filter.text)
         reasons.append(Reason.SUCCESS if existed else Reason.NO_SUBSCRIPTION_EXISTED)
+    # [MQTT-3.10.4-4] [MQTT-3.10.4-5]
     answer = Unsuback(packet.packet_id, tuple(reasons) if session.version == 5 else ())
     emit.push_durable(node, session, encode(answer, session.version))
 
@@ -81,6 +95,7 @@ def add(node: "Node", subscribed: Subscribed, filter: Filter) -> None:
 
 def remove(node: "Node", session: Session, text: str) -> bool:
     """Take a subscription out of the index; whether it was there."""
+    # [MQTT-3.10.4-1] [MQTT-3.10.4-2] [MQTT-3.10.4-3]
     subscribed = session.subscriptions.pop(text, None)
     if subscribed is None:
         return False
@@ -156,16 +171,13 @@ def _parse(text: str) -> Filter:
         raise WireError(Reason.MALFORMED_PACKET, str(error)) from None  # [MQTT-4.7.1-1]
 
 
-def _refusal(node: "Node", session: Session, filter: Filter) -> Reason | None:
+def _refusal(node: "Node", session: Session, filter: Filter) -> Outcome | None:
     limits = node.limits
     if filter.filter.count("/") >= limits.topic_levels:
-        node.deny("subscribe denied", session, filter.text, f"filter has more than {limits.topic_levels} levels")
-        return Reason.TOPIC_FILTER_INVALID
+        return Outcome(Reason.TOPIC_FILTER_INVALID, f"filter has more than {limits.topic_levels} levels")
     if session.rights is not None and not session.rights.may_subscribe(filter.filter):
-        node.deny("subscribe denied", session, filter.text, session.rights.why_subscribe(filter.filter))
-        return Reason.NOT_AUTHORIZED
+        return Outcome(Reason.NOT_AUTHORIZED, session.rights.why_subscribe(filter.filter))
     most = limits.subscriptions_per_client
     if most is not None and len(session.subscriptions) >= most and filter.text not in session.subscriptions:
-        node.deny("subscribe denied", session, filter.text, f"session has {most} subscriptions already")
-        return Reason.QUOTA_EXCEEDED
+        return Outcome(Reason.QUOTA_EXCEEDED, f"session has {most} subscriptions already")
     return None

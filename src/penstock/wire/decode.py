@@ -69,6 +69,7 @@ def decode(first: int, body: bytes, version: int) -> Packet:
 
     `version` (4 or 5) is that of the connection; a CONNECT is decoded by the version that it names itself.
     """
+    # [MQTT-4.13.1-1]
     kind = first >> 4
     if kind == PUBLISH:
         return _publish(first, body, version)
@@ -85,6 +86,7 @@ def _publish(first: int, body: bytes, version: int) -> Publish:
         raise malformed("PUBLISH has QoS 3")  # [MQTT-3.3.1-4]
     if dup and qos == 0:
         raise malformed("PUBLISH has DUP set and QoS 0")  # [MQTT-3.3.1-2]
+    # [MQTT-3.3.2-1]
     raw, pos = read_binary(body, 0)
     packet_id = 0
     if qos:
@@ -105,6 +107,7 @@ def _publish(first: int, body: bytes, version: int) -> Publish:
 
 
 def _connect(body: bytes, _version: int) -> Connect:
+    # [MQTT-3.1.3-1] [MQTT-3.1.4-1] [MQTT311-3.1.4-1]
     version, pos = _protocol(body)
     flags, pos = read_u8(body, pos)
     _check_connect_flags(flags, version)
@@ -112,16 +115,20 @@ def _connect(body: bytes, _version: int) -> Connect:
     properties = NO_PROPERTIES
     if version == MQTT_5:
         properties, pos = decode_properties(body, pos, CONNECT)
+    # [MQTT-3.1.3-3] [MQTT-3.1.3-4] [MQTT-3.1.3-5]
     client_id, pos = read_name(body, pos)
     if not client_id and body.startswith(_MQTT_31):
         raise WireError(Reason.CLIENT_IDENTIFIER_NOT_VALID, "MQTT 3.1 needs a client id")
     will = None
+    # [MQTT-3.1.2-9]
     if flags & 0x04:
         will, pos = _will(body, pos, flags, version)
     username = None
+    # [MQTT-3.1.2-16] [MQTT-3.1.2-17] [MQTT-3.1.3-12]
     if flags & 0x80:
         username, pos = read_name(body, pos)
     password = None
+    # [MQTT-3.1.2-18] [MQTT-3.1.2-19]
     if flags & 0x40:
         password, pos = read_binary(body, pos)
     _check_end(body, pos, CONNECT)
@@ -158,6 +165,7 @@ def _will(body: bytes, pos: int, flags: int, version: int) -> tuple[Will, int]:
         properties, pos = decode_properties(body, pos, WILL)
     raw, pos = read_binary(body, pos)
     payload, pos = read_binary(body, pos)
+    # [MQTT-3.1.3-11]
     return Will(topic_of(raw), payload, flags >> 3 & 3, flags & 0x20 != 0, properties), pos
 
 
@@ -221,6 +229,7 @@ def _subscribe(body: bytes, version: int) -> Subscribe:
     return Subscribe(packet_id, tuple(subscriptions), properties)
 
 
+# [MQTT-3.8.3-1] [MQTT-3.10.3-1]
 def _filter(body: bytes, pos: int) -> tuple[str, int]:
     text, pos = read_name(body, pos)
     if not text:
@@ -235,6 +244,7 @@ def _subscription(text: str, options: int, version: int) -> Subscription:
     reserved = 0xC0 if version == MQTT_5 else 0xFC
     if options & reserved:
         raise malformed(f"subscription options `0x{options:02x}` have reserved bits set")  # [MQTT-3.8.3-5]
+    # [MQTT311-3.8.3-4]
     if qos == 3:
         raise protocol_error(f"subscription to `{text[:80]}` has QoS 3")
     if retain_handling == 3:
@@ -348,6 +358,7 @@ def _check_end(body: bytes, pos: int, kind: int) -> None:
         raise malformed(f"{KIND_NAMES[kind]} has {len(body) - pos} bytes after its end")
 
 
+# [MQTT-3.6.1-1] [MQTT-3.8.1-1] [MQTT-3.10.1-1] [MQTT-3.14.1-1] [MQTT-3.15.1-1] [MQTT311-2.2.2-2]
 _FLAGS = (0, 0, 0, 0, 0, 0, 2, 0, 2, 0, 2, 0, 0, 0, 0, 0)
 _DECODERS: tuple[Callable[[bytes, int], Packet], ...] = (
     _reserved,

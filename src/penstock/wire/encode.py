@@ -64,6 +64,7 @@ def _frame(first: int, *parts: bytes) -> bytes:
 
 
 def _properties(kind: int, properties: Properties, version: int) -> bytes:
+    # [MQTT-2.2.2-1]
     return encode_properties_of(kind, properties) if version == MQTT_5 else b""
 
 
@@ -122,6 +123,7 @@ def _will(will: Will, version: int) -> bytes:
 
 
 def _connack(packet: Connack, version: int) -> bytes:
+    # [MQTT-3.2.2-8]
     head = _codes(1 if packet.session_present else 0, packet.reason)
     return _frame(CONNACK << 4, head, _properties(CONNACK, packet.properties, version))
 
@@ -142,6 +144,7 @@ def _publish(packet: Publish, version: int) -> bytes:
     )
 
 
+# [MQTT-2.2.1-5] [MQTT-3.4.2-1] [MQTT-3.5.2-1] [MQTT-3.6.2-1] [MQTT-3.7.2-1]
 def _acknowledgement(first: int, packet: Ack, version: int) -> bytes:
     head = _packet_id(packet.packet_id)
     properties = packet.properties
@@ -188,6 +191,7 @@ def _subscription(subscription: Subscription, version: int) -> bytes:
 
 
 def _suback(packet: Suback, version: int) -> bytes:
+    # [MQTT-2.2.1-6] [MQTT-3.8.4-2]
     head = _packet_id(packet.packet_id) + _properties(SUBACK, packet.properties, version)
     return _frame(SUBACK << 4, head, _codes(*packet.reasons))
 

@@ -93,6 +93,7 @@ def _read_flag(data: bytes, pos: int) -> tuple[bool, int]:
     return value == 1, pos
 
 
+# [MQTT-1.5.7-1]
 def _read_pair(data: bytes, pos: int) -> tuple[tuple[str, str], int]:
     name, pos = read_text(data, pos)
     value, pos = read_text(data, pos)
@@ -100,6 +101,7 @@ def _read_pair(data: bytes, pos: int) -> tuple[tuple[str, str], int]:
 
 
 def _read_topic(data: bytes, pos: int) -> tuple[str, int]:
+    # [MQTT-3.3.2-13]
     raw, pos = read_binary(data, pos)
     return topic_of(raw), pos  # [MQTT-3.3.2-14]
 
@@ -144,6 +146,7 @@ _ALL = (WILL, CONNECT, CONNACK, PUBLISH, *_ACKS, SUBSCRIBE, UNSUBSCRIBE, DISCONN
 _SPECS = (
     _Spec(0x01, "payload_format", _U8, (PUBLISH, WILL)),  # [MQTT-3.3.2-4] unaltered, whatever it is
     _Spec(0x02, "message_expiry", _U32, (PUBLISH, WILL)),
+    # [MQTT-3.3.2-19]
     _Spec(0x03, "content_type", _TEXT, (PUBLISH, WILL)),
     _Spec(0x08, "response_topic", _TOPIC, (PUBLISH, WILL)),
     _Spec(0x09, "correlation_data", _BINARY, (PUBLISH, WILL)),

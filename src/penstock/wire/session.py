@@ -52,9 +52,11 @@ RELEASED: Final = 3  # QoS 2, PUBCOMP awaited
 DONE: Final = 4
 
 SENDER: Final[dict[tuple[int, int], tuple[int, int]]] = {
+    # [MQTT-4.3.2-3] [MQTT-4.3.3-3]
     (PUBLISHED, PUBACK): (DONE, 0),
     (OFFERED, PUBREC): (RELEASED, PUBREL),  # [MQTT-4.3.3-4]
     (RELEASED, PUBREC): (RELEASED, PUBREL),  # the peer repeats itself after a reconnect
+    # [MQTT-4.3.3-5] [MQTT-4.3.3-6]
     (RELEASED, PUBCOMP): (DONE, 0),
 }
 """(state, acknowledgement) -> (next state, packet type to answer with, or 0)."""

@@ -1,0 +1,35 @@
+"""Why something was refused, told to a client that asked to be told."""
+
+from typing import NamedTuple
+
+import msgspec
+
+from penstock.wire.codec import encode
+from penstock.wire.packet import MQTT_5, Connack, Disconnect, Puback, Pubrec, Suback
+from penstock.wire.properties import Properties
+from penstock.wire.reason import Reason
+
+LONGEST = 1024
+"""Characters of a reason string; topics in it may be longer."""
+
+
+class Outcome(NamedTuple):
+    """What became of a request: a reason code, and the reason in words if it was refused."""
+
+    reason: Reason
+    text: str = ""
+
+
+def encode_told(
+    packet: Connack | Disconnect | Puback | Pubrec | Suback, text: str, version: int, asked: bool, most: int
+) -> bytes:
+    """The packet with the text as its reason string, if the client asked for it and can take it. `most`: its maximum
+    packet size, 0 if it has none.
+    """
+    if text and asked and version == MQTT_5:
+        told = msgspec.structs.replace(packet, properties=Properties(reason_string=text[:LONGEST]))
+        data = encode(told, version)
+        # [MQTT-3.2.2-19], [MQTT-3.4.2-2], [MQTT-3.5.2-2], [MQTT-3.9.2-1], [MQTT-3.14.2-3]
+        if not most or len(data) <= most:
+            return data
+    return encode(packet, version)
