@@ -13,6 +13,9 @@ from benchmarks.reproduce.brokering.rounds import Round
 PAIRS = ((CONTROL, PLAIN), (NEW, PLAIN), (SEM, PLAIN), (SEM_PYTHON, PLAIN), (CEM, PLAIN), (PLAIN, ORI))
 """Whose processor time is compared with whose."""
 SEM_LIMIT = 1.15
+ALIKE = 0.2
+"""By how much of the machine what others used may differ between two rounds that are compared: on a busy machine a
+message costs less, because a broker that comes late to its input takes more of it at a time."""
 
 _Test = Callable[[Configuration, int, int], bool]
 
@@ -125,14 +128,14 @@ class Results:
         return min(common, own)
 
     def ratio(self, one: Configuration, other: Configuration, brokers: int | None = None) -> Ratio | None:
-        """Processor time of one to that of the other, over the pairs of rounds in which neither was left behind."""
+        """Processor time of one to that of the other, over the pairs of rounds that can be compared."""
         others = {(each.brokers, each.rate, each.repeat): each for each in self._rounds_in_step(other)}
-        values = [
-            each.cpu_total / others[key].cpu_total
+        pairs = [
+            (each, others[key])
             for each in self._rounds_in_step(one)
             if (key := (each.brokers, each.rate, each.repeat)) in others and brokers in (None, each.brokers)
         ]
-        return Ratio.of(values)
+        return Ratio.of([a.cpu_total / b.cpu_total for a, b in pairs if abs(a.others_busy - b.others_busy) <= ALIKE])
 
     def _rounds_in_step(self, configuration: Configuration) -> list[Round]:
         return [each for each in self.rounds if each.configuration == configuration.name and not each.is_behind]
