@@ -236,9 +236,7 @@ def test_intersection_is_the_shortest_filter_for_its_topics() -> None:
     shortest: dict[frozenset[str], int] = {}
     for filter, topics in MEANT.items():
         shortest[topics] = min(len(filter), shortest.get(topics, len(filter)))
-    longer = [
-        (a, b) for a in FILTERS for b in FILTERS for f in intersection(a, b) if len(f) != shortest[MEANT[f]]
-    ]
+    longer = [(a, b) for a in FILTERS for b in FILTERS for f in intersection(a, b) if len(f) != shortest[MEANT[f]]]
     assert longer == []
 
 
