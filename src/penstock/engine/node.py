@@ -140,8 +140,8 @@ class Node:
 
     def _invalidate(self, plan: Plan | None) -> None:
         if plan is not None:
-            plan.valid = False
             self.interned.pop(plan.key, None)
+            plan.retire()
 
     def govern(
         self, limits: Limits, passwords: Passwords | None, acl: Acl | None, ensemble: Ensemble | None = None

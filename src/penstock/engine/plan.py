@@ -123,6 +123,11 @@ class Plan:
         self.simple = False
         """Only `direct4` and `direct5` have anything in them."""
 
+    def retire(self) -> None:
+        """No longer valid. It lets go of its sessions: a topic may name it long after they are gone."""
+        self.valid = False
+        self.key = self.targets = self.groups = self.watched = self.direct4 = self.direct5 = self.rest = ()
+
 
 _PASS = Verdict("admit", Effect.PASS)
 
