@@ -4,6 +4,7 @@ A sender knows what was acknowledged; a receiver knows what was delivered to it 
 forgets would hide, a message lost or delivered twice, these two see.
 """
 
+import asyncio
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -14,6 +15,8 @@ from penstock.wire.packet import (
     Connack,
     Connect,
     Packet,
+    Pingreq,
+    Pingresp,
     Puback,
     Pubcomp,
     Publish,
@@ -65,6 +68,8 @@ class Sender(_Lasting):
     topic: str = ""
     qos: int = 1
     retain: bool = False
+    pause: float = 0.0
+    """Seconds between two packets that it takes."""
     sent: int = field(default=0, init=False)
     acknowledged: set[bytes] = field(default_factory=set, init=False)
     stopping: bool = field(default=False, init=False)
@@ -77,6 +82,12 @@ class Sender(_Lasting):
         peer = await self.open(port)
         if peer is None:
             return
+        try:
+            await self._send(peer)
+        finally:
+            await peer.close()
+
+    async def _send(self, peer: Peer) -> None:
         await peer.send(*self._repeated())  # [MQTT-4.4.0-1]
         while not (self.stopping and not self._inflight):
             await peer.send(*self._more())
@@ -86,7 +97,7 @@ class Sender(_Lasting):
             answer = self._take(packet)
             if answer is not None:
                 await peer.send(answer)
-        await peer.close()
+            await asyncio.sleep(self.pause)
 
     def _repeated(self) -> list[Packet]:
         return [
@@ -147,19 +158,32 @@ class Receiver(_Lasting):
         await peer.close()
 
     async def run(self, port: int, until: frozenset[bytes] | None = None) -> None:
-        """Until the node goes away; or until all of `until` have been delivered, or nothing comes any more."""
+        """Until the node goes away; or until all of `until` are delivered, or nothing comes any more."""
         peer = await self.open(port)
         if peer is None:
             return
-        while until is None or not until <= self.delivered.keys():
-            try:
+        try:
+            while until is None or not until <= self.delivered.keys():
                 packet = await peer.next()
-            except TimeoutError:
-                break
-            if packet is None:
-                break
-            await peer.send(self._take(packet))
-        await peer.close()
+                if packet is None:
+                    return
+                await peer.send(self._take(packet))
+            await self._finish(peer)
+        except TimeoutError:
+            pass
+        finally:
+            await peer.close()
+
+    async def _finish(self, peer: Peer) -> None:
+        """Acknowledge what the node repeats, until it has nothing more."""
+        busy = True
+        while busy or self._held:
+            busy = False
+            await peer.send(Pingreq())
+            while not isinstance(packet := await peer.next(), Pingresp):
+                assert packet is not None
+                busy = True
+                await peer.send(self._take(packet))
 
     def _take(self, packet: Packet) -> Packet:
         match packet:
