@@ -1,4 +1,4 @@
-"""Writes the tables of settings in docs/running.md and docs/domain.md from the models that validate the domain file.
+"""Writes the tables of settings in the docs from the models that validate the domain file.
 
 Run `python -m scripts.settings_table` after a change to `penstock.domain.schema`; tests compare the pages with
 what this would write.
@@ -36,6 +36,7 @@ from penstock.domain.policies import (
     Rule,
     Side,
 )
+from penstock.domain.tests import ExpectedVerdict, Message, Publication, Step, Subscription
 
 _DOCS = Path(__file__).parent.parent / "docs"
 PAGE = _DOCS / "running.md"
@@ -67,13 +68,22 @@ DOMAIN_TABLES: tuple[tuple[str, type[BaseModel]], ...] = (
     ("patterns.roles", Roles),
     ("patterns.roles.roles.ROLE", Role),
 )
+TEST_PAGE = _DOCS / "testing-policies.md"
+TEST_TABLES: tuple[tuple[str, type[BaseModel]], ...] = (
+    ("tests.TITLE.steps", Step),
+    ("tests.TITLE.steps.publish", Publication),
+    ("tests.TITLE.steps.subscribe", Subscription),
+    ("tests.TITLE.steps.expect", Message),
+    ("tests.TITLE.steps.verdicts", ExpectedVerdict),
+)
+PAGES = ((PAGE, TABLES), (DOMAIN_PAGE, DOMAIN_TABLES), (TEST_PAGE, TEST_TABLES))
 _MIB = 2**20
 _BLOCK = re.compile(r"(<!-- settings of (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def with_tables(page: str) -> str:
     """The page with the table of each marked block as the models say it today."""
-    models = dict(TABLES + DOMAIN_TABLES)
+    models = {path: model for _, tables in PAGES for path, model in tables}
     return _BLOCK.sub(lambda found: f"{found[1]}{table(models[found[2]])}{found[3]}", page)
 
 
@@ -95,7 +105,7 @@ def default_text(field: FieldInfo, schema: dict[str, Any]) -> str:
         return "unset"
     if isinstance(value, BaseModel):
         return "see below"
-    if value in ((), {}):
+    if value in ((), {}, ""):
         return "none"
     if isinstance(value, tuple):
         return ", ".join(f"`{item}`" for item in value)
@@ -122,5 +132,5 @@ def _choices(annotation: Any) -> tuple[Any, ...]:
 
 
 if __name__ == "__main__":
-    for page in (PAGE, DOMAIN_PAGE):
+    for page, _ in PAGES:
         page.write_text(with_tables(page.read_text(encoding="utf-8")), encoding="utf-8")

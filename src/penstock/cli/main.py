@@ -10,6 +10,8 @@ COMMANDS = {
     "check": "check a domain file, and show what its patterns expand to",
     "fmt": "print a domain file in its canonical form",
     "schema": "print the JSON schema of the domain file, for editors",
+    "test": "run the policy tests of a domain file",
+    "explain": "say why an event is delivered, changed or withheld",
     "flows": "show from where to where information can flow in a domain",
     "pub": "publish, with mosquitto_pub's flags",
     "sub": "subscribe, with mosquitto_sub's flags",

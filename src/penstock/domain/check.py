@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from penstock.domain.base import MEMORY
-from penstock.domain.checks import assertions, monitors, structure, tables
+from penstock.domain.checks import assertions, monitors, structure, tables, tests
 from penstock.domain.checks.warnings import warnings
 from penstock.domain.expand import Expansion, with_patterns, with_protocols
 from penstock.domain.files import FileRole, files
@@ -89,7 +89,8 @@ def _in_itself(source: Source) -> tuple[Expansion, list[Mistake]]:
     whole = with_protocols(patterns)
     if whole.mistakes:
         return whole, list(whole.mistakes)
-    return whole, list(monitors.check(whole.domain, graph(whole.domain), source.folder))
+    found = monitors.check(whole.domain, graph(whole.domain), source.folder)
+    return whole, [*found, *tests.check(whole.domain)]
 
 
 def _around(written: Domain, expansion: Expansion, nodes: Collection[str] | None) -> Iterator[Mistake]:

@@ -35,6 +35,7 @@ from penstock.domain.policies import (
     ProtocolSettings,
     TableSettings,
 )
+from penstock.domain.tests import Tests
 from penstock.domain.tree import Step
 from penstock.domain.units import Address, HostPort, Seconds, Size, WholeSeconds, mistake
 
@@ -278,6 +279,9 @@ class Domain(Settings):
     )
     assertions: tuple[AssertionSettings, ...] = Field(
         default=(), description="what must hold of the flows of the ensemble; `penstock check` proves it"
+    )
+    tests: Tests = Field(
+        default={}, description="policy tests by title, each a list of steps; `penstock test` runs them"
     )
 
     def default_types(self, node: str) -> LinkTypes | None:

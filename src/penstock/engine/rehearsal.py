@@ -154,6 +154,15 @@ class Rehearsal:
     def is_connected(self, entity: str) -> bool:
         return any(actor.is_open for (name, _), actor in self._actors.items() if name == entity)
 
+    def where(self, entity: str, node: str | None = None) -> str:
+        """The node that an entity publishes at, if it is not told where: the first it is connected to."""
+        return self._connected(entity, node)[0].node
+
+    @property
+    def entities(self) -> tuple[str, ...]:
+        """Clients and foreign brokers that have been connected so far."""
+        return tuple(dict.fromkeys(name for name, _ in self._actors))
+
     def deliveries(self, entity: str) -> tuple[Delivered, ...]:
         """Everything that a client or a foreign broker has got so far, in order."""
         return tuple(self._got.get(entity, ()))
@@ -212,7 +221,7 @@ class Rehearsal:
         """A monitor's state on each link that it is on, by source and target."""
         return {
             (watch.link.source, watch.link.target): watch.states[place]
-            for watch in self._watches(monitor)
+            for _, watch in self._watches(monitor)
             for place, one in enumerate(watch.monitors)
             if one.name == monitor
         }
@@ -220,16 +229,19 @@ class Rehearsal:
     def put_state(self, monitor: str, state: object, link: tuple[str, str] | None = None) -> None:
         """Let a monitor be in a state, on one link or on all that it is on."""
         found = False
-        for watch in self._watches(monitor):
+        for node, watch in self._watches(monitor):
             for at, one in enumerate(watch.monitors):
                 if one.name == monitor and link in (None, (watch.link.source, watch.link.target)):
                     resumed = one.resume(state)
                     if isinstance(one.start(), str) and resumed != state:
                         raise RehearsalError(f"monitor `{monitor}` has no state `{state}`")
                     watch.move(at, resumed)
+                    node.ledger.monitor(watch.link, monitor, resumed)
                     found = True
         if not found:
             raise RehearsalError(f"no monitor `{monitor}`" + (f" on `{link[0]} -> {link[1]}`" if link else ""))
+        for node in self.nodes.values():
+            self._turn(node)
 
     def run(self) -> None:
         """Hand over what is under way until nothing is. Time goes on no more than nodes need to tell their interest."""
@@ -267,14 +279,14 @@ class Rehearsal:
     def _turn(self, node: Node) -> None:
         turn(node, self.now, self._stores.get(node.name))
 
-    def _watches(self, monitor: str) -> Iterator[Watch]:
+    def _watches(self, monitor: str) -> Iterator[tuple[Node, Watch]]:
         """Where a monitor is, at the nodes that ask it: where the link ends, or begins if it leads out of the nodes."""
         for link in self.ensemble.links.values():
             at = link.target if link.target in self.nodes else link.source
             if at in self.nodes and any(one.name == monitor for one in self.ensemble.monitors(link)):
                 watch = place.watch(self.nodes[at], link)
                 assert watch is not None
-                yield watch
+                yield self.nodes[at], watch
 
     # --- connections
 

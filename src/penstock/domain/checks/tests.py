@@ -1,0 +1,85 @@
+"""Checks of policy tests: that what they name is there."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from penstock.domain.finding import Entities, Finding, Loc, hint
+from penstock.domain.schema import Domain
+from penstock.domain.tests import OTHERS, PolicyTest, Step, state_key
+
+
+def check(domain: Domain) -> Iterator[Finding]:
+    """What is wrong with the tests of a domain without patterns and protocols."""
+    entities = Entities.of(domain)
+    for title, test in domain.tests.items():
+        yield from _Check(domain, entities, test).all(("tests", title))
+
+
+class _Check:
+    """One test: who may be named in it, and whether it names others."""
+
+    def __init__(self, domain: Domain, entities: Entities, test: PolicyTest) -> None:
+        self._domain = domain
+        self._entities = entities
+        self._test = test
+        joined = (step.connect or {} for step in test.steps)
+        strangers = (name for connected in joined for name, node in connected.items() if node is not None)
+        self._clients = tuple(dict.fromkeys((*entities.clients, *strangers)))
+
+    def all(self, loc: Loc) -> Iterator[Finding]:
+        test = self._test
+        yield from self._names(test.subscribe or (), self._clients, "a client", (*loc, "subscribe"))
+        yield from self._monitors(test.states, (*loc, "states"))
+        for index, step in enumerate(test.steps):
+            yield from self._step(step, (*loc, "steps", index))
+
+    def _step(self, step: Step, loc: Loc) -> Iterator[Finding]:
+        others = (*self._clients, *self._entities.foreign)
+        yield from self._names(step.connect or (), self._clients, "a client", (*loc, "connect"))
+        for key in ("disconnect", "subscribe", "unsubscribe", "refused"):
+            yield from self._names(getattr(step, key) or (), self._clients, "a client", (*loc, key))
+        for key in ("publish", "expect"):
+            named = [name for name in getattr(step, key) or () if name != OTHERS or key != "expect"]
+            yield from self._names(named, others, "a client or foreign broker", (*loc, key))
+        yield from self._names(step.restart or (), self._entities.nodes, "a node", (*loc, "restart"))
+        yield from self._nodes(step, loc)
+        for key in ("cut", "restore"):
+            for ends in getattr(step, key) or ():
+                if not any(set(ends) == set(link.between) for link in self._domain.links):
+                    yield Finding((*loc, key), "a link between two nodes, or a node and a foreign broker")
+        yield from self._monitors(step.states, (*loc, "states"))
+        for index, verdict in enumerate(step.verdicts):
+            where = (*loc, "verdicts", index) if len(step.verdicts) > 1 else (*loc, "verdicts")
+            for key, name in (("from", verdict.from_), ("to", verdict.to)):
+                if name is not None and name not in (*self._entities.all, *self._clients):
+                    yield Finding((*where, key), self._entities.not_an_entity(name))
+
+    def _nodes(self, step: Step, loc: Loc) -> Iterator[Finding]:
+        named = [
+            *(((*loc, "connect", client), node) for client, node in (step.connect or {}).items() if node is not None),
+            *(
+                ((*loc, key, client), one.at)
+                for key in ("subscribe", "publish")
+                for client, several in (getattr(step, key) or {}).items()
+                for one in several
+                if one.at is not None
+            ),
+            *(((*loc, "verdicts"), verdict.at) for verdict in step.verdicts),
+        ]
+        for where, name in named:
+            if name not in self._entities.nodes:
+                yield Finding(where, self._entities.not_a_node(name), f"`{name}`")
+
+    def _names(self, names: Collection[str], known: Collection[str], kind: str, loc: Loc) -> Iterator[Finding]:
+        for name in names:
+            if name not in known:
+                yield Finding(loc, f"{kind}, {hint(name, known)}", f"`{name}`")
+
+    def _monitors(self, states: dict[str, object], loc: Loc) -> Iterator[Finding]:
+        for text in states:
+            key = state_key(text)
+            if key is not None and key.monitor not in self._domain.monitors:
+                yield Finding(
+                    (*loc, text), f"a monitor, {hint(key.monitor, self._domain.monitors)}", f"`{key.monitor}`"
+                )

@@ -1,0 +1,255 @@
+"""Policy tests as the domain file writes them: what is done step by step, and what is expected then.
+
+tests:
+  an unlock needs a grant:
+    - {publish: {bell: DL_unlock}, expect: {lock: []}}
+    - publish: {bell: AC_request}
+      expect: {lock: AC_request, phone: AC_request}
+      states: {unlock-after-grant: asked}
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, Field, PlainSerializer, PlainValidator, WithJsonSchema, model_validator
+
+from penstock.domain.base import Name, OneOrMany, QosLevel, Settings, Short, as_several
+from penstock.domain.units import Seconds, mistake
+from penstock.model.errors import TopicError
+from penstock.model.topic import check_topic, parse_filter
+
+OTHERS = "*"
+"""In `expect`: every other client and foreign broker."""
+
+Pair = tuple[str, str]
+_NAME = r"[A-Za-z0-9_-]{1,64}"
+_LINK = re.compile(rf"\s*({_NAME})\s*->\s*({_NAME})\s*", re.ASCII)
+_STATE = re.compile(rf"({_NAME})\s*(?:@\s*({_NAME})\s*->\s*({_NAME})\s*)?", re.ASCII)
+
+
+def _check_topic(value: str) -> str:
+    try:
+        return check_topic(value)
+    except TopicError as error:
+        raise mistake(f"a topic, and this is none: {error}") from None
+
+
+def _check_filter(value: str) -> str:
+    try:
+        return parse_filter(value).text
+    except TopicError as error:
+        raise mistake(f"a topic filter, and this is none: {error}") from None
+
+
+Topic = Annotated[str, AfterValidator(_check_topic)]
+Filter = Annotated[str, AfterValidator(_check_filter)]
+
+
+def _parse_link(value: object) -> Pair:
+    if isinstance(value, tuple) and len(value) == 2:
+        return str(value[0]), str(value[1])
+    match = _LINK.fullmatch(value) if isinstance(value, str) else None
+    if match is None:
+        raise mistake("a link such as `cloud -> gateway`")
+    return match[1], match[2]
+
+
+LinkName = Annotated[
+    Pair,
+    PlainValidator(_parse_link),
+    PlainSerializer(lambda pair: f"{pair[0]} -> {pair[1]}"),
+    WithJsonSchema({"type": "string", "pattern": r"^\s*[\w-]+\s*->\s*[\w-]+\s*$"}),
+]
+Links = Annotated[tuple[LinkName, ...], OneOrMany("a link or a list of links")]
+Names = Annotated[tuple[Name, ...], OneOrMany("a name or a list of names")]
+Stage = Literal["admit", "prune", "conform", "edit", "match", "route", "judge", "release", "project", "emit"]
+Effect = Literal["pass", "suppress", "replace", "inject"]
+
+
+class Message(Settings):
+    """A message that is expected; what it does not say may be as it likes."""
+
+    topic: Topic = Field(description="topic under which it comes")
+    payload: str | None = Field(default=None, description="what it says; unset: anything")
+    qos: QosLevel | None = Field(default=None, description="QoS with which it comes; unset: any")
+    retain: bool | None = Field(default=None, description="whether it comes as a retained message; unset: either")
+    at: Name | None = Field(default=None, description="node that it comes from; unset: any")
+
+
+class Publication(Settings):
+    """What a client publishes."""
+
+    topic: Topic = Field(description="topic that it publishes to")
+    payload: str = Field(default="", description="what it says")
+    qos: QosLevel = Field(default=0, description="QoS of the publication")
+    retain: bool = Field(default=False, description="whether it is to be retained")
+    at: Name | None = Field(default=None, description="node that it publishes at; unset: the first it is connected to")
+
+
+class Subscription(Settings):
+    """What a client subscribes to."""
+
+    filter: Filter = Field(description="topic filter")
+    qos: QosLevel = Field(default=2, description="highest QoS that it wants")
+    no_local: bool = Field(default=True, description="whether it does not want its own publications")
+    at: Name | None = Field(default=None, description="node that it subscribes at; unset: all it is connected to")
+
+
+def _short(key: str) -> Any:
+    """The short form of a mapping with one key that matters: its value."""
+
+    def lengthen(value: object) -> object:
+        return {key: value} if isinstance(value, str) else value
+
+    return Short(lengthen, {"type": "string"})
+
+
+Messages = Annotated[tuple[Annotated[Message, _short("topic")], ...], OneOrMany()]
+Publications = Annotated[tuple[Annotated[Publication, _short("topic")], ...], OneOrMany("a topic or a list of topics")]
+Subscriptions = Annotated[
+    tuple[Annotated[Subscription, _short("filter")], ...], OneOrMany("a topic filter or a list of topic filters")
+]
+
+
+class Expected(Settings):
+    """All that a client gets."""
+
+    in_order: Messages | None = Field(default=None, description="these messages, in this order")
+    any_order: Messages | None = Field(default=None, description="these messages, in any order")
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> Expected:
+        if (self.in_order is None) is (self.any_order is None):
+            raise mistake("either `in_order` or `any_order`")
+        return self
+
+
+def _as_expected(value: object) -> object:
+    """The short form of messages in their order: a list of them, or one."""
+    if isinstance(value, dict) and value.keys() & {"in_order", "any_order"}:
+        return value
+    return value if isinstance(value, Expected) else {"in_order": as_several(value)}
+
+
+_MESSAGES_FORM: dict[str, Any] = {"type": ["string", "array", "object"]}
+
+
+class ExpectedVerdict(Settings):
+    """A verdict that is expected on what was published; what it does not say may be as it likes."""
+
+    at: Name = Field(description="node that decides")
+    from_: Name | None = Field(default=None, alias="from", description="where the event came from; unset: anywhere")
+    to: Name | None = Field(default=None, description="where it was to go; unset: anywhere")
+    stage: Stage | None = Field(default=None, description="stage that spoke; unset: any")
+    effect: Effect | None = Field(default=None, description="what it did; unset: anything")
+    rule: str | None = Field(default=None, description="rule that it did it by, as a monitor's name; unset: any")
+
+
+class StateKey(Settings):
+    """A monitor, and one of its links if not all of them."""
+
+    monitor: str
+    link: Pair | None = None
+
+
+def state_key(text: str) -> StateKey | None:
+    """What a key of `states` means: `monitor`, or `monitor @ source -> target`; None if it means nothing."""
+    match = _STATE.fullmatch(text)
+    if match is None:
+        return None
+    return StateKey(monitor=match[1], link=(match[2], match[3]) if match[2] else None)
+
+
+def _check_states(value: dict[str, Any]) -> dict[str, Any]:
+    for key in value:
+        if state_key(key) is None:
+            raise mistake("a monitor such as `unlock`, or `unlock @ gateway -> locks`", key)
+    return value
+
+
+States = Annotated[dict[str, Any], AfterValidator(_check_states)]
+
+
+def _as_connections(value: object) -> object:
+    """The short forms of who connects: a name, or a list of names, to all their nodes."""
+    return value if isinstance(value, dict) else dict.fromkeys(str(name) for name in as_several(value))
+
+
+_CONNECT_FORM: dict[str, Any] = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}
+DEEDS = ("connect", "disconnect", "subscribe", "unsubscribe", "publish", "cut", "restore", "restart", "wait")
+
+
+class Step(Settings):
+    """One thing that is done, and what is expected then."""
+
+    connect: Annotated[dict[Name, Name | None], Short(_as_connections, _CONNECT_FORM)] | None = Field(
+        default=None,
+        description="clients that connect: a name, a list, or a mapping of names to nodes; listed clients are"
+        " connected when a test begins",
+    )
+    disconnect: Names | None = Field(default=None, description="clients that disconnect; their sessions stay")
+    subscribe: dict[Name, Subscriptions] | None = Field(
+        default=None, description="by client, a topic filter or a list of these"
+    )
+    unsubscribe: dict[Name, Annotated[tuple[Filter, ...], OneOrMany("a topic filter")]] | None = Field(
+        default=None, description="by client, a topic filter or a list of these"
+    )
+    publish: dict[Name, Publications] | None = Field(
+        default=None, description="by client or foreign broker, a topic or a list of these, published one after another"
+    )
+    cut: Links | None = Field(default=None, description="link between nodes that breaks, such as `cloud -> gateway`")
+    restore: Links | None = Field(default=None, description="link that comes back")
+    restart: Names | None = Field(default=None, description="nodes that are killed and started again")
+    wait: Seconds | None = Field(default=None, ge=0, description="time that passes")
+    expect: dict[str, Annotated[Expected, Short(_as_expected, _MESSAGES_FORM)]] = Field(
+        default={},
+        description="by client or foreign broker, all that it has got since something was last expected: messages in"
+        " order, or `any_order`; `*` is everybody who is not named",
+    )
+    refused: Names = Field(default=(), description="clients that are not let in")
+    verdicts: Annotated[tuple[ExpectedVerdict, ...], OneOrMany()] = Field(
+        default=(), description="verdicts on what has been published since something was last expected"
+    )
+    states: States = Field(
+        default={}, description="by monitor, or `monitor @ source -> target`, the state that it is in"
+    )
+
+    @model_validator(mode="after")
+    def _does_one_thing(self) -> Step:
+        deeds = self.deeds
+        if len(deeds) > 1:
+            raise mistake(f"one thing in a step, and `{deeds[0]}` is one already", deeds[1])
+        if not deeds and not self.expects:
+            raise mistake("something to do or to expect")
+        return self
+
+    @property
+    def deeds(self) -> list[str]:
+        """The keys that say what is done: one, or none."""
+        return [key for key in DEEDS if getattr(self, key) is not None]
+
+    @property
+    def expects(self) -> bool:
+        return bool(self.expect or self.refused or self.verdicts or self.states)
+
+
+class PolicyTest(Settings):
+    """A test of what a domain's policies do, played without sockets."""
+
+    subscribe: dict[Name, Subscriptions] | None = Field(
+        default=None, description="who is subscribed to what at the beginning; unset: every listed client to everything"
+    )
+    states: States = Field(
+        default={}, description="by monitor, or `monitor @ source -> target`, the state that it begins in"
+    )
+    steps: tuple[Step, ...] = Field(min_length=1, description="what is done and expected, one after the other")
+
+
+def _as_test(value: object) -> object:
+    return {"steps": value} if isinstance(value, list | tuple) else value
+
+
+Title = Annotated[str, Field(min_length=1, max_length=200)]
+Tests = dict[Title, Annotated[PolicyTest, Short(_as_test, {"type": "array"})]]

@@ -1,0 +1,310 @@
+"""A policy test, played: each step is done on a rehearsal, then what is expected is held against what came."""
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import zip_longest
+
+import msgspec
+
+from penstock.domain.tests import OTHERS, Expected, ExpectedVerdict, Message, PolicyTest, Publication, Step, state_key
+from penstock.domain.tests import Subscription as Wish
+from penstock.engine.account import receiver
+from penstock.engine.actor import Delivered
+from penstock.engine.explain import ExplainError, arrival, explain
+from penstock.engine.rehearsal import Rehearsal, RehearsalError
+from penstock.model.decision import Decision
+from penstock.model.event import Event
+from penstock.model.verdict import Verdict
+
+
+class Failure(msgspec.Struct, frozen=True):
+    """An expectation that was not met."""
+
+    step: int
+    """Counted from 0."""
+    about: str
+    """Whom or what: a client, a monitor, a verdict."""
+    expected: tuple[str, ...]
+    got: tuple[str, ...]
+    why: tuple[str, ...] = ()
+
+
+class Result(msgspec.Struct, frozen=True):
+    """What came of one test."""
+
+    title: str
+    passed: bool
+    failures: tuple[Failure, ...] = ()
+    """Of the first step that failed: what comes after it would only follow from that."""
+
+
+def try_out(title: str, test: PolicyTest, rehearsal: Rehearsal) -> Result:
+    """Play a test on a rehearsal that has just begun."""
+    trial = _Trial(rehearsal)
+    at = 0
+    try:
+        trial.begin(test)
+        for at, step in enumerate(test.steps):
+            failures = tuple(trial.step(at, step))
+            if failures:
+                return Result(title, False, failures)
+    except (RehearsalError, ExplainError) as error:
+        return Result(title, False, (Failure(at, "the step", ("that it can be done",), (str(error),)),))
+    return Result(title, True)
+
+
+class _Trial:
+    """What has happened, and what of it has not been looked at yet."""
+
+    def __init__(self, rehearsal: Rehearsal) -> None:
+        self._play = rehearsal
+        self._seen: dict[str, int] = {}
+        """By entity, how many of its deliveries were there when something was last expected."""
+        self._published: list[tuple[str, str, tuple[Decision, ...]]] = []
+        """Who published what since then, and what was decided about it."""
+
+    def begin(self, test: PolicyTest) -> None:
+        play = self._play
+        for client in play.ensemble.devices:
+            play.connect(client)
+            if test.subscribe is None:
+                play.subscribe(client, "#")
+        self._subscribe(test.subscribe or {})
+        for text, state in test.states.items():
+            key = state_key(text)
+            assert key is not None
+            play.put_state(key.monitor, state, key.link)
+
+    def step(self, at: int, step: Step) -> Iterator[Failure]:
+        """Do it; what was not as expected."""
+        for deed in step.deeds:
+            _DEEDS[deed](self, step)
+        if not step.expects:
+            return
+        yield from self._deliveries(at, step)
+        yield from self._refused(at, step)
+        yield from self._verdicts(at, step)
+        yield from self._states(at, step)
+        self._published = []
+        self._seen = {name: len(self._play.deliveries(name)) for name in self._entities()}
+
+    # --- deeds
+
+    def _connect(self, step: Step) -> None:
+        for client, node in (step.connect or {}).items():
+            self._play.connect(client, node)
+
+    def _disconnect(self, step: Step) -> None:
+        for client in step.disconnect or ():
+            self._play.disconnect(client)
+
+    def _subscribe_step(self, step: Step) -> None:
+        self._subscribe(step.subscribe or {})
+
+    def _subscribe(self, wishes: dict[str, tuple[Wish, ...]]) -> None:
+        for client, several in wishes.items():
+            for one in several:
+                no_local = one.no_local and not one.filter.startswith("$share/")  # [MQTT-3.8.3-4]
+                self._play.subscribe(client, one.filter, one.qos, no_local, one.at)
+
+    def _unsubscribe(self, step: Step) -> None:
+        for client, filters in (step.unsubscribe or {}).items():
+            for filter in filters:
+                self._play.unsubscribe(client, filter)
+
+    def _publish(self, step: Step) -> None:
+        for entity, several in (step.publish or {}).items():
+            for one in several:
+                self._publish_one(entity, one)
+
+    def _publish_one(self, entity: str, one: Publication) -> None:
+        play, payload = self._play, one.payload.encode()
+        node = play.where(entity, one.at)
+        event = Event(one.topic, payload, one.qos, one.retain)
+        decisions = explain(play.nodes, arrival(play.nodes[node], entity, event), play.now, self._entities())
+        self._published.append((entity, one.topic, decisions))
+        play.publish(entity, one.topic, payload, one.qos, one.retain, node)
+        play.run()
+
+    def _cut(self, step: Step) -> None:
+        for ends in step.cut or ():
+            self._play.cut(*ends)
+
+    def _restore(self, step: Step) -> None:
+        for ends in step.restore or ():
+            self._play.restore(*ends)
+
+    def _restart(self, step: Step) -> None:
+        for node in step.restart or ():
+            self._play.restart(node)
+
+    def _wait(self, step: Step) -> None:
+        self._play.wait(step.wait or 0)
+
+    # --- expectations
+
+    def _entities(self) -> tuple[str, ...]:
+        """Everybody who may get something: clients, those that are not listed too, and foreign brokers."""
+        whole = self._play.ensemble
+        return tuple(dict.fromkeys((*whole.devices, *whole.foreign, *self._play.entities)))
+
+    def _deliveries(self, at: int, step: Step) -> Iterator[Failure]:
+        others = [name for name in self._entities() if name not in step.expect]
+        wanted = {name: one for name, one in step.expect.items() if name != OTHERS}
+        if OTHERS in step.expect:
+            wanted |= dict.fromkeys(others, step.expect[OTHERS])
+        for name, expected in wanted.items():
+            got = self._play.deliveries(name)[self._seen.get(name, 0) :]
+            if not _is_met(expected, got):
+                yield Failure(at, name, _expected_texts(expected), _texts(got, expected), tuple(self._why(name)))
+
+    def _why(self, entity: str) -> Iterator[str]:
+        """What was decided towards somebody about all that was published."""
+        for source, topic, decisions in self._published:
+            told = receiver(decisions, entity, self._play.ensemble)
+            reasons = told.why_not or tuple(
+                f"{one.node} -> {entity}: {_telling(one)}"
+                for one in decisions
+                if one.goes_by is not None and one.goes_by.target == entity and one.outputs
+            )
+            yield from (f"`{topic}` from {source}: {reason}" for reason in reasons)
+        for notice in self._play.notices:
+            if notice.kind == "monitor failed":
+                yield notice.reason
+
+    def _refused(self, at: int, step: Step) -> Iterator[Failure]:
+        for client in step.refused:
+            if self._play.is_connected(client):
+                yield Failure(at, client, ("that it is not let in",), ("it is connected",))
+
+    def _verdicts(self, at: int, step: Step) -> Iterator[Failure]:
+        all_ = [decision for _, _, decisions in self._published for decision in decisions]
+        for wanted in step.verdicts:
+            decided = [(one, verdict) for one in all_ for verdict in one.verdicts if _is_about(wanted, one)]
+            if not any(_is_so(wanted, verdict) for _, verdict in decided):
+                got = dict.fromkeys(f"{_towards(one)}: {verdict}" for one, verdict in decided)
+                yield Failure(at, "a verdict", (_verdict_text(wanted),), tuple(got) or ("no decision there",))
+
+    def _states(self, at: int, step: Step) -> Iterator[Failure]:
+        for text, wanted in step.states.items():
+            key = state_key(text)
+            assert key is not None
+            found = self._play.states(key.monitor)
+            here = {ends: state for ends, state in found.items() if key.link in (None, ends)}
+            wrong = {ends: state for ends, state in here.items() if state != wanted}
+            if wrong or not here:
+                got = tuple(f"{state} on {source} -> {target}" for (source, target), state in wrong.items())
+                yield Failure(at, f"monitor {key.monitor}", (str(wanted),), got or ("it is on no such link",))
+
+
+_DEEDS: dict[str, Callable[[_Trial, Step], None]] = {
+    "connect": _Trial._connect,
+    "disconnect": _Trial._disconnect,
+    "subscribe": _Trial._subscribe_step,
+    "unsubscribe": _Trial._unsubscribe,
+    "publish": _Trial._publish,
+    "cut": _Trial._cut,
+    "restore": _Trial._restore,
+    "restart": _Trial._restart,
+    "wait": _Trial._wait,
+}
+
+
+def _is_met(expected: Expected, got: tuple[Delivered, ...]) -> bool:
+    if expected.in_order is not None:
+        return all(_fits(wanted, one) for wanted, one in zip_longest(expected.in_order, got))
+    return _all_matched(expected.any_order or (), got)
+
+
+def _fits(wanted: Message | None, got: Delivered | None) -> bool:
+    if wanted is None or got is None:
+        return False
+    return (
+        wanted.topic == got.topic
+        and (wanted.payload is None or wanted.payload.encode() == got.payload)
+        and wanted.qos in (None, got.qos)
+        and wanted.retain in (None, got.retain)
+        and wanted.at in (None, got.node)
+    )
+
+
+def _all_matched(wanted: tuple[Message, ...], got: tuple[Delivered, ...]) -> bool:
+    """Whether each is for one of the others, and the other way round: by the ways that lead from one to the next."""
+    if len(wanted) != len(got):
+        return False
+    taken: dict[int, int] = {}  # what came, and for which wish it is
+
+    def place(wish: int, tried: set[int]) -> bool:
+        for at, one in enumerate(got):
+            if at not in tried and _fits(wanted[wish], one):
+                tried.add(at)
+                if at not in taken or place(taken[at], tried):
+                    taken[at] = wish
+                    return True
+        return False
+
+    return all(place(wish, set()) for wish in range(len(wanted)))
+
+
+def _is_about(wanted: ExpectedVerdict, decision: Decision) -> bool:
+    target = decision.goes_by.target if decision.goes_by is not None else None
+    return (
+        wanted.at == decision.node
+        and wanted.from_ in (None, decision.came_by.source)
+        and (wanted.to is None or wanted.to == target)
+    )
+
+
+def _is_so(wanted: ExpectedVerdict, verdict: Verdict) -> bool:
+    return (
+        wanted.stage in (None, verdict.stage)
+        and wanted.effect in (None, verdict.effect)
+        and wanted.rule in (None, verdict.rule)
+    )
+
+
+# --- in words
+
+
+def _telling(decision: Decision) -> str:
+    """Why something was let through: the brokering table's word, and what monitors made of it."""
+    said = [one for one in decision.verdicts if one.stage in ("edit", "route") or one.effect != "pass"]
+    return "; ".join(map(str, said or decision.verdicts[-1:]))
+
+
+def _towards(decision: Decision) -> str:
+    target = f" -> {decision.goes_by.target}" if decision.goes_by is not None else ""
+    return f"{decision.came_by.source} -> {decision.node}{target}"
+
+
+def _verdict_text(wanted: ExpectedVerdict) -> str:
+    way = " -> ".join(name for name in (wanted.from_, wanted.at, wanted.to) if name is not None)
+    said = f"{wanted.stage or 'some stage'}: {wanted.effect or 'anything'}"
+    return f"{way}: {said}{f' by {wanted.rule}' if wanted.rule is not None else ''}"
+
+
+def _texts(messages: Iterable[Delivered], expected: Expected) -> tuple[str, ...]:
+    """What came, in as much detail as what was expected."""
+    wanted = expected.in_order or expected.any_order or ()
+    asked = [key for key in _DETAILS if any(getattr(one, key) is not None for one in wanted)]
+    details = {"qos": "qos", "retain": "retain", "at": "node"}
+    told = (f"{one}{_in_brackets({key: getattr(one, details[key]) for key in asked})}" for one in messages)
+    return tuple(told) or ("nothing",)
+
+
+def _expected_texts(expected: Expected) -> tuple[str, ...]:
+    if expected.in_order is not None:
+        return tuple(map(_message_text, expected.in_order)) or ("nothing",)
+    return (*map(_message_text, expected.any_order or ()), "(in any order)")
+
+
+def _message_text(message: Message) -> str:
+    payload = f" {message.payload}" if message.payload else ""
+    return f"{message.topic}{payload}{_in_brackets({key: getattr(message, key) for key in _DETAILS})}"
+
+
+_DETAILS = ("qos", "retain", "at")
+
+
+def _in_brackets(details: dict[str, object]) -> str:
+    said = ", ".join(f"{key} {str(value).lower()}" for key, value in details.items() if value is not None)
+    return f" ({said})" if said else ""
