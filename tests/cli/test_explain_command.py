@@ -60,6 +60,13 @@ def test_subscriptions_can_be_said(home: str) -> None:
     assert "gateway -> cloud: match: suppress: nobody beyond `cloud` subscribes to `a/b`" in out
 
 
+def test_clients_that_are_not_listed(tmp_path: Path) -> None:
+    file = tmp_path / "open.yaml"
+    file.write_text("nodes: {a: {listen: '127.0.0.1:1'}, b: {listen: '127.0.0.1:2'}}\nlinks: [{between: [a, b]}]")
+    out = explain(str(file), "--from", "ann", "--at", "a", "--topic", "x", "--subscribed", "bob@b=#")
+    assert "bob gets `x`" in out
+
+
 def test_as_json(home: str) -> None:
     told = json.loads(explain(home, "--from", "bell", "--topic", "x", "--payload", "hi", "--qos", "1", "--json"))
     assert told["event"] == {"topic": "x", "payload": "hi", "encoding": "utf-8", "qos": 1, "retain": False}
@@ -84,7 +91,9 @@ def test_topics_that_wildcards_do_not_match(home: str) -> None:
         (["--topic", "x", "--from", "bell", "--state", "x"], "expected MONITOR=STATE"),
         (["--topic", "x", "--from", "bell", "--state", "none=q0"], "no monitor `none`"),
         (["--topic", "x", "--from", "bell", "--state", "unlock-after-grant=q7"], "has no state `q7`"),
-        (["--topic", "x", "--from", "bell", "--subscribed", "nobody=#"], "`nobody` is not connected"),
+        (["--topic", "x", "--from", "bell", "--subscribed", "nobody=#"], "`nobody` is not listed: say which node"),
+        (["--topic", "x", "--from", "bell", "--subscribed", "nobody@cloud=#"], "`nobody` is not connected"),
+        (["--topic", "x", "--from", "bell", "--subscribed", "lock"], "expected CLIENT=FILTER"),
         (["--topic", "x", "--from", "bell", "--subscribed", "lock=a#"], "wildcard `#`"),
         (["--topic", "x", "--from", "bell", "--node", "http://127.0.0.1:1"], "either FILE or --node"),
         (["--topic", "x"], "--from"),

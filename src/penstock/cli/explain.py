@@ -62,7 +62,11 @@ def _parser() -> argparse.ArgumentParser:
         help="let a monitor be in a state; MONITOR@SOURCE->TARGET: only on that link",
     )
     parser.add_argument(
-        "--subscribed", action="append", default=[], metavar="CLIENT=FILTER", help="only these subscriptions are there"
+        "--subscribed",
+        action="append",
+        default=[],
+        metavar="CLIENT=FILTER",
+        help="only these subscriptions are there; CLIENT@NODE: of a client that the file does not list",
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     return parser
@@ -100,14 +104,14 @@ def _of_file(options: argparse.Namespace) -> Account:
     source = read(options.file)
     stage = Stage.of(source, check(source, nodes=()).domain)
     rehearsal = stage.play()
-    known = (*stage.whole.devices, *stage.whole.foreign)
-    for name in options.to:
-        if name not in known:
-            raise UsageError(f"no client or foreign broker `{name}` in `{options.file}`")
     for client in stage.whole.devices:
         rehearsal.connect(client)
     at = _place(rehearsal, options.source, options.at)
     _subscribe(rehearsal, options)
+    known = tuple(dict.fromkeys((*stage.whole.devices, *stage.whole.foreign, *rehearsal.entities)))
+    for name in options.to:
+        if name not in known:
+            raise UsageError(f"no client or foreign broker `{name}` in `{options.file}`")
     for text in options.state:
         _put_state(rehearsal, text)
     event = Event(options.topic, options.payload.encode(), options.qos, options.retain)
@@ -128,11 +132,18 @@ def _place(rehearsal: Rehearsal, entity: str, node: str | None) -> str:
     return places[0]
 
 
+_SUBSCRIBED = re.compile(r"(?P<client>[^@=]+)(@(?P<node>[\w-]+))?=(?P<filter>.+)", re.DOTALL)
+
+
 def _subscribe(rehearsal: Rehearsal, options: argparse.Namespace) -> None:
     if options.subscribed:
         for text in options.subscribed:
-            client, _, filter = text.partition("=")
-            rehearsal.subscribe(client, parse_filter(filter).text)
+            found = _SUBSCRIBED.fullmatch(text)
+            if found is None:
+                raise UsageError(f"--subscribed: expected CLIENT=FILTER or CLIENT@NODE=FILTER, found `{text}`")
+            if not rehearsal.is_connected(found["client"]):
+                rehearsal.connect(found["client"], found["node"])
+            rehearsal.subscribe(found["client"], parse_filter(found["filter"]).text, node=found["node"])
         return
     for client in rehearsal.ensemble.devices:
         for filter in everything(options.topic):
