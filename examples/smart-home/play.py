@@ -68,6 +68,11 @@ def the_policies_are_proved(account: Account, home: Home) -> None:
     code, lines = penstock(home.folder, "check", "domain.yaml")
     account.quote(lines[-1])
     account.check("the assertions are proved", code, 0)
+    account.quote("$ penstock test domain.yaml")
+    code, lines = penstock(home.folder, "test", "domain.yaml")
+    for line in lines:
+        account.quote(line)
+    account.check("the policy tests pass", code, 0)
     rule = "deny: [{from: sensitive, to: internet}]"
     text = home.file.read_text(encoding="utf-8")
     assert rule in text
