@@ -57,9 +57,9 @@ def document(results: Results, notes: Sequence[str], machine: dict[str, str]) ->
         "Of each broker, the first first, at one rate:",
         _cpu_of_each(results),
         "## Ratios of processor time",
-        "Of two rounds of the same repeat and rate, over all such pairs in which neither chain was left behind and others"
-        " used about as much of the machine: the median, and in brackets between what bounds it is with a probability"
-        " of 95 %.",
+        "Of two rounds of the same repeat and rate, over all such pairs in which neither chain was left behind and"
+        " others used about as much of the machine: the median, and in brackets between what bounds it is with a"
+        " probability of 95 %.",
         ratios(results),
         "## Configurations",
         "\n".join(f"- {each.name}: {each.title}" for each in results.configurations),
