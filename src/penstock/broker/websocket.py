@@ -11,20 +11,22 @@ from websockets.protocol import State
 from websockets.server import ServerProtocol
 from websockets.typing import Subprotocol
 
-from penstock.broker.connection import Connection
+from penstock.broker.connection import CONNECT_LIMIT, Connection
+from penstock.wire.session import OPEN
 
 
 class WebSocket(asyncio.Protocol):
     """Unwraps frames for the connection, and is the transport that the connection writes to."""
 
-    __slots__ = ("_connection", "_path", "_started", "_transport", "_ws")
+    __slots__ = ("_connection", "_max_size", "_path", "_started", "_transport", "_ws")
 
     def __init__(self, connection: Connection, path: str, max_size: int) -> None:
         self._connection = connection
         self._path = path
         self._transport: Any = None
         self._started = False
-        self._ws = ServerProtocol(subprotocols=[Subprotocol("mqtt")], max_size=max_size)
+        self._max_size = max_size
+        self._ws = ServerProtocol(subprotocols=[Subprotocol("mqtt")], max_size=min(CONNECT_LIMIT, max_size))
 
     # --- asyncio
 
@@ -60,6 +62,12 @@ class WebSocket(asyncio.Protocol):
         if self._ws.state is State.OPEN:
             self._ws.send_binary(data)  # [MQTT-6.0.0-1]
             self._flush()
+
+    def write_eof(self) -> None:
+        if self._ws.state is State.OPEN:
+            self._ws.send_close(1000)
+            self._flush()
+        self._transport.write_eof()
 
     def close(self) -> None:
         if self._ws.state is State.OPEN:
@@ -97,6 +105,8 @@ class WebSocket(asyncio.Protocol):
     def _take(self, frame: Frame) -> None:
         if frame.opcode in (Opcode.BINARY, Opcode.CONT):
             self._connection.data_received(bytes(frame.data))  # [MQTT-6.0.0-2] packets need not align with frames
+            if self._connection.phase == OPEN:
+                self._ws.max_size = self._max_size
         elif frame.opcode is Opcode.TEXT:
             self._ws.fail(1003, "MQTT is binary")  # [MQTT-6.0.0-1]
 
