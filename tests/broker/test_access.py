@@ -90,15 +90,23 @@ def test_anonymous_where_it_is_asked_for(node: LiveNode) -> None:
         assert guest.publish("weather/today", b"rain", 1) == 0x87
 
 
-@pytest.mark.parametrize(
-    ("listen", "anonymous", "accepted"),
-    [(ANY_PORT, None, True), (ANY_PORT, False, False), (ANYWHERE, None, False), (ANYWHERE, True, True)],
-)
-def test_anonymous_is_for_loopback_unless_asked_for(listen: str, anonymous: bool | None, accepted: bool) -> None:
-    settings = {"listen": listen} | ({} if anonymous is None else {"anonymous": anonymous})
-    with running(settings) as live, Paho() as guest:
-        reason = guest.tries(live.port).reason
-        assert reason.value == (0 if accepted else 0x87)
+LISTENERS = [
+    (ANY_PORT, None, True),
+    (ANY_PORT, False, False),
+    (ANYWHERE, None, False),
+    (ANYWHERE, True, True),
+]
+
+
+def test_anonymous_is_for_loopback_unless_asked_for() -> None:
+    listeners = [
+        {"address": address} | ({} if anonymous is None else {"anonymous": anonymous})
+        for address, anonymous, _ in LISTENERS
+    ]
+    with running({"listen": listeners}) as live:
+        for port, (address, anonymous, accepted) in zip(live.ports("mqtt"), LISTENERS, strict=True):
+            with Paho() as guest:
+                assert guest.tries(port).reason.value == (0 if accepted else 0x87), (address, anonymous)
 
 
 # --- who may do what

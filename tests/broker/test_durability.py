@@ -191,7 +191,7 @@ async def test_a_full_disk_holds_acknowledgements_back() -> None:
         node.until_logged("error", "the store cannot be written")
         assert await asyncio.to_thread(_health, node) == 503
         with pytest.raises(TimeoutError):
-            await bob.next(2.5)  # it has tried again by then
+            await bob.next(1.5)  # it has tried again by then
         process.rlimit(psutil.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
         assert [(await bob.expect(Puback)).packet_id for _ in range(2)] == [2, 3]
         assert await asyncio.to_thread(_health, node) == 200

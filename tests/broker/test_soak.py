@@ -6,7 +6,7 @@ import pytest
 
 from tests.soak import soak
 
-SECONDS = 600 if os.environ.get("PENSTOCK_SOAK") else 6
+SECONDS = 600 if os.environ.get("PENSTOCK_SOAK") else 4
 
 
 @pytest.mark.soak

@@ -154,7 +154,7 @@ def test_tls_without_connect_is_cut_off_and_logged_once(node: LiveNode, authorit
     with socket.create_connection((HOST, port)) as plain:
         with authority.trusting().wrap_socket(plain, server_hostname="localhost"):
             node.until_logged("no CONNECT in time")
-            time.sleep(2.5)  # it takes no notice of what the node says, and is not told again
+            time.sleep(1.5)  # it takes no notice of what the node says, and is not told again
         assert node.log.count("no CONNECT in time") == before + 1
 
 

@@ -187,7 +187,23 @@ async def test_a_breach_is_told_before_the_end(node: LiveNode) -> None:
         await client.send(CONNECT + b"\x36\x00")  # QoS 3
         assert isinstance(await client.receive(), Connack)
         assert await client.receive() == Disconnect(0x81)
-        await client.ended()
+        ended = await client.ended()
+        assert ended.rcvd is not None
+        assert ended.rcvd.code == 1000
+
+
+async def test_a_large_frame_is_only_for_those_who_are_connected(node: LiveNode, name: str) -> None:
+    whole = encode(Subscribe(1, (Subscription(name),)), 5) + encode(Publish(name, bytes(1_000_000)), 5)
+    async with framed(node) as client:
+        await client.send(CONNECT)
+        assert isinstance(await client.receive(), Connack)
+        await client.send(whole)
+        assert isinstance(await client.receive(), Suback)
+    async with framed(node) as stranger:
+        await stranger.send(bytes(1_000_000))
+        ended = await stranger.ended()
+        assert ended.rcvd is not None
+        assert ended.rcvd.code == 1009
 
 
 async def test_nothing_is_heard_after_disconnect(node: LiveNode, name: str) -> None:
