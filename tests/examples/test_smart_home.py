@@ -109,6 +109,11 @@ def test_the_assertions_notice_when_something_is_missing(
     assert broken in errors
 
 
+def test_the_example_is_in_canonical_form() -> None:
+    code, _, errors = run(penstock("fmt", "--check", str(FILE)))
+    assert code == 0, errors
+
+
 def test_its_policy_tests_pass() -> None:
     code, printed, _ = run(penstock("test", str(FILE)))
     assert code == 0, printed
