@@ -14,10 +14,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from penstock.domain import Limits
-from penstock.engine import lifecycle
+from penstock.engine import emit, lifecycle
 from penstock.engine.admit import Door
 from penstock.engine.changes import Changes
-from penstock.engine.endpoint import Endpoint, commit, flush
+from penstock.engine.endpoint import Endpoint, commit
 from penstock.engine.lifecycle import Refusal
 from penstock.engine.node import Node
 from penstock.engine.session import Session
@@ -201,7 +201,7 @@ class Joined:
         self.node.turn(self.now)
         if self.commits:
             self.commit()
-        flush(self.node)
+        emit.flush(self.node)
 
     def commit(self) -> Changes:
         """Write what has changed, then let go the packets that waited for it."""

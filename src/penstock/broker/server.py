@@ -285,19 +285,13 @@ class Server:
                 self._write(*node.ledger.take())
             elif node.ledger.deferred:
                 emit.release(node, node.ledger.take()[1])
-        self._flush()
+        emit.flush(node)
         if node.notices:
             self._report()
         if node.replaying:
             self.wake()
         if node.interest_changed and node.neighbours:
             self._loop.call_later(overlay.REFRESH_SECONDS, self.wake)
-
-    def _flush(self) -> None:
-        dirty, self.node.dirty = self.node.dirty, []
-        for session in dirty:
-            if session.outlet is not None and session.buffer:
-                session.outlet.send(session.buffer)
 
     def _report(self) -> None:
         notices, self.node.notices = self.node.notices, []

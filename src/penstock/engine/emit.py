@@ -127,6 +127,14 @@ def release(node: "Node", deferred: list[tuple[Session, object, bytes]]) -> None
             session.open = not session.blocked
 
 
+def flush(node: "Node") -> None:
+    """Hand what sessions have to say to their outlets."""
+    dirty, node.dirty = node.dirty, []
+    for session in dirty:
+        if session.outlet is not None and session.buffer:
+            session.outlet.send(session.buffer)
+
+
 # --- messages to a session
 
 

@@ -176,7 +176,7 @@ def turn(node: Node, now: float, store: Storage | None = None) -> None:
     """What a node does between two rounds of input: go on, store what has changed, send what it has to say."""
     node.turn(now)
     commit(node, store)
-    flush(node)
+    emit.flush(node)
 
 
 def commit(node: Node, store: Storage | None = None) -> Changes:
@@ -187,11 +187,3 @@ def commit(node: Node, store: Storage | None = None) -> Changes:
         store.commit()
     emit.release(node, deferred)
     return changes
-
-
-def flush(node: Node) -> None:
-    """Hand what sessions have to say to their outlets."""
-    dirty, node.dirty = node.dirty, []
-    for session in dirty:
-        if session.outlet is not None and session.buffer:
-            session.outlet.send(session.buffer)
