@@ -34,6 +34,8 @@ CLOSE_SECONDS = 5
 MOST_DEFERRED = 20_000
 """Packets that wait for the store before connections are no longer read."""
 
+_WARNINGS = ("monitor failed", "full", "slow")
+"""Notices of what an operator should do something about; refusals are what policies are for."""
 _SUPPRESSED = {"tell": Reason.NOT_AUTHORIZED, "hide": Reason.SUCCESS}
 
 Deferred = list[tuple[Session, object, bytes]]
@@ -296,7 +298,9 @@ class Server:
     def _report(self) -> None:
         notices, self.node.notices = self.node.notices, []
         for kind, client, user, topic, reason in notices:
-            self.log.info(kind, extra={"client": client, "user": user, "topic": topic or None, "reason": reason})
+            level = logging.WARNING if kind in _WARNINGS else logging.INFO
+            extra = {"client": client, "user": user, "topic": topic or None, "reason": reason}
+            self.log.log(level, kind, extra=extra)
 
     # --- the store
 
