@@ -1,6 +1,7 @@
 """A running node: listeners, connections, the store, and the turns in which input becomes output."""
 
 import asyncio
+import logging
 import sqlite3
 import ssl
 import time
