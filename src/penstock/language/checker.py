@@ -1,0 +1,320 @@
+"""What can be known to be wrong with a condition before it meets content: one clear sentence, and where."""
+
+from collections.abc import Callable, Mapping
+
+from penstock.language import types
+from penstock.language.errors import ConditionError, EvaluationError
+from penstock.language.functions import FUNCTIONS, METHODS, OPERATORS, Overloads
+from penstock.language.limits import MOST_MACROS, MOST_XPATH
+from penstock.language.patterns import compiled
+from penstock.language.times import duration_from_string, timestamp_from_string
+from penstock.language.tree import (
+    EQUALITY,
+    ORDER,
+    And,
+    Attribute,
+    Binary,
+    Call,
+    Conditional,
+    Has,
+    Index,
+    ListOf,
+    Literal,
+    Macro,
+    MapOf,
+    Or,
+    Select,
+    Tree,
+    TypeLiteral,
+    Unary,
+    Variable,
+    XPath,
+)
+from penstock.language.types import BOOL, DYN, ListType, MapType, Record, Scalar, Type, accepts, comparable, joined
+from penstock.language.words import hint
+
+_LITERALS: dict[str, Type] = {"null_type": types.NULL}
+_UNORDERED = frozenset({types.NULL, types.TYPE})
+_ONLY_BOOL = {"!": (BOOL,)}
+_SIGNED = (types.INT, types.DOUBLE)
+_READERS: dict[str, Callable[[str], object]] = {
+    "matches": compiled,
+    "timestamp": timestamp_from_string,
+    "duration": duration_from_string,
+}
+
+
+def check(tree: Tree, text: str, declared: Record = types.ANYTHING) -> Type:
+    """The type of an expression over content of the declared attributes; raises `ConditionError`."""
+    return _Checker(text, declared).type_of(tree, {})
+
+
+def check_condition(tree: Tree, text: str, declared: Record = types.ANYTHING) -> None:
+    """Check a condition, which is true or false; raises `ConditionError`."""
+    found = check(tree, text, declared)
+    if not accepts(BOOL, found):
+        raise ConditionError(f"a condition is true or false, this is {_a(found)}{_type_hint(tree)}", text, tree.at)
+
+
+def _a(type_: Type) -> str:
+    return f"{'an' if str(type_)[0] in 'ai' else 'a'} {type_}" if type_ != types.NULL else "null"
+
+
+Scope = Mapping[str, Type]
+
+
+class _Checker:
+    def __init__(self, text: str, declared: Record) -> None:
+        self._text = text
+        self._declared = declared
+        self._macros = 0
+
+    def type_of(self, node: Tree, scope: Scope) -> Type:
+        match node:
+            case Literal(kind, _):
+                return _LITERALS.get(kind, Scalar(kind))
+            case TypeLiteral():
+                return types.TYPE
+            case Attribute(name):
+                return self._field(self._declared, name, node.at)
+            case Variable(name):
+                return scope[name]
+            case Select(operand, name) | Has(operand, name):
+                return self._selected(node, operand, name, scope)
+            case Index(operand, index):
+                return self._indexed(node, self.type_of(operand, scope), self.type_of(index, scope))
+            case Call():
+                return self._called(node, scope)
+            case XPath(expression):
+                return self._xpath(expression, node.at)
+            case Unary(operator, operand):
+                return self._unary(node, operator, self.type_of(operand, scope))
+            case Binary():
+                return self._binary(node, self.type_of(node.left, scope), self.type_of(node.right, scope))
+            case And(operands) | Or(operands):
+                return self._logical("&&" if isinstance(node, And) else "||", operands, scope)
+            case Conditional(condition, yes, no):
+                self._expect_bool("?", condition, scope)
+                return joined([self.type_of(yes, scope), self.type_of(no, scope)])
+            case ListOf(items):
+                return ListType(joined([self.type_of(item, scope) for item in items]))
+            case MapOf():
+                return self._map(node, scope)
+            case Macro():
+                return self._macro(node, scope)
+
+    def _field(self, record: Record, name: str, at: int) -> Type:
+        found = record.field(name)
+        if found is None:
+            raise self._problem(f"there is no attribute `{name}`{hint(name, record.fields)}", at)
+        return found
+
+    def _selected(self, node: Select | Has, operand: Tree | None, name: str, scope: Scope) -> Type:
+        if operand is None:
+            self._field(self._declared, name, node.at)
+            return BOOL
+        given = self.type_of(operand, scope)
+        found: Type = DYN
+        if isinstance(given, Record):
+            found = self._field(given, name, node.at)
+        elif isinstance(given, MapType):
+            found = given.value
+        elif given != DYN:
+            raise self._wrong(node.at, f"`.{name}` is a field of {_a(given)}, which has none", operand)
+        return BOOL if isinstance(node, Has) else found
+
+    def _indexed(self, node: Index, given: Type, key: Type) -> Type:
+        match given:
+            case ListType(element) if key == DYN or key in types.NUMBERS:
+                return element
+            case ListType():
+                raise self._problem(f"elements of a list have numbers, this is {_a(key)}", node.at)
+            case MapType(_, value):
+                return value
+            case Record() if accepts(types.STRING, key):
+                match node.index:
+                    case Literal("string", str(name)):
+                        return self._field(given, name, node.index.at)
+                return DYN
+            case Scalar() if given == DYN:
+                return DYN
+            case _:
+                raise self._wrong(node.at, f"`[]` takes a list or a map, this is {_a(given)}", node.operand)
+
+    def _called(self, node: Call, scope: Scope) -> Type:
+        given = [self.type_of(operand, scope) for operand in node.operands]
+        table = FUNCTIONS if node.receiver is None else METHODS
+        overloads = table.get(node.function)
+        if overloads is None:
+            raise self._problem(self._unknown(node), node.at)
+        self._check_count(node, overloads)
+        result = self._result(node.function, overloads, node.operands, given, node.at)
+        self._check_constants(node)
+        return result
+
+    def _unknown(self, node: Call) -> str:
+        name = node.function
+        if node.receiver is None and name in METHODS:
+            return f"`{name}` comes after what it is about: `x.{name}(…)`"
+        if node.receiver is not None and name in FUNCTIONS:
+            return f"`{name}` comes before what it is about: `{name}(x)`"
+        return f"there is no function `{name}`{hint(name, FUNCTIONS if node.receiver is None else METHODS)}"
+
+    def _check_count(self, node: Call, overloads: Overloads) -> None:
+        receivers = 0 if node.receiver is None else 1
+        counts = sorted({len(key) - receivers for key in overloads})
+        if len(node.arguments) not in counts:
+            allowed = " or ".join(map(str, counts))
+            plural = "" if counts[-1] == 1 else "s"
+            what = f"`{node.function}` takes {allowed} argument{plural}, there are {len(node.arguments)}"
+            raise self._problem(what.replace("there are 1", "there is 1"), node.at)
+
+    def _result(
+        self, function: str, overloads: Overloads, operands: tuple[Tree, ...], given: list[Type], at: int
+    ) -> Type:
+        results = [
+            overload.result
+            for key, overload in overloads.items()
+            if len(key) == len(given) and all(map(accepts, map(types.of_python, key), given))
+        ]
+        if not results:
+            raise self._wrong(at, f"`{function}` does not take {' and '.join(map(_a, given))}", *operands)
+        return joined(results)
+
+    def _check_constants(self, node: Call) -> None:
+        """Patterns, timestamps and durations that are written out are read now."""
+        match node:
+            case Call("matches" | "timestamp" | "duration", _, (*_, Literal("string", str(text)) as argument)):
+                try:
+                    _READERS[node.function](text)
+                except EvaluationError as error:
+                    raise self._problem(error.failure.reason, argument.at) from None
+
+    def _xpath(self, expression: str, at: int) -> Type:
+        if not expression.strip():
+            raise self._problem("an XPath expression cannot be empty", at)
+        if len(expression) > MOST_XPATH:
+            raise self._problem(f"an XPath expression has at most {MOST_XPATH} characters", at)
+        if (open_mark := _unclosed(expression)) is not None:
+            raise self._problem(f"`{open_mark}` in this XPath expression has no partner", at)
+        return DYN
+
+    def _unary(self, node: Unary, operator: str, given: Type) -> Type:
+        allowed = _ONLY_BOOL.get(operator, _SIGNED)
+        if not any(accepts(each, given) for each in allowed):
+            raise self._problem(f"`{operator}` does not take {_a(given)}", node.at)
+        return BOOL if operator == "!" else given
+
+    def _binary(self, node: Binary, left: Type, right: Type) -> Type:
+        symbol = node.operator
+        if symbol in EQUALITY:
+            if not comparable(left, right):
+                raise self._wrong(node.at, f"{_a(left)} and {_a(right)} are never equal", node.left, node.right)
+            return BOOL
+        if symbol in ORDER:
+            self._check_order(node, left, right)
+            return BOOL
+        if symbol == "in":
+            self._check_in(node, left, right)
+            return BOOL
+        return self._result(symbol, OPERATORS[symbol], (node.left, node.right), [left, right], node.at)
+
+    def _check_order(self, node: Binary, left: Type, right: Type) -> None:
+        both_numbers = left in types.NUMBERS and right in types.NUMBERS
+        for each in (left, right):
+            if each in _UNORDERED or not isinstance(each, Scalar):
+                raise self._wrong(node.at, f"`{node.operator}` does not take {_a(each)}", node.left, node.right)
+        if not both_numbers and not accepts(left, right):
+            raise self._problem(
+                f"`{node.operator}` does not take {_a(left)} and {_a(right)}{_type_hint(node.left, node.right)}",
+                node.at,
+            )
+
+    def _check_in(self, node: Binary, left: Type, right: Type) -> None:
+        match right:
+            case ListType(inside) | MapType(inside, _):
+                pass
+            case Record():
+                inside = types.STRING
+            case _ if right == DYN:
+                inside = DYN
+            case _:
+                raise self._wrong(node.at, f"`in` takes a list or a map on its right, this is {_a(right)}", node.right)
+        if not comparable(left, inside):
+            raise self._problem(f"{_a(left)} is never in {_a(right)} of {inside}s", node.at)
+
+    def _logical(self, symbol: str, operands: tuple[Tree, ...], scope: Scope) -> Type:
+        for operand in operands:
+            self._expect_bool(symbol, operand, scope)
+        return BOOL
+
+    def _expect_bool(self, symbol: str, operand: Tree, scope: Scope) -> None:
+        given = self.type_of(operand, scope)
+        if not accepts(BOOL, given):
+            raise self._wrong(operand.at, f"`{symbol}` takes what is true or false, this is {_a(given)}", operand)
+
+    def _map(self, node: MapOf, scope: Scope) -> Type:
+        keys = [self.type_of(key, scope) for key, _ in node.entries]
+        for (key, _), given in zip(node.entries, keys, strict=True):
+            if given not in (DYN, types.INT, types.UINT, BOOL, types.STRING):
+                raise self._problem(f"{_a(given)} cannot be the key of a map", key.at)
+        values = [self.type_of(value, scope) for _, value in node.entries]
+        return MapType(joined(keys), joined(values))
+
+    def _macro(self, node: Macro, scope: Scope) -> Type:
+        given = self.type_of(node.range, scope)
+        match given:
+            case ListType(element) | MapType(element, _):
+                pass
+            case Record():
+                element = types.STRING
+            case _ if given == DYN:
+                element = DYN
+            case _:
+                raise self._wrong(node.at, f"`{node.name}` takes a list or a map, this is {_a(given)}", node.range)
+        self._macros += 1
+        if self._macros > MOST_MACROS:
+            raise self._problem(f"more than {MOST_MACROS} macros inside each other", node.at)
+        found = self._inside_macro(node, {**scope, node.variable: element})
+        self._macros -= 1
+        return ListType(element) if node.name == "filter" else found
+
+    def _inside_macro(self, node: Macro, scope: Scope) -> Type:
+        if node.name == "map":
+            if node.guard is not None:
+                self._expect_bool(node.name, node.guard, scope)
+            return ListType(self.type_of(node.body, scope))
+        self._expect_bool(node.name, node.body, scope)
+        return BOOL
+
+    def _wrong(self, at: int, what: str, *nodes: Tree) -> ConditionError:
+        """The error of a type that is wrong; `nodes` are what has it."""
+        return self._problem(what + _type_hint(*nodes), at)
+
+    def _problem(self, what: str, at: int) -> ConditionError:
+        return ConditionError(what, self._text, at)
+
+
+def _type_hint(*nodes: Tree) -> str:
+    """Where the name of a type stands for an attribute, say how that attribute is written."""
+    for side in nodes:
+        if isinstance(side, TypeLiteral):
+            return f"; `{side.name}` is a type here, the attribute is `.{side.name}`"
+    return ""
+
+
+def _unclosed(expression: str) -> str | None:
+    """A bracket or a quotation mark in an XPath expression that has no partner."""
+    partners = {")": "(", "]": "["}
+    waiting: list[str] = []
+    quote = ""
+    for character in expression:
+        if quote:
+            quote = "" if character == quote else quote
+        elif character in "'\"":
+            quote = character
+        elif character in "([":
+            waiting.append(character)
+        elif character in partners and (not waiting or waiting.pop() != partners[character]):
+            return character
+    return quote or (waiting[-1] if waiting else None)

@@ -1,0 +1,346 @@
+"""From text to tree: recursive descent by hand, so that an error can say what was meant (docs/decisions/0015)."""
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from penstock.language.errors import ConditionError
+from penstock.language.lexer import Token, tokens
+from penstock.language.limits import MOST_DEPTH, MOST_NODES, MOST_TEXT
+from penstock.language.tree import (
+    ADDITIVE,
+    MACROS,
+    MULTIPLICATIVE,
+    RELATIONS,
+    And,
+    Attribute,
+    Binary,
+    Call,
+    Conditional,
+    Has,
+    Index,
+    ListOf,
+    Literal,
+    Macro,
+    MapOf,
+    Or,
+    Select,
+    Tree,
+    TypeLiteral,
+    Unary,
+    Variable,
+    XPath,
+    walk,
+)
+from penstock.language.values import MOST_INT, TYPE_NAMES
+
+LITERAL_WORDS: dict[str, tuple[str, bool | None]] = {
+    "true": ("bool", True),
+    "false": ("bool", False),
+    "null": ("null_type", None),
+}
+
+KEYWORDS = frozenset({*LITERAL_WORDS, "in"})
+"""Words that are never names."""
+
+RESERVED = frozenset(
+    re.findall(
+        r"\w+", "as break const continue else for function if import let loop package namespace return var void while"
+    )
+)
+"""Words that CEL keeps for languages around it: they name fields and methods, but no attribute."""
+
+_BINARY_LEVELS = (RELATIONS, ADDITIVE, MULTIPLICATIVE)
+_LITERALS = ("int", "uint", "double", "string", "bytes")
+
+
+def parse(text: str) -> Tree:
+    """The tree of a condition; raises `ConditionError`, which shows the place with a caret."""
+    if len(text) > MOST_TEXT:
+        raise ConditionError(f"a condition has at most {MOST_TEXT} characters, this has {len(text)}", text, MOST_TEXT)
+    return _Parser(text).whole()
+
+
+class _Parser:
+    """One method for each level of CEL's grammar, from the loosest binding to the tightest."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._tokens = tokens(text)
+        self._next = 0
+        self._depth = 0
+        self._variables: list[str] = []
+
+    def whole(self) -> Tree:
+        if self._peek().kind == "end":
+            raise self._problem("expected a condition, there is nothing")
+        tree = self._expression()
+        if self._peek().kind != "end":
+            raise self._unexpected("the end")
+        self._check_size(tree)
+        return tree
+
+    def _check_size(self, tree: Tree) -> None:
+        for count, (node, depth) in enumerate(walk(tree), 1):
+            if depth > MOST_DEPTH:
+                raise self._too_deep(node.at)
+            if count > MOST_NODES:
+                raise self._problem(f"a condition has at most {MOST_NODES} parts", node.at)
+
+    def _expression(self) -> Tree:
+        with self._deeper():
+            condition = self._or()
+            if not (question := self._take("?")):
+                return condition
+            yes = self._or()
+            self._expect(":", "between the two values of `?`")
+            return Conditional(condition, yes, self._expression(), at=question.at)
+
+    def _or(self) -> Tree:
+        operands, at = self._run("||", self._and)
+        flat = [part for operand in operands for part in (operand.operands if isinstance(operand, Or) else (operand,))]
+        return flat[0] if len(flat) == 1 else Or(tuple(flat), at=at)
+
+    def _and(self) -> Tree:
+        operands, at = self._run("&&", lambda: self._binary(0))
+        flat = [part for operand in operands for part in (operand.operands if isinstance(operand, And) else (operand,))]
+        return flat[0] if len(flat) == 1 else And(tuple(flat), at=at)
+
+    def _run(self, mark: str, operand: Callable[[], Tree]) -> tuple[list[Tree], int]:
+        """Operands with a mark between them, and the place of the first mark."""
+        operands = [operand()]
+        at = self._peek().at
+        while self._take(mark):
+            operands.append(operand())
+        return operands, at
+
+    def _binary(self, level: int) -> Tree:
+        if level == len(_BINARY_LEVELS):
+            return self._unary()
+        tree = self._binary(level + 1)
+        while (token := self._peek()).text in _BINARY_LEVELS[level] and token.kind in ("mark", "name"):
+            self._next += 1
+            tree = Binary(token.text, tree, self._binary(level + 1), at=token.at)
+        return tree
+
+    def _unary(self) -> Tree:
+        token = self._peek()
+        if token.kind != "mark" or token.text not in ("!", "-"):
+            return self._member()
+        if token.text == "-" and self._tokens[self._next + 1].kind in ("int", "double"):
+            return self._member()
+        self._next += 1
+        following = self._peek()
+        with self._deeper():
+            if following.kind == "mark" and following.text == token.text:
+                return Unary(token.text, self._unary(), at=token.at)
+            return Unary(token.text, self._member(), at=token.at)
+
+    def _member(self) -> Tree:
+        tree = self._primary()
+        while True:
+            if self._take("."):
+                tree = self._selected(tree)
+            elif bracket := self._take("["):
+                index = self._expression()
+                self._close("]", bracket)
+                tree = Index(tree, index, at=bracket.at)
+            elif self._peek().text == "{" and isinstance(tree, Attribute | Select | TypeLiteral):
+                raise self._problem("a condition cannot make messages; `{` after a name has no meaning")
+            else:
+                return tree
+
+    def _selected(self, operand: Tree) -> Tree:
+        token = self._take_kind("name", "quoted name")
+        if token is None or token.text in KEYWORDS:
+            raise self._unexpected("a name after `.`", token)
+        opening = self._take("(") if token.kind == "name" else None
+        if opening is None:
+            return _type_or_select(operand, _name_of(token), token.at)
+        if token.text in MACROS:
+            return self._macro(operand, token, opening)
+        return Call(token.text, operand, self._arguments(opening, ")"), at=token.at)
+
+    def _macro(self, operand: Tree, name: Token, opening: Token) -> Tree:
+        variable = self._take_kind("name")
+        if variable is None or variable.text in KEYWORDS | RESERVED or self._peek().text != ",":
+            raise self._problem(
+                f"`{name.text}` takes a variable and an expression with it, as in `list.{name.text}(x, x > 1)`", name.at
+            )
+        if variable.text in TYPE_NAMES:
+            raise self._problem(f"`{variable.text}` is a type and cannot be a variable", variable.at)
+        self._variables.append(variable.text)
+        parts = []
+        while self._take(","):
+            parts.append(self._expression())
+        self._variables.pop()
+        self._close(")", opening)
+        if len(parts) > (2 if name.text == "map" else 1):
+            raise self._problem(f"`{name.text}` has too many arguments", name.at)
+        guard = parts[0] if len(parts) == 2 else None
+        return Macro(name.text, operand, variable.text, parts[-1], guard, at=name.at)
+
+    def _primary(self) -> Tree:
+        token = self._peek()
+        self._next += 1
+        if token.kind in _LITERALS:
+            return self._literal(token, negative=False)
+        if token.kind in ("name", "quoted name"):
+            return self._named(token)
+        if token.kind == "mark":
+            match token.text:
+                case "-" if self._peek().kind in ("int", "double"):
+                    self._next += 1
+                    return self._literal(self._tokens[self._next - 1], negative=True)
+                case ".":
+                    return self._rooted()
+                case "(":
+                    inner = self._expression()
+                    self._close(")", token)
+                    return inner
+                case "[":
+                    return ListOf(self._arguments(token, "]"), at=token.at)
+                case "{":
+                    return self._map(token)
+        raise self._unexpected("a value", token)
+
+    def _literal(self, token: Token, negative: bool) -> Tree:
+        value = token.value
+        if isinstance(value, int | float) and negative:
+            value = -value
+        if token.kind == "int" and isinstance(value, int) and value > MOST_INT:
+            raise self._problem(f"`{token.text}` is too large for an int", token.at)
+        return Literal(token.kind, value, at=token.at - negative)
+
+    def _rooted(self) -> Tree:
+        """A name after a leading `.`: always an attribute."""
+        token = self._take_kind("name", "quoted name")
+        if token is None or token.text in KEYWORDS | RESERVED or self._peek().text == "(":
+            raise self._unexpected("the name of an attribute after `.`", token)
+        return Attribute(_name_of(token), at=token.at)
+
+    def _named(self, token: Token) -> Tree:
+        if token.text in LITERAL_WORDS:
+            kind, value = LITERAL_WORDS[token.text]
+            return Literal(kind, value, at=token.at)
+        if token.text in KEYWORDS:
+            raise self._unexpected("a value", token)
+        if token.text in RESERVED:
+            raise self._problem(
+                f"`{token.text}` is a reserved word; an attribute of that name goes in backticks", token.at
+            )
+        if token.kind == "name" and (opening := self._take("(")):
+            return self._called(token, opening)
+        if token.text in self._variables:
+            return Variable(token.text, at=token.at)
+        if token.text in TYPE_NAMES:
+            return TypeLiteral(token.text, at=token.at)
+        return Attribute(_name_of(token), at=token.at)
+
+    def _called(self, name: Token, opening: Token) -> Tree:
+        arguments = self._arguments(opening, ")")
+        if name.text == "has":
+            return self._has(name, arguments)
+        if name.text == "xpath":
+            match arguments:
+                case (Literal("string", str(expression)),):
+                    return XPath(expression, at=name.at)
+                case _:
+                    raise self._problem("`xpath` takes one string, written out", name.at)
+        return Call(name.text, None, arguments, at=name.at)
+
+    def _has(self, name: Token, arguments: tuple[Tree, ...]) -> Tree:
+        match arguments:
+            case (Attribute(attribute),):
+                return Has(None, attribute, at=name.at)
+            case (Select(operand, field),):
+                return Has(operand, field, at=name.at)
+            case (Variable(variable),):
+                raise self._problem(f"`{variable}` is a variable of a macro, which is always there", arguments[0].at)
+            case _:
+                raise self._problem("`has` takes one attribute or one field, as in `has(a)` or `has(a.b)`", name.at)
+
+    def _arguments(self, opening: Token, closing: str) -> tuple[Tree, ...]:
+        """Expressions with commas between them; a comma after the last is fine in a list, as in CEL."""
+        items: list[Tree] = []
+        while not self._take(closing):
+            if items:
+                self._comma(opening, closing)
+                if closing == "]" and self._take(closing):
+                    break
+            items.append(self._expression())
+        return tuple(items)
+
+    def _map(self, opening: Token) -> Tree:
+        entries: list[tuple[Tree, Tree]] = []
+        while not self._take("}"):
+            if entries:
+                self._comma(opening, "}")
+                if self._take("}"):
+                    break
+            key = self._expression()
+            self._expect(":", "after the key of a map")
+            entries.append((key, self._expression()))
+        return MapOf(tuple(entries), at=opening.at)
+
+    def _comma(self, opening: Token, closing: str) -> None:
+        if self._peek().kind == "end":
+            raise self._problem(f"this `{opening.text}` is not closed", opening.at)
+        self._expect(",", f"or `{closing}`")
+
+    def _close(self, closing: str, opening: Token) -> None:
+        if self._peek().kind == "end":
+            raise self._problem(f"this `{opening.text}` is not closed", opening.at)
+        self._expect(closing, f"to close `{opening.text}`")
+
+    def _expect(self, mark: str, where: str) -> None:
+        if not self._take(mark):
+            raise self._unexpected(f"`{mark}` {where}")
+
+    def _take(self, mark: str) -> Token | None:
+        token = self._peek()
+        if token.kind != "mark" or token.text != mark:
+            return None
+        self._next += 1
+        return token
+
+    def _take_kind(self, *kinds: str) -> Token | None:
+        token = self._peek()
+        if token.kind not in kinds:
+            return None
+        self._next += 1
+        return token
+
+    def _peek(self) -> Token:
+        return self._tokens[self._next]
+
+    @contextmanager
+    def _deeper(self) -> Iterator[None]:
+        self._depth += 1
+        if self._depth > MOST_DEPTH:
+            raise self._too_deep(self._peek().at)
+        yield
+        self._depth -= 1
+
+    def _too_deep(self, at: int) -> ConditionError:
+        return self._problem(f"more than {MOST_DEPTH} expressions inside each other", at)
+
+    def _unexpected(self, expected: str, token: Token | None = None) -> ConditionError:
+        token = token or self._peek()
+        found = "the end" if token.kind == "end" else f"`{token.text}`"
+        return self._problem(f"expected {expected}, found {found}", token.at)
+
+    def _problem(self, what: str, at: int | None = None) -> ConditionError:
+        return ConditionError(what, self._text, self._peek().at if at is None else at)
+
+
+def _name_of(token: Token) -> str:
+    return token.value if isinstance(token.value, str) else token.text
+
+
+def _type_or_select(operand: Tree, name: str, at: int) -> Tree:
+    match operand:
+        case Select(Attribute("google"), "protobuf") if f"google.protobuf.{name}" in TYPE_NAMES:
+            return TypeLiteral(f"google.protobuf.{name}", at=at)
+        case _:
+            return Select(operand, name, at=at)

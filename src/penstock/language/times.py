@@ -1,0 +1,153 @@
+"""Timestamps and durations: reading, writing, and what they say on a calendar."""
+
+import re
+from collections.abc import Callable
+from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
+from functools import lru_cache
+from zoneinfo import ZoneInfo
+
+from penstock.language.errors import Kind, failed
+from penstock.language.values import LEAST_INT, MOST_INT, Duration, Timestamp
+
+SECOND = 1_000_000_000
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_FIRST_SECOND = (date(1, 1, 1) - date(1970, 1, 1)).days * 86_400
+_LAST_SECOND = (date(9999, 12, 31) - date(1970, 1, 1)).days * 86_400 + 86_399
+
+_TIMESTAMP = re.compile(
+    r"(\d{4})-(\d\d)-(\d\d)[Tt](\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))?(?:[Zz]|([+-])(\d\d):(\d\d))", re.ASCII
+)
+_DURATION = re.compile(r"([+-]?)((?:(?:\d+\.?\d*|\.\d+)(?:ns|us|µs|μs|ms|s|m|h))+|0)", re.ASCII)
+_DURATION_PART = re.compile(r"(\d*)\.?(\d*)(ns|us|µs|μs|ms|s|m|h)", re.ASCII)
+_OFFSET = re.compile(r"([+-]?)(\d\d):(\d\d)", re.ASCII)
+_UNITS = {
+    "ns": 1,
+    "us": 1_000,
+    "µs": 1_000,
+    "μs": 1_000,
+    "ms": 1_000_000,
+    "s": SECOND,
+    "m": 60 * SECOND,
+    "h": 3_600 * SECOND,
+}
+
+
+def make_timestamp(nanos: int) -> Timestamp:
+    """A timestamp from the year 1 to the year 9999; raises `EvaluationError` beyond."""
+    if not _FIRST_SECOND <= nanos // SECOND <= _LAST_SECOND:
+        raise failed(Kind.OUT_OF_RANGE, "a timestamp is from the year 1 to the year 9999")
+    return Timestamp(nanos)
+
+
+def make_duration(nanos: int) -> Duration:
+    """A duration of at most 2^63 nanoseconds, about 292 years, as in CEL; raises `EvaluationError` beyond."""
+    if not LEAST_INT <= nanos <= MOST_INT:
+        raise failed(Kind.OUT_OF_RANGE, "a duration has at most 2^63 nanoseconds")
+    return Duration(nanos)
+
+
+def timestamp_from_string(text: str) -> Timestamp:
+    """A timestamp as RFC 3339 writes it."""
+    match = _TIMESTAMP.fullmatch(text)
+    if match is None:
+        raise failed(Kind.INVALID_ARGUMENT, f"`{text}` is not a timestamp like `2009-02-13T23:31:30Z`")
+    *numbers, fraction, sign, hours, minutes = match.groups()
+    try:
+        seconds = (datetime(*map(int, numbers), tzinfo=UTC) - _EPOCH) // timedelta(seconds=1)  # type: ignore[misc, arg-type]
+    except ValueError as error:
+        raise failed(Kind.INVALID_ARGUMENT, f"`{text}` is not a timestamp: {error}") from None
+    if sign:
+        seconds -= (int(hours) * 60 + int(minutes)) * (-60 if sign == "-" else 60)
+    return make_timestamp(seconds * SECOND + int((fraction or "").ljust(9, "0")))
+
+
+def duration_from_string(text: str) -> Duration:
+    """A duration as Go writes it: `90s`, `1h30m`, `-1.5ms`."""
+    match = _DURATION.fullmatch(text)
+    if match is None or len(text) > 100:
+        raise failed(Kind.INVALID_ARGUMENT, f"`{text}` is not a duration like `1h30m` or `1.5s`")
+    nanos = sum(map(_part_in_nanos, _DURATION_PART.finditer(match[2])))
+    return make_duration(-nanos if match[1] == "-" else nanos)
+
+
+def _part_in_nanos(match: re.Match[str]) -> int:
+    whole, fraction, unit = match[1], match[2], _UNITS[match[3]]
+    below: int = int(fraction or 0) * unit // 10 ** len(fraction)
+    return int(whole or 0) * unit + below
+
+
+def timestamp_to_string(value: Timestamp) -> str:
+    """RFC 3339 in UTC, with as many digits after the second as are needed."""
+    moment = _EPOCH + timedelta(seconds=value.nanos // SECOND)
+    return f"{moment:%Y-%m-%dT%H:%M:%S}".rjust(19, "0") + _fraction(value.nanos % SECOND) + "Z"
+
+
+def duration_to_string(value: Duration) -> str:
+    """Seconds, with as many digits after the point as are needed: `1.5s`."""
+    seconds, nanos = divmod(abs(value.nanos), SECOND)
+    return f"{'-' if value.nanos < 0 else ''}{seconds}{_fraction(nanos)}s"
+
+
+def _fraction(nanos: int) -> str:
+    return f".{nanos:09}".rstrip("0") if nanos else ""
+
+
+@lru_cache(maxsize=256)
+def _zone(name: str) -> tzinfo:
+    """A time zone by its name or its offset: `Europe/Zurich`, `+02:00`."""
+    if match := _OFFSET.fullmatch(name):
+        minutes = int(match[2]) * 60 + int(match[3])
+        if minutes < 24 * 60 and int(match[3]) < 60:
+            return timezone(timedelta(minutes=-minutes if match[1] == "-" else minutes))
+    try:
+        return ZoneInfo(name)
+    except (OSError, ValueError, LookupError):
+        raise failed(Kind.INVALID_ARGUMENT, f"`{name}` is not a time zone") from None
+
+
+def _moment(value: Timestamp, zone: str) -> datetime:
+    try:
+        return (_EPOCH + timedelta(seconds=value.nanos // SECOND)).astimezone(_zone(zone))
+    except OverflowError:
+        raise failed(Kind.OUT_OF_RANGE, "a timestamp is from the year 1 to the year 9999") from None
+
+
+_CALENDAR: dict[str, Callable[[datetime], int]] = {
+    "getDate": lambda moment: moment.day,
+    "getDayOfMonth": lambda moment: moment.day - 1,
+    "getDayOfWeek": lambda moment: moment.isoweekday() % 7,
+    "getDayOfYear": lambda moment: moment.timetuple().tm_yday - 1,
+    "getFullYear": lambda moment: moment.year,
+    "getHours": lambda moment: moment.hour,
+    "getMinutes": lambda moment: moment.minute,
+    "getMonth": lambda moment: moment.month - 1,
+    "getSeconds": lambda moment: moment.second,
+}
+
+_DURATION_UNITS = {"getHours": 3_600 * SECOND, "getMinutes": 60 * SECOND, "getSeconds": SECOND}
+
+
+def timestamp_accessors() -> dict[str, Callable[[Timestamp, str], int]]:
+    """The methods of a timestamp, each with a time zone."""
+    accessors: dict[str, Callable[[Timestamp, str], int]] = {
+        name: lambda value, zone, read=read: read(_moment(value, zone))  # type: ignore[misc]
+        for name, read in _CALENDAR.items()
+    }
+    return {**accessors, "getMilliseconds": lambda value, zone: value.nanos % SECOND // 1_000_000}
+
+
+def duration_accessors() -> dict[str, Callable[[Duration], int]]:
+    """The methods of a duration: it in whole hours, minutes or seconds; the milliseconds are those after the second."""
+    accessors: dict[str, Callable[[Duration], int]] = {
+        name: lambda value, unit=unit: _towards_zero(value.nanos, unit)  # type: ignore[misc]
+        for name, unit in _DURATION_UNITS.items()
+    }
+    return {**accessors, "getMilliseconds": lambda value: _towards_zero(_rest(value.nanos, SECOND), 1_000_000)}
+
+
+def _towards_zero(number: int, divisor: int) -> int:
+    return number // divisor if number >= 0 else -(-number // divisor)
+
+
+def _rest(number: int, divisor: int) -> int:
+    return number - _towards_zero(number, divisor) * divisor

@@ -1,0 +1,174 @@
+"""The values of the language as Python values, and when two of them are equal or in order.
+
+| CEL | Python |
+| --- | --- |
+| int, uint, double | int, `Uint`, float |
+| string, bytes, bool, null | str, bytes, bool, None |
+| list, map | list, dict |
+| timestamp, duration, type | `Timestamp`, `Duration`, `TypeName` |
+
+Two keys of a Python dict are one if they are equal, as CEL wants it for numbers; but `True == 1` in Python, so bool
+keys of a map are kept as `BoolKey`. Content from JSON has string keys only, so its dicts are values as they are.
+"""
+
+import operator
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from penstock.language.errors import EvaluationError, Kind, failed
+
+Value = Any
+"""One of the Python types of the table above; mypy has no good name for the union, as bool is an int."""
+
+LEAST_INT, MOST_INT = -(1 << 63), (1 << 63) - 1
+MOST_UINT = (1 << 64) - 1
+
+
+class Uint(int):
+    """An unsigned integer of 64 bits."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return f"{int(self)}u"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Timestamp:
+    """A point in time, in nanoseconds since 1970 in UTC."""
+
+    nanos: int
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Duration:
+    """A length of time in nanoseconds; may be negative."""
+
+    nanos: int
+
+
+@dataclass(frozen=True, slots=True)
+class TypeName:
+    """A type as a value: what `type(x)` gives and what `int` alone means."""
+
+    name: str
+
+
+class BoolKey(Enum):
+    """A bool as the key of a map."""
+
+    FALSE = False
+    TRUE = True
+
+
+_KIND_NAMES: dict[type, str] = {
+    type(None): "null_type",
+    bool: "bool",
+    int: "int",
+    Uint: "uint",
+    float: "double",
+    str: "string",
+    bytes: "bytes",
+    list: "list",
+    dict: "map",
+    Timestamp: "google.protobuf.Timestamp",
+    Duration: "google.protobuf.Duration",
+    TypeName: "type",
+}
+
+TYPE_NAMES = frozenset(_KIND_NAMES.values())
+"""Names that stand for a type where an expression is expected."""
+
+
+def kind(value: Value) -> str:
+    """The name of a value's type, as `type()` gives it."""
+    return _KIND_NAMES[type(value)]
+
+
+def said(value: Value) -> str:
+    """The name of a value's type, as messages give it."""
+    return kind(value).removeprefix("google.protobuf.").lower()
+
+
+def no_overload(function: str, *arguments: Value) -> EvaluationError:
+    """The error of a function or an operator that does not take values of these types."""
+    types = " and ".join(said(argument) for argument in arguments) or "nothing"
+    return failed(Kind.NO_MATCHING_OVERLOAD, f"`{function}` does not take {types}")
+
+
+_NUMBERS = frozenset({int, Uint, float})
+_ORDERED = frozenset({str, bytes, bool, Timestamp, Duration})
+
+ORDERS: dict[str, Callable[[Any, Any], bool]] = {
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+
+
+def _on_one_line(left: Value, right: Value) -> tuple[Value, Value]:
+    """Two numbers so that Python compares them as CEL does: an integer becomes a double beside a double."""
+    if (type(left) is float) is (type(right) is float):
+        return left, right
+    return as_double(left), as_double(right)
+
+
+def as_double(number: int | float) -> float:
+    """The nearest double; beyond the doubles, infinity."""
+    try:
+        return float(number)
+    except OverflowError:
+        return float("inf") if number > 0 else float("-inf")
+
+
+def equal(left: Value, right: Value) -> bool:
+    """Whether two values are equal; values of different types are not, except numbers."""
+    first, second = type(left), type(right)
+    if first in _NUMBERS and second in _NUMBERS:
+        left, right = _on_one_line(left, right)
+        return bool(left == right)
+    if first is not second:
+        return False
+    if first is list:
+        return len(left) == len(right) and all(map(equal, left, right))
+    if first is dict:
+        return len(left) == len(right) and all(key in right and equal(left[key], right[key]) for key in left)
+    return bool(left == right)
+
+
+def in_order(symbol: str, left: Value, right: Value) -> bool:
+    """`left < right` and the other three; raises `EvaluationError` for values that have no order."""
+    first, second = type(left), type(right)
+    if first in _NUMBERS and second in _NUMBERS:
+        return ORDERS[symbol](*_on_one_line(left, right))
+    if first is second and first in _ORDERED:
+        return ORDERS[symbol](left, right)
+    raise no_overload(symbol, left, right)
+
+
+_KEYS = frozenset({int, Uint, str, bool})
+
+
+def as_key(value: Value) -> Any:
+    """A value as a dict has it for a key, to look it up."""
+    return BoolKey(value) if type(value) is bool else value
+
+
+def keys(value: dict[Any, Value]) -> list[Value]:
+    """The keys of a map as values."""
+    return [key.value if type(key) is BoolKey else key for key in value]
+
+
+def make_map(entries: Iterable[tuple[Value, Value]]) -> dict[Any, Value]:
+    """A map of its entries; raises `EvaluationError` for a key that cannot be one, or that is there twice."""
+    made: dict[Any, Value] = {}
+    for key, value in entries:
+        if type(key) not in _KEYS:
+            raise failed(Kind.NO_MATCHING_OVERLOAD, f"{said(key)} cannot be the key of a map")
+        if as_key(key) in made:
+            raise failed(Kind.INVALID_ARGUMENT, "a key is in a map twice")
+        made[as_key(key)] = value
+    return made

@@ -1,0 +1,62 @@
+"""The cases of conditions on the reference evaluator and on the closures."""
+
+from collections import Counter
+
+import pytest
+
+from penstock.language.checker import check
+from penstock.language.closures import compile_decision, compile_value
+from penstock.language.errors import ConditionError, Failure, Kind
+from penstock.language.parser import parse
+from penstock.language.printer import show
+from penstock.language.reference import decide, evaluate
+from tests.support.conditions import EXECUTORS, Case, cases
+
+ALL = cases()
+
+
+@pytest.mark.parametrize("case", ALL, ids=str)
+def test_reference(case: Case) -> None:
+    found = evaluate(parse(case.expression), case.content, case.find_xpath)
+    assert case.accepts(found), found
+
+
+@pytest.mark.parametrize("case", ALL, ids=str)
+def test_closures(case: Case) -> None:
+    found = compile_value(parse(case.expression))(case.content, case.find_xpath)
+    assert case.accepts(found), found
+
+
+@pytest.mark.parametrize("case", ALL, ids=str)
+def test_as_policy_it_is_true_false_or_a_failure(case: Case) -> None:
+    tree = parse(case.expression)
+    outcome = compile_decision(tree)(case.content, case.find_xpath)
+    assert outcome == decide(tree, case.content, case.find_xpath)
+    if case.error is None and isinstance(case.value, bool):
+        assert outcome is case.value
+    else:
+        assert isinstance(outcome, Failure)
+
+
+@pytest.mark.parametrize("case", ALL, ids=str)
+def test_the_checker_lets_it_pass_unless_the_case_says_otherwise(case: Case) -> None:
+    tree = parse(case.expression)
+    if case.unchecked:
+        with pytest.raises(ConditionError):
+            check(tree, case.expression)
+    else:
+        check(tree, case.expression)
+
+
+@pytest.mark.parametrize("case", ALL, ids=str)
+def test_canonical_form_is_the_same_condition(case: Case) -> None:
+    tree = parse(case.expression)
+    assert parse(show(tree)) == tree
+    assert show(parse(show(tree))) == show(tree)
+
+
+def test_the_cases_are_as_they_should_be() -> None:
+    assert len(ALL) >= 400
+    assert [title for title, count in Counter(case.title for case in ALL).items() if count > 1] == []
+    assert {case.error for case in ALL if case.error} == set(Kind)
+    assert [case.title for case in ALL if case.gaps.keys() - set(EXECUTORS)] == []
