@@ -40,7 +40,7 @@ class Steps:
         return 0
 
     def step(self, state: object, event: Event, now: float) -> object:
-        if isinstance(self.result, Exception):
+        if isinstance(self.result, BaseException):
             raise self.result
         return self.result
 
@@ -137,7 +137,9 @@ def endless() -> Iterator[Event]:
     ("title", "result", "said"),
     [
         ("raises", KeyError("x"), "KeyError: 'x'"),
+        ("ends the program", SystemExit(3), "SystemExit: 3"),
         ("returns nothing", None, "TypeError"),
+        ("returns a state that cannot be stored", (object(), [EVENT]), "TypeError: Encoding objects of type object"),
         ("returns one thing", (0,), "ValueError"),
         ("returns an event, not a sequence", (0, EVENT), "is not a sequence of events"),
         ("returns None for the events", (0, None), "is not a sequence of events"),
@@ -152,6 +154,7 @@ def endless() -> Iterator[Event]:
         ("yields a topic that is no text", (0, [EVENT._replace(topic=5)]), "monitor `s`: output"),  # type: ignore[arg-type]
         ("yields a payload of text", (0, [EVENT._replace(payload="x")]), "the payload is not bytes: `'x'`"),  # type: ignore[arg-type]
         ("yields a bad QoS", (0, [EVENT._replace(qos=3)]), "bad QoS or properties: `3`"),
+        ("yields an expiry of text", (0, [EVENT._replace(expires="soon")]), "`expires` is not a time: `'soon'`"),  # type: ignore[arg-type]
     ],
 )
 def test_a_step_that_goes_wrong_is_an_error_of_the_monitor(title: str, result: object, said: str) -> None:
@@ -173,6 +176,8 @@ def test_as_many_events_as_are_allowed_come_out() -> None:
         ("../count:Count", {}, "expected `module:Class`, found `../count:Count`"),
         ("absent:Count", {}, "cannot import `absent`: ModuleNotFoundError"),
         ("broken:Count", {}, "cannot import `broken`: SyntaxError"),
+        ("ending:Count", {}, "cannot import `ending`: SystemExit: 0"),
+        ("other:Ending", {}, "cannot make `other:Ending`: SystemExit: 0"),
         ("count:Cuont", {}, "module `count` has no class `Cuont`"),
         ("count:dataclass", {}, "`count:dataclass` is not a class"),
         ("count:Count", {"lmit": 1}, "cannot make `count:Count`: TypeError"),
@@ -189,12 +194,14 @@ def test_a_class_that_is_no_monitor_is_refused(
 ) -> None:
     (tmp_path / "count.py").write_text(COUNTER)
     (tmp_path / "broken.py").write_text("class Count(:\n")
+    (tmp_path / "ending.py").write_text("raise SystemExit(0)")
     (tmp_path / "other.py").write_text(
         "class Nothing: pass\n"
         "class NoStep:\n    def start(self): return 0\n"
         "class Good(NoStep):\n    def step(self, state, event, now): return state, ()\n"
         "class BadStart(Good):\n    def start(self): return object()\n"
         "class RaisingStart(Good):\n    def start(self): raise RuntimeError('not today')\n"
+        "class Ending(Good):\n    def __init__(self): raise SystemExit(0)\n"
         "class BadAlphabet(Good):\n    alphabet = ['a+']\n"
         "class TextAlphabet(Good):\n    alphabet = 'a'\n"
     )

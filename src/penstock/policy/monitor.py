@@ -111,7 +111,11 @@ class PythonMonitor:
             if events is None or isinstance(events, Event):
                 raise TypeError("the second of what `step` returns is not a sequence of events")
             outputs = tuple(islice(events, MOST_OUTPUTS + 1))
-        except Exception as error:
+            if following is not state:
+                msgspec.json.encode(following)  # here the monitor is at fault; in the store it would be the node
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # `sys.exit` too: it would end the connection, or the node
             raise MonitorError(f"monitor `{self.name}`: {_said(error)}") from error
         if len(outputs) > MOST_OUTPUTS:
             raise MonitorError(
@@ -139,7 +143,9 @@ class PythonMonitor:
     def _call(self, method: str, *arguments: object) -> object:
         try:
             return getattr(self._inner, method)(*arguments)
-        except Exception as error:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
             raise MonitorError(f"monitor `{self.name}`: {_said(error)}") from error
 
     def _read_alphabet(self) -> tuple[str, ...]:
@@ -174,6 +180,8 @@ class PythonMonitor:
             raise MonitorError(f"{where}: the payload is not bytes: `{output.payload!r:.80}`")
         if output.qos not in (0, 1, 2) or not isinstance(output.properties, bytes):
             raise MonitorError(f"{where}: bad QoS or properties: `{output.qos!r:.80}`")
+        if not isinstance(output.expires, float | int | None):
+            raise MonitorError(f"{where}: `expires` is not a time: `{output.expires!r:.80}`")
         said = {key: getattr(output, key) for key in _SAID}
         return cause._replace(**said, retain=bool(output.retain))
 
@@ -192,13 +200,17 @@ def python_monitor(
         made = getattr(_import(module_name, folder), class_name)
     except AttributeError:
         raise PolicyError(f"monitor `{name}`: module `{module_name}` has no class `{class_name}`") from None
-    except Exception as error:  # the module is the user's: anything may happen while it runs
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # the module is the user's: anything may happen while it runs, `sys.exit` too
         raise PolicyError(f"monitor `{name}`: cannot import `{module_name}`: {_said(error)}") from error
     if not inspect.isclass(made):
         raise PolicyError(f"monitor `{name}`: `{where}` is not a class")
     try:
         inner = made(**(arguments or {}))
-    except Exception as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
         raise PolicyError(f"monitor `{name}`: cannot make `{where}`: {_said(error)}") from error
     return PythonMonitor(name, inner)
 
@@ -221,5 +233,5 @@ def _kind(inner: object) -> str:
     return type(inner).__name__
 
 
-def _said(error: Exception) -> str:
+def _said(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"
