@@ -291,7 +291,7 @@ class Server:
         emit.flush(node)
         if node.notices:
             self._report()
-        if node.replaying:
+        if node.replaying or (node.lagging and self._committing is None):
             self.wake()
         if node.interest_changed and node.neighbours:
             self._loop.call_later(overlay.REFRESH_SECONDS, self.wake)

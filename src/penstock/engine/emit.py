@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 MOST_DEFERRED_BYTES = 64 * 2**20
 """Bytes that wait for the store before QoS 0 messages behind them are dropped."""
+STEP_BYTES = 256 * 1024
+"""Bytes of what waits that a session is sent in one turn: only when they are written shows whether its client reads."""
 
 
 def plan(draft: Draft) -> None:
@@ -196,17 +198,20 @@ def _has_room(node: "Node", delivery: Delivery) -> bool:
 
 
 def pump(node: "Node", session: Session, now: float) -> None:
-    """Send what waits, as far as the window allows."""
-    while session.resend and session.quota > 0 and not session.blocked:
+    """Send what waits, as far as the window allows; what is left goes on in a later turn, as the client reads."""
+    room = STEP_BYTES
+    while session.resend and session.quota > 0 and room > 0 and not session.blocked:
         # [MQTT-4.3.3-7] [MQTT-4.8.2-4] [MQTT311-2.3.1-4] [MQTT311-4.6.0-1]
         delivery = session.resend.popleft()
         session.quota -= 1
+        room -= delivery.event.size()
         _send(node, delivery, now, None, duplicate=True)
     queue = session.queue
     # [MQTT-3.3.4-10] [MQTT-4.9.0-2] [MQTT-4.9.0-3]
-    while queue and session.quota > 0 and not session.blocked and not session.resend:
+    while queue and session.quota > 0 and room > 0 and not session.blocked and not session.resend:
         delivery = queue.popleft()
         session.queued_bytes -= delivery.event.size()
+        room -= delivery.event.size()
         expires = delivery.event.expires
         if expires is not None and expires <= now:  # [MQTT-3.3.2-5]
             node.stats.expired += 1
@@ -215,6 +220,8 @@ def pump(node: "Node", session: Session, now: float) -> None:
             _transmit(node, delivery, now, None)
     if not queue:
         session.overflowing = False
+    if room <= 0 and (queue or session.resend):
+        node.go_on(session)
 
 
 def judge_again(node: "Node", session: Session) -> None:

@@ -92,6 +92,8 @@ class Node:
         self.connected = 0
         self.dirty: list[Session] = []
         self.replaying: dict[int, Session] = {}
+        """Sessions with more to be sent in the next turn; and in `lagging` those that wait for the store first."""
+        self.lagging: dict[int, Session] = {}
         self.notices: list[Notice] = []
 
     # --- plans
@@ -241,10 +243,24 @@ class Node:
         """Between two rounds of input: go on with what was too much for one round."""
         if self.interest_changed and self.neighbours:
             overlay.refresh(self, now)
-        if self.replaying:
-            replaying, self.replaying = self.replaying, {}
-            for session in replaying.values():
-                subscribe.advance(self, session, now)
+        if self.replaying or self.lagging:
+            unfinished = {**self.lagging, **self.replaying}
+            self.lagging, self.replaying = {}, {}
+            for session in unfinished.values():
+                self._continue(session, now)
+
+    def go_on(self, session: Session) -> None:
+        """The session has more to be sent: in the next turn, or in the one after the store has what it was sent now."""
+        (self.lagging if session.held else self.replaying)[session.id] = session
+
+    def _continue(self, session: Session, now: float) -> None:
+        if session.outlet is None:
+            return
+        if session.held:
+            self.lagging[session.id] = session
+            return
+        emit.pump(self, session, now)
+        subscribe.advance(self, session, now)
 
     def publish(self, topic: str, payload: bytes, now: float, retain: bool = False) -> None:
         """Publish as the node itself."""

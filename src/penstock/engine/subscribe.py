@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
 REPLAY_STEP = 100
 """Retained messages sent to one session before others have their turn."""
-REPLAY_BYTES = 256 * 1024
-"""And their bytes: whether the client takes them shows only when they are written."""
 
 
 def subscribe(node: "Node", session: Session, packet: Subscribe, now: float) -> None:
@@ -118,7 +116,7 @@ def remove(node: "Node", session: Session, text: str) -> bool:
 
 def advance(node: "Node", session: Session, now: float) -> None:
     """Send the next retained messages; what is left goes on in a later turn, as the client reads."""
-    budget, room = REPLAY_STEP, REPLAY_BYTES
+    budget, room = REPLAY_STEP, emit.STEP_BYTES
     while session.replays and budget and room > 0 and not session.blocked and session.outlet is not None:
         replay = session.replays[0]
         if not replay.left:
@@ -142,7 +140,7 @@ def advance(node: "Node", session: Session, now: float) -> None:
             room -= event.size()
             emit.notify(node, session, qos, True, ids, Forms(told, now), None)  # [MQTT-3.3.1-8]
     if session.replays and not session.blocked and session.outlet is not None:
-        node.replaying[session.id] = session
+        node.go_on(session)
 
 
 def _may_pass(node: "Node", event: Event, session: Session) -> bool:
