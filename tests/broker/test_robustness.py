@@ -132,7 +132,7 @@ def test_connections_leave_nothing_open(node: LiveNode) -> None:
 
 BOUND = 40 * MIB
 """What the node may take more of than before a flood: its outbox, its queue, and what Python keeps for later."""
-TIGHT = {"outbox_bytes": "256 KiB", "queued_bytes": "1 MiB", "queued_messages": 1000}
+TIGHT = {"outbox_bytes": "256 KiB", "queued_bytes": "16 MiB", "queued_messages": 1000}
 
 
 @pytest.fixture(scope="module", params=["memory", "main.db"])
@@ -221,6 +221,21 @@ def test_retained_messages_for_those_who_never_read(tight: LiveNode, name: str) 
         for number in range(1000):
             bob.client.publish(f"{name}/{number}", b"", 0, retain=True)
         bob.publish(f"{name}/last", b"x", 1)
+
+
+async def test_queues_of_those_who_come_back_and_never_read(tight: LiveNode, name: str) -> None:
+    names = [f"{name}-{number}" for number in range(8)]
+    for each in names:
+        Deaf(tight.port, name, 2, each, lasting=True).close()
+    await _flood(tight, name, 2, 20, 800_000)
+    before = tight.rss()
+    deaf = [Deaf(tight.port, client_id=each, lasting=True, clean=False) for each in names]
+    with Paho().connects(tight.port) as bob:
+        bob.publish(name, b"x", 1)
+    assert settled(tight.rss, 0.5) - before < BOUND
+    for each, one in zip(names, deaf, strict=True):
+        one.close()
+        Paho(each).connects(tight.port).leaves()
 
 
 @pytest.mark.parametrize("closes", [True, False], ids=["and goes", "and stays"])

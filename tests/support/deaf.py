@@ -12,13 +12,21 @@ from tests.support.mosquitto import HOST
 class Deaf:
     """A client that reads its CONNACK and SUBACK, and nothing after them."""
 
-    def __init__(self, port: int, filter: str = "", qos: int = 0, client_id: str = "", lasting: bool = False) -> None:
+    def __init__(
+        self,
+        port: int,
+        filter: str = "",
+        qos: int = 0,
+        client_id: str = "",
+        lasting: bool = False,
+        clean: bool = True,
+    ) -> None:
         self.socket = socket.socket()
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         self.socket.settimeout(20)
         self.socket.connect((HOST, port))
         properties = Properties(session_expiry=600 if lasting else None)
-        self.socket.sendall(encode(Connect(client_id, 5, True, properties=properties), 5))
+        self.socket.sendall(encode(Connect(client_id, 5, clean, properties=properties), 5))
         self._skip_packet()
         if filter:
             self.socket.sendall(encode(Subscribe(1, (Subscription(filter, qos),)), 5))
