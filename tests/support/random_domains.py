@@ -155,8 +155,10 @@ def scenes(
     links: list[Pair] = [(x, y) for x, y in (link["between"] for link in written["links"])] + ends
     links += [(y, x) for x, y in links]
     # A monitor towards a client sees all that concerns it, subscribed to or not and whoever published it; in the
-    # semantics it sees what goes to the client. Where the client has everything and says nothing, that is the same.
-    monitored = [link for link in links if link[1] in nodes or link[1] not in publishers]
+    # semantics it sees what goes to the client, and what it makes of one event arrives at once. Where the client has
+    # everything, says nothing and is at one node, that is the same.
+    silent = [device for device in devices if device not in publishers and len(places[device]) == 1]
+    monitored = [link for link in links if link[1] in nodes or link[1] in silent]
     between_nodes = [link for link in monitored if {*link} <= {*nodes}]
     for at in range(draw(st.integers(0, 3))):
         is_between = draw(st.booleans())
