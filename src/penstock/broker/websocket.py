@@ -12,21 +12,21 @@ from websockets.server import ServerProtocol
 from websockets.typing import Subprotocol
 
 from penstock.broker.connection import CONNECT_LIMIT, Connection
-from penstock.wire.session import OPEN
+from penstock.wire.session import NEW
 
 
 class WebSocket(asyncio.Protocol):
     """Unwraps frames for the connection, and is the transport that the connection writes to."""
 
-    __slots__ = ("_connection", "_max_size", "_path", "_started", "_transport", "_ws")
+    __slots__ = ("_connection", "_early", "_path", "_started", "_transport", "_ws")
 
     def __init__(self, connection: Connection, path: str, max_size: int) -> None:
         self._connection = connection
         self._path = path
         self._transport: Any = None
         self._started = False
-        self._max_size = max_size
-        self._ws = ServerProtocol(subprotocols=[Subprotocol("mqtt")], max_size=min(CONNECT_LIMIT, max_size))
+        self._early = 0
+        self._ws = ServerProtocol(subprotocols=[Subprotocol("mqtt")], max_size=max_size)
 
     # --- asyncio
 
@@ -41,7 +41,15 @@ class WebSocket(asyncio.Protocol):
                 self._accept(event)
             elif isinstance(event, Frame):
                 self._take(event)
+        if self._connection.phase == NEW:
+            self._bound_stranger(len(data))
         self._flush()
+
+    def _bound_stranger(self, size: int) -> None:
+        """Large frames are for those who are connected. The library's own limit cannot be changed later."""
+        self._early += size
+        if self._early > CONNECT_LIMIT and self._ws.state is State.OPEN:
+            self._ws.fail(1009, f"more than {CONNECT_LIMIT} bytes before CONNECT")
 
     def eof_received(self) -> None:
         self._ws.receive_eof()
@@ -105,8 +113,6 @@ class WebSocket(asyncio.Protocol):
     def _take(self, frame: Frame) -> None:
         if frame.opcode in (Opcode.BINARY, Opcode.CONT):
             self._connection.data_received(bytes(frame.data))  # [MQTT-6.0.0-2] packets need not align with frames
-            if self._connection.phase == OPEN:
-                self._ws.max_size = self._max_size
         elif frame.opcode is Opcode.TEXT:
             self._ws.fail(1003, "MQTT is binary")  # [MQTT-6.0.0-1]
 
