@@ -178,6 +178,30 @@ def test_rings_end() -> None:
     assert play(stage(ring), "at-a", "t", qos=1)["at-b"][0] == "t"
 
 
+@pytest.mark.parametrize("restarted", [False, True])
+def test_what_is_retained_does_not_go_back_to_where_it_came_from(restarted: bool, tmp_path: Path) -> None:
+    two = """
+    nodes: {a: {listen: "127.0.0.1:1"}, b: {listen: "127.0.0.1:2", brokering: {deny: []}}}
+    links: [{between: [b, a], type: plain, back: secret}]
+    clients: {safe: {node: a, type: secret}, out: {node: a, type: plain}, at-b: {node: b, type: secret}}
+    brokering: {types: [plain, secret], deny: [{from: secret, to: plain}]}
+    """
+    here = stage(two, subscribe=None, stores={name: Store(tmp_path / name, "full") for name in "ab"})
+    here.subscribe("at-b", "t")
+    here.run()
+    assert play(here, "safe", "t", b"old", retain=True) == {"at-b": ["t"]}
+    here.unsubscribe("at-b", "t")
+    here.run()
+    play(here, "safe", "t", b"new", retain=True)  # nobody beyond wants it: b still has the old one
+    if restarted:
+        here.restart("b")
+    here.subscribe("out", "t")  # now a wants it of b
+    here.subscribe("safe", "t", no_local=False)
+    here.run()
+    assert topics(here, "out") == []
+    assert [one.payload for one in here.deliveries("safe")] == [b"new"]
+
+
 def test_patterns_are_played_as_they_expand() -> None:
     written = domain(
         """

@@ -145,6 +145,8 @@ def advance(node: "Node", session: Session, now: float) -> None:
 
 def _may_pass(node: "Node", event: Event, session: Session) -> bool:
     """What was retained is judged as of now: may its publisher still say this, and may this subscriber hear it?"""
+    if session.neighbour is not None and (event.origin == session.client_id or session.neighbour in event.path):
+        return False  # brokering §5.3 T-Broker: z != x; what comes back would also replace what is newer there
     publisher = node.rights_of(event.origin, event.user) if event.origin else None
     if publisher is not None and not publisher.may_write(event.topic):
         return False
