@@ -4,7 +4,7 @@ import asyncio
 import math
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from penstock.engine import emit, lifecycle, receive
+from penstock.engine import emit, lifecycle, publish, receive
 from penstock.engine.admit import Door
 from penstock.engine.plan import Plan
 from penstock.engine.session import Session
@@ -66,7 +66,7 @@ class Connection(asyncio.Protocol):
             self.idle = 0
         elif self.patience and self.phase != NEW:
             self.idle += 1
-        return self.idle > self.patience > 0
+        return self.idle >= self.patience > 0
 
     # --- asyncio
 
@@ -94,14 +94,22 @@ class Connection(asyncio.Protocol):
                     plan = known.get(buffer[start + 2 : after])
                     if (
                         plan is not None
-                        and plan.simple
                         and plan.valid
                         and (after <= end if version == 4 else after < end and not buffer[after])
                     ):
-                        node.relay(plan, buffer[position:end], version, after - position)
-                        relayed += 1
-                        position = end
-                        continue
+                        if plan.simple:
+                            node.relay(plan, buffer[position:end], version, after - position)
+                            relayed += 1
+                            position = end
+                            continue
+                        if plan.edited and session is not None:
+                            packet = buffer[position:end]
+                            now = server.now()
+                            publish.relay_edited(node, session, packet, start + 2 - position, after - position, now)
+                            known = node.plans_of(session).known
+                            relayed += 1
+                            position = end
+                            continue
                 self._handle(first, buffer[start:end])
                 position = end
                 if self.phase != OPEN:
@@ -254,6 +262,8 @@ class Connection(asyncio.Protocol):
             self._connect(first, body)
             return
         assert self.session is not None
+        if first >> 4 == DISCONNECT and self.session.buffer:
+            self.send(self.session.buffer)  # answers to what came in one piece with it
         packet = decode(first, body, self.version)
         receive.handle(self.server.node, self.session, packet, self.server.now())
         if first >> 4 == DISCONNECT:

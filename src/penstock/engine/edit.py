@@ -86,23 +86,29 @@ def run(node: "Node", watch: Watch, event: Event, now: float) -> tuple[Event, ..
 
 def ask(node: "Node", watch: Watch, place: int, events: tuple[Event, ...], now: float) -> tuple[Event, ...]:
     """What one of the link's monitors makes of these events. One that fails suppresses, and is reported."""
+    if len(events) == 1:
+        return _step(node, watch, place, events[0], now)
+    made = tuple(output for each in events for output in _step(node, watch, place, each, now))
+    if len(made) <= MOST_OUTPUTS:
+        return made
+    _report(node, watch, events[0], f"monitor `{watch.monitors[place].name}`: more than {MOST_OUTPUTS} events of one")
+    return ()
+
+
+def _step(node: "Node", watch: Watch, place: int, event: Event, now: float) -> tuple[Event, ...]:
+    before = watch.states[place]
     monitor = watch.monitors[place]
-    made: list[Event] = []
-    for each in events:
-        before = watch.states[place]
-        try:
-            state, outputs = monitor.step(before, each, now)
-        except MonitorError as error:
-            node.notice("monitor failed", None, each.topic, f"link {watch.link}: {error}")
-            node.stats.monitor_errors += 1
-            continue
-        if state != before:
-            watch.move(place, state)
-            node.ledger.monitor(watch.link, monitor.name, state)
-        made.extend(outputs)
-    if len(made) > MOST_OUTPUTS:
-        reason = f"link {watch.link}: monitor `{monitor.name}`: more than {MOST_OUTPUTS} events of one"
-        node.notice("monitor failed", None, events[0].topic, reason)
-        node.stats.monitor_errors += 1
+    try:
+        state, outputs = monitor.step(before, event, now)
+    except MonitorError as error:
+        _report(node, watch, event, str(error))
         return ()
-    return tuple(made)
+    if state is not before and state != before:
+        watch.move(place, state)
+        node.ledger.monitor(watch.link, monitor.name, state)
+    return outputs
+
+
+def _report(node: "Node", watch: Watch, event: Event, text: str) -> None:
+    node.notice("monitor failed", None, event.topic, f"link {watch.link}: {text}")
+    node.stats.monitor_errors += 1

@@ -258,7 +258,7 @@ def _attach(node: Node, session: Session, packet: Connect, outlet: Outlet) -> No
         node.ledger.drop_session(session)
     session.durable = node.ledger.durable and session.expiry > 0
     session.rights = node.rights_of(session.client_id, session.subject.user)
-    session.plans = None
+    session.plans = session.edited_plans = None
     # [MQTT-3.1.2-7] [MQTT311-3.1.2-8] [MQTT311-3.1.2-12]
     session.will = _will(packet, session)
     node.timers.cancel(session)

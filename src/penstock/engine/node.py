@@ -112,7 +112,11 @@ class Node:
 
     def plans_after_edit(self, session: Session) -> Plans:
         """The plans for what a monitor on this session's link has made."""
-        return self._plans(LinkClass(None, session.publish_type, session.neighbour, is_admitted=True))
+        plans = session.edited_plans
+        if plans is None:
+            link = LinkClass(None, session.publish_type, session.neighbour, is_admitted=True)
+            plans = session.edited_plans = self._plans(link)
+        return plans
 
     def _plans(self, link: LinkClass) -> Plans:
         plans = self.plans.get(link)

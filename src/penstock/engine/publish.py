@@ -109,13 +109,37 @@ def carry(node: "Node", plans: Plans, event: Event, sender: Session | None, now:
     return _DONE if spread(node, plan, event, sender, now) else _UNHEARD
 
 
+def relay_edited(node: "Node", session: Session, packet: bytes, start: int, after_topic: int, now: float) -> None:
+    """A QoS 0 packet without properties on a link whose monitors must be asked: if they let it pass as it is, its own
+    bytes go on. Its topic is from `start` to `after_topic`.
+    """
+    raw = packet[start:after_topic]
+    payload = packet[after_topic + (session.version == 5) :]
+    path = (session.neighbour,) if session.neighbour is not None else ()
+    source = (session.client_id, session.subject.user, session.publish_type, path)
+    event = Event(raw.decode(), payload, 0, False, b"", None, *source)
+    assert session.watch_in is not None
+    outputs = edit.run(node, session.watch_in, event, now)
+    if len(outputs) == 1 and outputs[0] is event:
+        plan = find_plan(node, node.plans_after_edit(session), raw)
+        if plan.simple:
+            node.relay(plan, packet, session.version, after_topic)
+            return
+    _carry_outputs(node, event, outputs, session, now)
+
+
 def _carry_edited(node: "Node", event: Event, sender: Session, now: float) -> Outcome:
     """Ask the link's monitors, and take what they make of the event further."""
     watch = sender.watch_in
     assert watch is not None
-    outputs = edit.run(node, watch, event, now)
+    return _carry_outputs(node, event, edit.run(node, watch, event, now), sender, now)
+
+
+def _carry_outputs(node: "Node", event: Event, outputs: tuple[Event, ...], sender: Session, now: float) -> Outcome:
+    """Take further what the link's monitors made of an event."""
     if not outputs:
-        names = ", ".join(f"`{monitor.name}`" for monitor in watch.monitors)
+        assert sender.watch_in is not None
+        names = ", ".join(f"`{monitor.name}`" for monitor in sender.watch_in.monitors)
         return _suppressed(node, event, sender, f"suppressed by monitor {names}")
     edited = node.plans_after_edit(sender)
     outcomes = [carry(node, edited, output, sender, now) for output in outputs]

@@ -116,6 +116,7 @@ class Session:
         "buffer",
         "client_id",
         "durable",
+        "edited_plans",
         "ended",
         "entity",
         "expiry",
@@ -166,6 +167,8 @@ class Session:
         self.watch_in: Watch | None = None
         self.watch_out: Watch | None = None
         self.plans: Plans | None = None
+        self.edited_plans: Plans | None = None
+        """For what the monitors on its link make."""
         self.version = version
         self.expiry: float = 0
         self.durable = False
