@@ -124,6 +124,14 @@ async def test_after_disconnect_the_server_closes(join: Join, version: int) -> N
     await client.expect_close()
 
 
+async def test_what_came_in_one_piece_with_a_disconnect_is_answered(join: Join, version: int) -> None:
+    """[MQTT-3.12.4-1] [MQTT311-3.12.4-1]"""
+    client = await join()
+    await client.send(Pingreq(), Disconnect())
+    await client.expect(Pingresp)
+    await client.expect_close()
+
+
 async def test_nothing_after_disconnect_is_processed(join: Join, version: int, topic: str) -> None:
     """[MQTT-3.14.4-1]"""
     watcher, client = await join(), await join()
