@@ -178,9 +178,15 @@ def test_a_port_in_use(tmp_path: Path) -> None:
         other.configure({"listen": f"{HOST}:{live.port}"})
         code, error = refused(tmp_path)
         assert code == 1
-        assert error.count("\n") == 1
-        assert error.startswith("penstock: ")
-        assert str(live.port) in error
+        assert error == f"penstock: `{HOST}:{live.port}` cannot be listened on: address already in use\n"
+
+
+def test_an_address_that_cannot_be_resolved(tmp_path: Path) -> None:
+    LiveNode(tmp_path).configure({"listen": "nowhere.invalid:1883"})
+    code, error = refused(tmp_path)
+    assert code == 1
+    assert error.startswith("penstock: `nowhere.invalid:1883` cannot be listened on: ")
+    assert error.count("\n") == 1
 
 
 def test_a_port_in_use_by_the_first_of_two_nodes(tmp_path: Path) -> None:

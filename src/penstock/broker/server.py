@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import os
 import sqlite3
 import ssl
 import time
@@ -24,6 +25,7 @@ from penstock.engine.admit import Door, is_known
 from penstock.engine.changes import Changes
 from penstock.engine.node import Node
 from penstock.engine.session import Session
+from penstock.model.errors import PenstockError
 from penstock.policy.acl import Acl
 from penstock.policy.passwords import Passwords
 from penstock.wire.reason import Reason
@@ -106,9 +108,12 @@ class Server:
         self._places[name] = listener
         address = listener.address
         factory = self._factory(listener, name)
-        server = await self._loop.create_server(
-            factory, address.host, address.port, ssl=context, backlog=4096, ssl_handshake_timeout=patience
-        )
+        try:
+            server = await self._loop.create_server(
+                factory, address.host, address.port, ssl=context, backlog=4096, ssl_handshake_timeout=patience
+            )
+        except OSError as error:
+            raise PenstockError(f"`{address}` cannot be listened on: {_cause(error)}") from None
         self._listeners.append(server)
         scheme = ("wss" if context else "ws") if listener.websocket else ("mqtts" if context else "mqtt")
         path = listener.path if listener.websocket else ""
@@ -357,6 +362,12 @@ class Server:
         for connection in silent:
             connection.disconnect(Reason.KEEP_ALIVE_TIMEOUT, "nothing received within one and a half keep alive times")
         self.wake()
+
+
+def _cause(error: OSError) -> str:
+    """Without the event loop's own words around it."""
+    number = error.errno or 0  # below 0 if a name cannot be resolved
+    return (os.strerror(number) if number > 0 else str(error.strerror)).lower()
 
 
 def _make_id() -> str:

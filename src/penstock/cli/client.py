@@ -373,7 +373,9 @@ def _tls_context(given: ClientOptions) -> ssl.SSLContext:
         if given.ciphers:
             context.set_ciphers(given.ciphers)
     except OSError as error:  # ssl.SSLError is one
-        raise Failure(f"cannot set up TLS: {error.strerror or error}", EXIT_FAILURE) from error
+        files = [file for file in (given.ca_file, given.certificate, given.key) if file]
+        named = f" with {' and '.join(f'`{file}`' for file in files)}" if files else ""
+        raise Failure(f"cannot set up TLS{named}: {error.strerror or error}", EXIT_FAILURE) from error
     if given.alpn:
         context.set_alpn_protocols([given.alpn])
     return context
