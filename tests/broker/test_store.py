@@ -11,7 +11,7 @@ import pytest
 
 from penstock.broker.store import VERSION, Store, StoreError
 from penstock.engine import emit
-from penstock.engine.endpoint import flush
+from penstock.engine.emit import flush
 from penstock.wire.packet import Puback, Pubrec, Will
 from penstock.wire.properties import Properties
 from tests.support.disk import durable_state, load, read_disk

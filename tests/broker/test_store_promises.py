@@ -15,7 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from penstock.broker.store import Store
 from penstock.engine import emit
 from penstock.engine.changes import Changes
-from penstock.engine.endpoint import flush
+from penstock.engine.emit import flush
 from penstock.engine.session import Session
 from penstock.model.topic import matches
 from penstock.wire.packet import (
