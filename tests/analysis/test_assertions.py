@@ -95,6 +95,13 @@ def test_clients_that_are_not_listed_may_join_what_is_apart(file: Path) -> None:
     assert reach(graph, "a", "b", routes=True) is None
 
 
+def test_clients_that_are_not_listed_can_be_asserted_about(file: Path) -> None:
+    (failure,) = failures(file, "{never: a to ?}, {can: '? to b'}", OPEN_NODES)
+    assert failure.reason.startswith("there is a way, a -[t]-> one -[t]-> ?")
+    (failure,) = failures(file, "{never: phone to ?}, {can: '? to lock'}", SMART_HOME)
+    assert failure.reason == "no links lead from `?` to `lock`"
+
+
 def test_clients_that_are_not_listed_are_no_entity_where_they_are_refused(file: Path) -> None:
     assert "?" not in flow_graph(made(file, SMART_HOME)).kinds
 

@@ -241,6 +241,8 @@ def check_assertions(ensemble: Ensemble) -> tuple[Failure, ...]:
 def _check(graph: Graph, assertion: Assertion, index: int) -> Failure | None:
     source, target, routes = assertion.source, assertion.target, assertion.routes
     on = ANY_TOPIC if assertion.topics is None else assertion.topics
+    if not {source, target} <= graph.kinds.keys():  # `?` where no node admits clients that are not listed
+        return Failure(assertion, index, None) if assertion.kind == "can" else None
     witness = reach(graph, source, target, on, routes)
     if (witness is not None) is (assertion.kind == "can"):
         return None

@@ -262,7 +262,7 @@ class ProtocolSettings(Settings):
 
 
 _FLOW_FORM = "two entities, such as `motion to phone`"
-_FLOW = re.compile(r"\s*([A-Za-z0-9_-]{1,64})\s+to\s+([A-Za-z0-9_-]{1,64})\s*", re.ASCII)
+_FLOW = re.compile(r"\s*([A-Za-z0-9_-]{1,64}|\?)\s+to\s+([A-Za-z0-9_-]{1,64}|\?)\s*", re.ASCII)
 
 
 def _parse_flow(value: object) -> Pair:
@@ -278,7 +278,7 @@ Flow = Annotated[
     Pair,
     PlainValidator(_parse_flow),
     PlainSerializer(lambda pair: f"{pair[0]} to {pair[1]}"),
-    WithJsonSchema({"type": "string", "pattern": r"^\s*[\w-]+\s+to\s+[\w-]+\s*$"}),
+    WithJsonSchema({"type": "string", "pattern": r"^\s*([\w-]+|\?)\s+to\s+([\w-]+|\?)\s*$"}),
 ]
 
 

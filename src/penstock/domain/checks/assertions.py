@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from penstock.domain.finding import Entities, Finding, Loc
 from penstock.domain.schema import Domain
+from penstock.policy.protocol import UNLISTED
 
 
 def check(domain: Domain) -> Iterator[Finding]:
@@ -15,7 +16,8 @@ def check(domain: Domain) -> Iterator[Finding]:
     for index, claim in enumerate(domain.assertions):
         key = "never" if claim.never is not None else "can"
         loc: Loc = ("assertions", index, key)
-        wrong = [Finding(loc, entities.not_an_entity(end), f"`{end}`") for end in claim.flow if end not in entities.all]
+        unknown = [end for end in claim.flow if end not in entities.all and end != UNLISTED]
+        wrong = [Finding(loc, entities.not_an_entity(end), f"`{end}`") for end in unknown]
         if claim.flow[0] == claim.flow[1]:
             wrong = [Finding(loc, "two different entities")]
         yield from wrong[:1]
