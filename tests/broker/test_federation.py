@@ -297,3 +297,21 @@ def test_a_reload_changes_the_table_without_dropping_connections() -> None:
         right.nothing_arrives()
         assert right.ends.empty()
         assert left.ends.empty()
+
+
+def test_the_access_lists_of_a_node_are_for_its_own_clients() -> None:
+    domain = chain("a", "b", acl="acl")
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "acl").write_text("topic readwrite open/#\ntopic readwrite settle\ntopic readwrite settled\n")
+        for settings in domain["nodes"].values():
+            settings["acl"] = str(Path(folder) / "acl")
+        with (
+            federated(domain) as nodes,
+            Paho("left").connects(nodes.ports["a"]) as left,
+            Paho("right").connects(nodes.ports["b"]) as right,
+        ):
+            right.subscribe("#", 1)
+            settled(nodes, right, left)
+            assert left.publish("closed/1", b"", 1) == 0x87
+            left.publish("open/1", b"", 1)
+            assert right.receive().topic == "open/1"

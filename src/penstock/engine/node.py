@@ -168,8 +168,10 @@ class Node:
             emit.judge_again(self, session)
 
     def rights_of(self, client_id: str, user: str | None) -> Rights | None:
-        """What a client may publish and read; None: everything."""
-        return self.acl.rights(client_id, user) if self.acl is not None else None
+        """What a client may publish and read; None: everything. A neighbour's events were admitted where they began."""
+        if self.acl is None or overlay.neighbour_in(client_id) is not None:
+            return None
+        return self.acl.rights(client_id, user)
 
     # --- the hot path
 
