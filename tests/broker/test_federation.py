@@ -311,7 +311,7 @@ def test_the_access_lists_of_a_node_are_for_its_own_clients() -> None:
             Paho("right").connects(nodes.ports["b"]) as right,
         ):
             right.subscribe("#", 1)
-            settled(nodes, right, left)
+            settled(right, left)
             assert left.publish("closed/1", b"", 1) == 0x87
             left.publish("open/1", b"", 1)
             assert right.receive().topic == "open/1"
