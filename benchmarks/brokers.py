@@ -55,6 +55,14 @@ class Process:
         """Processor time so far, user and system, of all threads and children."""
         return sum(_cpu_clock(each.pid) for each in self._family())
 
+    def own_cpu_seconds(self) -> float:
+        """The same without children, for brokers that have none: read in microseconds, where looking for children takes
+        milliseconds in which nobody publishes."""
+        try:
+            return _cpu_clock(self.pid)
+        except OSError as error:
+            raise BrokerError(f"`{self.broker.name}` is gone: {self.last_words()}") from error
+
     def rss(self) -> int:
         """Resident memory in bytes."""
         return sum(int(each.memory_info().rss) for each in self._family())

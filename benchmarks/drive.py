@@ -126,11 +126,11 @@ class Traffic:
         self._run(self._load.warm_up)
         counts = self._counts
         counts.forget()
-        received, began = counts.received, perf_counter()
         cpu, own_cpu = broker_cpu(), time.process_time()
+        received, began = counts.received, perf_counter()
         self._run(self._load.measured)
-        cpu, own_cpu = broker_cpu() - cpu, time.process_time() - own_cpu
         elapsed, delivered = perf_counter() - began, counts.received - received
+        cpu, own_cpu = broker_cpu() - cpu, time.process_time() - own_cpu
         latencies = sorted(counts.latencies)
         self._drain()
         return Measurement(

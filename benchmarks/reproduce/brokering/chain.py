@@ -91,7 +91,7 @@ class Chain:
 
     def cpu_seconds(self) -> tuple[float, ...]:
         """Processor time so far of each broker, the first first."""
-        return tuple(process.cpu_seconds() for process in self.processes)
+        return tuple(process.own_cpu_seconds() for process in self.processes)
 
     def stop(self) -> None:
         """Close the clients and stop the brokers."""
