@@ -11,6 +11,7 @@ import pytest
 
 from penstock.broker.store import VERSION, Store, StoreError
 from penstock.engine import emit
+from penstock.engine.changes import Changes
 from penstock.engine.emit import flush
 from penstock.wire.packet import Puback, Pubrec, Will
 from penstock.wire.properties import Properties
@@ -239,6 +240,15 @@ def test_a_file_that_is_no_database_is_refused(path: Path) -> None:
     path.write_bytes(b"not a database" * 1000)
     with pytest.raises(StoreError, match="cannot be opened: file is not a database"):
         Store(path, "full")
+
+
+def test_a_new_store_is_for_its_owner_only(store: Store, path: Path) -> None:
+    store.write(Changes())
+    store.commit()
+    assert {file.name: file.stat().st_mode & 0o077 for file in path.parent.glob("node.db*")} == {
+        "node.db": 0,
+        "node.db-wal": 0,
+    }
 
 
 def test_a_folder_that_is_not_there_is_said(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ Statements run on the event loop (they only touch memory); the commit, which wai
 While it runs the next batch gathers, so the busier the node, the larger the batches.
 """
 
+import contextlib
 import sqlite3
 from collections import deque
 from pathlib import Path
@@ -67,6 +68,8 @@ class Store:
 
     def __init__(self, path: Path, synchronous: str) -> None:
         self.path = path
+        with contextlib.suppress(OSError):  # what is wrong is said when it is opened
+            path.touch(0o600)  # a new file is for its owner only: it has everybody's messages
         try:
             # A store that another node has open is refused after a moment: it will not let go of it.
             self._db = sqlite3.connect(
