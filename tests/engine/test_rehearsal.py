@@ -178,6 +178,32 @@ def test_rings_end() -> None:
     assert play(stage(ring), "at-a", "t", qos=1)["at-b"][0] == "t"
 
 
+def test_a_monitor_that_fails_at_a_reload_does_not_stop_it_half_way(tmp_path: Path) -> None:
+    (tmp_path / "bad.py").write_text(
+        "class Bad:\n"
+        "    def start(self): return 0\n"
+        "    def step(self, state, event, now): return state + 1, (event,)\n"
+        "    def resume(self, stored): raise RuntimeError('at resuming')\n"
+        "    def close(self, state): raise RuntimeError('at closing')\n"
+    )
+    plain = 'nodes: {n: {listen: "127.0.0.1:1"}}\nclients: {c: {node: n}, p: {node: n}}\n'
+    watched = plain + 'monitors: {m: {link: [p -> n, n -> c], python: "bad:Bad"}}\n'
+    monitored = domain(watched)
+    here = Rehearsal(monitored, ensemble(monitored, tmp_path))
+    for client in ("c", "p"):
+        here.connect(client)
+        here.subscribe(client, "#")
+    assert play(here, "p", "x") == {"c": ["x"]}
+    node = here.nodes["n"]
+    for text, said in ((watched, "RuntimeError: at resuming; it begins anew"), (plain, "RuntimeError: at closing")):
+        node.govern(node.limits, None, None, ensemble(domain(text), tmp_path))
+        here.run()
+        assert [one.reason for one in here.notices[-2:]] == [
+            f"link {at}: monitor `m`: {said}" for at in ("n -> c", "p -> n")
+        ]
+    assert play(here, "p", "x") == {"c": ["x"]}
+
+
 @pytest.mark.parametrize("restarted", [False, True])
 def test_what_is_retained_does_not_go_back_to_where_it_came_from(restarted: bool, tmp_path: Path) -> None:
     two = """

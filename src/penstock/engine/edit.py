@@ -17,12 +17,14 @@ if TYPE_CHECKING:
 class Watch:
     """The monitors of one link, in order, with the state of each."""
 
-    __slots__ = ("key", "link", "monitors", "sessions", "states")
+    __slots__ = ("failures", "key", "link", "monitors", "sessions", "states")
 
     def __init__(self, link: Link, monitors: tuple[Monitor, ...], stored: dict[str, State]) -> None:
         self.link = link
         self.monitors = monitors
-        self.states: list[State] = [_resumed(monitor, stored) for monitor in monitors]
+        self.failures: list[str] = []
+        """Monitors that could not go on in a state or be closed, until `tell_failures` says it."""
+        self.states: list[State] = [self._begin(monitor, stored) for monitor in monitors]
         self.sessions: list[Session] = []
         """Those that are notified over the link, if it is one to a client or a foreign broker."""
         self.key = self._key()
@@ -33,10 +35,17 @@ class Watch:
         states = {monitor.name: state for monitor, state in zip(self.monitors, self.states, strict=True)}
         for monitor in self.monitors:
             if monitor.name not in {other.name for other in monitors}:
-                monitor.close(states[monitor.name])
+                self.close(monitor, states[monitor.name])
         self.monitors = monitors
-        self.states = [_resumed(monitor, states) for monitor in monitors]
+        self.states = [self._begin(monitor, states) for monitor in monitors]
         self.key = self._key()
+
+    def close(self, monitor: Monitor, state: State) -> None:
+        """The monitor is not on this link any more, whatever it says to that."""
+        try:
+            monitor.close(state)
+        except MonitorError as error:
+            self.failures.append(str(error))
 
     def move(self, place: int, state: State) -> None:
         """The monitor at this place is in another state now."""
@@ -57,9 +66,26 @@ class Watch:
     def _key(self) -> tuple[str | None, ...]:
         return tuple(state if isinstance(state, str) else None for state in self.states)
 
+    def _begin(self, monitor: Monitor, states: dict[str, State]) -> State:
+        """The state it goes on in; one that fails at that begins anew, so that no reload ends half-way."""
+        if monitor.name in states:
+            try:
+                return monitor.resume(states[monitor.name])
+            except MonitorError as error:
+                self.failures.append(f"{error}; it begins anew")
+        try:
+            return monitor.start()
+        except MonitorError as error:
+            self.failures.append(str(error))
+            return None
 
-def _resumed(monitor: Monitor, states: dict[str, State]) -> State:
-    return monitor.resume(states[monitor.name]) if monitor.name in states else monitor.start()
+
+def tell_failures(node: "Node", watch: Watch) -> None:
+    """Report what went wrong when the link's monitors began or ended."""
+    for text in watch.failures:
+        node.notice("monitor failed", None, "", f"link {watch.link}: {text}")
+        node.stats.monitor_errors += 1
+    watch.failures.clear()
 
 
 def plan(draft: Draft) -> None:

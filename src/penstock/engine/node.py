@@ -13,7 +13,7 @@ from penstock.domain import Limits
 from penstock.domain.ensemble import Ensemble
 from penstock.engine import emit, overlay, place, publish, subscribe
 from penstock.engine.changes import Ledger
-from penstock.engine.edit import Watch
+from penstock.engine.edit import Watch, tell_failures
 from penstock.engine.index import Index, TopicTree
 from penstock.engine.place import alone
 from penstock.engine.plan import Group, LinkClass, Plan, Plans
@@ -161,6 +161,7 @@ class Node:
         self.own_plans = self._plans(self.own_plans.key)
         for watch in self.watches.values():
             watch.take(self.ensemble.monitors(watch.link))
+            tell_failures(self, watch)
         place.look_on(self)
         for session in self.sessions.values():
             session.rights = self.rights_of(session.client_id, session.subject.user)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from penstock.domain import Domain, Listener, NodeSettings
 from penstock.domain.ensemble import ClientEntry, Ensemble, ensemble
 from penstock.domain.units import Address
-from penstock.engine.edit import Watch
+from penstock.engine.edit import Watch, tell_failures
 from penstock.engine.session import Session
 from penstock.model.link import Link
 
@@ -85,6 +85,7 @@ def watch(node: "Node", link: Link) -> Watch | None:
     made = new_watch(node, link)
     if made is not None:
         node.watches[ends] = made
+        tell_failures(node, made)
     return made
 
 
@@ -108,4 +109,5 @@ def leave(node: "Node", session: Session) -> None:
             node.watches.pop((watched.link.source, watched.link.target), None)
             for monitor, state in zip(watched.monitors, watched.states, strict=True):
                 node.ledger.monitor(watched.link, monitor.name, None)
-                monitor.close(state)
+                watched.close(monitor, state)
+            tell_failures(node, watched)
