@@ -315,3 +315,26 @@ def test_the_access_lists_of_a_node_are_for_its_own_clients() -> None:
             assert left.publish("closed/1", b"", 1) == 0x87
             left.publish("open/1", b"", 1)
             assert right.receive().topic == "open/1"
+
+
+@pytest.mark.parametrize("version", [4, 5])
+def test_what_a_foreign_broker_retains_comes_once(version: int) -> None:
+    port = free_port()
+    domain = {
+        "nodes": {"a": {"store": "memory"}},
+        "links": [{"between": ["a", "legacy"]}],
+        "foreign": {
+            "legacy": {"address": f"127.0.0.1:{port}", "version": version, "in": ["kept", "live"], "out": ["x"]}
+        },
+    }
+    with mosquitto(port=port), Paho("there").connects(port) as there:
+        there.publish("kept", b"once", 1, retain=True)
+        with federated(domain) as nodes, Paho("here").connects(nodes.ports["a"]) as here:
+            here.subscribe("#", 1)
+            assert here.receive().payload == b"once"
+            # Takes the link's client id, and with it its session, so that the node must dial again.
+            with Paho("test-a", clean=False).connects(port, SessionExpiryInterval=600):
+                nodes.until_logged("a", "the link is down")
+            nodes.until_logged("a", "linked", times=2)
+            there.publish("live", b"", 1)
+            assert here.receive().topic == "live", "what is retained has not come again"

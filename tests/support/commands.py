@@ -5,7 +5,7 @@ import sys
 import time
 from collections.abc import Callable
 
-PATIENCE = 20.0
+PATIENCE = 60.0
 
 _PENSTOCK = [sys.executable, "-c", "import sys; from penstock.cli.main import main; sys.exit(main())"]
 

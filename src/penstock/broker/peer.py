@@ -96,7 +96,7 @@ class Dialled(Connection):
         self.server.opened(self)
         self.session = neighbour
         lifecycle.joined(self.server.node, neighbour, packet, self, self.server.now())
-        wish = self.greeting.wish()
+        wish = self.greeting.wish(is_new=neighbour.ended == 0)
         if wish is not None:
             self.transport.write(encode(wish, self.version))
         self.server.log.info("linked", extra={"neighbour": neighbour.neighbour})

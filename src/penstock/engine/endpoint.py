@@ -167,7 +167,7 @@ class Endpoint:
         neighbour.version = greeting.version
         self.session, self.phase = neighbour, OPEN
         lifecycle.joined(self.node, neighbour, packet, self, self._clock())
-        wish = greeting.wish()
+        wish = greeting.wish(is_new=neighbour.ended == 0)
         if wish is not None:
             self._out([encode(wish, greeting.version)])
 

@@ -33,7 +33,11 @@ class Greeting(NamedTuple):
             )
         return Connect(self.client_id, self.version, False, KEEPALIVE, self.user, self.password, None, properties)
 
-    def wish(self) -> Subscribe | None:
-        """What to send once the neighbour has taken the connection."""
-        wanted = tuple(Subscription(one, self.qos, self.version == 5) for one in self.filters)
+    def wish(self, is_new: bool = True) -> Subscribe | None:
+        """What to send once the neighbour has taken the connection. `is_new`: nothing that is retained there is known
+        here yet; otherwise it would come again as a new event at each reconnect.
+        """
+        modern = self.version == 5
+        handling = 0 if is_new or not modern else 1
+        wanted = tuple(Subscription(one, self.qos, modern, modern, handling) for one in self.filters)
         return Subscribe(1, wanted) if wanted else None

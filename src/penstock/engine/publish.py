@@ -84,8 +84,13 @@ def _event(session: Session, topic: str, packet: Publish, now: float) -> Event:
 
 
 def _is_known_replay(node: "Node", session: Session, packet: Publish, event: Event) -> bool:
-    """A neighbour repeats what it retains when a link comes up; what is retained here already is no news."""
-    if session.neighbour is None or not event.retain or not travel.is_replay(packet.properties):
+    """A neighbour repeats what it retains when a link comes up; what is retained here already is no news.
+
+    A foreign broker does not mark it. In MQTT 3.1.1 the retain flag itself says so, as live messages never have it.
+    """
+    if session.neighbour is None or not event.retain:
+        return False
+    if session.version == 5 and not travel.is_replay(packet.properties):
         return False
     kept = node.retained.get(event.topic)
     return kept is not None and kept.payload == event.payload and kept.properties == event.properties
