@@ -1,11 +1,14 @@
 """The cases of conditions on the reference evaluator and on the closures."""
 
+import re
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
 from penstock.language.checker import check
 from penstock.language.closures import compile_decision, compile_value
+from penstock.language.condition import make_condition
 from penstock.language.errors import ConditionError, Failure, Kind
 from penstock.language.parser import parse
 from penstock.language.printer import show
@@ -60,3 +63,18 @@ def test_the_cases_are_as_they_should_be() -> None:
     assert [title for title, count in Counter(case.title for case in ALL).items() if count > 1] == []
     assert {case.error for case in ALL if case.error} == set(Kind)
     assert [case.title for case in ALL if case.gaps.keys() - set(EXECUTORS)] == []
+
+
+PAGE = Path(__file__).parent.parent.parent / "docs" / "conditions.md"
+
+
+def test_what_the_page_says_of_the_meaning_are_cases() -> None:
+    named = re.findall(r"(?<!\*)\*([^*|\n]+)\*(?!\*)", PAGE.read_text("utf-8").partition("## How it is calculated")[2])
+    assert sorted(set(named) - {case.title for case in ALL} - {"covers"}) == []
+    assert len(named) > 30
+
+
+def test_the_examples_of_the_page_are_conditions() -> None:
+    (block,) = re.findall(r"```cel\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
+    for line in block.splitlines():
+        assert make_condition(line).text == line

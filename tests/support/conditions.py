@@ -15,9 +15,11 @@ from typing import Any
 
 import yaml
 
+from penstock.language import types
 from penstock.language.conversions import to_double
 from penstock.language.errors import Failure, Kind, failed
 from penstock.language.times import duration_from_string, timestamp_from_string
+from penstock.language.types import ListType, Record
 from penstock.language.values import TypeName, Uint, Value, equal, make_map
 
 FOLDER = Path(__file__).parent.parent / "cases" / "conditions"
@@ -97,3 +99,19 @@ def same(left: Value, right: Value) -> bool:
     if isinstance(left, dict):
         return left.keys() == right.keys() and all(same(left[key], right[key]) for key in left)
     return equal(left, right) if not isinstance(left, Failure) else left == right
+
+
+def declared() -> Record:
+    """The attributes that cases with `declared: true` are about."""
+    room = Record({"floor": types.INT, "name": types.STRING})
+    return Record(
+        {
+            "temperature": types.DOUBLE,
+            "count": types.INT,
+            "name": types.STRING,
+            "open": types.BOOL,
+            "at": types.TIMESTAMP,
+            "tags": ListType(types.STRING),
+            "room": room,
+        }
+    )

@@ -241,7 +241,8 @@ class _Checker:
             case _:
                 raise self._wrong(node.at, f"`in` takes a list or a map on its right, this is {_a(right)}", node.right)
         if not comparable(left, inside):
-            raise self._problem(f"{_a(left)} is never in {_a(right)} of {inside}s", node.at)
+            container = "list" if isinstance(right, ListType) else "map"
+            raise self._problem(f"{_a(left)} is never in a {container} of {inside}s", node.at)
 
     def _logical(self, symbol: str, operands: tuple[Tree, ...], scope: Scope) -> Type:
         for operand in operands:

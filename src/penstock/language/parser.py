@@ -1,7 +1,7 @@
 """From text to tree: recursive descent by hand, so that an error can say what was meant (docs/decisions/0015)."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 from penstock.language.errors import ConditionError
@@ -50,7 +50,12 @@ RESERVED = frozenset(
 )
 """Words that CEL keeps for languages around it: they name fields and methods, but no attribute."""
 
-_BINARY_LEVELS = (RELATIONS, ADDITIVE, MULTIPLICATIVE)
+_LEVELS = {
+    symbol: level
+    for level, symbols in enumerate((("||",), ("&&",), RELATIONS, ADDITIVE, MULTIPLICATIVE))
+    for symbol in symbols
+}
+_IN_WORDS = {"and": "&&", "or": "||", "not": "!"}
 _LITERALS = ("int", "uint", "double", "string", "bytes")
 
 
@@ -76,9 +81,15 @@ class _Parser:
             raise self._problem("expected a condition, there is nothing")
         tree = self._expression()
         if self._peek().kind != "end":
-            raise self._unexpected("the end")
+            raise self._trailing()
         self._check_size(tree)
         return tree
+
+    def _trailing(self) -> ConditionError:
+        for token in self._tokens[self._next - 1 : self._next + 1]:
+            if token.text in _IN_WORDS:
+                return self._problem(f"`{token.text}` is not an operator; write `{_IN_WORDS[token.text]}`", token.at)
+        return self._unexpected("the end")
 
     def _check_size(self, tree: Tree) -> None:
         for count, (node, depth) in enumerate(walk(tree), 1):
@@ -89,38 +100,20 @@ class _Parser:
 
     def _expression(self) -> Tree:
         with self._deeper():
-            condition = self._or()
+            condition = self._operation(0)
             if not (question := self._take("?")):
                 return condition
-            yes = self._or()
+            yes = self._operation(0)
             self._expect(":", "between the two values of `?`")
             return Conditional(condition, yes, self._expression(), at=question.at)
 
-    def _or(self) -> Tree:
-        operands, at = self._run("||", self._and)
-        flat = [part for operand in operands for part in (operand.operands if isinstance(operand, Or) else (operand,))]
-        return flat[0] if len(flat) == 1 else Or(tuple(flat), at=at)
-
-    def _and(self) -> Tree:
-        operands, at = self._run("&&", lambda: self._binary(0))
-        flat = [part for operand in operands for part in (operand.operands if isinstance(operand, And) else (operand,))]
-        return flat[0] if len(flat) == 1 else And(tuple(flat), at=at)
-
-    def _run(self, mark: str, operand: Callable[[], Tree]) -> tuple[list[Tree], int]:
-        """Operands with a mark between them, and the place of the first mark."""
-        operands = [operand()]
-        at = self._peek().at
-        while self._take(mark):
-            operands.append(operand())
-        return operands, at
-
-    def _binary(self, level: int) -> Tree:
-        if level == len(_BINARY_LEVELS):
-            return self._unary()
-        tree = self._binary(level + 1)
-        while (token := self._peek()).text in _BINARY_LEVELS[level] and token.kind in ("mark", "name"):
+    def _operation(self, loosest: int) -> Tree:
+        """Operands with operators between them that bind at least so tightly, from the left."""
+        tree = self._unary()
+        while (token := self._peek()).kind in ("mark", "name") and _LEVELS.get(token.text, -1) >= loosest:
             self._next += 1
-            tree = Binary(token.text, tree, self._binary(level + 1), at=token.at)
+            with self._deeper():
+                tree = _operation(token, tree, self._operation(_LEVELS[token.text] + 1))
         return tree
 
     def _unary(self) -> Tree:
@@ -332,6 +325,20 @@ class _Parser:
 
     def _problem(self, what: str, at: int | None = None) -> ConditionError:
         return ConditionError(what, self._text, self._peek().at if at is None else at)
+
+
+def _operation(token: Token, left: Tree, right: Tree) -> Tree:
+    match token.text:
+        case "&&":
+            return And((*_flat(And, left), *_flat(And, right)), at=left.at if isinstance(left, And) else token.at)
+        case "||":
+            return Or((*_flat(Or, left), *_flat(Or, right)), at=left.at if isinstance(left, Or) else token.at)
+        case symbol:
+            return Binary(symbol, left, right, at=token.at)
+
+
+def _flat(kind: type[And] | type[Or], operand: Tree) -> tuple[Tree, ...]:
+    return operand.operands if isinstance(operand, And | Or) and isinstance(operand, kind) else (operand,)
 
 
 def _name_of(token: Token) -> str:

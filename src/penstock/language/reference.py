@@ -115,7 +115,7 @@ class _Reference:
             case ListOf(items):
                 return [self.value(item, scope) for item in items]
             case MapOf(entries):
-                return make_map((self.value(key, scope), self.value(value, scope)) for key, value in entries)
+                return make_map([(self.value(key, scope), self.value(value, scope)) for key, value in entries])
             case Macro():
                 return self._macro(node, scope)
             case _:

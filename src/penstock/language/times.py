@@ -54,8 +54,8 @@ def timestamp_from_string(text: str) -> Timestamp:
     *numbers, fraction, sign, hours, minutes = match.groups()
     try:
         seconds = (datetime(*map(int, numbers), tzinfo=UTC) - _EPOCH) // timedelta(seconds=1)  # type: ignore[misc, arg-type]
-    except ValueError as error:
-        raise failed(Kind.INVALID_ARGUMENT, f"`{text}` is not a timestamp: {error}") from None
+    except ValueError:
+        raise failed(Kind.INVALID_ARGUMENT, f"`{text}` is not a day and time that there is") from None
     if sign:
         seconds -= (int(hours) * 60 + int(minutes)) * (-60 if sign == "-" else 60)
     return make_timestamp(seconds * SECOND + int((fraction or "").ljust(9, "0")))

@@ -1,0 +1,184 @@
+"""Sets of what one attribute may be: numbers, strings, bools, null, anything else, or not there.
+
+Integers and doubles are two lines, as an int beside a double is rounded to one: `x > 9007199254740993.0` is another set
+of integers than of doubles. On each line a comparison is a span, so that everything here is exact.
+"""
+
+import math
+import struct
+from collections.abc import Iterable
+from dataclasses import dataclass, fields, replace
+from enum import Enum
+from typing import Any
+
+from penstock.language.spans import NOTHING, Spans, has_point, intersect, spans, unite, without
+from penstock.language.values import LEAST_INT, MOST_UINT, Uint, Value, as_double
+
+
+class Gap(Enum):
+    """There is no value: the attribute is not there, or what it is a field of has no fields."""
+
+    ABSENT = "absent"
+    BROKEN = "broken"
+
+
+def _double_place(number: float) -> int:
+    """A double's place among all doubles: the least step up is one up; both zeros are one."""
+    place: int = struct.unpack("<q", struct.pack("<d", abs(number)))[0]
+    return -place if number < 0 else place
+
+
+_TOP = (1, "")
+
+
+def _string_place(text: str) -> tuple[int, str]:
+    return (0, text)
+
+
+_INTEGERS = spans((LEAST_INT, MOST_UINT + 1))
+_DOUBLES = spans((_double_place(-math.inf), _double_place(math.inf) + 1))
+_STRINGS = spans((_string_place(""), _TOP))
+_BOOLS = frozenset({False, True})
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """A set of values, by kind; `other` is every list, map, bytes, timestamp, duration and type at once."""
+
+    integers: Spans = NOTHING
+    doubles: Spans = NOTHING
+    not_a_number: bool = False
+    strings: Spans = NOTHING
+    bools: frozenset[bool] = frozenset()
+    null: bool = False
+    other: bool = False
+    absent: bool = False
+    broken: bool = False
+
+    def __bool__(self) -> bool:
+        """Whether there is anything in it."""
+        return any(getattr(self, each.name) for each in fields(self))
+
+    def __and__(self, other: "Region") -> "Region":
+        return self._joined(other, intersect, lambda left, right: left & right)
+
+    def __or__(self, other: "Region") -> "Region":
+        return self._joined(other, unite, lambda left, right: left | right)
+
+    def __sub__(self, other: "Region") -> "Region":
+        return self._joined(other, without, _difference)
+
+    def __le__(self, other: "Region") -> bool:
+        """Whether everything in it is in the other."""
+        return not self - other
+
+    def __contains__(self, value: Value | Gap) -> bool:
+        match value:
+            case Gap.ABSENT:
+                return self.absent
+            case Gap.BROKEN:
+                return self.broken
+            case None:
+                return self.null
+            case bool():
+                return value in self.bools
+            case int() | Uint():
+                return has_point(self.integers, int(value))
+            case float():
+                return self.not_a_number if math.isnan(value) else has_point(self.doubles, _double_place(value))
+            case str():
+                return has_point(self.strings, _string_place(value))
+            case _:
+                return self.other
+
+    def _joined(self, other: "Region", lines: Any, rest: Any) -> "Region":
+        made = {}
+        for each in fields(self):
+            left, right = getattr(self, each.name), getattr(other, each.name)
+            made[each.name] = lines(left, right) if isinstance(left, tuple) else rest(left, right)
+        return Region(**made)
+
+
+def _difference(left: Any, right: Any) -> Any:
+    return left - right if isinstance(left, frozenset) else left and not right
+
+
+EMPTY = Region()
+NUMBERS = Region(integers=_INTEGERS, doubles=_DOUBLES, not_a_number=True)
+ALL_STRINGS = Region(strings=_STRINGS)
+ALL_BOOLS = Region(bools=_BOOLS)
+PRESENT = NUMBERS | ALL_STRINGS | ALL_BOOLS | Region(null=True, other=True)
+ABSENT = Region(absent=True)
+BROKEN = Region(broken=True)
+OTHER = Region(other=True)
+
+
+def below(constant: Value) -> Region:
+    """What is less than a constant that is a number, a string or a bool."""
+    return _cut(constant, lambda whole, at_least, above: (whole[0][0], at_least))
+
+
+def above(constant: Value) -> Region:
+    """What is greater than a constant."""
+    return _cut(constant, lambda whole, at_least, above: (above, whole[0][1]))
+
+
+def equal_to(constant: Value) -> Region:
+    """What is equal to a constant; it may be null."""
+    if constant is None:
+        return Region(null=True)
+    return _cut(constant, lambda whole, at_least, above: (at_least, above))
+
+
+def like(constant: Value) -> Region:
+    """What has an order beside a constant."""
+    return ALL_STRINGS if isinstance(constant, str) else ALL_BOOLS if isinstance(constant, bool) else NUMBERS
+
+
+def starting_with(prefix: str) -> Region:
+    """Strings with a prefix: from the prefix up to the first string after all that have it."""
+    kept = prefix.rstrip("\U0010ffff")
+    end = _string_place(kept[:-1] + chr(ord(kept[-1]) + 1)) if kept else _TOP
+    return Region(strings=spans((_string_place(prefix), end)))
+
+
+def union(regions: Iterable[Region]) -> Region:
+    """What is in one of them."""
+    made = EMPTY
+    for region in regions:
+        made = made | region
+    return made
+
+
+def _cut(constant: Value, part: Any) -> Region:
+    """The part of each line that `part` names, from the line, the first place at the constant and that above it."""
+    if isinstance(constant, bool):
+        start, end = part(((0, 2),), int(constant), int(constant) + 1)
+        return Region(bools=frozenset(each for each in _BOOLS if start <= each < end))
+    if isinstance(constant, str):
+        place = _string_place(constant)
+        return Region(strings=spans(part(_STRINGS, place, _string_place(constant + "\0"))))
+    place_of_double = _double_place(as_double(constant))
+    doubles = spans(part(_DOUBLES, place_of_double, place_of_double + 1))
+    if isinstance(constant, float):
+        at_least, higher = _first_integer(constant), _first_integer(math.nextafter(constant, math.inf))
+    else:
+        at_least, higher = int(constant), int(constant) + 1
+    return Region(integers=spans(part(_INTEGERS, at_least, higher)), doubles=doubles)
+
+
+def _first_integer(number: float) -> int:
+    """The first integer that is at least this number when rounded to a double; one after the last if there is none."""
+    low, high = LEAST_INT, MOST_UINT + 1
+    while low < high:
+        middle = (low + high) // 2
+        if float(middle) >= number:
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+def everything(top: bool) -> Region:
+    """What an attribute of which nothing is said may be; only a field can be broken."""
+    return replace(PRESENT, absent=True, broken=not top)
