@@ -200,8 +200,6 @@ class Server:
             here = self._places.get(name)
             if name in contexts and name in self._contexts and here is not None and here.address == listener.address:
                 self._contexts[name].present = contexts[name]
-        if settings.listeners != self.settings.listeners or settings.store != self.settings.store:
-            self.log.warning("listeners and store stay as they are until a restart")
         self.settings = settings.model_copy(update={"listen": self.settings.listen, "store": self.settings.store})
         self.node.govern(settings.limits, passwords, acl, ensemble)
         self.node.suppressed_reason = _SUPPRESSED[settings.suppressed]
@@ -212,7 +210,7 @@ class Server:
                 continue
             if not is_known(session.subject, connection.door, passwords):
                 connection.disconnect(Reason.NOT_AUTHORIZED, "the user is no longer known")
-            elif place.entry_of(self.node, session) is None:
+            elif place.entry_of(self.node, session.subject) is None:
                 connection.disconnect(Reason.NOT_AUTHORIZED, "the domain no longer lists this client here")
         self.wake()
 

@@ -46,10 +46,10 @@ def _make_plan(draft: Draft, key: tuple[object, ...]) -> Plan:
     if plan.watched:
         targets = [target for target in targets if target.session.watch_out is None]
     plan.targets = tuple(targets)
-    plan.direct4 = tuple(t.session for t in targets if t.is_direct() and t.session.version == 4)
-    plan.direct5 = tuple(t.session for t in targets if t.is_direct() and t.session.version == 5)
-    plan.rest = tuple(t for t in targets if not t.is_direct())
-    plan.simple = not plan.rest and not plan.groups and not plan.watched
+    direct = [target.session for target in targets if target.is_direct()]
+    plan.direct4 = tuple(session for session in direct if session.version == 4)
+    plan.direct5 = tuple(session for session in direct if session.version == 5)
+    plan.simple = len(direct) == len(targets) and not plan.groups and not plan.watched
     return plan
 
 

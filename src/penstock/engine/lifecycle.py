@@ -51,7 +51,7 @@ def connect(node: Node, packet: Connect, door: Door, outlet: Outlet, now: float)
     if not packet.client_id:  # [MQTT-3.1.3-6]
         assigned = node.make_id()
         subject = subject._replace(client_id=assigned)
-    if node.ensemble.client(node.name, *_shown(subject)) is None:
+    if place.entry_of(node, subject) is None:
         return Refusal(Reason.NOT_AUTHORIZED, f"client `{subject.client_id}` is not one that the domain lists here")
     # [MQTT-3.1.3-2] [MQTT-3.1.3-7] [MQTT-3.1.4-4]
     session, present = _session(node, packet, subject, now)
@@ -191,10 +191,6 @@ def publish_will(node: Node, session: Session, now: float) -> None:
     expires = None if will.lifetime is None else now + will.lifetime
     event = will.event._replace(expires=expires, link_type=session.publish_type)  # the type of now, as for its plan
     publish.publish_own(node, node.plans_of(session), event, session, now)
-
-
-def _shown(subject: Subject) -> tuple[str, str | None, str, str | None]:
-    return subject.client_id, subject.user, subject.listener, subject.certificate
 
 
 def _check(node: Node, packet: Connect) -> Refusal | None:

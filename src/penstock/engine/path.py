@@ -5,10 +5,9 @@ Stages of the design that do not exist yet are absent, not stubbed.
 
 from penstock.engine import admit, edit, emit, match, route
 from penstock.engine.plan import Draft, Plan
-from penstock.model.errors import TopicError
-from penstock.model.topic import check_topic
 from penstock.model.verdict import Effect
 from penstock.wire.errors import WireError
+from penstock.wire.primitives import topic_of
 from penstock.wire.reason import Reason
 
 STAGES = (admit, edit, match, route, emit)
@@ -29,13 +28,8 @@ def compile_plan(draft: Draft) -> Plan:
 
 
 def read_topic(raw: bytes, levels: int) -> str:
-    """The topic that a PUBLISH names, checked."""
-    try:
-        topic = check_topic(raw.decode())
-    except UnicodeDecodeError:
-        raise WireError(Reason.MALFORMED_PACKET, "topic is not well-formed UTF-8") from None  # [MQTT-1.5.4-1]
-    except TopicError as error:
-        raise WireError(Reason.TOPIC_NAME_INVALID, str(error)) from None
+    """The topic that the bytes name, checked, and not deeper than this node takes."""
+    topic = topic_of(raw)
     if topic.count("/") >= levels:
         raise WireError(Reason.TOPIC_NAME_INVALID, f"topic has more than {levels} levels")
     return topic

@@ -8,6 +8,7 @@ from penstock.domain.units import Address
 from penstock.engine.edit import Watch, tell_failures
 from penstock.engine.session import Session
 from penstock.model.link import Link
+from penstock.model.subject import Subject
 
 if TYPE_CHECKING:
     from penstock.engine.node import Node
@@ -19,15 +20,14 @@ def alone(name: str) -> Ensemble:
     return ensemble(Domain(nodes={name: NodeSettings(listen=(listener,))}))
 
 
-def entry_of(node: "Node", session: Session) -> ClientEntry | None:
-    """Who the session's client is at this node; None if it must not be here."""
-    subject = session.subject
+def entry_of(node: "Node", subject: Subject) -> ClientEntry | None:
+    """Who a client is at this node; None if it must not be here."""
     return node.ensemble.client(node.name, subject.client_id, subject.user, subject.listener, subject.certificate)
 
 
 def settle_in(node: "Node", session: Session) -> bool:
     """Give the session its place by the ensemble as it is now; False if there is none for it."""
-    entry = entry_of(node, session) if session.neighbour is None else _neighbour(node, session.neighbour)
+    entry = entry_of(node, session.subject) if session.neighbour is None else _neighbour(node, session.neighbour)
     if entry is None:
         return False
     session.entity = entry.name

@@ -98,7 +98,6 @@ class Plan:
         "edited",
         "groups",
         "key",
-        "rest",
         "simple",
         "targets",
         "valid",
@@ -116,17 +115,16 @@ class Plan:
         self.groups: tuple[Group, ...] = ()
         self.watched: tuple[tuple[Watch, tuple[Target, ...]], ...] = ()
         """Links with monitors, and the targets behind each: none where only the monitor looks on."""
-        # For QoS 0: sessions that take the packet's own bytes, by protocol version, and the targets that do not.
+        # For QoS 0: sessions that take the packet's own bytes, by protocol version.
         self.direct4: tuple[Session, ...] = ()
         self.direct5: tuple[Session, ...] = ()
-        self.rest: tuple[Target, ...] = ()
         self.simple = False
-        """Only `direct4` and `direct5` have anything in them."""
+        """All targets are in `direct4` or `direct5`, and there is nothing else to do."""
 
     def retire(self) -> None:
         """No longer valid. It lets go of its sessions: a topic may name it long after they are gone."""
         self.valid = False
-        self.key = self.targets = self.groups = self.watched = self.direct4 = self.direct5 = self.rest = ()
+        self.key = self.targets = self.groups = self.watched = self.direct4 = self.direct5 = ()
 
 
 _PASS = Verdict("admit", Effect.PASS)

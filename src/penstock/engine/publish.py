@@ -284,8 +284,6 @@ def _check_window(node: "Node", session: Session) -> None:
 
 def _answer(node: "Node", session: Session, packet: Publish, outcome: Outcome) -> None:
     """PUBACK or PUBREC, once the store has the message."""
-    if packet.qos == 0:
-        return
     # [MQTT-3.3.4-1], [MQTT-4.3.2-4], [MQTT-4.3.2-5], [MQTT-4.3.3-8]
     reason, text = outcome
     if session.version == 4:
