@@ -95,7 +95,9 @@ def test_metrics_count(node: LiveNode, name: str) -> None:
 
 def test_connections_go_down_again(node: LiveNode, name: str) -> None:
     before = _metrics(node)["penstock_connections"]
-    Paho(name).connects(node.port).breaks()
+    ann = Paho(name).connects(node.port)
+    assert _metrics(node)["penstock_connections"] == before + 1
+    ann.breaks()
     until(lambda: _metrics(node)["penstock_connections"] <= before, "the broken connection is no longer counted")
 
 
