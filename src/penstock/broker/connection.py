@@ -128,9 +128,7 @@ class Connection(asyncio.Protocol):
         stats.received += relayed
         stats.packets_received += len(frames)
         stats.bytes_received += len(data)
-        server.throttle(self)
-        if not server.awake:
-            server.wake()
+        server.took(self, len(frames))
 
     def _greet(self, data: bytes) -> bytes:
         """Take the first packet; what comes behind it is framed by other limits."""

@@ -34,6 +34,9 @@ from penstock.wire.session import CLOSED
 TICK = 1.0
 CLOSE_SECONDS = 5
 """How long a closed connection may take to read its last bytes."""
+MOST_TAKEN = 1000
+"""Packets taken before what they caused is sent although the round of input is not through. Under overload a round
+takes in all that has come during the one before, so that rounds would grow longer and longer."""
 MOST_DEFERRED = 20_000
 """Packets that wait for the store before connections are no longer read."""
 
@@ -72,6 +75,8 @@ class Server:
         self.started = time.time()
         self.healthy = True
         self.awake = False
+        self._taken = 0
+        """Packets taken in this round of input."""
         self._newcomers: dict[Connection, float] = {}
         self._closing: dict[Connection, float] = {}
         self._paused: list[Connection] = []
@@ -264,7 +269,17 @@ class Server:
         self._newcomers.pop(connection, None)
         self._closing.pop(connection, None)
 
-    def throttle(self, connection: Connection) -> None:
+    def took(self, connection: Connection, packets: int) -> None:
+        """A connection has taken packets: have a turn, and send now if the round is long."""
+        self._throttle(connection)
+        self._taken += packets
+        if self._taken > MOST_TAKEN:
+            self._taken = 0
+            emit.flush(self.node)
+        if not self.awake:
+            self.wake()
+
+    def _throttle(self, connection: Connection) -> None:
         """Stop reading from a client that gets ahead of the store, or does not read what it is sent."""
         session = connection.session
         ledger = self.node.ledger
@@ -284,6 +299,7 @@ class Server:
 
     def _turn(self) -> None:
         self.awake = False
+        self._taken = 0
         node = self.node
         node.turn(self.now())
         if self.store is not None and self._committing is None:
