@@ -275,10 +275,11 @@ class Histories(RuleBasedStateMachine):
         if any(self._online(name) for name in outcome.group):
             assert len(extra) == 1, extra
             name, message = extra[0]
-            assert outcome.group[name] == message
-            assert self._online(name)
-            if message.qos:
-                self.model.sessions[name].take(message)
+            session, kept = self.model.sessions[name], outcome.group[name]
+            assert session.as_sent(kept) == message
+            assert session.online
+            if kept.qos:
+                session.take(kept)
         else:
             assert extra == []
             self._find_waiting(outcome.group)

@@ -79,7 +79,8 @@ class PlainSession:
 
 @dataclass
 class Outcome:
-    """What one publication brings: to each client, and to one of the members of the group that it matches."""
+    """What one publication brings: to each client, as it is sent; and to one of the members of the group that it
+    matches, as it is kept."""
 
     plain: dict[str, list[Message]] = field(default_factory=dict)
     group: dict[str, Message] = field(default_factory=dict)
@@ -122,7 +123,7 @@ class PlainBroker:
                 copy = session.copy_of(subs, topic, payload, qos, retain)
                 outcome.plain[session.client_id] = session.take(copy)
             for sub in self._matching(session, topic, shared=True):
-                outcome.group[session.client_id] = session.as_sent(session.copy_of([sub], topic, payload, qos, retain))
+                outcome.group[session.client_id] = session.copy_of([sub], topic, payload, qos, retain)
         return outcome
 
     def _matching(self, session: PlainSession, topic: str, shared: bool) -> Iterator[Sub]:
