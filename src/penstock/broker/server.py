@@ -34,7 +34,7 @@ from penstock.wire.session import CLOSED
 TICK = 1.0
 CLOSE_SECONDS = 5
 """How long a closed connection may take to read its last bytes."""
-MOST_TAKEN = 1000
+MOST_TAKEN = 4000
 """Packets taken before what they caused is sent although the round of input is not through. Under overload a round
 takes in all that has come during the one before, so that rounds would grow longer and longer."""
 MOST_DEFERRED = 20_000
