@@ -3,6 +3,7 @@
 import logging
 import os
 import secrets
+import tempfile
 from pathlib import Path
 
 from penstock.broker.peer import Dialler
@@ -126,7 +127,7 @@ class Federation:
             return fresh
         path = self._folder / f".{self._domain.domain}.secret"
         try:
-            handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            _make_whole(path, fresh + b"\n")
         except FileExistsError:
             found = path.read_bytes().strip()
             if not found:
@@ -134,6 +135,17 @@ class Federation:
             return found
         except OSError as error:
             raise PenstockError(f"secret file `{path}` cannot be made: {error}; set `secret` on the links") from None
-        with os.fdopen(handle, "wb") as file:
-            file.write(fresh + b"\n")
         return fresh
+
+
+def _make_whole(path: Path, data: bytes) -> None:
+    """Make a file for its owner only. Nodes start at the same time: another must never see it without its content."""
+    if path.exists():
+        raise FileExistsError(path)
+    handle, draft = tempfile.mkstemp(dir=path.parent, prefix=path.name)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+        os.link(draft, path)
+    finally:
+        os.unlink(draft)
