@@ -2,6 +2,9 @@
 
 from typing import NamedTuple
 
+_PAYLOAD_FORMAT = b"\x01"
+_CONTENT_TYPE = b"\x03"
+
 
 class Event(NamedTuple):
     """A publication: what is said, and what travels with it.
@@ -25,6 +28,16 @@ class Event(NamedTuple):
     """The type of the link on which it came to this node."""
     path: tuple[str, ...] = ()
     """The nodes it has been through, first one first."""
+
+    @property
+    def content_type(self) -> str:
+        """The MQTT 5 content type, empty if it has none."""
+        data = self.properties
+        at = 2 if data[:1] == _PAYLOAD_FORMAT else 0  # of what travels, only the payload format comes before it
+        if data[at : at + 1] != _CONTENT_TYPE:
+            return ""
+        start = at + 3
+        return data[start : start + int.from_bytes(data[at + 1 : start], "big")].decode()
 
     def size(self) -> int:
         """Bytes that keeping this event costs, near enough for a bound."""
