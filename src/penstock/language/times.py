@@ -2,17 +2,16 @@
 
 import re
 from collections.abc import Callable
-from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
+from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from functools import lru_cache
 from zoneinfo import ZoneInfo
 
 from penstock.language.errors import Kind, failed
 from penstock.language.values import LEAST_INT, MOST_INT, Duration, Timestamp
+from penstock.model.values import FIRST_SECOND, LAST_SECOND
+from penstock.model.values import SECOND as SECOND
 
-SECOND = 1_000_000_000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_FIRST_SECOND = (date(1, 1, 1) - date(1970, 1, 1)).days * 86_400
-_LAST_SECOND = (date(9999, 12, 31) - date(1970, 1, 1)).days * 86_400 + 86_399
 
 _TIMESTAMP = re.compile(
     r"(\d{4})-(\d\d)-(\d\d)[Tt](\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))?(?:[Zz]|([+-])(\d\d):(\d\d))", re.ASCII
@@ -34,7 +33,7 @@ _UNITS = {
 
 def make_timestamp(nanos: int) -> Timestamp:
     """A timestamp from the year 1 to the year 9999; raises `EvaluationError` beyond."""
-    if not _FIRST_SECOND <= nanos // SECOND <= _LAST_SECOND:
+    if not FIRST_SECOND <= nanos // SECOND <= LAST_SECOND:
         raise failed(Kind.OUT_OF_RANGE, "a timestamp is from the year 1 to the year 9999")
     return Timestamp(nanos)
 

@@ -18,35 +18,13 @@ from enum import Enum
 from typing import Any
 
 from penstock.language.errors import EvaluationError, Kind, failed
-
-Value = Any
-"""One of the Python types of the table above; mypy has no good name for the union, as bool is an int."""
-
-LEAST_INT, MOST_INT = -(1 << 63), (1 << 63) - 1
-MOST_UINT = (1 << 64) - 1
-
-
-class Uint(int):
-    """An unsigned integer of 64 bits."""
-
-    __slots__ = ()
-
-    def __repr__(self) -> str:
-        return f"{int(self)}u"
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class Timestamp:
-    """A point in time, in nanoseconds since 1970 in UTC."""
-
-    nanos: int
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class Duration:
-    """A length of time in nanoseconds; may be negative."""
-
-    nanos: int
+from penstock.model.values import LEAST_INT as LEAST_INT
+from penstock.model.values import MOST_INT as MOST_INT
+from penstock.model.values import MOST_UINT as MOST_UINT
+from penstock.model.values import Duration as Duration
+from penstock.model.values import Timestamp as Timestamp
+from penstock.model.values import Uint as Uint
+from penstock.model.values import Value as Value
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,14 @@ class PolicyError(PenstockError):
     """A policy file (passwords, access lists) that cannot be read."""
 
 
+class ContentError(PenstockError):
+    """A payload that is not what its format asks for, or in which a question has no answer."""
+
+
+class BoundError(ContentError):
+    """A payload beyond a bound, so that what it says is not known."""
+
+
 @dataclass(frozen=True, slots=True)
 class Problem:
     """One mistake in a domain: where it stands (a file and line), the path of its key, and what is wrong.

@@ -1,0 +1,76 @@
+"""JSON as attributes."""
+
+import re
+from typing import Any
+
+import msgspec
+
+from penstock.model.bounds import MOST_DEPTH, MOST_NODES
+from penstock.model.errors import BoundError, ContentError
+from penstock.model.values import LEAST_INT, MOST_INT, MOST_UINT, Uint, Value
+
+_BOM = b"\xef\xbb\xbf"
+_decode = msgspec.json.Decoder().decode
+_long_number = re.compile(rb"[0-9]{19}").search
+
+
+def read_json(payload: bytes) -> dict[str, Value]:
+    """The members of a JSON object; any other JSON value as the one attribute `value`. Raises `ContentError`."""
+    value = _read(payload.removeprefix(_BOM))
+    return value if type(value) is dict else {"value": value}
+
+
+def _read(payload: bytes) -> Value:
+    try:
+        value = _decode(payload)
+    except RecursionError:
+        raise _too_deep() from None
+    except UnicodeDecodeError:
+        raise ContentError("not JSON: a string is not UTF-8") from None
+    except msgspec.MsgspecError as error:
+        raise ContentError(f"not JSON: {_said(error)}") from None
+    # Most contents cannot have what is looked for here, and counting bytes is much faster than going through values.
+    openings = payload.count(b"[") + payload.count(b"{")
+    if openings > MOST_DEPTH or openings + payload.count(b",") > MOST_NODES:
+        _check_bounds(value)
+    return _within_64_bits(value) if _long_number(payload) else value
+
+
+def _said(error: msgspec.MsgspecError) -> str:
+    text = str(error).removeprefix("JSON is malformed: ")
+    return text[:1].lower() + text[1:]
+
+
+def _too_deep() -> BoundError:
+    return BoundError(f"more than {MOST_DEPTH} JSON values inside each other")
+
+
+def _check_bounds(value: Value) -> None:
+    level, depth, nodes = [value], 0, 0
+    while level := [each for each in level if type(each) in (dict, list)]:
+        depth += 1
+        if depth > MOST_DEPTH:
+            raise _too_deep()
+        level = [inner for each in level for inner in (each.values() if type(each) is dict else each)]
+        nodes += len(level)
+        if nodes > MOST_NODES:
+            raise BoundError(f"more than {MOST_NODES} JSON values")
+
+
+def _within_64_bits(value: Value) -> Any:
+    match value:
+        case dict():
+            return {key: _within_64_bits(each) for key, each in value.items()}
+        case list():
+            return [_within_64_bits(each) for each in value]
+        case int() if not LEAST_INT <= value <= MOST_INT:
+            return Uint(value) if 0 < value <= MOST_UINT else _nearest_double(value)
+        case _:
+            return value
+
+
+def _nearest_double(number: int) -> float:
+    try:
+        return float(number)
+    except OverflowError:
+        raise ContentError("not JSON: number out of range") from None
