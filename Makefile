@@ -10,12 +10,13 @@ ARGS ?=
 
 BIN := $(VENV)/bin
 SETUP := scripts/setup-venv "$(PYTHON)" "$(VENV)"
+CEL := var/cel/package
 
 # Debian keeps mosquitto in /usr/sbin, which is not on everybody's path.
 export PATH := $(PATH):/usr/sbin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format types imports bench reproduce fuzz soak clean test-tools
+.PHONY: help demo test lint format types imports bench reproduce fuzz soak cel clean test-tools
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -54,9 +55,19 @@ fuzz: $(VENV)/.ready-dev ## the tests with random input, with many more examples
 soak: $(VENV)/.ready-dev test-tools ## the tests of load and of kill -9, for longer than `test` does
 	PENSTOCK_SOAK=1 $(BIN)/python -m pytest -m soak $(ARGS)
 
+cel: $(VENV)/.ready-dev $(CEL) ## CEL's own conformance cases on our evaluators; npm fetches them
+	$(BIN)/python -m tests.conformance.cel $(CEL)
+
 clean: ## remove the virtual environment and everything made here
 	rm -rf "$(VENV)" build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find src tests benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(CEL):
+	@command -v npm >/dev/null && command -v node >/dev/null || \
+	  { echo "penstock: CEL's cases come as an npm package: install npm and node, then run make again" >&2; exit 1; }
+	mkdir -p $(@D)
+	cd $(@D) && npm pack --silent @bufbuild/cel-spec@0.6.1 && tar xzf bufbuild-cel-spec-0.6.1.tgz
+	touch $@
 
 test-tools:
 	@scripts/need mosquitto:mosquitto mosquitto_pub:mosquitto-clients openssl:openssl
