@@ -1,9 +1,9 @@
 """CEL's public conformance cases on our evaluators: `python -m tests.conformance.cel FOLDER`, or `make cel`.
 
 FOLDER is the unpacked npm package `@bufbuild/cel-spec`, which has the cases of google/cel-spec (tests/simple/testdata)
-as JavaScript objects in protobuf's JSON form; `node` reads them. A case about something that docs/conditions.md leaves out
-is skipped: `skip_reason` looks at the case, never at what we make of it. Every other case must come to what CEL says on
-both evaluators, and pass the checker unless it is to fail or says that it is not checked.
+as JavaScript objects in protobuf's JSON form; `node` reads them. A case about something that docs/conditions.md leaves
+out is skipped: `skip_reason` looks at the case, never at what we make of it. Every other case must come to what CEL says
+on both evaluators, and pass the checker unless it is to fail or says that it is not checked.
 """
 
 import base64
