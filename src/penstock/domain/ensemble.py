@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from penstock.domain.contents import ContentRule, declared
 from penstock.domain.expand import expand
 from penstock.domain.federation import LinkSettings, LinkTypes
 from penstock.domain.graph import OPEN, Graph, client_types, graph
@@ -18,8 +19,12 @@ from penstock.domain.monitors import compile_monitor
 from penstock.domain.policies import Pair
 from penstock.domain.schema import Domain, NodeSettings
 from penstock.domain.units import Address
+from penstock.language.condition import Condition
+from penstock.language.types import Record
+from penstock.model.content import Reader
 from penstock.model.link import Link
 from penstock.model.subject import Subject
+from penstock.policy.advertisement import Advertisement
 from penstock.policy.brokering import Table
 from penstock.policy.monitor import Monitor
 from penstock.policy.protocol import UNLISTED
@@ -33,6 +38,10 @@ class ClientEntry(NamedTuple):
     notify: str
     listed: bool = True
     """Whether `clients` has it; otherwise its name is its client id."""
+    where: tuple[tuple[str, Condition], ...] = ()
+    """By topic filter, a condition on what goes to its subscriptions that the filter covers."""
+    advertises: tuple[Advertisement, ...] = ()
+    """What the file says that it will publish."""
 
     def links(self, node: str) -> tuple[Link, Link]:
         """The link on which it publishes to `node`, and the one on which it is notified."""
@@ -96,8 +105,11 @@ class Ensemble:
     connections: tuple[LinkSettings, ...]
     """The connections between nodes, and with foreign brokers; the first of `between` dials."""
     assertions: tuple[Assertion, ...]
+    reader: Reader
+    """Reads payloads as the domain says."""
     is_cyclic: bool
     """Whether nodes and foreign brokers are joined in a cycle, so that an event may come back."""
+    _rules: tuple[ContentRule, ...] = field(repr=False)
     _parents: dict[str, tuple[str, ...]] = field(repr=False)
     _tables: dict[str, Table] = field(repr=False)
     _defaults: dict[str, LinkTypes | None] = field(repr=False)
@@ -121,6 +133,10 @@ class Ensemble:
     def accepts(self, node: str) -> tuple[LinkSettings, ...]:
         """The connections that other nodes make to it."""
         return tuple(link for link in self.connections if link.between[1] == node)
+
+    def declared(self, filter: str) -> Record:
+        """The attributes that events matched by a topic filter have, as the domain declares them."""
+        return declared(self._rules, filter)
 
     def table(self, node: str) -> Table:
         """The brokering table in force at a node."""
@@ -171,7 +187,8 @@ def ensemble(domain: Domain, folder: Path | None = None) -> Ensemble:
     """Compile a domain, its patterns and protocols expanded.
 
     Python monitors are looked for in `folder`, that of the domain file, and then as Python imports them.
-    Raises `DomainError` if a pattern or protocol is wrong, `PolicyError` if a monitor cannot be made.
+    Raises `DomainError` if a pattern or protocol is wrong, `PolicyError` if a monitor cannot be made,
+    `ConditionError` if a condition is about attributes that the domain does not declare.
     """
     domain = expand(domain)
     joined = graph(domain)
@@ -186,7 +203,9 @@ def ensemble(domain: Domain, folder: Path | None = None) -> Ensemble:
         links=joined.links,
         connections=domain.links,
         assertions=tuple(_assertions(domain)),
+        reader=Reader(tuple((filter, rule.format) for rule in domain.content for filter in rule.topics)),
         is_cyclic=joined.is_cyclic,
+        _rules=domain.content,
         _parents=joined.parents,
         _tables=joined.tables,
         _defaults={
@@ -204,10 +223,12 @@ def _matches(domain: Domain) -> dict[str, list[_Match]]:
     """What `clients` says about who comes to each node, what says most first."""
     found: dict[str, list[_Match]] = {name: [] for name in domain.nodes}
     for name, client in domain.clients.items():
+        where = tuple((filter, one.compiled(domain.declared(filter))) for filter, one in client.where.items())
+        advertises = tuple(one.compiled(domain.declared(one.filter)) for one in client.advertises)
         for node in client.node:
             types = client_types(domain, name, node)
             listener = _listener(domain.nodes[node], node, client.listener)
-            entry = ClientEntry(name, types.publish, types.notify)
+            entry = ClientEntry(name, types.publish, types.notify, where=where, advertises=advertises)
             found[node].append(_Match(entry, client.client_id(name), client.user, client.certificate, listener))
     return {node: sorted(several, key=lambda match: match.rank) for node, several in found.items()}
 

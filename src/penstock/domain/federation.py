@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal, cast, get_args
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field, PlainSerializer, PlainValidator, WithJsonSchema, model_validator
+from pydantic_core import PydanticCustomError
 
 from penstock.domain.base import (
     Count,
@@ -16,8 +18,13 @@ from penstock.domain.base import (
     Short,
     TopicFilter,
     as_several,
+    check_filter,
 )
-from penstock.domain.units import HostPort, mistake
+from penstock.domain.contents import AdvertisementSettings, ConditionText
+from penstock.domain.units import KEY, Below, HostPort, mistake, mistakes
+
+Mode = Literal["all", "subscribed", "advertised", "routed"]
+"""How events, subscriptions and advertisements spread over a link."""
 
 _PAIR_FORM = "two names, the one that dials first, such as `[gateway, cloud]`"
 
@@ -41,6 +48,49 @@ def _as_pair(value: object) -> object:
     if not isinstance(value, list | tuple) or len(value) != 2:
         raise mistake(_PAIR_FORM)
     return value
+
+
+_MODES = get_args(Mode)
+_MODE_FORM = "`all`, `subscribed`, `advertised` or `routed`"
+Forward = tuple[tuple[str, Mode], ...]
+
+
+def _as_forward(value: object) -> Forward:
+    """One mode, or modes by topic filter; as pairs."""
+    if isinstance(value, str) and value in _MODES:
+        return (("#", cast(Mode, value)),)
+    modes = dict(value) if isinstance(value, dict | tuple) else {}
+    if not modes:
+        raise mistake(f"{_MODE_FORM}, or a mapping of topic filters to these")
+    wrong = list(_wrong_modes(modes))
+    if wrong:
+        raise mistakes(*wrong)
+    return tuple(modes.items())
+
+
+def _wrong_modes(modes: dict[str, object]) -> Iterator[tuple[Below, PydanticCustomError]]:
+    for filter, mode in modes.items():
+        try:
+            check_filter(filter)
+        except PydanticCustomError as error:
+            yield (filter, KEY), error
+        if mode not in _MODES:
+            yield (filter,), mistake(_MODE_FORM)
+
+
+def _short_forward(value: Forward) -> object:
+    return value[0][1] if [filter for filter, _ in value] == ["#"] else dict(value)
+
+
+_MODE_SCHEMA: dict[str, Any] = {"enum": list(_MODES)}
+Forwarding = Annotated[
+    Forward,
+    PlainValidator(_as_forward),
+    PlainSerializer(_short_forward),
+    WithJsonSchema(
+        {"anyOf": [_MODE_SCHEMA, {"type": "object", "additionalProperties": _MODE_SCHEMA, "minProperties": 1}]}
+    ),
+]
 
 
 class LinkTls(Settings):
@@ -71,10 +121,12 @@ class LinkSettings(Settings):
         default=None, description="link type from the first to the second, and back unless `back` says another"
     )
     back: Name | None = Field(default=None, description="link type from the second to the first; unset: as `type`")
-    forward: Literal["subscribed", "all"] = Field(
-        default="subscribed",
-        description="which events go over it: those that somebody beyond subscribes to or a monitor on the link"
-        " must see, or all",
+    forward: Forwarding = Field(
+        default=(("#", "subscribed"),),
+        description="which events go over it, and how that is found out: one of `all`, `subscribed`, `advertised` and"
+        " `routed`, or a mapping of topic filters to these, of which the first that matches counts (`subscribed`, if"
+        " none does)",
+        json_schema_extra={"default": "subscribed"},
     )
     address: HostPort | None = Field(
         default=None, description="`host:port` where the first reaches the second; unset: the second's first listener"
@@ -169,6 +221,14 @@ class ClientSettings(Settings):
     )
     listener: HostPort | None = Field(
         default=None, description="address of the node's listener that it must have come in by"
+    )
+    where: dict[TopicFilter, ConditionText] = Field(
+        default={},
+        description="by topic filter, a condition that content must satisfy to go to its subscriptions which the"
+        " filter covers, whatever else these ask for",
+    )
+    advertises: tuple[AdvertisementSettings, ...] = Field(
+        default=(), description="what it will publish; if it is not empty, it may publish nothing else"
     )
 
     def types_at(self, node: str) -> LinkTypes | None:

@@ -92,6 +92,8 @@ def _meant(key: str, owners: Iterable[type[BaseModel]]) -> str:
 def _problem(details: ErrorDetails, model: type[BaseModel], root: Entry) -> Problem:
     loc = details["loc"]
     spot = locate(root, loc)
+    if details["type"] == "condition":  # its own words show the place inside the text
+        return spot.entry.place.problem(spot.path, details["msg"])
     path, entry, expected = spot.path, spot.entry, _expected(details)
     if details["type"] == "missing":
         expected = f"`{loc[-1]}`{_description(model, loc)}"
@@ -111,7 +113,7 @@ def _tag(details: ErrorDetails) -> str:
 
 def _expected(details: ErrorDetails) -> str:
     context = {name: _whole(value) for name, value in details.get("ctx", {}).items()}
-    if details["type"] == "literal_error":
+    if details["type"] in ("literal_error", "enum"):
         return str(context["expected"]).replace("'", "`")
     if _tag(details):
         context = {name: str(value).replace("'", "`") for name, value in context.items()}

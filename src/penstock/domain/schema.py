@@ -25,6 +25,7 @@ from penstock.domain.base import (
     UrlPath,
     without_default,
 )
+from penstock.domain.contents import ContentRule, declared
 from penstock.domain.federation import ClientSettings, ForeignSettings, LinkSettings, LinkTypes
 from penstock.domain.patterns.settings import Pattern
 from penstock.domain.policies import (
@@ -38,6 +39,7 @@ from penstock.domain.policies import (
 from penstock.domain.tests import Tests
 from penstock.domain.tree import Step
 from penstock.domain.units import Address, HostPort, Seconds, Size, WholeSeconds, mistake
+from penstock.language.types import Record
 
 _MIB = 2**20
 # The longest packet that MQTT's four length bytes can state, its fixed header included.
@@ -265,6 +267,9 @@ class Domain(Settings):
     )
     foreign: dict[Name, ForeignSettings] = Field(default={}, description="brokers that are not ours, by name")
     clients: dict[Name, ClientSettings] = Field(default={}, description="the clients that are known, by name")
+    content: tuple[ContentRule, ...] = Field(
+        default=(), description="how payloads are read, by topic; the first rule that matches counts"
+    )
     brokering: BrokeringSettings | None = Field(
         default=None, description="link types and the brokering table; unset: everything is allowed"
     )
@@ -283,6 +288,10 @@ class Domain(Settings):
     tests: Tests = Field(
         default={}, description="policy tests by title, each a list of steps; `penstock test` runs them"
     )
+
+    def declared(self, filter: str) -> Record:
+        """The attributes that `content` declares of all events that a topic filter matches."""
+        return declared(self.content, filter)
 
     def default_types(self, node: str) -> LinkTypes | None:
         """The link types that the file gives to clients of a node which it does not list."""

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field, PlainSerializer, PlainValidator, WithJsonSchema
-from pydantic_core import PydanticCustomError
+from pydantic import BeforeValidator, Field, PlainSerializer, PlainValidator, ValidationError, WithJsonSchema
+from pydantic_core import InitErrorDetails, PydanticCustomError
 
 _SIZE_UNITS = {"": 1, "b": 1, "kib": 2**10, "mib": 2**20, "gib": 2**30, "kb": 10**3, "mb": 10**6, "gb": 10**9}
 _TIME_UNITS: dict[str, Decimal | int] = {"ms": Decimal("0.001"), "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
@@ -25,6 +25,17 @@ ADDRESS_FORM = "`host:port`, such as `127.0.0.1:1883`, `0.0.0.0:1883` or `[::1]:
 def mistake(expected: str, key: str = "") -> PydanticCustomError:
     """The error a validator raises: what was expected, and the key below the value that it concerns."""
     return PydanticCustomError("mistake", "expected {expected}", {"expected": expected, "key": key})
+
+
+Below = tuple[str | int, ...]
+"""The way from a value to one inside it. At its end `KEY` means the key itself, not what stands there."""
+KEY = "[key]"
+
+
+def mistakes(*several: tuple[Below, PydanticCustomError]) -> ValidationError:
+    """The error a validator raises for what is wrong at several places inside the value."""
+    details = [InitErrorDetails(type=error, loc=below, input=None) for below, error in several]
+    return ValidationError.from_exception_data("mistakes", details)
 
 
 @dataclass(frozen=True, slots=True)

@@ -119,7 +119,7 @@ def _tell(node: "Node", session: Session, change: Interest) -> None:
 def _wanted(node: "Node", neighbour: Session) -> frozenset[str]:
     """Filters of what anybody here or beyond may get from this neighbour, and of what its link's monitors must see."""
     connection = dict(connections(node)).get(neighbour.neighbour or "")
-    if connection is not None and connection.forward == "all":
+    if connection is not None and ("#", "all") in connection.forward:
         return frozenset({"#"})
     wanted: set[str] = set()
     for session in node.sessions.values():

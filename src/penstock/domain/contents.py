@@ -1,0 +1,153 @@
+"""What a domain says about content: how payloads are read, which attributes they have, conditions on these."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Annotated, Any
+
+from pydantic import Field, PlainSerializer, PlainValidator, WithJsonSchema
+from pydantic_core import PydanticCustomError
+
+from penstock.domain.base import Name, OneOrMany, Settings, TopicFilter
+from penstock.domain.units import Below, mistake, mistakes
+from penstock.language import types
+from penstock.language.condition import Condition, make_condition
+from penstock.language.errors import ConditionError
+from penstock.language.types import DYN, ListType, MapType, Record, Type
+from penstock.model.content import Format
+from penstock.model.topic import covers, overlaps
+from penstock.policy.advertisement import Advertisement, Scope
+
+OTHERS = "*"
+"""In a schema: every attribute that it does not name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Expression:
+    """A condition as the file writes it. Two are equal if their canonical texts are."""
+
+    text: str = field(compare=False)
+    canonical: str
+
+    def compiled(self, declared: Record) -> Condition:
+        """The condition over content of the declared attributes; raises `ConditionError`."""
+        return make_condition(self.text, declared)
+
+
+def _parse_expression(value: object) -> Expression:
+    if isinstance(value, Expression):
+        return value
+    if not isinstance(value, str):
+        raise mistake("a condition, as a text (a number or `true` as a text stands in quotes)")
+    try:
+        return Expression(value, make_condition(value).text)
+    except ConditionError as error:
+        raise PydanticCustomError("condition", "{what}", {"what": str(error)}) from None
+
+
+ConditionText = Annotated[
+    Expression,
+    PlainValidator(_parse_expression),
+    PlainSerializer(lambda expression: expression.canonical),
+    WithJsonSchema({"type": "string"}),
+]
+
+
+class AdvertisementSettings(Settings):
+    """What a client will publish."""
+
+    name: Name = Field(description="tells it from the client's other advertisements")
+    filter: TopicFilter = Field(description="topic filter of what it will publish")
+    where: ConditionText | None = Field(
+        default=None,
+        description="condition that the content of all it will publish there satisfies; unset: any content",
+    )
+    scope: Scope = Field(default="global", description="whether other nodes are told of it")
+
+    def compiled(self, declared: Record) -> Advertisement:
+        """The advertisement over content of the declared attributes; raises `ConditionError`."""
+        condition = None if self.where is None else self.where.compiled(declared)
+        return Advertisement(self.name, self.filter, condition, self.scope)
+
+
+_SCALARS: dict[str, Type] = {
+    "bool": types.BOOL,
+    "int": types.INT,
+    "uint": types.UINT,
+    "double": types.DOUBLE,
+    "string": types.STRING,
+    "bytes": types.BYTES,
+    "timestamp": types.TIMESTAMP,
+    "duration": types.DURATION,
+    "list": ListType(DYN),
+    "map": MapType(types.STRING, DYN),
+    "dyn": DYN,
+}
+_TYPE_FORM = f"{', '.join(f'`{name}`' for name in _SCALARS)}, a list of one of these, or a mapping of names to these"
+
+
+def _check_schema(value: object) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise mistake("a mapping of attributes to their types")
+    wrong = [(below, mistake(_TYPE_FORM)) for below in _unknown_types(value, ())]
+    if wrong:
+        raise mistakes(*wrong)
+    return value
+
+
+def _unknown_types(form: object, at: Below) -> Iterator[Below]:
+    """Where in a type something stands that is no type."""
+    match form:
+        case dict():
+            for name, inner in form.items():
+                yield from _unknown_types(inner, (*at, name))
+        case [element]:
+            yield from _unknown_types(element, (*at, 0))
+        case str() if form in _SCALARS:
+            pass
+        case _:
+            yield at
+
+
+def _read_schema(schema: dict[str, Any]) -> Record:
+    """The attributes that a schema declares; there are others only if it has a `*`."""
+    fields = {name: _read_type(form) for name, form in schema.items() if name != OTHERS}
+    return Record(fields, _read_type(schema[OTHERS]) if OTHERS in schema else None)
+
+
+def _read_type(form: Any) -> Type:
+    if isinstance(form, dict):
+        return _read_schema(form)
+    return ListType(_read_type(form[0])) if isinstance(form, list) else _SCALARS[form]
+
+
+class ContentRule(Settings):
+    """How the payloads of events on some topics are read."""
+
+    topics: Annotated[tuple[TopicFilter, ...], OneOrMany("a topic filter or a list of topic filters")] = Field(
+        description="topic filter, or list of these, of the events that it is about"
+    )
+    format: Annotated[Format, WithJsonSchema({"enum": list(Format)})] = Field(
+        description="how their payloads are read, where no MQTT 5 content type says otherwise"
+    )
+    schema_: Annotated[dict[str, Any], PlainValidator(_check_schema)] | None = Field(
+        default=None,
+        alias="schema",
+        description="the attributes that they have, by name, with their types; unset: any",
+    )
+
+    @property
+    def declared(self) -> Record:
+        """The attributes of such content."""
+        return types.ANYTHING if self.schema_ is None else _read_schema(self.schema_)
+
+
+def declared(rules: tuple[ContentRule, ...], filter: str) -> Record:
+    """The attributes of all events that a filter matches, as far as rules say the same of all of them."""
+    for rule in rules:
+        if any(covers(one, filter) for one in rule.topics):
+            return rule.declared
+        if any(overlaps(one, filter) for one in rule.topics):
+            break  # one rule is about some of the events, another about the rest
+    return types.ANYTHING
