@@ -1,13 +1,18 @@
 """A condition, ready to use: the way in for everything outside this folder."""
 
 from dataclasses import dataclass, field
+from functools import partial
 
 from penstock.language.checker import check_condition
 from penstock.language.closures import Decider, compile_decision
+from penstock.language.errors import Failure, Kind, Outcome, failed
 from penstock.language.parser import parse
 from penstock.language.printer import show
-from penstock.language.tree import Tree
+from penstock.language.ranges import Ranges, ranges
+from penstock.language.tree import Attribute, Has, Tree, XPath, walk
 from penstock.language.types import ANYTHING, Record
+from penstock.model.content import Content, ContentError, Unreadable
+from penstock.model.values import Value
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,10 +25,41 @@ class Condition:
     text: str
     tree: Tree = field(compare=False, repr=False)
     decide: Decider = field(compare=False, repr=False)
+    ranges: Ranges | None = field(compare=False, repr=False)
+    """Its normal form, None if it has none."""
+    _finds: bool = field(compare=False, repr=False)
+    """Whether it asks for XPath."""
+    _reads: bool = field(compare=False, repr=False)
+    """Whether it asks for attributes."""
+
+    def holds(self, content: Content) -> Outcome:
+        """Whether it is true for this content; content that cannot be read makes it fail."""
+        attributes = content.attributes if self._reads else _NOTHING
+        if isinstance(attributes, Unreadable):
+            return Failure(Kind.UNREADABLE_CONTENT, attributes.reason)
+        return self.decide(attributes, partial(_find, content)) if self._finds else self.decide(attributes)
+
+
+_NOTHING: dict[str, Value] = {}
+
+
+def _find(content: Content, expression: str) -> Value:
+    try:
+        return content.xpath(expression)
+    except ContentError as error:
+        raise failed(Kind.UNREADABLE_CONTENT, str(error)) from None
 
 
 def make_condition(text: str, declared: Record = ANYTHING) -> Condition:
     """The condition that a text is, over content of the declared attributes; raises `ConditionError`."""
     tree = parse(text)
     check_condition(tree, text, declared)
-    return Condition(show(tree), tree, compile_decision(tree))
+    nodes = [node for node, _ in walk(tree)]
+    return Condition(
+        show(tree),
+        tree,
+        compile_decision(tree),
+        ranges(tree),
+        any(isinstance(node, XPath) for node in nodes),
+        any(isinstance(node, Attribute | Has) for node in nodes),
+    )
