@@ -1,0 +1,323 @@
+"""The client: advertise, subscribe, publish, and be the same client again after a lost connection."""
+
+import asyncio
+import json
+import logging
+import ssl
+import uuid
+from collections.abc import Iterable
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self
+
+from paho.mqtt.client import MQTTMessage
+from paho.mqtt.packettypes import PacketTypes
+
+from penstock.client.connection import Address, Answer, Connection, properties
+from penstock.client.errors import Refused
+from penstock.client.event import JSON, Event, encode
+from penstock.client.subscription import Qos, Receipts, Scope, Subscription
+from penstock.language.condition import make_condition
+from penstock.model.topic import check_topic, parse_filter
+
+ADVERTISE = "$penstock/advertise"
+UNADVERTISE = "$penstock/unadvertise"
+
+_REFUSED = 0x80
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Advertisement:
+    """What a producer has said it will publish."""
+
+    name: str
+    filter: str
+    where: str | None = None
+    scope: Scope = "global"
+
+
+class Client:
+    """A client of a node, from `async with` to its end.
+
+    The session lives as long: it outlasts lost connections, for `session_expiry` seconds each. If the node no longer
+    has it, the client advertises and subscribes again. Until there is a connection, calls wait.
+    """
+
+    def __init__(
+        self,
+        host: str = "localhost",
+        port: int | None = None,
+        *,
+        client_id: str | None = None,
+        username: str | None = None,
+        password: str | None = None,
+        tls: ssl.SSLContext | bool = False,
+        session_expiry: int = 300,
+        keep_alive: int = 60,
+        buffer: int = 1000,
+        timeout: float = 10.0,
+    ) -> None:
+        """`port` is 1883, or 8883 with TLS; `client_id` one that nobody else has; `tls` the system's trust if True.
+
+        `buffer` is how many events of QoS 1 may wait to be taken, before the node waits with the rest; and how many
+        of QoS 0 in each subscription, before they are dropped. `timeout`: seconds that connecting may take.
+        """
+        context = ssl.create_default_context() if tls is True else tls or None
+        self._address = Address(
+            host,
+            port or (1883 if context is None else 8883),
+            client_id or f"penstock-{uuid.uuid4().hex[:16]}",
+            username,
+            password,
+            context,
+        )
+        self._session_expiry = session_expiry
+        self._keep_alive = keep_alive
+        self._buffer = buffer
+        self._timeout = timeout
+        self._connection: Connection | None = None
+        self._receipts = Receipts(lambda mid: self._node.acknowledge(mid))
+        self._subscriptions: dict[int, Subscription] = {}
+        self._advertisements: dict[str, Advertisement] = {}
+        self._is_ready = asyncio.Event()
+        self._restoring: asyncio.Task[None] | None = None
+        self._count = 0
+
+    @property
+    def client_id(self) -> str:
+        return self._address.client_id
+
+    async def __aenter__(self) -> Self:
+        """Connect; raises `Refused` or `Disconnected`."""
+        if self._connection is not None:
+            raise RuntimeError("a client is entered once")
+        self._connection = Connection(
+            self._address,
+            self,
+            session_expiry=self._session_expiry,
+            keep_alive=self._keep_alive,
+            window=self._buffer,
+            timeout=self._timeout,
+        )
+        await self._connection.open()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
+        for subscription in self._subscriptions.values():
+            subscription.close()
+        await self._node.close()
+
+    # --- what a program asks for
+
+    async def advertise(
+        self, filter: str, where: str | None = None, *, name: str | None = None, scope: Scope = "global"
+    ) -> Advertisement:
+        """Say what this client will publish: from now on, only that. One of the same name is replaced.
+
+        Raises `TopicError` or `ConditionError` for what is no filter or no condition, `Refused` if the node refuses.
+        """
+        parse_filter(filter)
+        if where is not None:
+            make_condition(where)
+        advertisement = Advertisement(name or self._new_name("a"), filter, where, scope)
+        await self._ready()
+        await self._send_advertisement(advertisement)
+        self._advertisements[advertisement.name] = advertisement
+        return advertisement
+
+    async def unadvertise(self, advertisement: Advertisement | str) -> None:
+        """Take back an advertisement, or the one of a name; raises `Refused` if the node has none of it."""
+        name = advertisement if isinstance(advertisement, str) else advertisement.name
+        await self._ready()
+        await self._control(UNADVERTISE, {"name": name}, f"taking back the advertisement `{name}`")
+        self._advertisements.pop(name, None)
+
+    async def subscribe(
+        self,
+        filter: str,
+        where: str | None = None,
+        *,
+        qos: Qos = 1,
+        name: str | None = None,
+        scope: Scope = "global",
+    ) -> Subscription:
+        """Subscribe to what matches the filter and whose content satisfies the condition.
+
+        A client may have several subscriptions to the same filter; one of the same filter and name is replaced, and
+        ends. Raises `TopicError` or `ConditionError` for what is no filter or no condition, `Refused` if the node
+        refuses.
+        """
+        parse_filter(filter)
+        if where is not None:
+            make_condition(where)
+        await self._ready()
+        self._count += 1
+        made = Subscription(
+            filter, name or f"s{self._count}", where, scope, qos, self._count, self._buffer, self._receipts
+        )
+        self._subscriptions[made.identifier] = made
+        try:
+            await self._send_subscription(made)
+        except BaseException:
+            self._drop(made)
+            raise
+        for other in list(self._subscriptions.values()):
+            if (other.filter, other.name) == (filter, made.name) and other is not made:
+                self._drop(other)
+        return made
+
+    async def unsubscribe(self, subscription: Subscription) -> None:
+        """Give up a subscription: it ends at once, and what waits in it is let go."""
+        self._drop(subscription)
+        await self._ready()
+        said = properties(PacketTypes.UNSUBSCRIBE, UserProperty=[("name", subscription.name)])
+        answer = await self._node.unsubscribe(subscription.filter, said)
+        _granted(f"giving up the subscription to `{subscription.filter}`", answer)
+
+    async def publish(
+        self,
+        topic: str,
+        content: Any,
+        *,
+        qos: Qos = 1,
+        retain: bool = False,
+        content_type: str | None = None,
+        expiry: int | None = None,
+        properties: Iterable[tuple[str, str]] = (),
+    ) -> None:
+        """Publish bytes or text as they are, everything else as JSON; `expiry`: seconds that it is worth delivering.
+
+        Raises `TopicError` for what is no topic, `Refused` if the node refuses; with QoS 0 a node does not say.
+        """
+        check_topic(topic)
+        payload, usual = encode(content)
+        await self._ready()
+        answer = await self._send(topic, payload, qos, retain, content_type or usual, expiry, properties)
+        _granted(f"publication to `{topic}`", answer)
+
+    # --- how the node is asked
+
+    @property
+    def _node(self) -> Connection:
+        if self._connection is None:
+            raise RuntimeError("the client is not connected: use `async with`")
+        return self._connection
+
+    async def _ready(self) -> None:
+        """Wait until the node knows what this client advertises and subscribes to."""
+        _ = self._node
+        await self._is_ready.wait()
+
+    async def _send_advertisement(self, advertisement: Advertisement) -> None:
+        said = {"name": advertisement.name, "filter": advertisement.filter, "scope": advertisement.scope}
+        if advertisement.where is not None:
+            said["where"] = advertisement.where
+        await self._control(ADVERTISE, said, f"advertisement `{advertisement.name}` of `{advertisement.filter}`")
+
+    async def _control(self, topic: str, said: dict[str, str], what: str) -> None:
+        _granted(what, await self._send(topic, json.dumps(said).encode(), 1, False, JSON, None, ()))
+
+    async def _send(
+        self,
+        topic: str,
+        payload: bytes,
+        qos: Qos,
+        retain: bool,
+        content_type: str,
+        expiry: int | None,
+        pairs: Iterable[tuple[str, str]],
+    ) -> Answer:
+        said = properties(
+            PacketTypes.PUBLISH,
+            ContentType=content_type or None,
+            MessageExpiryInterval=expiry,
+            UserProperty=list(pairs) or None,
+        )
+        return await self._node.publish(topic, payload, qos, retain, said)
+
+    async def _send_subscription(self, subscription: Subscription) -> None:
+        pairs = [("name", subscription.name), ("scope", subscription.scope)]
+        if subscription.where is not None:
+            pairs.append(("where", subscription.where))
+        said = properties(PacketTypes.SUBSCRIBE, SubscriptionIdentifier=subscription.identifier, UserProperty=pairs)
+        answer = await self._node.subscribe(subscription.filter, subscription.qos, said)
+        _granted(f"subscription to `{subscription.filter}`", answer)
+
+    def _drop(self, subscription: Subscription) -> None:
+        self._subscriptions.pop(subscription.identifier, None)
+        subscription.close()
+
+    def _new_name(self, prefix: str) -> str:
+        self._count += 1
+        return f"{prefix}{self._count}"
+
+    # --- what the connection tells
+
+    def connected(self, is_resumed: bool) -> None:
+        if is_resumed:
+            for subscription in self._subscriptions.values():
+                subscription.resume()
+        elif self._subscriptions or self._advertisements:
+            for subscription in self._subscriptions.values():
+                subscription.begin_again()
+            self._is_ready.clear()
+            self._stop_restoring()
+            self._restoring = asyncio.create_task(self._restore())
+            return
+        if self._restoring is None:
+            self._is_ready.set()
+
+    def cut(self) -> None:
+        self._receipts.forget()
+
+    def ended(self, error: Exception) -> None:
+        self._stop_restoring()
+        for subscription in self._subscriptions.values():
+            subscription.fail(error)
+        self._is_ready.set()  # so that who waits hears why there is nothing to wait for
+
+    def received(self, message: MQTTMessage) -> None:
+        said = message.properties
+        found = [self._subscriptions.get(each) for each in getattr(said, "SubscriptionIdentifier", ())]
+        holders = [each for each in found if each is not None]
+        receipt = self._receipts.add(message.mid, len(holders)) if message.qos else None
+        event = Event(
+            message.topic,
+            bytes(message.payload),
+            message.qos,
+            message.retain,
+            getattr(said, "ContentType", ""),
+            tuple(getattr(said, "UserProperty", ())),
+        )
+        for each in holders:
+            each.put(event, receipt)
+
+    async def _restore(self) -> None:
+        """Advertise and subscribe again in a new session. What is refused now is over: nobody waits for an answer."""
+        for advertisement in list(self._advertisements.values()):
+            try:
+                await self._send_advertisement(advertisement)
+            except Refused as error:
+                _log.warning("%s", error)
+                del self._advertisements[advertisement.name]
+        for subscription in list(self._subscriptions.values()):
+            try:
+                await self._send_subscription(subscription)
+            except Refused as error:
+                del self._subscriptions[subscription.identifier]
+                subscription.fail(error)
+        self._restoring = None
+        self._is_ready.set()
+
+    def _stop_restoring(self) -> None:
+        if self._restoring is not None:
+            self._restoring.cancel()
+            self._restoring = None
+
+
+def _granted(what: str, answer: Answer) -> None:
+    if answer.code >= _REFUSED:
+        raise Refused(what, *answer)

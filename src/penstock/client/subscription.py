@@ -1,0 +1,131 @@
+"""Events on their way from the connection to the program: what waits, and what is to be acknowledged."""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from typing import Literal, Self
+
+from penstock.client.event import Event
+
+Qos = Literal[0, 1]
+Scope = Literal["global", "local"]
+
+
+class Receipt:
+    """A message that the node wants acknowledged, and how many subscriptions have yet to hand it out."""
+
+    __slots__ = ("held", "mid")
+
+    def __init__(self, mid: int, held: int) -> None:
+        self.mid = mid
+        self.held = held
+
+
+class Receipts:
+    """Acknowledges messages once they are handed out, in the order in which they came."""  # [MQTT-4.6.0-2]
+
+    def __init__(self, acknowledge: Callable[[int], None]) -> None:
+        self._acknowledge = acknowledge
+        self._open: deque[Receipt] = deque()
+
+    def add(self, mid: int, held: int) -> Receipt:
+        receipt = Receipt(mid, held)
+        self._open.append(receipt)
+        self._settle()
+        return receipt
+
+    def hand_out(self, receipt: Receipt) -> None:
+        """One of the subscriptions that held it does so no longer."""
+        receipt.held -= 1
+        self._settle()
+
+    def forget(self) -> None:
+        """The connection is gone, and with it the chance to acknowledge."""
+        self._open.clear()
+
+    def _settle(self) -> None:
+        while self._open and not self._open[0].held:
+            self._acknowledge(self._open.popleft().mid)
+
+
+class Subscription:
+    """One subscription, and its events as they come: `async for event in subscription`.
+
+    Several tasks may take from it: each event goes to one of them. The loop ends when the subscription is given up
+    or the client leaves; if the connection is lost for good, or the node no longer grants the subscription, it raises
+    what happened, after the events that had already come.
+    """
+
+    def __init__(
+        self,
+        filter: str,
+        name: str,
+        where: str | None,
+        scope: Scope,
+        qos: Qos,
+        identifier: int,
+        room: int,
+        receipts: Receipts,
+    ) -> None:
+        self.filter = filter
+        self.name = name
+        self.where = where
+        self.scope = scope
+        self.qos: Qos = qos
+        self.identifier = identifier
+        self.dropped = 0
+        """Events of QoS 0 that came while there was no room for them, and are lost."""
+        self._room = room
+        self._receipts = receipts
+        self._waiting: deque[tuple[Event, Receipt | None]] = deque()
+        self._changed = asyncio.Event()
+        self._is_over = False
+        self._end: Exception | None = None
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Event:
+        while not self._waiting:
+            if self._end is not None:
+                raise self._end
+            if self._is_over:
+                raise StopAsyncIteration
+            self._changed.clear()
+            await self._changed.wait()
+        event, receipt = self._waiting.popleft()
+        if receipt is not None:
+            self._receipts.hand_out(receipt)
+        return event
+
+    # --- for the client
+
+    def put(self, event: Event, receipt: Receipt | None) -> None:
+        """An event has come. Without a receipt it is dropped if there is no room; of others the node sends no more."""
+        if receipt is None and len(self._waiting) >= self._room:
+            self.dropped += 1
+            return
+        self._waiting.append((event, receipt))
+        self._changed.set()
+
+    def resume(self) -> None:
+        """The node sends again what was not acknowledged."""
+        self._waiting = deque(each for each in self._waiting if each[1] is None)
+
+    def begin_again(self) -> None:
+        """The node knows nothing any more of what it sent."""
+        self._waiting = deque((event, None) for event, _ in self._waiting)
+
+    def close(self) -> None:
+        """End it now; what waits is let go."""
+        self._is_over = True
+        for _, receipt in self._waiting:
+            if receipt is not None:
+                self._receipts.hand_out(receipt)
+        self._waiting.clear()
+        self._changed.set()
+
+    def fail(self, error: Exception) -> None:
+        """End it with an error, after what waits."""
+        self._end = error
+        self._changed.set()
