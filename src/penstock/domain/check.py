@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from penstock.domain.base import MEMORY
-from penstock.domain.checks import assertions, monitors, structure, tables, tests
+from penstock.domain.checks import assertions, contents, monitors, structure, tables, tests
 from penstock.domain.checks.warnings import warnings
 from penstock.domain.expand import Expansion, with_patterns, with_protocols
 from penstock.domain.files import FileRole, files
@@ -82,15 +82,16 @@ def _in_itself(source: Source) -> tuple[Expansion, list[Mistake]]:
     patterns = with_patterns(source.domain)
     if patterns.mistakes:
         return patterns, list(patterns.mistakes)
-    mistakes: list[Mistake] = [*structure.check(patterns.domain), *assertions.check(patterns.domain)]
+    found = (one.check(patterns.domain) for one in (structure, assertions, contents))
+    mistakes: list[Mistake] = [mistake for several in found for mistake in several]
     mistakes += [] if mistakes else tables.check(source.domain, patterns.domain)
     if mistakes:
         return patterns, mistakes
     whole = with_protocols(patterns)
     if whole.mistakes:
         return whole, list(whole.mistakes)
-    found = monitors.check(whole.domain, graph(whole.domain), source.folder)
-    return whole, [*found, *tests.check(whole.domain)]
+    wrong = monitors.check(whole.domain, graph(whole.domain), source.folder)
+    return whole, [*wrong, *tests.check(whole.domain)]
 
 
 def _around(written: Domain, expansion: Expansion, nodes: Collection[str] | None) -> Iterator[Mistake]:

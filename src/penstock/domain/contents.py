@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
-from pydantic import Field, PlainSerializer, PlainValidator, WithJsonSchema
+from pydantic import Field, PlainSerializer, PlainValidator, WithJsonSchema, model_validator
 from pydantic_core import PydanticCustomError
 
 from penstock.domain.base import Name, OneOrMany, Settings, TopicFilter
@@ -79,35 +79,42 @@ _SCALARS: dict[str, Type] = {
     "string": types.STRING,
     "bytes": types.BYTES,
     "timestamp": types.TIMESTAMP,
-    "duration": types.DURATION,
     "list": ListType(DYN),
     "map": MapType(types.STRING, DYN),
     "dyn": DYN,
 }
-_TYPE_FORM = f"{', '.join(f'`{name}`' for name in _SCALARS)}, a list of one of these, or a mapping of names to these"
+_SOME = frozenset({"string", "list", "map", "dyn"})
+_TYPES_OF = {
+    Format.JSON: _SOME | {"bool", "int", "uint", "double"},
+    Format.XML: _SOME,
+    Format.SPARKPLUG: frozenset(_SCALARS),
+}
+"""The types that content of a format can have."""
+_WITHOUT_SCHEMA = {
+    Format.TEXT: Record({"value": types.STRING}),
+    Format.OPAQUE: Record(),
+}
 
 
 def _check_schema(value: object) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise mistake("a mapping of attributes to their types")
-    wrong = [(below, mistake(_TYPE_FORM)) for below in _unknown_types(value, ())]
-    if wrong:
-        raise mistakes(*wrong)
     return value
 
 
-def _unknown_types(form: object, at: Below) -> Iterator[Below]:
-    """Where in a type something stands that is no type."""
+def _wrong_types(form: object, known: Collection[str], at: Below) -> Iterator[tuple[Below, PydanticCustomError]]:
+    """What stands in a type and is none that is known."""
     match form:
         case dict():
             for name, inner in form.items():
-                yield from _unknown_types(inner, (*at, name))
+                yield from _wrong_types(inner, known, (*at, name))
         case [element]:
-            yield from _unknown_types(element, (*at, 0))
-        case str() if form in _SCALARS:
+            yield from _wrong_types(element, known, (*at, 0))
+        case str() if form in known:
             pass
         case _:
-            yield at
+            names = ", ".join(f"`{name}`" for name in _SCALARS if name in known)
+            yield at, mistake(f"{names}, a list of one of these, or a mapping of names to these")
 
 
 def _read_schema(schema: dict[str, Any]) -> Record:
@@ -122,6 +129,15 @@ def _read_type(form: Any) -> Type:
     return ListType(_read_type(form[0])) if isinstance(form, list) else _SCALARS[form]
 
 
+_TYPE_SCHEMA: dict[str, Any] = {
+    "anyOf": [
+        {"enum": list(_SCALARS)},
+        {"type": "array", "minItems": 1, "maxItems": 1},
+        {"type": "object"},
+    ]
+}
+
+
 class ContentRule(Settings):
     """How the payloads of events on some topics are read."""
 
@@ -131,23 +147,46 @@ class ContentRule(Settings):
     format: Annotated[Format, WithJsonSchema({"enum": list(Format)})] = Field(
         description="how their payloads are read, where no MQTT 5 content type says otherwise"
     )
-    schema_: Annotated[dict[str, Any], PlainValidator(_check_schema)] | None = Field(
+    schema_: (
+        Annotated[
+            dict[str, Any],
+            PlainValidator(_check_schema),
+            WithJsonSchema({"type": "object", "additionalProperties": _TYPE_SCHEMA}),
+        ]
+        | None
+    ) = Field(
         default=None,
         alias="schema",
-        description="the attributes that they have, by name, with their types; unset: any",
+        description="the attributes that they may have, by name, with their types, so that conditions can be checked;"
+        " `*` is every other attribute, and without it there is none. Unset: nothing is known of them",
     )
+
+    @model_validator(mode="after")
+    def _schema_fits_the_format(self) -> ContentRule:
+        if self.schema_ is None:
+            return self
+        if self.format is Format.TEXT:
+            raise mistake("no `schema`: a text has one attribute, `value`, which is a string", "schema")
+        if self.format is Format.OPAQUE:
+            raise mistake("no `schema`: opaque content has no attributes", "schema")
+        wrong = list(_wrong_types(self.schema_, _TYPES_OF[self.format], ("schema",)))
+        if wrong:
+            raise mistakes(*wrong)
+        return self
 
     @property
     def declared(self) -> Record:
         """The attributes of such content."""
-        return types.ANYTHING if self.schema_ is None else _read_schema(self.schema_)
+        if self.schema_ is not None:
+            return _read_schema(self.schema_)
+        return _WITHOUT_SCHEMA.get(self.format, types.ANYTHING)
 
 
 def declared(rules: tuple[ContentRule, ...], filter: str) -> Record:
-    """The attributes of all events that a filter matches, as far as rules say the same of all of them."""
+    """The attributes of all events that a filter matches, as far as one rule is about all of them."""
     for rule in rules:
         if any(covers(one, filter) for one in rule.topics):
             return rule.declared
         if any(overlaps(one, filter) for one in rule.topics):
-            break  # one rule is about some of the events, another about the rest
+            break
     return types.ANYTHING

@@ -11,13 +11,14 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal, NamedTuple
 
-from penstock.domain.base import keys
+from penstock.domain.base import Settings, keys
 from penstock.domain.expand import expand
 from penstock.domain.graph import graph
 from penstock.domain.schema import Domain, NodeSettings
 from penstock.model.link import Link
 
 Effect = Literal["added", "removed", "changed"]
+Entry = Settings | Link
 
 
 class Kind(StrEnum):
@@ -34,6 +35,7 @@ class Kind(StrEnum):
     LINK = "link"
     FOREIGN = "foreign broker"
     CLIENT = "client"
+    CONTENT = "content"
     TABLE = "table"
     DEFAULT = "default"
     MONITOR = "monitor"
@@ -104,16 +106,22 @@ def _changes(old: Domain, new: Domain) -> Iterator[Change]:
     yield from _connections(old, new)
     yield from _links(old, new)
     yield from _entries(Kind.CLIENT, old.clients, new.clients)
+    yield from _in_order(Kind.CONTENT, *({", ".join(one.topics): one for one in each.content} for each in (old, new)))
     yield from _tables(old, new)
-    yield from _entries(Kind.MONITOR, old.monitors, new.monitors)
-    if list(old.monitors) != list(new.monitors) and old.monitors.keys() == new.monitors.keys():
-        yield Change(Kind.MONITOR, "changed", "", tuple(old.monitors), tuple(new.monitors), "their order")
+    yield from _in_order(Kind.MONITOR, old.monitors, new.monitors)
     if old.assertions != new.assertions:
         yield Change(Kind.ASSERTIONS, "changed", "", old.assertions, new.assertions)
 
 
+def _in_order(kind: Kind, old: Mapping[str, Settings], new: Mapping[str, Settings]) -> Iterator[Change]:
+    """Entries of which the order counts."""
+    yield from _entries(kind, old, new)
+    if list(old) != list(new) and old.keys() == new.keys():
+        yield Change(kind, "changed", "", tuple(old), tuple(new), "their order")
+
+
 def _entries(
-    kind: Kind, old: Mapping[str, object], new: Mapping[str, object], *, changed: bool = True
+    kind: Kind, old: Mapping[str, Entry], new: Mapping[str, Entry], *, changed: bool = True
 ) -> Iterator[Change]:
     for name in old:
         if name not in new:
@@ -122,7 +130,14 @@ def _entries(
         if name not in old:
             yield Change(kind, "added", name, None, new[name])
         elif changed and old[name] != new[name]:
-            yield Change(kind, "changed", name, old[name], new[name])
+            yield Change(kind, "changed", name, old[name], new[name], _other_keys(old[name], new[name]))
+
+
+def _other_keys(old: Entry, new: Entry) -> str:
+    """The keys of an entry that are other than before."""
+    assert isinstance(old, Settings)
+    other = (key for key, field, _ in keys(type(old)) if getattr(old, field) != getattr(new, field))
+    return ", ".join(f"`{key}`" for key in other)
 
 
 def _node(name: str, old: NodeSettings, new: NodeSettings) -> Iterator[Change]:

@@ -1,13 +1,21 @@
-"""A domain file in its canonical form, with its comments."""
+"""A domain file in its canonical form, with its comments and its conditions."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from penstock.domain.comments import notes_of
+from penstock.domain.contents import Expression
 from penstock.domain.document import compose, text_of_file
 from penstock.domain.layout import layout
-from penstock.domain.tree import Entry, Mapping, found_text, plain
+from penstock.domain.mistakes import kinds_below
+from penstock.domain.schema import DomainFile
+from penstock.domain.tree import Entry, Mapping, Node, Scalar, Sequence, found_text, plain
+from penstock.language.errors import ConditionError
+from penstock.language.lexer import has_comment
+from penstock.language.parser import parse
+from penstock.language.printer import show
 from penstock.model.errors import DomainError, Problem
 
 
@@ -20,12 +28,41 @@ def formatted(file: Path) -> tuple[str, str]:
     root = _read(text, file)
     if not isinstance(root.node, Mapping):
         raise DomainError(root.place.problem((), f"found {found_text(root.node)}, expected a mapping"))
-    canonical = layout(root.node, notes_of(text, root))
+    wanted = _with_conditions(root.node, [DomainFile])
+    canonical = layout(wanted, notes_of(text, root))
     again = _read(canonical, file)
-    same = plain(root.node) == plain(again.node) and layout(again.node, notes_of(canonical, again)) == canonical
+    same = plain(wanted) == plain(again.node) and layout(again.node, notes_of(canonical, again)) == canonical
     if not same:
         raise DomainError(Problem(str(file), 0, "", "cannot be formatted: its canonical form would not mean the same"))
     return text, canonical
+
+
+def _with_conditions(node: Node, kinds: list[Any]) -> Node:
+    """A value that may be of these types, with each condition in it in canonical form."""
+    match node:
+        case Mapping(entries=entries):
+            return Mapping({key: _entry(entry, kinds_below(kinds, key)) for key, entry in entries.items()})
+        case Sequence(items=items):
+            return Sequence(tuple(_entry(item, kinds_below(kinds, index)) for index, item in enumerate(items)))
+        case Scalar(value=str(value)) if Expression in kinds:
+            text = _condition(value)
+            return Scalar(text, text)
+        case _:
+            return node
+
+
+def _entry(entry: Entry, kinds: list[Any]) -> Entry:
+    return Entry(entry.place, _with_conditions(entry.node, kinds))
+
+
+def _condition(text: str) -> str:
+    """The canonical form of a condition. One that is wrong stays as it is, and so does one with a comment in it."""
+    try:
+        tree = parse(text)
+        canonical = show(tree)
+        return canonical if not has_comment(text) and parse(canonical) == tree else text
+    except ConditionError:
+        return text
 
 
 def _read(text: str, file: Path) -> Entry:

@@ -139,9 +139,14 @@ def models_at(model: type[BaseModel], loc: Sequence[Step]) -> list[type[BaseMode
     """The models that a value at `loc` below `model` may be."""
     kinds: list[Any] = [model]
     for step in loc:
-        # A step that no type knows is a name Pydantic gives to a branch of a union: it leads nowhere.
-        kinds = [below for kind in kinds for below in _below(kind, step)] or _tagged(kinds, step)
+        kinds = kinds_below(kinds, step)
     return [kind for kind in kinds if _is_model(kind)]
+
+
+def kinds_below(kinds: list[Any], step: Step) -> list[Any]:
+    """The types that what stands one step below a value of these types may have."""
+    # A step that no type knows is a name Pydantic gives to a branch of a union: it leads nowhere.
+    return [below for kind in kinds for below in _below(kind, step)] or _tagged(kinds, step)
 
 
 def _tagged(kinds: list[Any], step: Step) -> list[Any]:
@@ -159,10 +164,15 @@ def _below(kind: Any, step: Step) -> Iterator[Any]:
         for key, _, field in keys(kind):
             if key == step:
                 yield from _branches(field.annotation)
+            elif isinstance(step, int):  # a list in place of the mapping that has it is a short form
+                lists = (branch for branch in _branches(field.annotation) if get_origin(branch) is tuple)
+                yield from (below for one in lists for below in _below(one, step))
     elif get_origin(kind) is dict and isinstance(step, str):
         yield from _branches(get_args(kind)[1])
-    elif get_origin(kind) in (list, tuple) and isinstance(step, int):
-        yield from _branches(get_args(kind)[0])
+    elif get_origin(kind) in (list, tuple):
+        for element in _branches(get_args(kind)[0]):
+            # One item in place of a list of it is a short form.
+            yield from [element] if isinstance(step, int) else _below(element, step)
 
 
 def _branches(annotation: Any) -> Iterator[Any]:

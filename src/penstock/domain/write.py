@@ -36,12 +36,14 @@ def plain_form(domain: Domain) -> dict[str, Any]:
     for client in plain.get("clients", {}).values():
         _shorten(client, "node", _nodes)
         _shorten(client, "type", _types)
+    for rule in plain.get("content", ()):
+        _shorten(rule, "topics", _one)
     _shorten_table(plain.get("brokering"))
     for monitor in plain.get("monitors", {}).values():
         _shorten(monitor, "link", _one)
         for edges in monitor.get("states", {}).values():
             for filter in edges:
-                edges[filter] = _edge(edges[filter])
+                edges[filter] = _one([_edge(edge) for edge in edges[filter]])
     return plain
 
 

@@ -41,6 +41,18 @@ def tokens(text: str) -> list[Token]:
     return found
 
 
+def has_comment(text: str) -> bool:
+    """Whether there is a comment in a text, which has no mistake."""
+    at = 0
+    while True:
+        start, at = at, _skip_space(text, at)
+        if "//" in text[start:at]:
+            return True
+        if at == len(text):
+            return False
+        _, at = _token(text, at)
+
+
 def _skip_space(text: str, at: int) -> int:
     match = _SPACE.match(text, at)
     return match.end() if match else at

@@ -6,11 +6,15 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from penstock.domain.contents import Expression
 from penstock.domain.finding import Entities, Finding, Loc, Mistake, Said, hint, listed
 from penstock.domain.graph import Graph
-from penstock.domain.monitors import compile_monitor
+from penstock.domain.monitors import attributes_at, compile_monitor
 from penstock.domain.policies import ANY, MonitorSettings, Pair
 from penstock.domain.schema import Domain
+from penstock.language.errors import ConditionError
+from penstock.language.types import Record
+from penstock.model.content import Reader
 from penstock.model.errors import PolicyError
 from penstock.policy.protocol import UNLISTED
 
@@ -23,10 +27,10 @@ def check(domain: Domain, graph: Graph, folder: Path | None) -> Iterator[Mistake
     entities = Entities.of(domain)
     for name, settings in domain.monitors.items():
         loc: Loc = ("monitors", name)
-        wrong = [*_place(domain, entities, graph, settings, loc), *_states(settings, loc)]
+        wrong: list[Mistake] = [*_place(domain, entities, graph, settings, loc), *_states(domain, settings, loc)]
         yield from wrong
         if not wrong:
-            yield from _does(name, settings, folder, loc)
+            yield from _does(domain, name, folder, loc)
 
 
 def _place(domain: Domain, entities: Entities, graph: Graph, settings: MonitorSettings, loc: Loc) -> Iterator[Finding]:
@@ -72,20 +76,32 @@ def _nearby(graph: Graph, pattern: Pair) -> str:
     return f"such as {listed(around)}" if around else f"and there is none from `{source}` or to `{target}`"
 
 
-def _states(settings: MonitorSettings, loc: Loc) -> Iterator[Finding]:
+def _states(domain: Domain, settings: MonitorSettings, loc: Loc) -> Iterator[Mistake]:
     states = settings.states or {}
     for state, edges in states.items():
         where: Loc = (*loc, "states", state)
         if not edges:
             yield Finding(where, 'what it does with events; to suppress all, write `"*": suppress`')
-        for filter, edge in edges.items():
-            if edge.next is not None and edge.next not in states:
-                yield Finding((*where, filter, "next"), f"a state, {hint(edge.next, tuple(states))}")
+        for filter, several in edges.items():
+            for index, edge in enumerate(several):
+                at: Loc = (*where, filter, index)
+                if edge.next is not None and edge.next not in states:
+                    yield Finding((*at, "next"), f"a state, {hint(edge.next, tuple(states))}")
+                if edge.when is not None:
+                    yield from _guard(edge.when, attributes_at(filter, domain.declared), (*at, "when"))
 
 
-def _does(name: str, settings: MonitorSettings, folder: Path | None, loc: Loc) -> Iterator[Said]:
+def _guard(when: Expression, attributes: Record, loc: Loc) -> Iterator[Said]:
     try:
-        compile_monitor(name, settings, folder)
+        when.compiled(attributes)
+    except ConditionError as error:
+        yield Said(loc, str(error))
+
+
+def _does(domain: Domain, name: str, folder: Path | None, loc: Loc) -> Iterator[Said]:
+    settings = domain.monitors[name]
+    try:
+        compile_monitor(name, settings, folder, domain.declared, Reader())
     except PolicyError as error:
         key = next(key for key in ("states", "python", "filter", "mapper") if getattr(settings, key) is not None)
         text = str(error).removeprefix(f"monitor `{name}`: ")

@@ -64,6 +64,10 @@ def _foreign_link(link: LinkSettings, loc: Loc) -> Iterator[Finding]:
         if getattr(link, key) is not None:
             name = link.between[1]
             yield Finding((*loc, key), f"no `{key}` here: how to reach `{name}` stands under `foreign.{name}`")
+    for filter, mode in link.forward:
+        if mode not in ("all", "subscribed"):
+            expected = f"`all` or `subscribed`: a foreign broker gets what `foreign.{link.between[1]}.out` says"
+            yield Finding((*loc, "forward", filter), expected, f"`{mode}`")
 
 
 def _client(domain: Domain, entities: Entities, name: str, client: ClientSettings) -> Iterator[Finding]:

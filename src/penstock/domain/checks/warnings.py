@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from penstock.domain.checks import contents
 from penstock.domain.expand import Expansion
 from penstock.domain.finding import Loc, Said, listed
 from penstock.domain.graph import graph
@@ -21,6 +22,7 @@ def warnings(written: Domain, expansion: Expansion) -> Iterator[Said]:
     yield from _idle(written, expansion.domain)
     yield from _alone(expansion.domain)
     yield from _same_address(expansion.domain)
+    yield from contents.warnings(expansion.domain)
     for index, pattern in enumerate(written.patterns):
         if isinstance(pattern, Roles):
             yield from _roles(pattern, ("patterns", index))
@@ -37,7 +39,7 @@ def _unused_types(written: Domain, domain: Domain) -> Iterator[Said]:
 def _unreachable_states(written: Domain) -> Iterator[Said]:
     for name, settings in written.monitors.items():
         if settings.states is not None:
-            for text in compile_automaton(name, settings).warnings:
+            for text in compile_automaton(name, settings, written.declared, Reader()).warnings:
                 yield Said(("monitors", name, "states"), text)
 
 

@@ -1,0 +1,77 @@
+"""Checks of what is said about content: conditions, advertisements, rules for payloads, classes of events on links."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from penstock.domain.contents import Expression
+from penstock.domain.finding import Finding, Loc, Mistake, Said
+from penstock.domain.schema import Domain
+from penstock.language.condition import Condition
+from penstock.language.errors import ConditionError
+from penstock.language.types import Record
+from penstock.model.topic import covers
+from penstock.policy.covering import is_covered
+
+
+def check(domain: Domain) -> Iterator[Mistake]:
+    """What is wrong with conditions and advertisements of clients."""
+    for loc, filter, expression in _conditions(domain):
+        condition = compiled(expression, domain.declared(filter))
+        if isinstance(condition, str):
+            yield Said(loc, condition)
+        elif "advertises" in loc and _is_never_true(condition):
+            yield Said(loc, f"no content satisfies `{condition.text}`, so that nothing could be published under it")
+    for name, client in domain.clients.items():
+        names = [one.name for one in client.advertises]
+        for index, advertised in enumerate(names):
+            first = names.index(advertised)
+            if first != index:
+                loc = ("clients", name, "advertises", index, "name")
+                yield Finding(loc, f"a name of its own, and `advertises[{first}]` has this one", f"`{advertised}`")
+
+
+def warnings(domain: Domain) -> Iterator[Said]:
+    """What is odd in a domain that is right."""
+    for loc, filter, expression in _conditions(domain):
+        condition = expression.compiled(domain.declared(filter))
+        if _is_never_true(condition):
+            yield Said(loc, f"`{condition.text}` is never true, so that nothing satisfies it")
+    earlier = list[str]()
+    for index, rule in enumerate(domain.content):
+        yield from _never_met(rule.topics, earlier, ("content", index, "topics"))
+        earlier += rule.topics
+    for index, link in enumerate(domain.links):
+        classes = [filter for filter, _ in link.forward]
+        for at, filter in enumerate(classes):
+            yield from _never_met((filter,), classes[:at], ("links", index, "forward", filter))
+
+
+def compiled(expression: Expression, declared: Record) -> Condition | str:
+    """The condition, or what is wrong with it."""
+    try:
+        return expression.compiled(declared)
+    except ConditionError as error:
+        return str(error)
+
+
+def _conditions(domain: Domain) -> Iterator[tuple[Loc, str, Expression]]:
+    """Every condition about a client: where it stands, the topics it is about, and the condition."""
+    for name, client in domain.clients.items():
+        for filter, expression in client.where.items():
+            yield ("clients", name, "where", filter), filter, expression
+        for index, one in enumerate(client.advertises):
+            if one.where is not None:
+                yield ("clients", name, "advertises", index, "where"), one.filter, one.where
+
+
+def _is_never_true(condition: Condition) -> bool:
+    return condition.ranges is not None and condition.ranges.is_empty
+
+
+def _never_met(filters: tuple[str, ...], earlier: list[str], loc: Loc) -> Iterator[Said]:
+    """Topics that never count, as those before them match all that they match."""
+    for filter in filters:
+        if is_covered(filter, earlier):
+            by = next((f"`{one}`" for one in earlier if covers(one, filter)), "what stands before it")
+            yield Said(loc, f"`{filter}` never counts: {by} matches all that it matches")
