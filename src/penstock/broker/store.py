@@ -11,6 +11,7 @@ from pathlib import Path
 
 import msgspec
 
+from penstock.engine.advertise import changed as advertised
 from penstock.engine.changes import Changes
 from penstock.engine.emit import judge_again
 from penstock.engine.lifecycle import schedule
@@ -18,13 +19,16 @@ from penstock.engine.node import Node
 from penstock.engine.overlay import neighbour_in
 from penstock.engine.place import settle_in
 from penstock.engine.session import NEVER, Delivery, Kept, Session, Subscribed, Will
-from penstock.engine.subscribe import add
+from penstock.engine.subscribe import add, condition_of
+from penstock.language.condition import make_condition
+from penstock.language.errors import ConditionError
 from penstock.model.errors import PenstockError
 from penstock.model.event import Event
 from penstock.model.subject import Subject
 from penstock.model.topic import parse_filter
+from penstock.policy.advertisement import Advertisement
 
-VERSION = 1
+VERSION = 2
 
 _SCHEMA = """
 CREATE TABLE session (
@@ -34,8 +38,13 @@ CREATE TABLE session (
   will_delay INTEGER, will_lifetime INTEGER
 );
 CREATE TABLE subscription (
-  session INTEGER NOT NULL, filter TEXT NOT NULL, qos INTEGER NOT NULL, no_local INTEGER NOT NULL,
-  retain_as_published INTEGER NOT NULL, identifier INTEGER NOT NULL, PRIMARY KEY (session, filter)
+  session INTEGER NOT NULL, filter TEXT NOT NULL, name TEXT NOT NULL, qos INTEGER NOT NULL, no_local INTEGER NOT NULL,
+  retain_as_published INTEGER NOT NULL, identifier INTEGER NOT NULL, asked TEXT NOT NULL, is_local INTEGER NOT NULL,
+  PRIMARY KEY (session, filter, name)
+) WITHOUT ROWID;
+CREATE TABLE advertisement (
+  session INTEGER NOT NULL, name TEXT NOT NULL, filter TEXT NOT NULL, asked TEXT NOT NULL, scope TEXT NOT NULL,
+  PRIMARY KEY (session, name)
 ) WITHOUT ROWID;
 CREATE TABLE retained (
   topic TEXT PRIMARY KEY, payload BLOB NOT NULL, qos INTEGER NOT NULL, properties BLOB NOT NULL, expires REAL,
@@ -57,6 +66,23 @@ CREATE TABLE received (
   session INTEGER NOT NULL, packet_id INTEGER NOT NULL, PRIMARY KEY (session, packet_id)
 ) WITHOUT ROWID;
 """
+
+
+_FROM_1 = """
+CREATE TABLE renewed (
+  session INTEGER NOT NULL, filter TEXT NOT NULL, name TEXT NOT NULL, qos INTEGER NOT NULL, no_local INTEGER NOT NULL,
+  retain_as_published INTEGER NOT NULL, identifier INTEGER NOT NULL, asked TEXT NOT NULL, is_local INTEGER NOT NULL,
+  PRIMARY KEY (session, filter, name)
+) WITHOUT ROWID;
+INSERT INTO renewed SELECT session, filter, '', qos, no_local, retain_as_published, identifier, '', 0 FROM subscription;
+DROP TABLE subscription;
+ALTER TABLE renewed RENAME TO subscription;
+CREATE TABLE advertisement (
+  session INTEGER NOT NULL, name TEXT NOT NULL, filter TEXT NOT NULL, asked TEXT NOT NULL, scope TEXT NOT NULL,
+  PRIMARY KEY (session, name)
+) WITHOUT ROWID;
+"""
+"""What makes a store of format 1 one of format 2: subscriptions have names and conditions, and clients advertise."""
 
 
 class StoreError(PenstockError):
@@ -86,6 +112,8 @@ class Store:
         (found,) = self._db.execute("PRAGMA user_version").fetchone()
         if found == 0:
             self._db.executescript(f"BEGIN; {_SCHEMA} PRAGMA user_version = {VERSION}; COMMIT;")
+        elif found == 1:
+            self._db.executescript(f"BEGIN; {_FROM_1} PRAGMA user_version = {VERSION}; COMMIT;")
         elif found != VERSION:
             raise StoreError(f"store `{self.path}` has format {found}, this version reads {VERSION}")
         self._db.execute("BEGIN IMMEDIATE")  # takes the lock now, not at the first message
@@ -101,10 +129,19 @@ class Store:
             marks = ",".join("?" * 15)
             run(f"INSERT OR REPLACE INTO session VALUES ({marks})", map(_session_row, changes.sessions.values()))
         if changes.subscriptions:
-            gone = [key for key, value in changes.subscriptions.items() if value is None]
-            run("DELETE FROM subscription WHERE session = ? AND filter = ?", gone)
+            gone = [
+                (number, *key.partition("\0")[::2])
+                for (number, key), value in changes.subscriptions.items()
+                if value is None
+            ]
+            run("DELETE FROM subscription WHERE session = ? AND filter = ? AND name = ?", gone)
             rows = [_subscription_row(key[0], one) for key, one in changes.subscriptions.items() if one is not None]
-            run("INSERT OR REPLACE INTO subscription VALUES (?,?,?,?,?,?)", rows)
+            run("INSERT OR REPLACE INTO subscription VALUES (?,?,?,?,?,?,?,?,?)", rows)
+        if changes.advertisements:
+            taken = [key for key, value in changes.advertisements.items() if value is None]
+            run("DELETE FROM advertisement WHERE session = ? AND name = ?", taken)
+            made = [_advertisement_row(key[0], one) for key, one in changes.advertisements.items() if one is not None]
+            run("INSERT OR REPLACE INTO advertisement VALUES (?,?,?,?,?)", made)
         if changes.retained:
             run(
                 "DELETE FROM retained WHERE topic = ?", [(key,) for key, one in changes.retained.items() if one is None]
@@ -142,6 +179,7 @@ class Store:
         for number in changes.dropped_sessions:
             self._db.execute("DELETE FROM session WHERE id = ?", (number,))
             self._db.execute("DELETE FROM subscription WHERE session = ?", (number,))
+            self._db.execute("DELETE FROM advertisement WHERE session = ?", (number,))
             self._db.execute("DELETE FROM received WHERE session = ?", (number,))
 
     def commit(self) -> None:
@@ -165,6 +203,7 @@ class Store:
                 node.stored_states[tuple(key)] = msgspec.json.decode(state)  # before the sessions that go on with them
             sessions = self._load_sessions(node, now)
             self._load_subscriptions(node, sessions)
+            self._load_advertisements(node, sessions)
             self._load_retained(node, now)
             self._load_deliveries(node, sessions)
             for restored in sessions.values():
@@ -174,7 +213,7 @@ class Store:
                 if session is not None:
                     session.received = session.received or set()
                     session.received.add(packet_id)
-        except (sqlite3.Error, ValueError, TypeError) as error:
+        except (sqlite3.Error, ValueError, TypeError, ConditionError) as error:
             raise StoreError(f"store `{self.path}` cannot be read: {error}") from None
 
     def _load_sessions(self, node: Node, now: float) -> dict[int, Session]:
@@ -195,13 +234,23 @@ class Store:
         return sessions
 
     def _load_subscriptions(self, node: Node, sessions: dict[int, Session]) -> None:
-        for number, text, *options, identifier in self._db.execute("SELECT * FROM subscription"):
-            qos, no_local, retain_as_published = options
-            if number in sessions:
-                subscribed = Subscribed(
-                    sessions[number], text, qos, bool(no_local), bool(retain_as_published), identifier
-                )
-                add(node, subscribed, parse_filter(text))
+        for number, text, name, *options, asked, is_local in self._db.execute("SELECT * FROM subscription"):
+            qos, no_local, retain_as_published, identifier = options
+            session = sessions.get(number)
+            if session is not None:
+                flags = (bool(no_local), bool(retain_as_published), identifier)
+                subscribed = Subscribed(session, text, qos, *flags, name, asked, bool(is_local))
+                filter = parse_filter(text)
+                subscribed.condition = condition_of(node, session, filter, asked)
+                add(node, subscribed, filter)
+
+    def _load_advertisements(self, node: Node, sessions: dict[int, Session]) -> None:
+        for number, name, filter, asked, scope in self._db.execute("SELECT * FROM advertisement"):
+            session = sessions.get(number)
+            if session is not None:
+                condition = make_condition(asked) if asked else None
+                session.advertisements[name] = Advertisement(name, filter, condition, scope)
+                advertised(node, session)
 
     def _load_retained(self, node: Node, now: float) -> None:
         for topic, payload, qos, properties, expires, *source in self._db.execute("SELECT * FROM retained"):
@@ -252,7 +301,12 @@ def _read_will(client_id: str, user: str | None, row: tuple[object, ...]) -> Wil
 
 
 def _subscription_row(session: int, one: Subscribed) -> tuple[object, ...]:
-    return (session, one.filter, one.qos, one.no_local, one.retain_as_published, one.identifier)
+    options = (one.qos, one.no_local, one.retain_as_published, one.identifier)
+    return (session, one.filter, one.name, *options, one.asked, one.is_local)
+
+
+def _advertisement_row(session: int, one: Advertisement) -> tuple[object, ...]:
+    return (session, one.name, one.filter, one.condition.text if one.condition is not None else "", one.scope)
 
 
 def _source(event: Event) -> tuple[object, ...]:

@@ -6,6 +6,7 @@ The last word on a key wins, and what comes and goes between two commits never r
 from penstock.engine.session import Delivery, Kept, Session, Subscribed
 from penstock.model.event import Event
 from penstock.model.link import Link
+from penstock.policy.advertisement import Advertisement
 from penstock.policy.monitor import State
 
 
@@ -13,6 +14,7 @@ class Changes:
     """The writes of one transaction."""
 
     __slots__ = (
+        "advertisements",
         "deliveries",
         "dropped_deliveries",
         "dropped_messages",
@@ -30,6 +32,7 @@ class Changes:
         self.sessions: dict[int, Session] = {}
         self.dropped_sessions: list[int] = []
         self.subscriptions: dict[tuple[int, str], Subscribed | None] = {}
+        self.advertisements: dict[tuple[int, str], Advertisement | None] = {}
         self.retained: dict[str, Event | None] = {}
         self.messages: dict[int, Event] = {}
         self.dropped_messages: list[int] = []
@@ -50,6 +53,7 @@ class Changes:
             or self.messages
             or self.dropped_messages
             or self.subscriptions
+            or self.advertisements
             or self.sessions
             or self.dropped_sessions
         )
@@ -118,9 +122,13 @@ class Ledger:
             self.changes.sessions.pop(session.id, None)
             self.changes.dropped_sessions.append(session.id)
 
-    def subscription(self, session: Session, filter: str, subscribed: Subscribed | None) -> None:
+    def subscription(self, session: Session, key: str, subscribed: Subscribed | None) -> None:
         if session.durable:
-            self.changes.subscriptions[session.id, filter] = subscribed
+            self.changes.subscriptions[session.id, key] = subscribed
+
+    def advertisement(self, session: Session, name: str, made: Advertisement | None) -> None:
+        if session.durable:
+            self.changes.advertisements[session.id, name] = made
 
     def received(self, session: Session, packet_id: int, held: bool) -> None:
         if session.durable:

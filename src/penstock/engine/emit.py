@@ -3,11 +3,13 @@
 from collections import deque
 from typing import TYPE_CHECKING
 
-from penstock.engine import edit, route, travel
-from penstock.engine.plan import Draft, Plan, Target
+from penstock.engine import edit, match, route, travel
+from penstock.engine.edit import Watch
+from penstock.engine.plan import Draft, Group, Plan, Target
 from penstock.engine.render import Forms, mark_duplicate, packet_parts
 from penstock.engine.session import Delivery, Kept, Session, Subscribed
 from penstock.model.event import Event
+from penstock.model.verdict import Verdict
 from penstock.wire.codec import encode
 from penstock.wire.errors import WireError
 from penstock.wire.packet import PUBREC, PUBREL, Pubrel
@@ -26,23 +28,42 @@ STEP_BYTES = 256 * 1024
 
 def plan(draft: Draft) -> None:
     """Sort the matched subscriptions into targets, and find those that take a packet's own bytes."""
-    node = draft.node
-    key = (*draft.matched, None, *draft.groups, *draft.onlookers)
-    plan = node.interned.get(key)
-    if plan is None:
-        plan = node.interned[key] = _make_plan(draft, key)
+    groups, onlookers = tuple(draft.groups), tuple(draft.onlookers)
+    if draft.predicates:
+        plan = Plan(draft.verdict)
+        plan.predicates, plan.matched = tuple(draft.predicates), tuple(draft.matched)
+        plan.groups, plan.onlookers = groups, onlookers
+    else:
+        plan = known_plan(draft.node.interned, draft.verdict, draft.matched, groups, onlookers)
     draft.plans.routes[draft.topic] = draft.plan = plan
 
 
-def _make_plan(draft: Draft, key: tuple[object, ...]) -> Plan:
+def known_plan(
+    known: dict[tuple[object, ...], Plan],
+    verdict: Verdict,
+    matched: list[Subscribed],
+    groups: tuple[Group, ...],
+    onlookers: tuple[Watch, ...],
+) -> Plan:
+    """The plan for these subscriptions, of those that are known; it is made if it is not there."""
+    key = (*matched, None, *groups, *onlookers)
+    plan = known.get(key)
+    if plan is None:
+        plan = known[key] = _make_plan(verdict, matched, groups, onlookers)
+        plan.key = key
+    return plan
+
+
+def _make_plan(
+    verdict: Verdict, matched: list[Subscribed], groups: tuple[Group, ...], onlookers: tuple[Watch, ...]
+) -> Plan:
     of_session: dict[int, list[Subscribed]] = {}
-    for subscribed in draft.matched:
+    for subscribed in matched:
         of_session.setdefault(subscribed.session.id, []).append(subscribed)
     targets = [_target(found) for found in of_session.values()]
-    plan = Plan(draft.verdict)
-    plan.key = key
-    plan.groups = tuple(draft.groups)
-    plan.watched = _watched(draft, targets)
+    plan = Plan(verdict)
+    plan.groups = groups
+    plan.watched = _watched(onlookers, targets)
     if plan.watched:
         targets = [target for target in targets if target.session.watch_out is None]
     plan.targets = tuple(targets)
@@ -62,8 +83,8 @@ def _target(found: list[Subscribed]) -> Target:
     return subscribed.target
 
 
-def _watched(draft: Draft, targets: list[Target]) -> tuple[tuple[edit.Watch, tuple[Target, ...]], ...]:
-    behind: dict[edit.Watch, list[Target]] = {watch: [] for watch in draft.onlookers}
+def _watched(onlookers: tuple[Watch, ...], targets: list[Target]) -> tuple[tuple[Watch, tuple[Target, ...]], ...]:
+    behind: dict[Watch, list[Target]] = {watch: [] for watch in onlookers}
     for target in targets:
         if target.session.watch_out is not None:
             behind.setdefault(target.session.watch_out, []).append(target)
@@ -232,7 +253,7 @@ def judge_again(node: "Node", session: Session) -> None:
     session.queue = deque()
     session.queued_bytes = 0
     for delivery in queue:
-        if may_have(node, delivery.event, session):
+        if may_have(node, delivery.event, session) and match.is_wanted(node, delivery.event, session):
             session.queue.append(delivery)
             session.queued_bytes += delivery.event.size()
         else:

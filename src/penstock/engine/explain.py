@@ -8,19 +8,22 @@ from collections import deque
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from penstock.engine import admit, edit, emit, place, publish
+from penstock.engine import admit, conform, edit, place, publish
 from penstock.engine.edit import Watch
 from penstock.engine.node import Node
 from penstock.engine.path import read_topic
 from penstock.engine.plan import Draft, Group, LinkClass, Plans, Target
+from penstock.engine.predicates import Predicates
 from penstock.engine.session import Session, Subscribed
 from penstock.model.decision import Decision
 from penstock.model.errors import PenstockError
 from penstock.model.event import Event
 from penstock.model.link import Link
 from penstock.model.subject import Subject
+from penstock.model.topic import matches, parse_filter
 from penstock.model.verdict import Effect, Verdict
 from penstock.policy.acl import Rights
+from penstock.policy.advertisement import Advertisement
 from penstock.policy.monitor import State
 from penstock.wire.errors import WireError
 
@@ -39,6 +42,7 @@ class Arrival:
     session: Session | None
     """Who sent it, if connected or known."""
     rights: Rights | None
+    advertised: tuple[Advertisement, ...] = ()
 
     @property
     def neighbour(self) -> str | None:
@@ -49,7 +53,7 @@ def arrival(node: Node, entity: str, event: Event) -> Arrival:
     """The event as it would come from a client, a neighbour or a foreign broker; raises `ExplainError`."""
     session = _session(node, entity)
     if session is not None:
-        subject, rights = session.subject, session.rights
+        subject, rights, advertised = session.subject, session.rights, session.advertised
         link = Link(session.entity, node.name, session.publish_type)
     else:
         subject = node.ensemble.shown(node.name, entity) or Subject(entity, None, "", f"{node.name}/0")
@@ -57,10 +61,10 @@ def arrival(node: Node, entity: str, event: Event) -> Arrival:
         if entry is None:
             raise ExplainError(f"`{entity}` has no place at node `{node.name}`")
         link, _ = entry.links(node.name)
-        rights = node.rights_of(subject.client_id, subject.user)
+        rights, advertised = node.rights_of(subject.client_id, subject.user), entry.advertises
     path = (entity,) if session is not None and session.neighbour is not None else ()
     told = event._replace(origin=subject.client_id, user=subject.user, link_type=link.type, path=path)
-    return Arrival(node, link, told, session, rights)
+    return Arrival(node, link, told, session, rights, advertised)
 
 
 def _session(node: Node, entity: str) -> Session | None:
@@ -108,10 +112,11 @@ class _Walk:
     # --- stages 1 to 4, once for an event
 
     def _at(self, came: Arrival) -> Iterator[Decision]:
-        verdict = _admitted(came)
-        verdicts: tuple[Verdict, ...] = (verdict,)
+        verdicts: tuple[Verdict, ...] = (_admitted(came),)
+        if verdicts[-1].effect is not Effect.SUPPRESS:
+            verdicts += _conformed(came)
         outputs: tuple[Event, ...] = ()
-        if verdict.effect is not Effect.SUPPRESS:
+        if verdicts[-1].effect is not Effect.SUPPRESS:
             outputs, edited = self._edit("edit", came.node, came.link, came.event)
             verdicts += edited
         if not outputs:
@@ -152,13 +157,16 @@ class _Walk:
     # --- stages 5 to 10, for each link
 
     def _towards_all(self, came: Arrival, event: Event, before: tuple[Verdict, ...]) -> Iterator[Decision]:
-        found = list(came.node.index.match(event.topic))
-        for candidate in self._candidates(came, found):
+        found = came.node.index.match(event.topic)
+        content = came.node.ensemble.reader.read(event)
+        plain = [one for one in found if not isinstance(one, Group | Predicates)]
+        plain += [one for several in found if isinstance(several, Predicates) for one in several.match(content)]
+        for candidate in self._candidates(came, plain):
             yield self._towards(came, candidate, event, before)
         for group in (one for one in found if isinstance(one, Group)):
             yield from self._towards_group(came, group, event, before)
 
-    def _candidates(self, came: Arrival, found: list[Subscribed | Group | Watch]) -> list[_Candidate]:
+    def _candidates(self, came: Arrival, found: list[Subscribed | Watch]) -> list[_Candidate]:
         """The links out: to every neighbour but the one that it came from, and to the clients that it may concern."""
         node = came.node
         links = {name: _outwards(session, node) for name, session in node.neighbours.items()}
@@ -166,8 +174,6 @@ class _Walk:
         about = {name: node.ensemble.links.get((node.name, name)) for name in sorted(self._about)}
         candidates |= {name: _Candidate(link) for name, link in about.items() if link and name not in candidates}
         for one in found:
-            if isinstance(one, Group):
-                continue
             link = one.link if isinstance(one, Watch) else _outwards(one.session, node)
             candidate = candidates.setdefault(link.target, _Candidate(link))
             if isinstance(one, Watch):
@@ -184,7 +190,7 @@ class _Walk:
         link, topic = candidate.link, event.topic
         readable = [one for one in candidate.matched if _may_read(one.session, topic)]
         targets = _targets(readable)
-        matched, routed = _match(candidate, readable, targets, came.session, topic), _route(came, link, event)
+        matched, routed = _match(came, candidate, readable, targets, event), _route(came, link, event)
         verdicts, outputs = [*before, matched], list[Event]()
         if matched.effect is not Effect.SUPPRESS:
             verdicts.append(routed)
@@ -217,7 +223,7 @@ class _Walk:
     def _towards_group(
         self, came: Arrival, group: Group, event: Event, before: tuple[Verdict, ...]
     ) -> Iterator[Decision]:
-        found = group.peek(lambda session: emit.may_have(came.node, event, session))
+        found = group.peek(lambda member: publish.may_take(came.node, event, member))
         if found is None:
             return
         target = Target([found[0]])
@@ -265,12 +271,26 @@ def _admitted(came: Arrival) -> Verdict:
     return draft.verdict
 
 
+def _conformed(came: Arrival) -> tuple[Verdict, ...]:
+    if not came.advertised:
+        return ()
+    draft = Draft(came.node, came.event.topic, Plans(LinkClass(advertised=came.advertised), {}))
+    conform.plan(draft)
+    if draft.plan is not None:
+        return (conform.judge(draft.plan.conforms, came.node.ensemble.reader.read(came.event)),)
+    if draft.verdict.effect is Effect.SUPPRESS:
+        return (draft.verdict,)
+    return (Verdict("conform", Effect.PASS, "advertisement"),)
+
+
 def _match(
-    candidate: _Candidate, readable: list[Subscribed], targets: tuple[Target, ...], sender: Session | None, topic: str
+    came: Arrival, candidate: _Candidate, readable: list[Subscribed], targets: tuple[Target, ...], event: Event
 ) -> Verdict:
-    name = candidate.link.target
-    if any(_local(target, sender) is not None for target in targets):
-        return Verdict("match", Effect.PASS, ", ".join(dict.fromkeys(one.filter for one in readable)))
+    name, topic = candidate.link.target, event.topic
+    if any(_local(target, came.session) is not None for target in targets):
+        conditions = dict.fromkeys(one.condition.text for one in readable if one.condition is not None)
+        reason = " and ".join(f"`{text}` holds" for text in conditions)
+        return Verdict("match", Effect.PASS, ", ".join(dict.fromkeys(one.filter for one in readable)), reason)
     if targets:
         return Verdict("match", Effect.SUPPRESS, "no local", f"`{name}` published it and does not want its own events")
     if candidate.onlooker:
@@ -281,9 +301,21 @@ def _match(
         return Verdict("match", Effect.SUPPRESS, "acl", rights.why_read(topic))
     if not candidate.sessions:
         return Verdict("match", Effect.SUPPRESS, "", f"`{name}` has no session here")
+    unmet = [text for session in candidate.sessions for text in _unmet(came.node, event, session)]
+    if unmet:
+        return Verdict("match", Effect.SUPPRESS, "condition", f"`{name}`: {'; '.join(unmet)}")
     if candidate.sessions[0].neighbour is not None:
         return Verdict("match", Effect.SUPPRESS, "", f"nobody beyond `{name}` subscribes to `{topic}`")
     return Verdict("match", Effect.SUPPRESS, "", f"`{name}` has no subscription that matches `{topic}`")
+
+
+def _unmet(node: Node, event: Event, session: Session) -> Iterator[str]:
+    """Why the session's subscriptions for this topic are not satisfied."""
+    content = node.ensemble.reader.read(event)
+    for one in session.subscriptions.values():
+        if one.condition is not None and matches(parse_filter(one.filter).filter, event.topic):
+            outcome = one.condition.holds(content)
+            yield f"`{one.condition.text}` {'is false' if outcome is False else f'fails: {outcome}'}"
 
 
 def _route(came: Arrival, link: Link, event: Event) -> Verdict:

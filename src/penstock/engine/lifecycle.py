@@ -3,7 +3,7 @@
 from hmac import compare_digest
 from typing import NamedTuple
 
-from penstock.engine import emit, overlay, place, publish, subscribe, travel
+from penstock.engine import advertise, emit, overlay, place, publish, subscribe, travel
 from penstock.engine.admit import Door, authenticate
 from penstock.engine.node import Node
 from penstock.engine.path import read_topic
@@ -167,8 +167,8 @@ def schedule(node: Node, session: Session) -> None:
 def end(node: Node, session: Session, now: float) -> None:
     """Forget the session; its will does not outlive it."""  # [MQTT-3.1.2-23], [MQTT-3.1.3-9]
     node.timers.cancel(session)
-    for text in list(session.subscriptions):
-        subscribe.remove(node, session, text)
+    for key in list(session.subscriptions):
+        subscribe.remove(node, session, key)
     publish_will(node, session, now)  # now that no shared subscription can choose this session for it
     # [MQTT-4.8.2-5]
     for delivery in (*session.inflight.values(), *(session.queue or ())):
@@ -176,6 +176,8 @@ def end(node: Node, session: Session, now: float) -> None:
     session.inflight = {}
     session.queue = None
     session.replays = []
+    if session.advertisements:
+        advertise.forget(node, session)
     if node.sessions.get(session.client_id) is session:
         del node.sessions[session.client_id]
         place.leave(node, session)
@@ -288,6 +290,8 @@ def _detach(node: Node, session: Session, now: float) -> None:
     session.aliases_in = session.aliases_out = None
     session.resend = None
     session.announced = None
+    if session.neighbour is not None:
+        node.interest_changed = True  # there may be another way to what it offers
     session.ended = now
     node.connected -= 1
 

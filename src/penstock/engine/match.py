@@ -1,7 +1,17 @@
-"""Stage 5, match: which subscriptions does the event satisfy?"""
+"""Stage 5, match: which subscriptions does the event satisfy, by topic and by content?"""
 
+from typing import TYPE_CHECKING
+
+from penstock.engine import route
 from penstock.engine.edit import Watch
-from penstock.engine.plan import Draft, Group
+from penstock.engine.plan import Draft, Group, LinkClass, Plan
+from penstock.engine.predicates import Predicates
+from penstock.engine.session import Session, Subscribed
+from penstock.model.event import Event
+from penstock.model.topic import matches, parse_filter
+
+if TYPE_CHECKING:
+    from penstock.engine.node import Node
 
 
 def plan(draft: Draft) -> None:
@@ -15,10 +25,36 @@ def plan(draft: Draft) -> None:
     for found in draft.node.index.match(topic):
         if isinstance(found, Group):
             draft.groups.append(found)
-            continue
-        if isinstance(found, Watch):
+        elif isinstance(found, Watch):
             draft.onlookers.append(found)
-            continue
-        rights = found.session.rights
-        if rights is None or rights.may_read(topic):
+        elif isinstance(found, Predicates):
+            draft.predicates.append(found)
+        elif _may_read(found.session, topic):
             draft.matched.append(found)
+
+
+def satisfied(node: "Node", plan: Plan, link: LinkClass, event: Event) -> list[Subscribed]:
+    """Of the plan's subscriptions that ask for content those that the event satisfies, and that may have it."""
+    content = node.ensemble.reader.read(event)
+    return [
+        one
+        for predicates in plan.predicates
+        for one in predicates.match(content)
+        if _may_read(one.session, event.topic) and route.is_open(node, link, one.session)
+    ]
+
+
+def satisfies(node: "Node", event: Event, subscribed: Subscribed) -> bool:
+    """Whether the event's content is what the subscription asks for; a condition that fails is not satisfied."""
+    condition = subscribed.condition
+    return condition is None or condition.holds(node.ensemble.reader.read(event)) is True
+
+
+def is_wanted(node: "Node", event: Event, session: Session) -> bool:
+    """Whether no subscription of the session is for this topic, or the event satisfies one that is."""
+    found = [one for one in session.subscriptions.values() if matches(parse_filter(one.filter).filter, event.topic)]
+    return not found or any(satisfies(node, event, one) for one in found)
+
+
+def _may_read(session: Session, topic: str) -> bool:
+    return session.rights is None or session.rights.may_read(topic)

@@ -17,6 +17,7 @@ from penstock.engine.edit import Watch, tell_failures
 from penstock.engine.index import Index, TopicTree
 from penstock.engine.place import alone
 from penstock.engine.plan import Group, LinkClass, Plan, Plans
+from penstock.engine.predicates import Predicates
 from penstock.engine.render import to_version_4, to_version_5
 from penstock.engine.session import Session, Subscribed
 from penstock.engine.stats import Stats
@@ -61,8 +62,10 @@ class Node:
         self.acl = acl
         self.sessions: dict[str, Session] = {}
         self.last_session = 0
-        self.index: Index[Subscribed | Group | Watch] = Index()
+        self.index: Index[Subscribed | Group | Watch | Predicates[Subscribed]] = Index()
         self.groups: dict[tuple[str, str], Group] = {}
+        self.predicates: dict[str, Predicates[Subscribed]] = {}
+        """By filter, the subscriptions that ask for content."""
         self.retained: TopicTree[Event] = TopicTree()
         self.retained_due: list[tuple[float, str]] = []
         """When retained messages expire, as a heap."""
@@ -79,6 +82,8 @@ class Node:
         """States of monitors from an earlier run, by link and name."""
         self.planned = 0
         self.interned: dict[tuple[object, ...], Plan] = {}
+        """Plans by what they are made of, so that topics share them; in `resolved` those that content decided on."""
+        self.resolved: dict[tuple[object, ...], Plan] = {}
         self.neighbours: dict[str, Session] = {}
         self.secrets: dict[str, bytes] = {}
         """By neighbour, what it must show to be taken for it."""
@@ -102,13 +107,19 @@ class Node:
         """The plans that this session's publications follow; sessions that are alike share them."""
         plans, watch = session.plans, session.watch_in
         if plans is None or (watch is not None and plans.key.states is not watch.key):
-            link = LinkClass(session.rights, session.publish_type, session.neighbour)
+            link = LinkClass(session.rights, session.publish_type, session.neighbour, advertised=session.advertised)
             if watch is not None:
                 link = link._replace(monitors=watch.monitors, states=watch.key)
             plans = session.plans = self._plans(link)
             if watch is not None and plans.key.states == watch.key:
                 watch.key = plans.key.states  # the same object, so that the next look is quick
         return plans
+
+    def plans_after_conform(self, plans: Plans) -> Plans:
+        """The plans for what was found to keep its producer's advertisements."""
+        if plans.conformed is None:
+            plans.conformed = self._plans(plans.key._replace(advertised=()))
+        return plans.conformed
 
     def plans_after_edit(self, session: Session) -> Plans:
         """The plans for what a monitor on this session's link has made."""
@@ -127,6 +138,7 @@ class Node:
 
     def forget(self, filter: Filter) -> None:
         """A subscription has come or gone: plans of the topics that it may concern are no longer valid."""
+        self.resolved.clear()
         prefix = filter.prefix.rstrip("/")  # `a/#` also matches `a`
         for routes in self.routes.values():
             if not filter.is_wild:
@@ -142,6 +154,7 @@ class Node:
         for routes in self.routes.values():
             routes.clear()
         self.interned.clear()
+        self.resolved.clear()
         self.planned = 0
 
     def _invalidate(self, plan: Plan | None) -> None:
@@ -166,6 +179,7 @@ class Node:
         for session in self.sessions.values():
             session.rights = self.rights_of(session.client_id, session.subject.user)
             place.settle_in(self, session)
+            subscribe.renew(self, session)
             emit.judge_again(self, session)
 
     def rights_of(self, client_id: str, user: str | None) -> Rights | None:

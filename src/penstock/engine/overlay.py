@@ -1,7 +1,8 @@
-"""Between nodes: who the neighbours are, and what each side wants to get from the other.
+"""Between nodes: who the neighbours are, and what the two sides tell each other.
 
 A neighbour is a session like a client's, with its window, its queue and its place in the store. What it subscribes to
-is what somebody beyond it wants; the two sides tell each other on a control topic that only they may use.
+is what somebody beyond it wants (`interest.py` works it out); the two sides tell each other that, and what they know to
+be advertised, on a control topic that only they may use.
 """
 
 from collections import deque
@@ -11,11 +12,14 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from penstock.domain.federation import LinkSettings
-from penstock.engine import emit, place, subscribe
-from penstock.engine.session import NEVER, Replay, Session, Subscribed
+from penstock.engine import emit, interest, place, subscribe
+from penstock.engine.interest import Offer, Offered, Want
+from penstock.engine.session import NEVER, Replay, Session, Subscribed, key_of
+from penstock.language.condition import Condition, make_condition
+from penstock.language.errors import ConditionError
 from penstock.model.errors import TopicError
 from penstock.model.subject import Subject
-from penstock.model.topic import covers, is_wild, parse_filter
+from penstock.model.topic import Filter, parse_filter
 from penstock.wire.codec import encode
 from penstock.wire.errors import WireError
 from penstock.wire.packet import Publish
@@ -32,16 +36,19 @@ WINDOW = 1000
 """Messages that two nodes may have under way to each other."""
 REFRESH_SECONDS = 0.05
 """How often interest is worked out at most: many subscriptions at once are one change."""
-MOST_COMPARED = 64
-"""Wildcard filters up to this many are compared with all others, to leave out what they cover."""
 
 
 class Interest(msgspec.Struct, frozen=True):
-    """A change of what one side wants; `reset` says that `add` is all."""
+    """A change of what one side wants, and of the advertisements that it knows of; `reset` says that this is all."""
 
-    add: tuple[str, ...] = ()
-    remove: tuple[str, ...] = ()
+    add: tuple[Want, ...] = ()
+    remove: tuple[Want, ...] = ()
+    offer: tuple[Offer, ...] = ()
+    withdraw: tuple[str, ...] = ()
     reset: bool = False
+
+    def __bool__(self) -> bool:
+        return bool(self.add or self.remove or self.offer or self.withdraw or self.reset)
 
 
 def neighbour_in(client_id: str) -> str | None:
@@ -88,77 +95,108 @@ def subscribe_foreign(node: "Node", session: Session, filters: tuple[str, ...], 
             subscribe.add(node, Subscribed(session, text, qos, retain_as_published=True), parse_filter(text))
 
 
-# --- what we want of a neighbour
+# --- what a neighbour is told
 
 
 def refresh(node: "Node", now: float) -> None:
-    """Tell every connected neighbour what has changed in what we want of it."""
+    """Tell every connected neighbour what has changed in what we want of it, and in what we can offer."""
     if now < node.interest_due:
         return
     node.interest_due = now + REFRESH_SECONDS
     node.interest_changed = False
-    for session in node.neighbours.values():
-        if session.outlet is not None and session.announced is not None:
-            wanted = _wanted(node, session)
-            change = Interest(tuple(sorted(wanted - session.announced)), tuple(sorted(session.announced - wanted)))
-            if change.add or change.remove:
-                _tell(node, session, change)
-                session.announced = wanted
+    for name, connection in connections(node):
+        session = node.neighbours[name]
+        if session.outlet is None or session.announced is None:
+            continue
+        wanted = interest.wants(node, session, connection.forward)
+        offered = interest.offers(node, session, connection.forward)
+        change = Interest(
+            tuple(sorted(wanted - session.announced)),
+            tuple(sorted(session.announced - wanted)),
+            tuple(sorted(one for id, one in offered.items() if session.offered.get(id) != one)),
+            tuple(sorted(session.offered.keys() - offered.keys())),
+        )
+        if change:
+            _tell(node, session, change)
+            session.announced, session.offered = wanted, offered
 
 
 def announce(node: "Node", session: Session) -> None:
-    """The link is up: say all that we want."""
-    session.announced = _wanted(node, session)
-    _tell(node, session, Interest(tuple(sorted(session.announced)), reset=True))
+    """The link is up: say all that we want, and all that we can offer."""
+    forward = dict(connections(node))[session.neighbour or ""].forward
+    session.announced = interest.wants(node, session, forward)
+    session.offered = interest.offers(node, session, forward)
+    told = Interest(tuple(sorted(session.announced)), offer=tuple(sorted(session.offered.values())), reset=True)
+    _tell(node, session, told)
 
 
 def _tell(node: "Node", session: Session, change: Interest) -> None:
     emit.push(node, session, encode(Publish(INTEREST, msgspec.json.encode(change)), 5))
 
 
-def _wanted(node: "Node", neighbour: Session) -> frozenset[str]:
-    """Filters of what anybody here or beyond may get from this neighbour, and of what its link's monitors must see."""
-    connection = dict(connections(node)).get(neighbour.neighbour or "")
-    if connection is not None and ("#", "all") in connection.forward:
-        return frozenset({"#"})
-    wanted: set[str] = set()
-    for session in node.sessions.values():
-        if session is not neighbour and node.table.allows(neighbour.publish_type, session.notify_type):
-            wanted.update(parse_filter(text).filter for text in session.subscriptions)
-    if neighbour.watch_in is not None:
-        wanted.update(neighbour.watch_in.alphabet())
-    for ends, filters in node.onlookers.items():
-        if node.table.allows(neighbour.publish_type, node.watches[ends].link.type):
-            wanted.update(filters)
-    return _without_covered(wanted)
-
-
-def _without_covered(filters: set[str]) -> frozenset[str]:
-    wild = [one for one in filters if is_wild(one)]
-    if len(wild) > MOST_COMPARED:
-        wild = ["#"] if "#" in filters else []
-    return frozenset(one for one in filters if not any(other != one and covers(other, one) for other in wild))
-
-
-# --- what a neighbour wants of us
+# --- what a neighbour tells
 
 
 def take_interest(node: "Node", session: Session, payload: bytes, now: float) -> None:
-    """The neighbour says what it wants."""
+    """The neighbour says what it wants, and what it can offer."""
     try:
         change = msgspec.json.decode(payload, type=Interest)
-        added = [parse_filter(text) for text in change.add]
-    except (msgspec.MsgspecError, TopicError) as error:
+        wanted = [(want, parse_filter(want.filter), _condition(want.where)) for want in change.add]
+        offered = {one.id: Offered(one, _condition(one.where)) for one in change.offer}
+    except (msgspec.MsgspecError, TopicError, ConditionError) as error:
         raise WireError(Reason.PROTOCOL_ERROR, f"interest of node `{session.neighbour}`: {error}") from None
-    gone = set(session.subscriptions) - set(change.add) if change.reset else set(change.remove)
-    for text in gone:
-        subscribe.remove(node, session, text)
-    for filter in added:
-        if filter.text in session.subscriptions:
-            continue
-        subscribed = Subscribed(session, filter.text, 2, retain_as_published=True)
-        subscribe.add(node, subscribed, filter)
-        node.ledger.subscription(session, filter.text, subscribed)
-        retained = node.retained.match(filter.filter)
-        session.replays = [*session.replays, Replay(subscribed, deque(retained))]
+    _take_offers(node, session, change, offered)
+    if change.reset:
+        _keep_only(node, session, {key_of(want.filter, want.where) for want in change.add})
+    for want, filter, condition in wanted:
+        _take_want(node, session, want, filter, condition)
+    for want in change.remove:
+        _drop_want(node, session, want)
     subscribe.advance(node, session, now)
+
+
+def _condition(where: str) -> Condition | None:
+    return make_condition(where) if where else None
+
+
+def _take_offers(node: "Node", session: Session, change: Interest, offered: dict[str, Offered]) -> None:
+    if change.reset:
+        session.offers = {}
+    for id in change.withdraw:
+        session.offers.pop(id, None)
+    session.offers |= offered
+    if change.reset or change.offer or change.withdraw:
+        node.interest_changed = True
+
+
+def _keep_only(node: "Node", session: Session, keys: set[str]) -> None:
+    """What was wanted before is forgotten, and the ways of what is wanted still."""
+    for key, subscribed in list(session.subscriptions.items()):
+        if key in keys:
+            subscribed.ways = ()
+        else:
+            subscribe.remove(node, session, key)
+
+
+def _take_want(node: "Node", session: Session, want: Want, filter: Filter, condition: Condition | None) -> None:
+    known = session.subscriptions.get(key_of(want.filter, want.where))
+    node.interest_changed = True
+    if known is not None:
+        known.ways = (*known.ways, want.path)
+        return
+    subscribed = Subscribed(session, want.filter, 2, retain_as_published=True, name=want.where, asked=want.where)
+    subscribed.condition, subscribed.ways = condition, (want.path,)
+    subscribe.add(node, subscribed, filter)
+    node.ledger.subscription(session, subscribed.key, subscribed)
+    retained = node.retained.match(filter.filter)
+    session.replays = [*session.replays, Replay(subscribed, deque(retained))]
+
+
+def _drop_want(node: "Node", session: Session, want: Want) -> None:
+    known = session.subscriptions.get(key_of(want.filter, want.where))
+    if known is None:
+        return
+    node.interest_changed = True
+    known.ways = tuple(way for way in known.ways if way != want.path)
+    if not known.ways:
+        subscribe.remove(node, session, known.key)

@@ -7,9 +7,12 @@ concerns the topic comes or goes. Topics with the same outcome share one plan.
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
+from penstock.engine.predicates import Predicates
 from penstock.engine.session import Session, Subscribed
+from penstock.language.condition import Condition
 from penstock.model.verdict import Effect, Verdict
 from penstock.policy.acl import Rights
+from penstock.policy.advertisement import Advertisement
 from penstock.policy.brokering import DEFAULT_TYPE
 from penstock.policy.monitor import Monitor
 
@@ -32,6 +35,8 @@ class LinkClass(NamedTuple):
     """Admission and monitors are behind it: an event of the node itself, or what a monitor made."""
     is_own: bool = False
     """An event of the node itself, which is told to everybody who may read it."""
+    advertised: tuple[Advertisement, ...] = ()
+    """What may be published, if its producer advertises."""
 
 
 class Target:
@@ -65,7 +70,7 @@ class Group:
         self.members: list[Subscribed] = []
         self.turn = 0
 
-    def choose(self, may_have: Callable[[Session], bool]) -> Target | None:
+    def choose(self, may_have: Callable[[Subscribed], bool]) -> Target | None:
         """The next member that may have the event; one that can take it now goes before one that cannot."""
         found = self.peek(may_have)
         if found is None:
@@ -73,14 +78,14 @@ class Group:
         member, self.turn = found
         return Target([member])
 
-    def peek(self, may_have: Callable[[Session], bool]) -> tuple[Subscribed, int] | None:
+    def peek(self, may_have: Callable[[Subscribed], bool]) -> tuple[Subscribed, int] | None:
         """Who would be chosen, and whose turn it would be then."""
         second: Subscribed | None = None
         count = len(self.members)
         for step in range(count):
             member = self.members[(self.turn + step) % count]
             session = member.session
-            if not may_have(session):
+            if not may_have(member):
                 continue
             if session.open and not session.waiting() and session.quota > 0:
                 return member, (self.turn + step + 1) % count
@@ -93,11 +98,15 @@ class Plan:
     """What is left to do for an event on a topic."""
 
     __slots__ = (
+        "conforms",
         "direct4",
         "direct5",
         "edited",
         "groups",
         "key",
+        "matched",
+        "onlookers",
+        "predicates",
         "simple",
         "targets",
         "valid",
@@ -110,6 +119,14 @@ class Plan:
         self.valid = True
         self.edited = False
         """The link's monitor must be asked about each event; then nothing below is set."""
+        self.conforms: tuple[Condition, ...] = ()
+        """One of these must hold for the event; then the plan without advertisements counts, and this one is empty."""
+        self.predicates: tuple[Predicates[Subscribed], ...] = ()
+        """Conditional subscriptions to look in for each event, whose plan is then made of what they and the event are;
+        `matched` and `onlookers` are what is sure already.
+        """
+        self.matched: tuple[Subscribed, ...] = ()
+        self.onlookers: tuple[Watch, ...] = ()
         self.key: tuple[object, ...] = ()
         self.targets: tuple[Target, ...] = ()
         self.groups: tuple[Group, ...] = ()
@@ -125,6 +142,7 @@ class Plan:
         """No longer valid. It lets go of its sessions: a topic may name it long after they are gone."""
         self.valid = False
         self.key = self.targets = self.groups = self.watched = self.direct4 = self.direct5 = ()
+        self.predicates = self.matched = self.onlookers = ()
 
 
 _PASS = Verdict("admit", Effect.PASS)
@@ -133,19 +151,21 @@ _PASS = Verdict("admit", Effect.PASS)
 class Plans:
     """The plans of one class of links: those whose events are treated alike."""
 
-    __slots__ = ("__weakref__", "key", "known", "routes")
+    __slots__ = ("__weakref__", "conformed", "key", "known", "routes")
 
     def __init__(self, key: LinkClass, routes: dict[str, Plan]) -> None:
         self.key = key
         self.routes = routes
         """By topic, what matching and routing found; shared by all classes that these cannot tell apart."""
         self.known: dict[bytes, Plan] = {}
+        self.conformed: Plans | None = None
+        """The plans for what is found to keep its producer's advertisements."""
 
 
 class Draft:
     """A plan in the making: each stage adds its part."""
 
-    __slots__ = ("groups", "link", "matched", "node", "onlookers", "plan", "plans", "topic", "verdict")
+    __slots__ = ("groups", "link", "matched", "node", "onlookers", "plan", "plans", "predicates", "topic", "verdict")
 
     def __init__(self, node: "Node", topic: str, plans: Plans) -> None:
         self.node = node
@@ -156,4 +176,5 @@ class Draft:
         self.matched: list[Subscribed] = []
         self.groups: list[Group] = []
         self.onlookers: list[Watch] = []
+        self.predicates: list[Predicates[Subscribed]] = []
         self.plan: Plan | None = None

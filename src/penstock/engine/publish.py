@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from penstock.engine import edit, emit, overlay, travel
+from penstock.engine import advertise, conform, edit, emit, match, overlay, travel
 from penstock.engine.path import MAX_PLANS, compile_plan, read_topic
 from penstock.engine.plan import Draft, Plan, Plans, Target
 from penstock.engine.render import Forms
-from penstock.engine.session import Session
+from penstock.engine.session import Session, Subscribed
 from penstock.engine.tell import Outcome, encode_told
 from penstock.model.event import Event
 from penstock.model.topic import matches
@@ -21,6 +21,9 @@ from penstock.wire.session import FREE, HELD, RECEIVER
 
 if TYPE_CHECKING:
     from penstock.engine.node import Node
+
+MOST_RESOLVED = 10_000
+"""Plans for single contents that are kept: contents may satisfy subscriptions in any combination."""
 
 _DONE = Outcome(Reason.SUCCESS)
 _UNHEARD = Outcome(Reason.NO_MATCHING_SUBSCRIBERS)
@@ -59,7 +62,9 @@ def receive(node: "Node", session: Session, packet: Publish, now: float) -> None
         overlay.take_interest(node, session, packet.payload, now)
         return
     event = _event(session, topic, packet, now)
-    if _is_known_replay(node, session, packet, event):
+    if session.neighbour is None and topic in advertise.TOPICS:
+        outcome = advertise.receive(node, session, topic, packet.payload)
+    elif _is_known_replay(node, session, packet, event):
         outcome = _DONE
     else:
         outcome = carry(node, node.plans_of(session), event, session, now)
@@ -99,6 +104,12 @@ def _is_known_replay(node: "Node", session: Session, packet: Publish, event: Eve
 def carry(node: "Node", plans: Plans, event: Event, sender: Session | None, now: float) -> Outcome:
     """Take an event through the stages, by its plan; what became of it, as its sender is told."""
     plan = find_plan(node, plans, event.topic.encode())
+    if plan.conforms:
+        judged = conform.judge(plan.conforms, node.ensemble.reader.read(event))
+        if judged.effect is Effect.SUPPRESS:
+            return _suppressed(node, event, sender, judged.reason)
+        plans = node.plans_after_conform(plans)
+        plan = find_plan(node, plans, event.topic.encode())
     verdict = plan.verdict
     if verdict.effect is Effect.SUPPRESS:
         if verdict.stage == "admit":
@@ -111,7 +122,17 @@ def carry(node: "Node", plans: Plans, event: Event, sender: Session | None, now:
     # [MQTT-3.3.1-5] [MQTT-3.3.1-8] [MQTT311-3.3.1-7] [MQTT311-3.3.1-12]
     if event.retain:
         node.retain(event, sender)
+    if plan.predicates:
+        plan = _resolve(node, plan, plans, event)
     return _DONE if spread(node, plan, event, sender, now) else _UNHEARD
+
+
+def _resolve(node: "Node", plan: Plan, plans: Plans, event: Event) -> Plan:
+    """The plan for an event whose content decides too: with the conditional subscriptions that it satisfies."""
+    if len(node.resolved) >= MOST_RESOLVED:
+        node.resolved.clear()
+    found = match.satisfied(node, plan, plans.key, event)
+    return emit.known_plan(node.resolved, plan.verdict, [*plan.matched, *found], plan.groups, plan.onlookers)
 
 
 def relay_edited(node: "Node", session: Session, packet: bytes, start: int, after_topic: int, now: float) -> None:
@@ -175,13 +196,18 @@ def spread(node: "Node", plan: Plan, event: Event, sender: Session | None, now: 
     for watch, targets in plan.watched:
         _spread_watched(node, watch, targets, event, sender, now)
     for group in plan.groups:
-        chosen = group.choose(lambda session: emit.may_have(node, event, session))
+        chosen = group.choose(lambda member: may_take(node, event, member))
         if chosen is not None:
             retain = event.retain and chosen.retain_as_published
             # [MQTT-4.8.2-3]
             qos = min(event.qos, chosen.qos)
             kept = emit.notify(node, chosen.session, qos, retain, chosen.ids, forms, kept)
     return bool(plan.targets or plan.groups or any(targets for _, targets in plan.watched))
+
+
+def may_take(node: "Node", event: Event, member: Subscribed) -> bool:
+    """Whether a member of a group may have the event, and asks for such."""
+    return emit.may_have(node, event, member.session) and match.satisfies(node, event, member)
 
 
 def _spread_watched(
@@ -209,7 +235,9 @@ def behind(
         found = [
             one
             for one in session.subscriptions.values()
-            if matches(one.filter, output.topic) and not (one.no_local and session is sender)
+            if matches(one.filter, output.topic)
+            and not (one.no_local and session is sender)
+            and match.satisfies(node, output, one)
         ]
         if found and emit.may_have(node, output, session):
             yield Target(found)

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from penstock.engine.plan import Draft
+from penstock.engine.plan import Draft, LinkClass
 from penstock.engine.session import Session
 
 if TYPE_CHECKING:
@@ -11,19 +11,23 @@ if TYPE_CHECKING:
 
 def plan(draft: Draft) -> None:
     """Leave out the links that the brokering table closes, and the one that the event came by."""
-    link = draft.link
+    node, link = draft.node, draft.link
     if link.is_own:
         return
-    allows, source = draft.node.table.allows, link.link_type
-    draft.matched = [
-        found
-        for found in draft.matched
-        if allows(source, found.session.notify_type)
-        and (link.neighbour is None or found.session.neighbour != link.neighbour)  # brokering §5.3 T-Broker: z != x
-    ]
+    draft.matched = [found for found in draft.matched if is_open(node, link, found.session)]
     draft.onlookers = [
-        one for one in draft.onlookers if allows(source, one.link.type) and one.link.target != link.neighbour
+        one
+        for one in draft.onlookers
+        if node.table.allows(link.link_type, one.link.type) and one.link.target != link.neighbour
     ]
+
+
+def is_open(node: "Node", link: LinkClass, session: Session) -> bool:
+    """Whether what came by such a link may go on to this session."""
+    return link.is_own or (
+        node.table.allows(link.link_type, session.notify_type)
+        and (link.neighbour is None or session.neighbour != link.neighbour)  # brokering §5.3 T-Broker: z != x
+    )
 
 
 def may_pass(node: "Node", link_type: str, session: Session) -> bool:

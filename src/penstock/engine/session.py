@@ -3,15 +3,18 @@
 from collections import deque
 from typing import TYPE_CHECKING, Protocol
 
+from penstock.language.condition import Condition
 from penstock.model.event import Event
 from penstock.model.subject import Subject
 from penstock.policy.acl import Rights
+from penstock.policy.advertisement import Advertisement
 from penstock.policy.brokering import DEFAULT_TYPE
 from penstock.wire.reason import Reason
 from penstock.wire.session import WAITING
 
 if TYPE_CHECKING:
     from penstock.engine.edit import Watch
+    from penstock.engine.interest import Offer, Offered, Want
     from penstock.engine.plan import Plans, Target
 
 NEVER = float("inf")
@@ -58,7 +61,20 @@ class Delivery:
 class Subscribed:
     """One subscription of one session, as the index holds it."""
 
-    __slots__ = ("filter", "identifier", "no_local", "qos", "retain_as_published", "session", "target")
+    __slots__ = (
+        "asked",
+        "condition",
+        "filter",
+        "identifier",
+        "is_local",
+        "name",
+        "no_local",
+        "qos",
+        "retain_as_published",
+        "session",
+        "target",
+        "ways",
+    )
 
     def __init__(
         self,
@@ -68,15 +84,38 @@ class Subscribed:
         no_local: bool = False,
         retain_as_published: bool = False,
         identifier: int = 0,
+        name: str = "",
+        asked: str = "",
+        is_local: bool = False,
     ) -> None:
         self.session = session
         self.filter = filter
+        self.name = name
+        """What tells it from others of the session with the same filter; empty for the one that MQTT knows."""
+        self.asked = asked
+        """The condition that its client gave; empty if none."""
+        self.is_local = is_local
+        """Other nodes are not told of it."""
+        self.condition: Condition | None = None
+        """What content must satisfy: as its client asked, and as the domain says for the client."""
         self.qos = qos
         self.no_local = no_local
         self.retain_as_published = retain_as_published
         self.identifier = identifier
+        self.ways: tuple[tuple[str, ...], ...] = ()
+        """Of a neighbour's: the nodes through which each of those who want it has come to be known here."""
         self.target: Target | None = None
         """What plans hold of it where it is the session's only one that matches."""
+
+    @property
+    def key(self) -> str:
+        """What the session knows it by. No filter has a U+0000 in it."""
+        return key_of(self.filter, self.name)
+
+
+def key_of(filter: str, name: str = "") -> str:
+    """What a session knows a subscription by."""
+    return f"{filter}\0{name}" if name else filter
 
 
 class Replay:
@@ -107,6 +146,8 @@ class Session:
     """A client's state. `outlet` is None while it is offline."""
 
     __slots__ = (
+        "advertised",
+        "advertisements",
         "alias_maximum",
         "aliases_in",
         "aliases_out",
@@ -120,6 +161,7 @@ class Session:
         "ended",
         "entity",
         "expiry",
+        "given",
         "held",
         "id",
         "inflight",
@@ -127,6 +169,8 @@ class Session:
         "maximum_packet_size",
         "neighbour",
         "notify_type",
+        "offered",
+        "offers",
         "open",
         "outlet",
         "overflowing",
@@ -147,6 +191,7 @@ class Session:
         "version",
         "watch_in",
         "watch_out",
+        "where",
         "will",
         "window",
     )
@@ -160,8 +205,11 @@ class Session:
         self.entity = subject.client_id
         self.neighbour: str | None = None
         """The name of the node or foreign broker behind it; None for a client."""
-        self.announced: frozenset[str] | None = None
+        self.announced: frozenset[Want] | None = None
         """What we have told the neighbour that we want; None until then."""
+        self.offered: dict[str, Offer] = {}
+        """The advertisements that we have told the neighbour of; and in `offers` those that it has told us of."""
+        self.offers: dict[str, Offered] = {}
         self.publish_type = DEFAULT_TYPE
         self.notify_type = DEFAULT_TYPE
         self.watch_in: Watch | None = None
@@ -169,6 +217,13 @@ class Session:
         self.plans: Plans | None = None
         self.edited_plans: Plans | None = None
         """For what the monitors on its link make."""
+        self.where: tuple[tuple[str, Condition], ...] = ()
+        """What the domain adds to its subscriptions, by the filter that covers them."""
+        self.advertisements: dict[str, Advertisement] = {}
+        """What it has advertised, by name; and in `given` what the domain advertises for it."""
+        self.given: tuple[Advertisement, ...] = ()
+        self.advertised: tuple[Advertisement, ...] = ()
+        """Both: all that it may publish. Empty: anything."""
         self.version = version
         self.expiry: float = 0
         self.durable = False

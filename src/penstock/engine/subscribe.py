@@ -1,24 +1,34 @@
 """SUBSCRIBE and UNSUBSCRIBE: the index, the shared groups, and the retained messages that a subscription brings."""
 
 from collections import deque
-from typing import TYPE_CHECKING
+from collections.abc import Hashable
+from typing import TYPE_CHECKING, NamedTuple
 
-from penstock.engine import emit, travel
+from penstock.engine import emit, match, travel
 from penstock.engine.plan import Group
+from penstock.engine.predicates import Predicates
 from penstock.engine.render import Forms
-from penstock.engine.session import Replay, Session, Subscribed
+from penstock.engine.session import Replay, Session, Subscribed, key_of
 from penstock.engine.tell import Outcome, encode_told
+from penstock.language.condition import Condition, make_condition
+from penstock.language.errors import ConditionError
+from penstock.language.types import ANYTHING, Record
 from penstock.model.errors import TopicError
 from penstock.model.event import Event
-from penstock.model.topic import Filter, parse_filter
+from penstock.model.topic import Filter, covers, parse_filter
 from penstock.wire.codec import encode
 from penstock.wire.errors import WireError
-from penstock.wire.packet import Suback, Subscribe, Subscription, Unsuback, Unsubscribe
+from penstock.wire.packet import Suback, Subscribe, Unsuback, Unsubscribe
+from penstock.wire.properties import Properties
 from penstock.wire.reason import Reason
 
 if TYPE_CHECKING:
     from penstock.engine.node import Node
 
+LONGEST_NAME = 200
+_WISHES = ("where", "name", "scope")
+_WHERE = "where"
+"""The key of the conditional subscriptions of a filter in the index."""
 REPLAY_STEP = 100
 """Retained messages sent to one session before others have their turn."""
 
@@ -26,22 +36,29 @@ REPLAY_STEP = 100
 def subscribe(node: "Node", session: Session, packet: Subscribe, now: float) -> None:
     """Take the subscriptions, answer, then send what is retained."""
     identifier = packet.properties.subscription_ids[0] if packet.properties.subscription_ids else 0
+    wishes = _Wishes.of(packet.properties)
     reasons: list[int] = []
     texts: list[str] = []
     replays: list[Replay] = []
     filters = [_parse(subscription.filter) for subscription in packet.subscriptions]  # all, before any is taken
     # [MQTT-3.8.4-5] [MQTT-3.8.4-6] [MQTT-3.8.4-7] [MQTT-3.9.3-1] [MQTT311-3.8.4-4]
     for filter, subscription in zip(filters, packet.subscriptions, strict=True):
-        refusal = _refusal(node, session, filter)
-        if refusal is not None:
-            reason, text = refusal
+        key = key_of(filter.text, wishes.name)
+        condition = _refusal(node, session, filter, key) or wishes.condition(node, session, filter)
+        if isinstance(condition, Outcome):
+            reason, text = condition
             node.deny("subscribe denied", session, filter.text, text)
             texts.append(text)
         else:
             # [MQTT-3.2.2-10]
             reason = Reason(min(subscription.qos, node.limits.max_qos))
-            is_new = filter.text not in session.subscriptions
-            subscribed = _add(node, session, filter, subscription, reason, identifier)
+            is_new = key not in session.subscriptions
+            options = (subscription.no_local, subscription.retain_as_published, identifier)
+            asked = (wishes.name, wishes.where, wishes.is_local)
+            subscribed = Subscribed(session, filter.text, reason, *options, *asked)
+            subscribed.condition = condition
+            add(node, subscribed, filter)
+            node.ledger.subscription(session, key, subscribed)
             handling = subscription.retain_handling
             # [MQTT-3.3.1-10] [MQTT-3.3.1-11] [MQTT-3.8.4-4] [MQTT311-3.3.1-6] [MQTT311-3.8.4-3]
             if filter.group is None and (handling == 0 or (handling == 1 and is_new)):  # [MQTT-3.3.1-9] to -11
@@ -54,8 +71,8 @@ def subscribe(node: "Node", session: Session, packet: Subscribe, now: float) -> 
     told = encode_told(answer, "; ".join(texts), session.version, session.problem_info, session.maximum_packet_size)
     emit.push_durable(node, session, told)  # [MQTT-3.8.4-1]
     if replays:
-        again = {replay.subscribed.filter for replay in replays}  # what is left of an earlier replay is in the new one
-        session.replays = [one for one in session.replays if one.subscribed.filter not in again] + replays
+        again = {replay.subscribed.key for replay in replays}  # what is left of an earlier replay is in the new one
+        session.replays = [one for one in session.replays if one.subscribed.key not in again] + replays
         advance(node, session, now)
 
 
@@ -63,8 +80,9 @@ def unsubscribe(node: "Node", session: Session, packet: Unsubscribe) -> None:
     """Drop the subscriptions and answer."""
     reasons: list[int] = []
     # [MQTT-3.10.4-6] [MQTT-3.11.3-1] [MQTT-3.11.3-2]
+    name = _Wishes.of(packet.properties).name
     for filter in [_parse(text) for text in packet.filters]:
-        existed = remove(node, session, filter.text)
+        existed = remove(node, session, key_of(filter.text, name))
         reasons.append(Reason.SUCCESS if existed else Reason.NO_SUBSCRIPTION_EXISTED)
     # [MQTT-3.10.4-4] [MQTT-3.10.4-5]
     answer = Unsuback(packet.packet_id, tuple(reasons) if session.version == 5 else ())
@@ -72,46 +90,103 @@ def unsubscribe(node: "Node", session: Session, packet: Unsubscribe) -> None:
 
 
 def add(node: "Node", subscribed: Subscribed, filter: Filter) -> None:
-    """Put a subscription into the index; one with the same filter is replaced."""  # [MQTT-3.8.4-3]
-    session = subscribed.session
-    previous = session.subscriptions.get(filter.text)
-    session.subscriptions[filter.text] = subscribed
-    if filter.group is None:
-        node.index.add(filter.filter, session.id, subscribed)
-    else:
+    """Put a subscription into the index; one with the same filter and name is replaced."""  # [MQTT-3.8.4-3]
+    session, key, place = subscribed.session, subscribed.key, _place(subscribed)
+    previous = session.subscriptions.get(key)
+    if previous is not None and not _alike(previous, subscribed):
+        _take_out(node, previous, filter)
+        previous = None
+    session.subscriptions[key] = subscribed
+    node.interest_changed = True
+    if filter.group is not None:
         group = node.groups.get((filter.group, filter.filter))
         if group is None:
             group = node.groups[filter.group, filter.filter] = Group(filter.group, filter.filter)
             node.index.add(filter.filter, f"$share/{filter.group}", group)
-        if previous in group.members:
+        if previous is not None:
             group.members[group.members.index(previous)] = subscribed
         else:
             group.members.append(subscribed)
-    node.interest_changed = True
+    elif subscribed.condition is not None:
+        predicates = node.predicates.get(filter.filter)
+        if predicates is not None:  # the plans that look into it are still right
+            predicates.add(place, subscribed.condition, subscribed)
+            node.resolved.clear()
+            return
+        predicates = node.predicates[filter.filter] = Predicates()
+        predicates.add(place, subscribed.condition, subscribed)
+        node.index.add(filter.filter, _WHERE, predicates)
+    else:
+        node.index.add(filter.filter, place, subscribed)
     node.forget(filter)
 
 
-def remove(node: "Node", session: Session, text: str) -> bool:
+def remove(node: "Node", session: Session, key: str) -> bool:
     """Take a subscription out of the index; whether it was there."""
     # [MQTT-3.10.4-1] [MQTT-3.10.4-2] [MQTT-3.10.4-3]
-    subscribed = session.subscriptions.pop(text, None)
+    subscribed = session.subscriptions.pop(key, None)
     if subscribed is None:
         return False
-    filter = parse_filter(text)
-    if filter.group is None:
-        node.index.remove(filter.filter, session.id)
-    else:
+    _take_out(node, subscribed, parse_filter(subscribed.filter))
+    if session.replays:
+        session.replays = [one for one in session.replays if one.subscribed.key != key]
+    node.ledger.subscription(session, key, None)
+    node.interest_changed = True
+    return True
+
+
+def _place(subscribed: Subscribed) -> Hashable:
+    """What it is known by beside others with the same filter."""
+    return (subscribed.session.id, subscribed.name) if subscribed.name else subscribed.session.id
+
+
+def _alike(one: Subscribed, other: Subscribed) -> bool:
+    """Whether both have their place in the same part of the index, so that one replaces the other there."""
+    return (one.condition is None) == (other.condition is None) or one.filter.startswith("$share/")
+
+
+def _take_out(node: "Node", subscribed: Subscribed, filter: Filter) -> None:
+    place = _place(subscribed)
+    if filter.group is not None:
         group = node.groups[filter.group, filter.filter]
         group.members.remove(subscribed)
         if not group.members:
             del node.groups[filter.group, filter.filter]
             node.index.remove(filter.filter, f"$share/{filter.group}")
-    if session.replays:
-        session.replays = [one for one in session.replays if one.subscribed.filter != text]
-    node.ledger.subscription(session, text, None)
-    node.interest_changed = True
+    elif subscribed.condition is not None:
+        predicates = node.predicates[filter.filter]
+        predicates.remove(place)
+        if predicates:  # the plans that look into it are still right
+            node.resolved.clear()
+            return
+        del node.predicates[filter.filter]
+        node.index.remove(filter.filter, _WHERE)
+    else:
+        node.index.remove(filter.filter, place)
     node.forget(filter)
-    return True
+
+
+def renew(node: "Node", session: Session) -> None:
+    """What the domain adds to the session's subscriptions may have changed."""
+    for subscribed in list(session.subscriptions.values()):
+        filter = parse_filter(subscribed.filter)
+        condition = condition_of(node, session, filter, subscribed.asked)
+        if condition != subscribed.condition:
+            _take_out(node, subscribed, filter)
+            del session.subscriptions[subscribed.key]
+            subscribed.condition = condition
+            add(node, subscribed, filter)
+
+
+def condition_of(
+    node: "Node", session: Session, filter: Filter, asked: str, declared: Record = ANYTHING
+) -> Condition | None:
+    """What content must satisfy for a subscription: what its client asks, and what the domain says for the client."""
+    texts = [asked] if asked else []
+    texts += [condition.text for wide, condition in session.where if covers(wide, filter.filter)]
+    if not texts:
+        return None
+    return make_condition(texts[0] if len(texts) == 1 else " && ".join(f"({text})" for text in texts), declared)
 
 
 def advance(node: "Node", session: Session, now: float) -> None:
@@ -134,7 +209,7 @@ def advance(node: "Node", session: Session, now: float) -> None:
         if event.expires is not None and event.expires <= now:
             node.unretain(topic)
             continue
-        if _may_pass(node, event, session):
+        if _may_pass(node, event, session) and match.satisfies(node, event, subscribed):
             ids = (subscribed.identifier,) if subscribed.identifier else ()
             told = event if session.neighbour is None else travel.as_replay(event)
             room -= event.size()
@@ -153,15 +228,37 @@ def _may_pass(node: "Node", event: Event, session: Session) -> bool:
     return emit.may_have(node, event, session)
 
 
-def _add(
-    node: "Node", session: Session, filter: Filter, subscription: Subscription, qos: int, identifier: int
-) -> Subscribed:
-    subscribed = Subscribed(
-        session, filter.text, qos, subscription.no_local, subscription.retain_as_published, identifier
-    )
-    add(node, subscribed, filter)
-    node.ledger.subscription(session, filter.text, subscribed)
-    return subscribed
+class _Wishes(NamedTuple):
+    """What a client says in user properties of a SUBSCRIBE, about all subscriptions in it."""
+
+    name: str = ""
+    where: str = ""
+    is_local: bool = False
+    problem: str = ""
+
+    @classmethod
+    def of(cls, properties: Properties) -> "_Wishes":
+        told = [pair for pair in properties.user_properties if pair[0] in _WISHES]
+        if not told:
+            return cls()
+        said = dict(told)
+        if len(said) < len(told):
+            return cls(problem=f"more than one of {', '.join(f'`{name}`' for name in _WISHES)}")
+        name, scope = said.get("name", ""), said.get("scope", "global")
+        if scope not in ("global", "local"):
+            return cls(problem=f"scope `{scope[:LONGEST_NAME]}` is neither `global` nor `local`")
+        if len(name) > LONGEST_NAME:
+            return cls(problem=f"a subscription's name has at most {LONGEST_NAME} characters")
+        return cls(name, said.get("where", ""), scope == "local")
+
+    def condition(self, node: "Node", session: Session, filter: Filter) -> Condition | Outcome | None:
+        """The condition of a subscription to this filter, or why there is none."""
+        if self.problem:
+            return Outcome(Reason.IMPLEMENTATION_SPECIFIC_ERROR, self.problem)
+        try:
+            return condition_of(node, session, filter, self.where, node.ensemble.declared(filter.filter))
+        except ConditionError as error:
+            return Outcome(Reason.IMPLEMENTATION_SPECIFIC_ERROR, f"condition: {error}")
 
 
 def _parse(text: str) -> Filter:
@@ -171,13 +268,13 @@ def _parse(text: str) -> Filter:
         raise WireError(Reason.MALFORMED_PACKET, str(error)) from None  # [MQTT-4.7.1-1]
 
 
-def _refusal(node: "Node", session: Session, filter: Filter) -> Outcome | None:
+def _refusal(node: "Node", session: Session, filter: Filter, key: str) -> Outcome | None:
     limits = node.limits
     if filter.filter.count("/") >= limits.topic_levels:
         return Outcome(Reason.TOPIC_FILTER_INVALID, f"filter has more than {limits.topic_levels} levels")
     if session.rights is not None and not session.rights.may_subscribe(filter.filter):
         return Outcome(Reason.NOT_AUTHORIZED, session.rights.why_subscribe(filter.filter))
     most = limits.subscriptions_per_client
-    if most is not None and len(session.subscriptions) >= most and filter.text not in session.subscriptions:
+    if most is not None and len(session.subscriptions) >= most and key not in session.subscriptions:
         return Outcome(Reason.QUOTA_EXCEEDED, f"session has {most} subscriptions already")
     return None
