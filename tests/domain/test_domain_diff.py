@@ -12,7 +12,11 @@ from tests.support.domains import nodes
 BASE: dict[str, Any] = {
     "nodes": nodes("a", "b"),
     "links": [{"between": ["a", "b"], "type": "t"}],
-    "clients": {"x": {"node": "a", "type": "t"}, "y": {"node": "b", "type": "t"}},
+    "clients": {
+        "x": {"node": "a", "type": "t"},
+        "y": {"node": "b", "type": "t", "advertises": [{"name": "n", "filter": "p/+", "where": "v < 5"}]},
+    },
+    "content": [{"topics": "o", "format": "opaque"}, {"topics": ["p/#", "q"], "format": "json"}],
     "brokering": {"types": ["t", "u"], "deny": [{"from": "u", "to": "t"}]},
     "monitors": {"m": {"link": "a -> b", "filter": "p"}, "n": {"link": "a -> b", "filter": "p"}},
 }
@@ -54,7 +58,23 @@ def test_equal_domains_have_no_difference(title: str) -> None:
             {"links": [{"between": ["a", "b"], "type": "t", "back": "u"}]},
             ["link `b -> a` changed: from type `t` to `u`"],
         ),
-        ({"links": [{"between": ["a", "b"], "type": "t", "queue": 5}]}, ["connection `a - b` changed"]),
+        ({"links": [{"between": ["a", "b"], "type": "t", "queue": 5}]}, ["connection `a - b` changed: `queue`"]),
+        (
+            {"links": [{"between": ["a", "b"], "type": "t", "forward": {"p/#": "routed", "#": "all"}}]},
+            ["connection `a - b` changed: `forward`"],
+        ),
+        ({"content": [*BASE["content"], {"topics": "r", "format": "xml"}]}, ["content `r` added"]),
+        ({"content": BASE["content"][:1]}, ["content `p/#, q` removed"]),
+        ({"content": BASE["content"][::-1]}, ["content changed: their order"]),
+        ({"content": [{"topics": "o", "format": "text"}, BASE["content"][1]]}, ["content `o` changed: `format`"]),
+        (
+            {"clients": {**BASE["clients"], "x": {"node": "a", "type": "t", "where": {"p/#": "v > 1"}}}},
+            ["client `x` changed: `where`"],
+        ),
+        (
+            {"clients": {**BASE["clients"], "y": {"node": "b", "type": "t", "advertises": []}}},
+            ["client `y` changed: `advertises`"],
+        ),
         (
             {"links": [], "monitors": {}},
             [
@@ -74,12 +94,12 @@ def test_equal_domains_have_no_difference(title: str) -> None:
                 "link `z -> b` added",
                 "link `b -> z` added",
                 "client `y` removed",
-                "client `x` changed",
+                "client `x` changed: `user`",
                 "client `z` added",
             ],
         ),
         ({"brokering": {"types": ["t", "u"]}}, ["table `a` changed", "table `b` changed"]),
-        ({"monitors": {"m": {"link": "a -> b", "filter": "q"}, "n": BASE["monitors"]["n"]}}, ["monitor `m` changed"]),
+        ({"monitors": {"m": {"link": "a -> b", "filter": "q"}, "n": BASE["monitors"]["n"]}}, ["monitor `m` changed: `filter`"]),
         ({"monitors": {"n": BASE["monitors"]["n"], "m": BASE["monitors"]["m"]}}, ["monitor changed: their order"]),
         ({"assertions": [{"never": "x to y"}]}, ["assertions changed"]),
     ],
@@ -92,6 +112,24 @@ def test_what_a_rule_spells_otherwise_but_means_the_same_is_no_difference() -> N
     one = domain(brokering={"types": ["t", "u"], "deny": [{"from": ["t", "u"], "to": "t"}]})
     other = domain(brokering={"types": ["u", "t"], "deny": [{"from": "u", "to": "t"}, {"from": "t", "to": "t"}]})
     assert not diff(one, other)
+
+
+def test_a_condition_that_is_only_written_otherwise_is_no_difference() -> None:
+    one, other = (
+        domain(clients={"x": {"node": "a", "type": "t", "where": {"p": text}}}) for text in ("v>1 && (w)", "v > 1&&w")
+    )
+    assert not diff(one, other)
+
+
+def test_what_is_said_about_content_changes_without_a_restart() -> None:
+    changed = domain(
+        content=[],
+        links=[{"between": ["a", "b"], "type": "t", "forward": "routed"}],
+        clients={"x": {"node": "a", "type": "t", "where": {"p": "v > 1"}}, "y": {"node": "b", "type": "t"}},
+    )
+    whole = diff(domain(), changed)
+    assert {change.kind for change in whole.changes} == {Kind.CONTENT, Kind.CONNECTION, Kind.CLIENT}
+    assert whole.needs_restart == ()
 
 
 def test_patterns_are_compared_by_what_they_expand_to() -> None:
