@@ -5,8 +5,9 @@ import pytest
 from penstock.model.errors import PolicyError
 from penstock.model.event import Event
 from penstock.policy.action import PASS, SUPPRESS, Action, Output, parse_action
-from penstock.policy.automaton import CACHED_TOPICS, Automaton
+from penstock.policy.automaton import Automaton
 from penstock.policy.monitor import MonitorError
+from penstock.policy.moves import CACHED_TOPICS
 from tests.support.automata import M1, M2, Written, automaton, run, topics
 
 EVENT = Event("a/b", b"\xff42", 2, True, b"properties", 9.0, "ann", path=("n1", "n2"))
@@ -319,7 +320,6 @@ def test_an_action_is_read_as_the_file_writes_it(edge: str, written: object, act
         ({"pass": False}, "`pass`: expected `true`, found `False`"),
         ({"pass": True, "nxt": "s"}, "unknown key `nxt` (known: `pass`, `suppress`, `rename`, `emit`, `next`)"),
         ({"pass": True, "next": 1}, "`next`: expected the name of a state, found `1`"),
-        ({"pass": True, "when": "x > 1"}, "`when`: conditions on content are not supported yet"),
         ({"rename": ["b"]}, "`rename`: expected a topic template"),
         ({"emit": "b"}, "`emit`: expected a list of topics, found `'b'`"),
         ({"emit": [1]}, "`emit`: expected a topic, or a mapping with `topic`, found `1`"),

@@ -173,6 +173,13 @@ class Ensemble:
             return None
         return ClientEntry(client_id, default.publish, default.notify, listed=False)
 
+    def listed(self, node: str) -> Iterator[ClientEntry]:
+        """The clients that the domain lists at a node."""
+        for (at, _), several in self._by_id.items():
+            if at == node:
+                yield from (match.entry for match in several)
+        yield from (match.entry for match in self._matches[node])
+
     def shown(self, node: str, name: str) -> Subject | None:
         """What a listed client shows at a node, so as to be known there; None if it has no place there."""
         by_id = (match for (at, _), several in self._by_id.items() if at == node for match in several)
@@ -193,6 +200,7 @@ def ensemble(domain: Domain, folder: Path | None = None) -> Ensemble:
     domain = expand(domain)
     joined = graph(domain)
     matches = _matches(domain)
+    reader = Reader(tuple((filter, rule.format) for rule in domain.content for filter in rule.topics))
     governed = domain.types is not None or bool(domain.clients or domain.links or domain.foreign)
     return Ensemble(
         nodes=tuple(domain.nodes),
@@ -203,7 +211,7 @@ def ensemble(domain: Domain, folder: Path | None = None) -> Ensemble:
         links=joined.links,
         connections=domain.links,
         assertions=tuple(_assertions(domain)),
-        reader=Reader(tuple((filter, rule.format) for rule in domain.content for filter in rule.topics)),
+        reader=reader,
         is_cyclic=joined.is_cyclic,
         _rules=domain.content,
         _parents=joined.parents,
@@ -215,7 +223,7 @@ def ensemble(domain: Domain, folder: Path | None = None) -> Ensemble:
         _matches={name: tuple(match for match in all_ if match.client_id is None) for name, all_ in matches.items()},
         _by_id=_by_id(matches),
         _reserved=_reserved(domain) if governed else frozenset(),
-        _monitors=_monitors(domain, joined, folder),
+        _monitors=_monitors(domain, joined, folder, reader),
     )
 
 
@@ -263,11 +271,11 @@ def _assertions(domain: Domain) -> Iterator[Assertion]:
         yield Assertion(kind, source, target, settings.on, settings.routes)
 
 
-def _monitors(domain: Domain, joined: Graph, folder: Path | None) -> dict[Pair, tuple[Monitor, ...]]:
+def _monitors(domain: Domain, joined: Graph, folder: Path | None, reader: Reader) -> dict[Pair, tuple[Monitor, ...]]:
     """The monitors of each link, and of the links of clients that are not listed (`?`)."""
     found: dict[Pair, list[Monitor]] = {ends: [] for ends in (*joined.links, *joined.unlisted)}
     for name, settings in domain.monitors.items():
-        monitor = compile_monitor(name, settings, folder)
+        monitor = compile_monitor(name, settings, folder, domain.declared, reader)
         for ends in dict.fromkeys(joined.monitored(settings)):
             found[ends].append(monitor)
     return {ends: tuple(several) for ends, several in found.items()}

@@ -2,26 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from penstock.domain.policies import ANY, START, Edge, MonitorSettings
+from penstock.language.types import ANYTHING, Record
+from penstock.model.content import Reader
 from penstock.policy.action import SUPPRESS, Action, parse_action
 from penstock.policy.automaton import Automaton
 from penstock.policy.monitor import Monitor, python_monitor
 
+Declared = Callable[[str], Record]
+"""The attributes of events that a topic filter matches."""
 
-def compile_monitor(name: str, settings: MonitorSettings, folder: Path | None) -> Monitor:
-    """The monitor that the settings describe; raises `PolicyError`.
+
+def compile_monitor(
+    name: str, settings: MonitorSettings, folder: Path | None, declared: Declared, reader: Reader
+) -> Monitor:
+    """The monitor that the settings describe; raises `PolicyError`, or `ConditionError` for a `when`.
 
     A Python class is looked for in `folder`, and then as Python imports it.
     """
     if settings.python is not None:
         return python_monitor(name, settings.python, settings.with_, folder)
-    return compile_automaton(name, settings)
+    return compile_automaton(name, settings, declared, reader)
 
 
-def compile_automaton(name: str, settings: MonitorSettings) -> Automaton:
-    """The automaton of a monitor that is not a Python class; raises `PolicyError`."""
+def compile_automaton(name: str, settings: MonitorSettings, declared: Declared, reader: Reader) -> Automaton:
+    """The automaton of a monitor that is not a Python class; raises as `compile_monitor` does."""
     if settings.filter == ():
         return Automaton.of_states(name, {START: {ANY: SUPPRESS}})  # filter(E) of §6.2.1 with nothing in E
     if settings.filter is not None:
@@ -30,11 +38,22 @@ def compile_automaton(name: str, settings: MonitorSettings) -> Automaton:
         return Automaton.of_mapper(name, settings.mapper)
     assert settings.states is not None
     names = sorted(settings.states, key=lambda state: state != START)
-    return Automaton.of_states(name, {state: _edges(settings.states[state]) for state in names})
-
-
-def _edges(edges: dict[str, Edge]) -> dict[str, Action]:
-    return {
-        filter: parse_action(filter, edge.model_dump(by_alias=True, exclude_none=True))
-        for filter, edge in edges.items()
+    edges = {
+        state: {filter: _actions(filter, several, declared) for filter, several in settings.states[state].items()}
+        for state in names
     }
+    return Automaton.of_states(name, edges, reader)
+
+
+def attributes_at(filter: str, declared: Declared) -> Record:
+    """The attributes of the events that an edge is about."""
+    return ANYTHING if filter == ANY else declared(filter)
+
+
+def _actions(filter: str, edges: tuple[Edge, ...], declared: Declared) -> tuple[Action, ...]:
+    return tuple(_action(filter, edge, attributes_at(filter, declared)) for edge in edges)
+
+
+def _action(filter: str, edge: Edge, attributes: Record) -> Action:
+    written = edge.model_dump(by_alias=True, exclude_none=True, exclude={"when"})
+    return parse_action(filter, written, None if edge.when is None else edge.when.compiled(attributes))

@@ -18,6 +18,7 @@ from pydantic import (
 )
 
 from penstock.domain.base import Name, OneOrMany, QosLevel, Settings, Short, TopicFilter, check_filter
+from penstock.domain.contents import ConditionText
 from penstock.domain.federation import Types
 from penstock.domain.units import mistake
 
@@ -158,8 +159,12 @@ _FORMS = ("pass", "suppress", "rename", "emit")
 
 
 class Edge(Settings):
-    """What an automaton in one state does with an event: one of `pass`, `suppress`, `rename`, `emit`; and `next`."""
+    """What an automaton in one state does with an event: one of `pass`, `suppress`, `rename`, `emit`; when; next."""
 
+    when: ConditionText | None = Field(
+        default=None,
+        description="condition on the event's content; if it does not hold, the next edge that matches is tried",
+    )
     pass_: IsSo | None = Field(default=None, alias="pass", description="true: the event goes on as it is")
     suppress: IsSo | None = Field(default=None, description="true: the event ends here")
     rename: str | None = Field(
@@ -197,6 +202,7 @@ def _as_edge_name(value: str) -> str:
 
 
 EdgeForm = Annotated[Edge, Short(_as_edge, {"enum": ["pass", "suppress"]})]
+SomeEdges = Annotated[tuple[EdgeForm, ...], OneOrMany("what it does, or a list of such, all but the last with `when`")]
 EdgeName = Annotated[str, AfterValidator(_as_edge_name)]
 
 
@@ -209,10 +215,11 @@ class MonitorSettings(Settings):
         " client that is not listed",
     )
     on: Side | None = Field(default=None, description="in place of `link`: all links of a node in one direction")
-    states: dict[Name, dict[EdgeName, EdgeForm]] | None = Field(
+    states: dict[Name, dict[EdgeName, SomeEdges]] | None = Field(
         default=None,
-        description="an edit automaton: its states, and for each what it does with events by topic filter; `*` is"
-        " every other event, and without it these are suppressed. It begins in `q0`, or if there is none, in the first",
+        description="an edit automaton: its states, and for each what it does with events by topic filter, or a list"
+        " of this with conditions; `*` is every other event, and without it these are suppressed. It begins in `q0`,"
+        " or if there is none, in the first",
         min_length=1,
     )
     python: str | None = Field(default=None, description="a class of your own, `module:Class`")

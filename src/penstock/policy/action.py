@@ -6,11 +6,13 @@ suppress                                  it does not
 {rename: house/{1}/t, next: s}            the same event under another topic
 {emit: [a, {topic: b, payload: "{payload}!", qos: 1, retain: true}], next: s}
                                           new events in place of it; `{topic}` is the event itself
+{pass: true, when: "celsius < 80.0"}      only if the event's content satisfies the condition; likewise the others
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from penstock.language.condition import Condition
 from penstock.model.errors import PolicyError
 from penstock.policy.monitor import MOST_OUTPUTS
 
@@ -50,6 +52,8 @@ class Action:
 
     outputs: tuple[Output, ...]
     next: str | None = None
+    when: Condition | None = None
+    """The condition on the event's content; None: whatever that is."""
 
     def __post_init__(self) -> None:
         if len(self.outputs) > MOST_OUTPUTS:
@@ -60,16 +64,12 @@ PASS = Action((SAME,))
 SUPPRESS = Action(())
 
 
-def parse_action(edge: str, value: object) -> Action:
-    """The action that the domain file writes thus on the edge of this name; raises `PolicyError`."""
-    if value == "pass":
-        return PASS
-    if value == "suppress":
-        return SUPPRESS
+def parse_action(edge: str, value: object, when: Condition | None = None) -> Action:
+    """The action that the domain file writes thus on the edge of this name, without `when`; raises `PolicyError`."""
+    if value in ("pass", "suppress"):
+        value = {value: True}
     if not isinstance(value, Mapping):
         raise PolicyError(f"expected {_EXPECTED}, found `{value!r:.80}`")
-    if "when" in value:
-        raise PolicyError("`when`: conditions on content are not supported yet")
     _check_keys(value, _KEYS)
     forms = [form for form in _FORMS if form in value]
     if len(forms) != 1:
@@ -77,7 +77,7 @@ def parse_action(edge: str, value: object) -> Action:
     following = value.get("next")
     if following is not None and not isinstance(following, str):
         raise PolicyError(f"`next`: expected the name of a state, found `{following!r:.80}`")
-    return Action(_outputs(edge, forms[0], value[forms[0]]), following)
+    return Action(_outputs(edge, forms[0], value[forms[0]]), following, when)
 
 
 def _outputs(edge: str, form: str, value: object) -> tuple[Output, ...]:

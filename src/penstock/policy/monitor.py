@@ -61,6 +61,9 @@ class Monitor(Protocol):
         `()` says that it is suppressed in every state.
         """
 
+    def why(self, state: State, events: tuple[Event, ...]) -> str:
+        """What conditions on content have to do with what becomes of these events, one after the other, in words."""
+
     def close(self, state: State) -> None:
         """The link is gone for good; nothing will be asked with this state any more."""
 
@@ -135,6 +138,9 @@ class PythonMonitor:
         if not hasattr(self._inner, "outputs"):
             return (topic_filter, "#") if topic_filter.startswith("$") else ("#",)  # see `_checked`
         return self._filters("outputs", self._call("outputs", topic_filter))
+
+    def why(self, state: State, events: tuple[Event, ...]) -> str:
+        return ""
 
     def close(self, state: State) -> None:
         if hasattr(self._inner, "close"):

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from penstock.model.errors import PolicyError
 from penstock.model.topic import covers, intersection, overlaps
-from penstock.policy.automaton import is_covered
+from penstock.policy.covering import is_covered
 from penstock.policy.protocol_text import Choice, Event, Repeat, Sequence, Tree, events_of
 
 MOST_STATES = 500

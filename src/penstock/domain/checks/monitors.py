@@ -6,14 +6,12 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from penstock.domain.contents import Expression
+from penstock.domain.checks.contents import compiled
 from penstock.domain.finding import Entities, Finding, Loc, Mistake, Said, hint, listed
 from penstock.domain.graph import Graph
 from penstock.domain.monitors import attributes_at, compile_monitor
 from penstock.domain.policies import ANY, MonitorSettings, Pair
 from penstock.domain.schema import Domain
-from penstock.language.errors import ConditionError
-from penstock.language.types import Record
 from penstock.model.content import Reader
 from penstock.model.errors import PolicyError
 from penstock.policy.protocol import UNLISTED
@@ -87,15 +85,9 @@ def _states(domain: Domain, settings: MonitorSettings, loc: Loc) -> Iterator[Mis
                 at: Loc = (*where, filter, index)
                 if edge.next is not None and edge.next not in states:
                     yield Finding((*at, "next"), f"a state, {hint(edge.next, tuple(states))}")
-                if edge.when is not None:
-                    yield from _guard(edge.when, attributes_at(filter, domain.declared), (*at, "when"))
-
-
-def _guard(when: Expression, attributes: Record, loc: Loc) -> Iterator[Said]:
-    try:
-        when.compiled(attributes)
-    except ConditionError as error:
-        yield Said(loc, str(error))
+                condition = edge.when and compiled(edge.when, attributes_at(filter, domain.declared))
+                if isinstance(condition, str):
+                    yield Said((*at, "when"), condition)
 
 
 def _does(domain: Domain, name: str, folder: Path | None, loc: Loc) -> Iterator[Said]:

@@ -12,6 +12,7 @@ from penstock.domain.monitors import compile_automaton
 from penstock.domain.patterns.settings import Roles
 from penstock.domain.schema import Domain
 from penstock.domain.units import Address
+from penstock.model.content import Reader
 from penstock.model.topic import overlaps
 
 
