@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 class Watch:
     """The monitors of one link, in order, with the state of each."""
 
-    __slots__ = ("failures", "key", "link", "monitors", "sessions", "states")
+    __slots__ = ("failures", "key", "link", "monitors", "said", "sessions", "states")
 
     def __init__(self, link: Link, monitors: tuple[Monitor, ...], stored: dict[str, State]) -> None:
         self.link = link
@@ -25,6 +25,8 @@ class Watch:
         self.failures: list[str] = []
         """Monitors that could not go on in a state or be closed, until `tell_failures` says it."""
         self.states: list[State] = [self._begin(monitor, stored) for monitor in monitors]
+        self.said = ""
+        """What conditions had to do with the event that was suppressed last."""
         self.sessions: list[Session] = []
         """Those that are notified over the link, if it is one to a client or a foreign broker."""
         self.key = self._key()
@@ -128,7 +130,10 @@ def _step(node: "Node", watch: Watch, place: int, event: Event, now: float) -> t
         state, outputs = monitor.step(before, event, now)
     except MonitorError as error:
         _report(node, watch, event, str(error))
+        watch.said = ""
         return ()
+    if not outputs:
+        watch.said = monitor.why(before, (event,))
     if state is not before and state != before:
         watch.move(place, state)
         node.ledger.monitor(watch.link, monitor.name, state)

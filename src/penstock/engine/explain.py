@@ -136,12 +136,13 @@ class _Walk:
         scratch = self._scratch.setdefault(node.name, _scratch(node))
         for at, monitor in enumerate(watch.monitors):
             before, went_in = watch.states[at], events
+            why = monitor.why(before, went_in)
             events = edit.ask(scratch, watch, at, went_in, self._now)
             failures, scratch.notices = scratch.notices, []
             if failures:
                 verdicts.append(Verdict(stage, Effect.SUPPRESS, monitor.name, failures[0].reason))
             else:
-                reason = _edit_reason(before, watch.states[at], went_in, events)
+                reason = _edit_reason(before, watch.states[at], went_in, events, why)
                 verdicts.append(Verdict(stage, _edit_effect(went_in, events), monitor.name, reason))
             if not events:
                 break
@@ -370,8 +371,9 @@ def _edit_effect(went_in: tuple[Event, ...], came_out: tuple[Event, ...]) -> Eff
     return Effect.REPLACE if len(came_out) <= len(went_in) else Effect.INJECT
 
 
-def _edit_reason(before: State, after: State, went_in: tuple[Event, ...], came_out: tuple[Event, ...]) -> str:
+def _edit_reason(before: State, after: State, went_in: tuple[Event, ...], came_out: tuple[Event, ...], why: str) -> str:
     said = [f"in state `{before!s:.80}`" if before == after else f"from state `{before!s:.80}` to `{after!s:.80}`"]
+    said += [why] if why else []
     if came_out and came_out != went_in:
         ins, outs = (", ".join(f"`{one.topic}`" for one in some) for some in (went_in, came_out))
         said.append(f"{ins} becomes {outs}" if ins != outs else "the payload is another")

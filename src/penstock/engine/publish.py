@@ -164,9 +164,11 @@ def _carry_edited(node: "Node", event: Event, sender: Session, now: float) -> Ou
 def _carry_outputs(node: "Node", event: Event, outputs: tuple[Event, ...], sender: Session, now: float) -> Outcome:
     """Take further what the link's monitors made of an event."""
     if not outputs:
-        assert sender.watch_in is not None
-        names = ", ".join(f"`{monitor.name}`" for monitor in sender.watch_in.monitors)
-        return _suppressed(node, event, sender, f"suppressed by monitor {names}")
+        watch = sender.watch_in
+        assert watch is not None
+        names = ", ".join(f"`{monitor.name}`" for monitor in watch.monitors)
+        why = f": {watch.said}" if watch.said else ""
+        return _suppressed(node, event, sender, f"suppressed by monitor {names}{why}")
     edited = node.plans_after_edit(sender)
     outcomes = [carry(node, edited, output, sender, now) for output in outputs]
     return _DONE if _DONE in outcomes else _UNHEARD

@@ -116,8 +116,9 @@ class Automaton:
     def why(self, state: State, events: tuple[Event, ...]) -> str:
         said: list[str] = []
         for event in events:
-            tried = self._table(state).move(event.topic).tried(self.reader.read(event))
-            said += [_told(guard, outcome) for guard, outcome in tried]
+            move = self._table(state).move(event.topic)
+            if move.guards:
+                said += [_told(guard, outcome) for guard, outcome in move.tried(self.reader.read(event))]
             try:
                 state, _ = self.step(state, event, 0.0)
             except MonitorError:
