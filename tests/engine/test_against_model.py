@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from penstock.domain import Limits
+from penstock.language.condition import make_condition
 from penstock.model.topic import parse_filter
 from penstock.policy.acl import Acl
 from penstock.wire.packet import Pubrec, Pubrel, Will
@@ -20,6 +21,8 @@ USERS: dict[str, str | None] = {"c0": "ann", "c1": "bob", "c2": None}
 TOPICS = ["a", "a/b", "a/b/c", "b", "$d/a"]
 FILTERS = ["a", "a/b", "+", "a/+", "a/#", "#", "+/b", "$d/#", "b"]
 SHARED = "$share/g/a/#"
+WHERE = ["", "", "value % 2 == 0", "value > 5", "value < 20 && value > 3", "value in [1, 4, 9, 16, 25]", "text == 'x'"]
+"""Payloads count up, so they are content with one attribute, `value`."""
 ACLS = [
     "topic readwrite #\nuser ann\ntopic readwrite #\nuser bob\ntopic readwrite #\npattern readwrite $d/#",
     "topic readwrite a/#\nuser ann\ntopic deny a/b\ntopic readwrite #\nuser bob\ntopic read #\ntopic write b",
@@ -144,9 +147,18 @@ class Histories(RuleBasedStateMachine):
         qos=qos_levels,
         options=st.tuples(st.booleans(), st.booleans(), st.integers(0, 3)),
         retain_handling=st.integers(0, 2),
+        called=st.sampled_from(["", "", "one", "two"]),
+        where=st.sampled_from(WHERE),
     )
     def subscribe(
-        self, name: str, filter: str, qos: int, options: tuple[bool, bool, int], retain_handling: int
+        self,
+        name: str,
+        filter: str,
+        qos: int,
+        options: tuple[bool, bool, int],
+        retain_handling: int,
+        called: str = "",
+        where: str = "",
     ) -> None:
         if not self._reads(name):
             return
@@ -154,12 +166,14 @@ class Histories(RuleBasedStateMachine):
         no_local, retain_as_published, identifier = options
         if session.version == 4:
             no_local, retain_as_published, identifier, retain_handling = False, False, 0, 0
+            called = where = ""
         if filter == SHARED:
-            no_local = False
+            no_local, called = False, ""
         rights = self.model.rights(name, USERS[name])
         expected = []
         if rights is None or rights.may_subscribe(parse_filter(filter).filter):
-            sub = Sub(filter, qos, no_local, retain_as_published, identifier)
+            condition = make_condition(where) if where else None
+            sub = Sub(filter, qos, no_local, retain_as_published, identifier, called, condition)
             expected = self.model.subscribe(session, sub, retain_handling)
         client.subscribe(
             filter,
@@ -168,15 +182,18 @@ class Histories(RuleBasedStateMachine):
             no_local=no_local,
             retain_as_published=retain_as_published,
             retain_handling=retain_handling,
+            user_properties=tuple((key, text) for key, text in (("name", called), ("where", where)) if text),
         )
         assert seen(client) == expected
         self._compare(Outcome())
 
-    @rule(name=clients, filter=filters)
-    def unsubscribe(self, name: str, filter: str) -> None:
+    @rule(name=clients, filter=filters, called=st.sampled_from(["", "one", "two"]))
+    def unsubscribe(self, name: str, filter: str, called: str) -> None:
         if self._reads(name):
-            self.model.sessions[name].subs.pop(filter, None)
-            self.clients[name].unsubscribe(filter)
+            if self.model.sessions[name].version == 4:
+                called = ""
+            self.model.sessions[name].subs.pop(f"{filter}\0{called}" if called else filter, None)
+            self.clients[name].unsubscribe(filter, user_properties=(("name", called),) if called else ())
             self._compare(Outcome())
 
     @rule(name=clients, topic=topics, qos=qos_levels, retain=st.booleans(), empty=st.booleans())
@@ -207,7 +224,7 @@ class Histories(RuleBasedStateMachine):
 
     @rule(name=clients)
     def stop_reading(self, name: str) -> None:
-        if self._reads(name) and SHARED not in self.model.sessions[name].subs:
+        if self._reads(name) and not any(key.startswith(SHARED) for key in self.model.sessions[name].subs):
             self.model.sessions[name].deaf = True
             self.clients[name].goes_deaf()
 

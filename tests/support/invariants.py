@@ -59,18 +59,21 @@ def _check_presence(node: Node, session: Session) -> None:
 
 
 def _check_subscriptions(node: Node, sessions: list[Session]) -> None:
-    plain, shared = 0, Counter[tuple[str, str]]()
+    plain, shared, conditional = 0, Counter[tuple[str, str]](), Counter[str]()
     for session in sessions:
-        for text, subscribed in session.subscriptions.items():
-            filter = parse_filter(text)
-            assert (subscribed.filter, subscribed.session) == (text, session)
-            if filter.group is None:
-                plain += 1
-            else:
+        for key, subscribed in session.subscriptions.items():
+            filter = parse_filter(subscribed.filter)
+            assert (subscribed.key, subscribed.session) == (key, session)
+            if filter.group is not None:
                 shared[filter.group, filter.filter] += 1
                 assert subscribed in node.groups[filter.group, filter.filter].members
+            elif subscribed.condition is not None:
+                conditional[filter.filter] += 1
+            else:
+                plain += 1
     assert {key: len(group.members) for key, group in node.groups.items()} == shared
-    assert len(node.index) == plain + len(shared)
+    assert {filter: len(several) for filter, several in node.predicates.items()} == conditional
+    assert len(node.index) == plain + len(shared) + len(conditional)
 
 
 def _check_timers(node: Node, sessions: list[Session]) -> None:
@@ -94,23 +97,29 @@ def _check_plans(node: Node) -> None:
     """Every plan that is still used is what looking at each subscription would give."""
     for plans in (node.own_plans, *node.plans.values()):
         for raw, plan in plans.known.items():
-            if plan.valid and plan.verdict.effect is not Effect.SUPPRESS:
+            if plan.valid and plan.verdict.effect is not Effect.SUPPRESS and not plan.conforms:
                 _check_plan(node, raw.decode(), plan)
 
 
 def _check_plan(node: Node, topic: str, plan: Plan) -> None:
     matched: dict[int, list[Subscribed]] = {}
-    groups = set()
+    groups, conditional = set(), set()
     for session in node.sessions.values():
-        for text, subscribed in session.subscriptions.items():
-            filter = parse_filter(text)
+        for subscribed in session.subscriptions.values():
+            filter = parse_filter(subscribed.filter)
             if not matches(filter.filter, topic):
                 continue
             if filter.group is not None:
                 groups.add((filter.group, filter.filter))
+            elif subscribed.condition is not None:
+                conditional.add(filter.filter)
             elif session.rights is None or session.rights.may_read(topic):
                 matched.setdefault(session.id, []).append(subscribed)
     assert {(group.name, group.filter) for group in plan.groups} == groups
+    if conditional:
+        assert {id(one) for one in plan.predicates} == {id(node.predicates[filter]) for filter in conditional}
+        assert sorted(one.key for one in plan.matched) == sorted(one.key for some in matched.values() for one in some)
+        return
     assert {target.session.id: target.qos for target in plan.targets} == {
         number: max(one.qos for one in found) for number, found in matched.items()
     }

@@ -37,7 +37,7 @@ from penstock.wire.packet import (
     Subscription,
     Unsubscribe,
 )
-from penstock.wire.properties import NO_PROPERTIES, Properties
+from penstock.wire.properties import Properties
 from penstock.wire.reason import Reason
 from penstock.wire.stream import Decoder
 
@@ -105,13 +105,21 @@ class Client:
         """Say goodbye and close."""
         self.sends(Disconnect(reason, Properties(session_expiry=session_expiry)))
 
-    def subscribe(self, filter: str, qos: int = 0, identifier: int = 0, **options: Any) -> "Client":
+    def subscribe(
+        self,
+        filter: str,
+        qos: int = 0,
+        identifier: int = 0,
+        user_properties: tuple[tuple[str, str], ...] = (),
+        **options: Any,
+    ) -> "Client":
         """Subscribe; the SUBACK stays in the inbox."""
-        properties = Properties(subscription_ids=(identifier,)) if identifier else NO_PROPERTIES
+        ids = (identifier,) if identifier else ()
+        properties = Properties(subscription_ids=ids, user_properties=user_properties)
         return self.sends(Subscribe(self.next_id(), (Subscription(filter, qos, **options),), properties))
 
-    def unsubscribe(self, *filters: str) -> "Client":
-        return self.sends(Unsubscribe(self.next_id(), filters))
+    def unsubscribe(self, *filters: str, user_properties: tuple[tuple[str, str], ...] = ()) -> "Client":
+        return self.sends(Unsubscribe(self.next_id(), filters, Properties(user_properties=user_properties)))
 
     def publish(self, topic: str, payload: bytes = b"", qos: int = 0, **fields: Any) -> "Client":
         """Publish; what the node answers stays in the inbox."""

@@ -7,6 +7,8 @@ client takes; the cases of stage `emit` are about those.
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
+from penstock.language.condition import Condition
+from penstock.model.content import Content
 from penstock.model.topic import matches, parse_filter
 from penstock.policy.acl import Acl, Rights
 
@@ -34,6 +36,15 @@ class Sub:
     no_local: bool = False
     retain_as_published: bool = False
     id: int = 0
+    name: str = ""
+    condition: Condition | None = None
+
+    @property
+    def key(self) -> str:
+        return f"{self.filter}\0{self.name}" if self.name else self.filter
+
+    def is_satisfied(self, payload: bytes) -> bool:
+        return self.condition is None or self.condition.holds(Content(payload)) is True
 
 
 @dataclass
@@ -117,25 +128,27 @@ class PlainBroker:
             if not self.may_read(session, topic):
                 continue
             subs = [
-                sub for sub in self._matching(session, topic, shared=False) if session is not sender or not sub.no_local
+                sub
+                for sub in self._matching(session, topic, payload, shared=False)
+                if session is not sender or not sub.no_local
             ]
             if subs:
                 copy = session.copy_of(subs, topic, payload, qos, retain)
                 outcome.plain[session.client_id] = session.take(copy)
-            for sub in self._matching(session, topic, shared=True):
+            for sub in self._matching(session, topic, payload, shared=True):
                 outcome.group[session.client_id] = session.copy_of([sub], topic, payload, qos, retain)
         return outcome
 
-    def _matching(self, session: PlainSession, topic: str, shared: bool) -> Iterator[Sub]:
+    def _matching(self, session: PlainSession, topic: str, payload: bytes, shared: bool) -> Iterator[Sub]:
         for sub in session.subs.values():
             parsed = parse_filter(sub.filter)
-            if (parsed.group is not None) is shared and matches(parsed.filter, topic):
+            if (parsed.group is not None) is shared and matches(parsed.filter, topic) and sub.is_satisfied(payload):
                 yield sub
 
     def subscribe(self, session: PlainSession, sub: Sub, retain_handling: int) -> list[Message]:
         """The retained messages that come; the caller has asked whether the subscription is granted."""
-        is_new = sub.filter not in session.subs
-        session.subs[sub.filter] = sub
+        is_new = sub.key not in session.subs
+        session.subs[sub.key] = sub
         parsed = parse_filter(sub.filter)
         if parsed.group is not None or retain_handling == 2 or (retain_handling == 1 and not is_new):
             return []
@@ -143,6 +156,7 @@ class PlainBroker:
         for topic, (payload, qos, publisher, user) in sorted(self.retained.items()):
             if (
                 matches(parsed.filter, topic)
+                and sub.is_satisfied(payload)
                 and self.may_read(session, topic)
                 and self.may_write(publisher, user, topic)
             ):
@@ -190,4 +204,10 @@ class PlainBroker:
         """What waits and was never sent is judged again."""
         self.acl = acl
         for session in self.sessions.values():
-            session.owed = [owed for owed in session.owed if owed.sent or self.may_read(session, owed.message.topic)]
+            session.owed = [owed for owed in session.owed if owed.sent or self._may_still_have(session, owed.message)]
+
+    def _may_still_have(self, session: PlainSession, message: Message) -> bool:
+        """Rights as they are now, and of the subscriptions to the topic, if there are any, one that wants it."""
+        topic, payload = message.topic, message.payload
+        subs = [sub for sub in session.subs.values() if matches(parse_filter(sub.filter).filter, topic)]
+        return self.may_read(session, topic) and (not subs or any(sub.is_satisfied(payload) for sub in subs))
