@@ -140,7 +140,9 @@ def models_at(model: type[BaseModel], loc: Sequence[Step]) -> list[type[BaseMode
     kinds: list[Any] = [model]
     for step in loc:
         kinds = kinds_below(kinds, step)
-    return [kind for kind in kinds if _is_model(kind)]
+    # One item in place of a list of it is a short form.
+    single = [element for kind in kinds if get_origin(kind) is tuple for element in _branches(get_args(kind)[0])]
+    return [kind for kind in (*kinds, *single) if _is_model(kind)]
 
 
 def kinds_below(kinds: list[Any], step: Step) -> list[Any]:
