@@ -70,7 +70,7 @@ $(CEL):
 	touch $@
 
 test-tools:
-	@scripts/need mosquitto:mosquitto mosquitto_pub:mosquitto-clients openssl:openssl
+	@scripts/need mosquitto:mosquitto mosquitto_pub:mosquitto-clients openssl:openssl java:default-jre-headless
 
 # One mark for each set of dependencies, each on top of the one before, so that `make -j demo test` sets up in order.
 $(VENV)/.ready-run: pyproject.toml scripts/setup-venv
