@@ -28,6 +28,12 @@ def _double_place(number: float) -> int:
     return -place if number < 0 else place
 
 
+def double_at(place: int) -> float:
+    """The double that has this place."""
+    number: float = struct.unpack("<d", struct.pack("<q", abs(place)))[0]
+    return -number if place < 0 else number
+
+
 _TOP = (1, "")
 
 
