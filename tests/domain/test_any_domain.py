@@ -28,9 +28,38 @@ def mapping(required: dict[str, Any], optional: dict[str, Any] | None = None) ->
     return st.fixed_dictionaries(required, optional=optional or {})
 
 
+CONDITIONS = st.sampled_from(
+    ["v > 1", "v>1 && v<0", "w == 'a' || !(v < 2)", "v >", "has(w)", "1 + 1 == 2", "n.m > 2.0"]
+)
+CLASSES = st.sampled_from(["all", "subscribed", "advertised", "routed"])
+FORWARD = CLASSES | st.dictionaries(FILTERS, CLASSES, max_size=3)
+ADVERTISEMENT = mapping(
+    {"name": CLIENTS, "filter": FILTERS}, {"where": CONDITIONS, "scope": st.sampled_from(["global", "local"])}
+)
+ATTRIBUTES = st.recursive(
+    st.sampled_from(["int", "double", "string", "dyn"]),
+    lambda inner: inner.map(lambda one: [one]) | st.dictionaries(st.sampled_from("vwnm*"), inner, max_size=3),
+    max_leaves=4,
+)
+CONTENT = mapping(
+    {"topics": some(FILTERS), "format": st.sampled_from(["json", "xml", "opaque", "sparkplug"])},
+    {"schema": st.dictionaries(st.sampled_from("vwn*"), ATTRIBUTES, max_size=4)},
+)
 BOTH = TYPES | mapping({"publish": TYPES, "notify": TYPES})
-LINK = mapping({"between": st.lists(NODES, min_size=2, max_size=2, unique=True)}, {"type": TYPES, "back": TYPES})
-CLIENT = mapping({}, {"node": some(NODES) | st.dictionaries(NODES, BOTH, max_size=2), "type": BOTH, "user": CLIENTS})
+LINK = mapping(
+    {"between": st.lists(NODES, min_size=2, max_size=2, unique=True)},
+    {"type": TYPES, "back": TYPES, "forward": FORWARD},
+)
+CLIENT = mapping(
+    {},
+    {
+        "node": some(NODES) | st.dictionaries(NODES, BOTH, max_size=2),
+        "type": BOTH,
+        "user": CLIENTS,
+        "where": st.dictionaries(FILTERS, CONDITIONS, max_size=2),
+        "advertises": st.lists(ADVERTISEMENT, max_size=2),
+    },
+)
 RULES = st.lists(mapping({"from": some(TYPES), "to": some(TYPES)}), max_size=2)
 TABLE = mapping({}, {"types": st.lists(TYPES, unique=True), "default": BOTH}) | mapping(
     {"deny": RULES}, {"types": st.just(["t", "u"])}
@@ -66,6 +95,7 @@ DOMAIN = mapping(
         "links": st.lists(LINK, max_size=3),
         "foreign": st.just({"f": {"address": "127.0.0.1:1"}}),
         "clients": st.dictionaries(CLIENTS, CLIENT, max_size=2),
+        "content": st.lists(CONTENT, max_size=2),
         "brokering": TABLE,
         "monitors": st.dictionaries(st.sampled_from(["m", "n"]), MONITOR, max_size=2),
         "patterns": st.lists(PATTERN, max_size=2),

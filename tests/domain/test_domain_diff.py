@@ -99,7 +99,10 @@ def test_equal_domains_have_no_difference(title: str) -> None:
             ],
         ),
         ({"brokering": {"types": ["t", "u"]}}, ["table `a` changed", "table `b` changed"]),
-        ({"monitors": {"m": {"link": "a -> b", "filter": "q"}, "n": BASE["monitors"]["n"]}}, ["monitor `m` changed: `filter`"]),
+        (
+            {"monitors": {"m": {"link": "a -> b", "filter": "q"}, "n": BASE["monitors"]["n"]}},
+            ["monitor `m` changed: `filter`"],
+        ),
         ({"monitors": {"n": BASE["monitors"]["n"], "m": BASE["monitors"]["m"]}}, ["monitor changed: their order"]),
         ({"assertions": [{"never": "x to y"}]}, ["assertions changed"]),
     ],
