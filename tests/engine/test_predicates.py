@@ -6,15 +6,14 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from penstock.engine.matching_tree import Axis, Entry, Line, Node
+from penstock.engine.matching_tree import Axis, Entry, Node
 from penstock.engine.predicates import Predicates
 from penstock.language.condition import Condition, make_condition
-from penstock.model.content import Content, Format
+from penstock.model.content import Content
 from penstock.model.values import Duration, Timestamp, Uint
 
 condition_of = lru_cache(maxsize=100_000)(make_condition)

@@ -1,7 +1,7 @@
 """Where a condition's region of an attribute lies on the lines that an index is sorted by.
 
 There are three lines: numbers, strings, and the words true, false and null. Lists, maps, times and what is not there
-lie on none, so a region that has any of these has no place in an index. Places may hold more than the region (an integer
+lie on none, so a region that has any of these has no place in an index. Places may hold more than the region (an int
 and a double are one number here), never less: about what is in them the condition itself decides.
 """
 
