@@ -32,6 +32,8 @@ from penstock.language.tree import (
 )
 from penstock.language.types import BOOL, DYN, ListType, MapType, Record, Scalar, Type, accepts, comparable, joined
 from penstock.language.words import hint
+from penstock.model.errors import ContentError
+from penstock.model.xpath import compile_xpath
 
 _LITERALS: dict[str, Type] = {"null_type": types.NULL}
 _UNORDERED = frozenset({types.NULL, types.TYPE})
@@ -197,6 +199,10 @@ class _Checker:
             raise self._problem(f"an XPath expression has at most {MOST_XPATH} characters", at)
         if (open_mark := _unclosed(expression)) is not None:
             raise self._problem(f"`{open_mark}` in this XPath expression has no partner", at)
+        try:
+            compile_xpath(expression)
+        except ContentError as error:
+            raise self._problem(str(error), at) from None
         return DYN
 
     def _unary(self, node: Unary, operator: str, given: Type) -> Type:

@@ -15,8 +15,11 @@ from penstock.model.errors import BoundError
 from penstock.model.errors import ContentError as ContentError
 from penstock.model.event import Event
 from penstock.model.json_content import read_json
+from penstock.model.sparkplug import is_sparkplug, read_sparkplug
 from penstock.model.topic import matches
 from penstock.model.values import Value
+from penstock.model.xml_content import Xml, read_xml
+from penstock.model.xpath import Document
 
 
 class Format(StrEnum):
@@ -49,83 +52,113 @@ def _read_text(payload: bytes) -> Attributes:
         raise ContentError("not text: the payload is not UTF-8") from None
 
 
-_READERS: dict[Format, Callable[[bytes], Attributes]] = {
+_READERS: dict[Format, Callable[[bytes], Attributes | Xml]] = {
     Format.JSON: read_json,
+    Format.XML: read_xml,
+    Format.SPARKPLUG: read_sparkplug,
     Format.TEXT: _read_text,
 }
 
 
 class Content:
-    """What one payload says. Nothing is decoded before it is asked for."""
+    """What one payload says. Nothing is decoded before it is asked for, and nothing twice."""
 
-    __slots__ = ("_attributes", "_format", "payload")
+    __slots__ = ("_attributes", "_document", "_format", "_found", "_xml", "payload")
 
     def __init__(self, payload: bytes, format: Format | None = None) -> None:
         """The content of a payload in a format; None if it is to be found by looking."""
         self.payload = payload
         self._format = format
         self._attributes: Attributes | Unreadable | None = None
+        self._xml: Xml | None = None
+        self._document: Document | None = None
+        self._found: dict[str, Value] = {}
 
     @property
     def format(self) -> Format:
+        """What the payload is written in; if it is unreadable, what it should be written in."""
         if self._format is None:
-            self._look()
+            self._decode()
             assert self._format is not None
         return self._format
 
     @property
     def attributes(self) -> Attributes | Unreadable:
+        """What the payload says; not to be changed, as all who ask get the same."""
         if self._attributes is None:
-            if self._format is None:
-                self._look()
-            else:
-                self._attributes = _attributes(self._format, self.payload)
+            self._decode()
             assert self._attributes is not None
         return self._attributes
 
     def xpath(self, expression: str) -> Value:
-        """What an XPath expression finds: a list of strings, a string, a double or a bool. Raises `ContentError`."""
-        raise ContentError(f"the content is not XML, so `{expression}` finds nothing in it")
+        """What an XPath expression finds: a string, a double or a bool; of nodes, a list of their texts.
 
-    def _look(self) -> None:
-        format = _looks_like(self.payload)
+        Raises `ContentError` if the content is not XML, is unreadable, or the expression has no value here.
+        """
+        if expression not in self._found:
+            self._found[expression] = self._xml_document().find(expression)
+        return self._found[expression]
+
+    def _xml_document(self) -> Document:
+        if self._document is None:
+            if isinstance(self.attributes, Unreadable):
+                raise ContentError(self.attributes.reason)
+            if self._xml is None:
+                raise ContentError(f"the content is {self._format}, not XML, so there is nothing for XPath to find")
+            self._document = Document(self.payload, self._xml)
+        return self._document
+
+    def _decode(self) -> None:
+        looks_like = self._format or _looks_like(self.payload)
         try:
-            self._attributes = _read(format, self.payload)
-        except BoundError as error:
-            self._attributes = Unreadable(str(error))
-        except ContentError:
-            format, self._attributes = Format.OPAQUE, {}
-        self._format = format
+            read = _read(looks_like, self.payload)
+        except ContentError as error:
+            is_sure = self._format is not None or isinstance(error, BoundError)
+            self._format = looks_like if is_sure else Format.OPAQUE
+            self._attributes = Unreadable(str(error)) if is_sure else {}
+            return
+        self._format = looks_like
+        if isinstance(read, Xml):
+            self._xml = read
+            self._attributes = read.attributes
+        else:
+            self._attributes = read
 
 
-def _attributes(format: Format, payload: bytes) -> Attributes | Unreadable:
-    try:
-        return _read(format, payload)
-    except ContentError as error:
-        return Unreadable(str(error))
-
-
-def _read(format: Format, payload: bytes) -> Attributes:
+def _read(format: Format, payload: bytes) -> Attributes | Xml:
     if format is Format.OPAQUE:
         return {}
     if len(payload) > MOST_BYTES:
-        raise BoundError(f"a payload of {len(payload)} bytes is not decoded, only up to {MOST_BYTES}")
-    if not payload and format is not Format.TEXT:
+        raise BoundError(f"a payload of {len(payload)} bytes is too large to be decoded, {MOST_BYTES} are the most")
+    if not payload and format in _NEVER_EMPTY:
         raise ContentError("the payload is empty")
     return _READERS[format](payload)
 
 
-def _looks_like(payload: bytes) -> Format:
-    start = payload[:64].removeprefix(b"\xef\xbb\xbf").lstrip(b" \t\r\n")
-    if start[:1] in _JSON_STARTS or start.startswith((b"true", b"false", b"null")):
-        return Format.JSON
-    return Format.OPAQUE
-
-
+_NEVER_EMPTY = (Format.JSON, Format.XML)
+_BLANK = b" \t\r\n"
+_UTF8_MARK = b"\xef\xbb\xbf"
+_UTF16_STARTS = (b"\xff\xfe<\0", b"\xfe\xff\0<", b"<\0", b"\0<")
 _JSON_STARTS = frozenset(bytes([each]) for each in b'{["-0123456789')
+
+_JSON_WORDS = (b"true", b"false", b"null")
+
+
+def _looks_like(payload: bytes) -> Format:
+    if payload.startswith(_UTF16_STARTS):
+        return Format.XML
+    start = payload.removeprefix(_UTF8_MARK).lstrip(_BLANK)[:5]
+    if start[:1] == b"<":
+        return Format.XML
+    return Format.JSON if start[:1] in _JSON_STARTS or start.startswith(_JSON_WORDS) else Format.OPAQUE
+
 
 _TYPES = {
     "application/json": Format.JSON,
+    "text/json": Format.JSON,
+    "application/xml": Format.XML,
+    "text/xml": Format.XML,
+    "application/vnd.eclipse.sparkplug": Format.SPARKPLUG,
 }
 
 
@@ -137,6 +170,8 @@ def format_of_type(content_type: str) -> Format | None:
         return _TYPES[name]
     if name.endswith("+json"):
         return Format.JSON
+    if name.endswith("+xml"):
+        return Format.XML
     return Format.TEXT if name.startswith("text/") else None
 
 
@@ -166,4 +201,7 @@ class Reader:
         return self._by_topic(event.topic)
 
     def _format_by_topic(self, topic: str) -> Format | None:
-        return next((format for filter, format in self._rules if matches(filter, topic)), None)
+        for filter, format in self._rules:
+            if matches(filter, topic):
+                return format
+        return Format.SPARKPLUG if is_sparkplug(topic) else None

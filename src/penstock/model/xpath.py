@@ -1,0 +1,155 @@
+"""XPath over XML content, by libxml2."""
+
+from collections.abc import Sequence
+from functools import lru_cache
+from threading import Thread
+from typing import NamedTuple
+
+from lxml import etree
+
+from penstock.model.bounds import MOST_BYTES, MOST_XPATH_NAMES, MOST_XPATH_WORK
+from penstock.model.errors import BoundError, ContentError
+from penstock.model.values import Value
+from penstock.model.xml_content import Xml
+from penstock.model.xpath_cost import Cost, cost
+
+_BYTES_OF_A_NODE = 32
+"""Bytes of text that take as long to go through as a node."""
+
+
+class _Expression(NamedTuple):
+    evaluate: etree.XPath
+    cost: Cost
+
+
+@lru_cache(maxsize=4096)
+def compile_xpath(expression: str) -> _Expression:
+    """An XPath 1.0 expression, ready to use; raises `ContentError` if it is none."""
+    try:
+        # Without EXSLT's regular expressions: they are Python's, which may take for ever.
+        evaluate = etree.XPath(expression, regexp=False, smart_strings=False)
+        compiled = _Expression(evaluate, cost(expression))
+        evaluate(_SMALLEST)  # for mistakes that libxml2 finds only now
+        return compiled
+    except (etree.XPathError, ValueError) as error:
+        raise ContentError(f"`{expression}` is not an XPath expression: {_said(error)}") from None
+    except ContentError as error:
+        raise ContentError(f"`{expression}` is not an XPath expression: {error}") from None
+
+
+class Document:
+    """An XML payload that expressions can be evaluated on."""
+
+    __slots__ = ("_root", "_size")
+
+    def __init__(self, payload: bytes, xml: Xml) -> None:
+        """The document of a payload, and what is known of it already. Raises `ContentError`."""
+        self._root = _parse(payload) if _NAMES.are_known(xml.names) else _parse_apart(payload)
+        self._size = xml.nodes + len(payload) // _BYTES_OF_A_NODE
+
+    def find(self, expression: str) -> Value:
+        """A string, a double or a bool; of nodes, the list of their texts. Raises `ContentError`.
+
+        What is relative is so to the root element.
+        """
+        compiled = compile_xpath(expression)
+        if compiled.cost.over(self._size) > MOST_XPATH_WORK:
+            raise BoundError(f"`{expression}` would take too long on a document of this size")
+        try:
+            found = compiled.evaluate(self._root)
+        except etree.XPathError as error:
+            raise ContentError(f"`{expression}` has no value: {_said(error)}") from None
+        return _texts(found, expression) if isinstance(found, list) else found
+
+
+def _texts(nodes: Sequence[object], expression: str) -> list[str]:
+    texts: list[str] = []
+    length = 0
+    for node in nodes:
+        texts.append(_text(node))
+        length += len(texts[-1])
+        if length > MOST_BYTES:  # elements inside each other have the same text again and again
+            raise BoundError(f"`{expression}` finds more than {MOST_BYTES} characters")
+    return texts
+
+
+def _text(node: object) -> str:
+    match node:
+        case str():
+            return node
+        case tuple():  # a namespace, with its prefix
+            return str(node[1])
+        case etree._Element():
+            return "".join(map(str, node.itertext())) if len(node) else node.text or ""
+    raise AssertionError(node)
+
+
+def _said(error: Exception) -> str:
+    text = str(error)
+    return text[:1].lower() + text[1:]
+
+
+def _parser() -> etree.XMLParser:
+    # That there is no document type was seen to before; the options say it again.
+    return etree.XMLParser(
+        resolve_entities=False,
+        no_network=True,
+        load_dtd=False,
+        huge_tree=False,
+        remove_comments=True,
+        remove_pis=True,
+        collect_ids=False,
+    )
+
+
+def _parse(payload: bytes, parser: etree.XMLParser | None = None) -> etree._Element:
+    try:
+        return etree.fromstring(payload, parser or _PARSER)
+    except etree.XMLSyntaxError as error:
+        raise ContentError(f"not XML: {_said(error)}") from None
+
+
+def _parse_apart(payload: bytes) -> etree._Element:
+    """Like `_parse`, in a thread of its own, and 40 times slower for it: its names are forgotten when it ends."""
+    parsed: list[etree._Element | ContentError] = []
+
+    def run() -> None:
+        try:
+            parsed.append(_parse(payload, _parser()))
+        except ContentError as error:
+            parsed.append(error)
+
+    thread = Thread(target=run)
+    thread.start()
+    thread.join()
+    if isinstance(parsed[0], ContentError):
+        raise parsed[0]
+    return parsed[0]
+
+
+class _Names:
+    """The names that lxml may remember.
+
+    It keeps each name that it has parsed in a thread until the thread ends, so that a client that makes up names would
+    fill the memory. The first to come along are known, while there is room; others do not become so.
+    """
+
+    def __init__(self) -> None:
+        self._known: set[str] = set()
+        self._room = MOST_XPATH_NAMES
+
+    def are_known(self, names: frozenset[str]) -> bool:
+        if names <= self._known:
+            return True
+        new = names - self._known
+        room = self._room - sum(map(len, new)) - len(new) * _BYTES_OF_A_NODE
+        if room < 0:
+            return False
+        self._room = room
+        self._known |= new
+        return True
+
+
+_PARSER = _parser()
+_SMALLEST = etree.fromstring(b"<a/>", _PARSER)
+_NAMES = _Names()
