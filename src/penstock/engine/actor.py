@@ -3,6 +3,10 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
+import msgspec
+
+from penstock.engine.advertise import ADVERTISE, UNADVERTISE
+from penstock.engine.session import key_of
 from penstock.model.topic import matches
 from penstock.wire.codec import encode
 from penstock.wire.packet import (
@@ -20,6 +24,7 @@ from penstock.wire.packet import (
     Subscription,
     Unsubscribe,
 )
+from penstock.wire.properties import NO_PROPERTIES, Properties
 from penstock.wire.reason import Reason
 from penstock.wire.stream import Decoder
 
@@ -50,6 +55,8 @@ class Actor:
         """What the node answered to publications with QoS 1 and 2, and to subscriptions."""
         self.subscriptions: dict[str, Subscription] = {}
         """What a client has asked for; a foreign broker: what the node has."""
+        self._wishes: dict[str, Properties] = {}
+        self._advertised: dict[str, bytes] = {}
         self._got = got
         self._out: Callable[[list[bytes]], None] = lambda packets: None
         self._decoder = Decoder()
@@ -71,13 +78,26 @@ class Actor:
         self.is_open = False
         self._out = lambda packets: None
 
-    def subscribe(self, subscription: Subscription) -> None:
-        self.subscriptions[subscription.filter] = subscription
-        self._send(Subscribe(self._next_id(), (subscription,)))
+    def subscribe(self, subscription: Subscription, where: str = "", name: str = "", scope: str = "") -> None:
+        key = key_of(subscription.filter, name)
+        self.subscriptions[key] = subscription
+        told = (("where", where), ("name", name), ("scope", scope))
+        self._wishes[key] = Properties(user_properties=tuple(pair for pair in told if pair[1]))
+        self._subscribe(key)
 
-    def unsubscribe(self, filter: str) -> None:
-        self.subscriptions.pop(filter, None)
-        self._send(Unsubscribe(self._next_id(), (filter,)))
+    def unsubscribe(self, filter: str, name: str = "") -> None:
+        self.subscriptions.pop(key_of(filter, name), None)
+        told = Properties(user_properties=(("name", name),)) if name else NO_PROPERTIES
+        self._send(Unsubscribe(self._next_id(), (filter,), told))
+
+    def advertise(self, name: str, filter: str, where: str = "", scope: str = "global") -> None:
+        told = {"name": name, "filter": filter, "where": where, "scope": scope}
+        self._advertised[name] = msgspec.json.encode(told)
+        self.publish(ADVERTISE, self._advertised[name], 1, False)
+
+    def unadvertise(self, name: str) -> None:
+        self._advertised.pop(name, None)
+        self.publish(UNADVERTISE, msgspec.json.encode({"name": name}), 1, False)
 
     def publish(self, topic: str, payload: bytes, qos: int, retain: bool) -> None:
         self._send(Publish(topic, payload, qos, retain, packet_id=self._next_id() if qos else 0))
@@ -134,8 +154,13 @@ class Actor:
             return
         self.is_open = True
         if not packet.session_present:  # as any good client does when its session is gone
-            for one in self.subscriptions.values():
-                self._send(Subscribe(self._next_id(), (one,)))
+            for key in self.subscriptions:
+                self._subscribe(key)
+            for payload in self._advertised.values():
+                self.publish(ADVERTISE, payload, 1, False)
+
+    def _subscribe(self, key: str) -> None:
+        self._send(Subscribe(self._next_id(), (self.subscriptions[key],), self._wishes[key]))
 
     def _send(self, packet: Packet) -> None:
         self._out([encode(packet, self._version)])

@@ -3,9 +3,11 @@
 | mode | subscriptions | advertisements | what a node wants of a neighbour |
 | --- | --- | --- | --- |
 | all | | | everything (brokering §5) |
-| subscribed | go everywhere | stay | what somebody here or beyond subscribes to (contracts §2.1, mode 1) |
+| subscribed | go everywhere | need not go | what somebody here or beyond subscribes to (contracts §2.1, mode 1) |
 | advertised | stay | go everywhere | what is advertised there or beyond (contracts §2.1, mode 2) |
 | routed | go to advertisements | go everywhere | what is subscribed to and may be advertised there (statements §3.2) |
+
+Advertisements go over every link if they count for any: modes may be mixed.
 
 A want or an offer that travels in an ensemble with cycles carries the nodes it has been through and does not come to
 one of them again. So when its cause is gone, no two nodes keep it up for each other. An advertisement is taken from the
@@ -197,9 +199,14 @@ def _conditions_intersect(left: Condition, right: Condition) -> bool:
 # --- offers
 
 
-def offers(node: "Node", neighbour: Session, forward: Forward) -> dict[str, Offer]:
-    """The advertisements, by id, that a neighbour is told of."""
-    told = [filter for filter, mode in forward if mode in ("advertised", "routed")]
+def offers(node: "Node", neighbour: Session) -> dict[str, Offer]:
+    """The advertisements, by id, that a neighbour is told of: those that count for some link of the ensemble."""
+    told = {
+        filter
+        for connection in node.ensemble.connections
+        for filter, mode in connection.forward
+        if mode in ("advertised", "routed")
+    }
     if not told:
         return {}
     best: dict[str, Offer] = {}

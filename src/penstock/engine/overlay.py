@@ -109,7 +109,7 @@ def refresh(node: "Node", now: float) -> None:
         if session.outlet is None or session.announced is None:
             continue
         wanted = interest.wants(node, session, connection.forward)
-        offered = interest.offers(node, session, connection.forward)
+        offered = interest.offers(node, session)
         change = Interest(
             tuple(sorted(wanted - session.announced)),
             tuple(sorted(session.announced - wanted)),
@@ -125,7 +125,7 @@ def announce(node: "Node", session: Session) -> None:
     """The link is up: say all that we want, and all that we can offer."""
     forward = dict(connections(node))[session.neighbour or ""].forward
     session.announced = interest.wants(node, session, forward)
-    session.offered = interest.offers(node, session, forward)
+    session.offered = interest.offers(node, session)
     told = Interest(tuple(sorted(session.announced)), offer=tuple(sorted(session.offered.values())), reset=True)
     _tell(node, session, told)
 

@@ -119,15 +119,44 @@ class Rehearsal:
             actor.disconnect()
         self.run()
 
-    def subscribe(self, entity: str, filter: str, qos: int = 2, no_local: bool = True, node: str | None = None) -> None:
+    def subscribe(
+        self,
+        entity: str,
+        filter: str,
+        qos: int = 2,
+        no_local: bool = True,
+        node: str | None = None,
+        where: str = "",
+        name: str = "",
+        scope: str = "",
+    ) -> None:
         """Subscribe a client at every node that it is connected to, or at one."""
         for actor in self._connected(entity, node):
-            actor.subscribe(Subscription(filter, qos, no_local))
+            actor.subscribe(Subscription(filter, qos, no_local), where, name, scope)
         self.run()
 
-    def unsubscribe(self, entity: str, filter: str, node: str | None = None) -> None:
+    def unsubscribe(self, entity: str, filter: str, node: str | None = None, name: str = "") -> None:
         for actor in self._connected(entity, node):
-            actor.unsubscribe(filter)
+            actor.unsubscribe(filter, name)
+        self.run()
+
+    def advertise(
+        self,
+        entity: str,
+        name: str,
+        filter: str,
+        where: str = "",
+        scope: str = "global",
+        node: str | None = None,
+    ) -> None:
+        """A client says what it will publish, at every node that it is connected to, or at one."""
+        for actor in self._connected(entity, node):
+            actor.advertise(name, filter, where, scope)
+        self.run()
+
+    def unadvertise(self, entity: str, name: str, node: str | None = None) -> None:
+        for actor in self._connected(entity, node):
+            actor.unadvertise(name)
         self.run()
 
     def publish(

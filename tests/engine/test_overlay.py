@@ -1,0 +1,344 @@
+"""Subscriptions and advertisements between nodes: whatever the mode, everybody gets what it asks for, and no more."""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penstock.domain import Domain, ensemble
+from penstock.engine.rehearsal import Rehearsal
+from penstock.language.condition import make_condition
+from penstock.model.content import Content
+from penstock.model.topic import matches
+
+MODES = ("all", "subscribed", "advertised", "routed")
+FILTERS = ("a", "b", "a/+", "#", "a/#")
+TOPICS = ("a", "b", "a/b")
+CONDITIONS = ("", "x > 2", "x < 4", "x > 1 && x < 5", "x == 3", "x > 2 && y == 'k'", "x % 2 == 0", "z > 0")
+CONTENTS = ({"x": 1}, {"x": 3}, {"x": 4}, {"x": 5, "y": "k"}, {"y": "k"}, {"x": "text"})
+
+
+def network(pairs: list[tuple[int, int]], modes: list[str], nodes: int) -> Domain:
+    """Nodes `n0`, `n1`, …, each with two clients: `p0` that publishes and `s0` that subscribes."""
+    return Domain.model_validate(
+        {
+            "nodes": {f"n{number}": {"listen": "127.0.0.1:0", "store": "memory"} for number in range(nodes)},
+            "links": [
+                {"between": [f"n{first}", f"n{second}"], "forward": mode}
+                for (first, second), mode in zip(pairs, modes, strict=True)
+            ],
+            "clients": {
+                name: {"node": f"n{number}"} for number in range(nodes) for name in (f"p{number}", f"s{number}")
+            },
+        }
+    )
+
+
+@dataclass(frozen=True)
+class Wish:
+    """A subscription or an advertisement of the client at a node."""
+
+    at: int
+    filter: str
+    where: str
+
+    def takes(self, topic: str, payload: bytes) -> bool:
+        holds = not self.where or make_condition(self.where).holds(Content(payload)) is True
+        return matches(self.filter, topic) and holds
+
+
+@dataclass(frozen=True)
+class Scene:
+    """A network, who wants what, who advertises what, and what is published."""
+
+    domain: Domain
+    modes: tuple[str, ...]
+    wanted: tuple[Wish, ...]
+    advertised: tuple[Wish, ...]
+    published: tuple[tuple[int, str, bytes], ...]
+
+    def play(self, rehearsal: Rehearsal) -> None:
+        for number, wish in enumerate(self.advertised):
+            rehearsal.advertise(f"p{wish.at}", str(number), wish.filter, wish.where)
+        for number, wish in enumerate(self.wanted):
+            rehearsal.subscribe(f"s{wish.at}", wish.filter, qos=1, where=wish.where, name=str(number))
+
+    def conforms(self, at: int, topic: str, payload: bytes) -> bool:
+        own = [wish for wish in self.advertised if wish.at == at]
+        return not own or any(wish.takes(topic, payload) for wish in own)
+
+    def is_advertised(self, at: int, topic: str, payload: bytes) -> bool:
+        return any(wish.at == at and wish.takes(topic, payload) for wish in self.advertised)
+
+
+@st.composite
+def scenes(draw: st.DrawFn, cyclic: bool, modes: tuple[str, ...] = MODES, one_mode: bool = False) -> Scene:
+    nodes = draw(st.integers(2, 5))
+    pairs = [(number, draw(st.integers(0, number - 1))) for number in range(1, nodes)]
+    if cyclic:
+        others = [(a, b) for a in range(nodes) for b in range(a) if (a, b) not in pairs]
+        pairs += draw(st.lists(st.sampled_from(others), min_size=1, max_size=3, unique=True)) if others else []
+    mode = draw(st.sampled_from(modes))
+    chosen = [mode if one_mode else draw(st.sampled_from(modes)) for _ in pairs]
+    wish = st.builds(Wish, st.integers(0, nodes - 1), st.sampled_from(FILTERS), st.sampled_from(CONDITIONS))
+    payload = st.sampled_from([msgspec.json.encode(content) for content in CONTENTS])
+    publication = st.tuples(st.integers(0, nodes - 1), st.sampled_from(TOPICS), payload)
+    return Scene(
+        network(pairs, chosen, nodes),
+        tuple(chosen),
+        tuple(draw(st.lists(wish, min_size=1, max_size=6))),
+        tuple(draw(st.lists(wish, max_size=4))),
+        tuple(draw(st.lists(publication, min_size=1, max_size=4))),
+    )
+
+
+def begin(scene: Scene) -> Rehearsal:
+    rehearsal = Rehearsal(scene.domain, ensemble(scene.domain))
+    for name in scene.domain.clients:
+        rehearsal.connect(name)
+    scene.play(rehearsal)
+    return rehearsal
+
+
+def publish(rehearsal: Rehearsal, at: int, topic: str, payload: bytes) -> dict[str, int]:
+    """How many copies come to each subscriber."""
+    before = {name: len(rehearsal.deliveries(name)) for name in rehearsal.ensemble.devices}
+    rehearsal.publish(f"p{at}", topic, payload, qos=1)
+    rehearsal.run()
+    copies = {name: len(rehearsal.deliveries(name)) - count for name, count in before.items()}
+    return {name: count for name, count in copies.items() if count}
+
+
+def expected(scene: Scene, at: int, topic: str, payload: bytes) -> set[str]:
+    if not scene.conforms(at, topic, payload):
+        return set()
+    return {f"s{wish.at}" for wish in scene.wanted if wish.takes(topic, payload)}
+
+
+def reach(scene: Scene, at: int, needs_advertisement: tuple[str, ...]) -> set[int]:
+    """The nodes that an event that nobody advertised comes to: not over links where that counts."""
+    seen, waiting = {at}, [at]
+    while waiting:
+        here = waiting.pop()
+        for link, mode in zip(scene.domain.links, scene.modes, strict=True):
+            ends = [int(name[1:]) for name in link.between]
+            if here in ends and mode not in needs_advertisement:
+                there = ends[1] if ends[0] == here else ends[0]
+                if there not in seen:
+                    seen.add(there)
+                    waiting.append(there)
+    return seen
+
+
+@given(scenes(cyclic=False))
+def test_in_a_tree_every_advertised_event_comes_once_to_all_who_want_it(scene: Scene) -> None:
+    rehearsal = begin(scene)
+    for at, topic, payload in scene.published:
+        got = publish(rehearsal, at, topic, payload)
+        everybody = expected(scene, at, topic, payload)
+        assert all(count == 1 for count in got.values())
+        assert set(got) <= everybody
+        if scene.is_advertised(at, topic, payload):
+            assert set(got) == everybody
+        else:
+            near = {f"s{number}" for number in reach(scene, at, ("advertised", "routed"))}
+            assert everybody & near <= set(got)
+
+
+@given(scenes(cyclic=True, modes=("advertised", "routed"), one_mode=True))
+def test_in_a_graph_with_cycles_an_advertised_event_comes_once_to_all_who_want_it(scene: Scene) -> None:
+    rehearsal = begin(scene)
+    for at, topic, payload in scene.published:
+        got = publish(rehearsal, at, topic, payload)
+        everybody = expected(scene, at, topic, payload)
+        if scene.is_advertised(at, topic, payload):
+            assert set(got) == everybody
+            if len([wish for wish in scene.advertised if wish.takes(topic, payload)]) == 1:
+                assert set(got.values()) <= {1}
+        else:
+            assert set(got) <= everybody
+
+
+@given(scenes(cyclic=True, modes=("all", "subscribed")))
+def test_in_a_graph_with_cycles_events_come_to_all_who_want_them(scene: Scene) -> None:
+    rehearsal = begin(scene)
+    for at, topic, payload in scene.published:
+        assert set(publish(rehearsal, at, topic, payload)) == expected(scene, at, topic, payload)
+
+
+def told(rehearsal: Rehearsal) -> Counter[str]:
+    """What nodes know of each other's wants and offers."""
+    return Counter(
+        {
+            f"{node.name} {neighbour}": len(session.subscriptions) + len(session.offers)
+            for node in rehearsal.nodes.values()
+            for neighbour, session in node.neighbours.items()
+            if session.subscriptions or session.offers
+        }
+    )
+
+
+@given(scenes(cyclic=True))
+@settings(max_examples=60)
+def test_when_nobody_wants_or_advertises_any_more_nothing_is_left(scene: Scene) -> None:
+    rehearsal = begin(scene)
+    for number, wish in enumerate(scene.wanted):
+        rehearsal.unsubscribe(f"s{wish.at}", wish.filter, name=str(number))
+    for number, wish in enumerate(scene.advertised):
+        rehearsal.unadvertise(f"p{wish.at}", str(number))
+    left = told(rehearsal)
+    assert set(left.values()) <= ({1} if "all" in scene.modes else set())  # `#`, which is always wanted there
+
+
+@given(scenes(cyclic=True), st.data())
+@settings(max_examples=60)
+def test_after_links_were_cut_and_nodes_restarted_all_is_as_if_nothing_had_happened(
+    scene: Scene, data: st.DataObject
+) -> None:
+    steady, moved = begin(scene), begin(scene)
+    for link in data.draw(st.lists(st.sampled_from(scene.domain.links), max_size=3, unique_by=str)):
+        moved.cut(*link.between)
+        if data.draw(st.booleans()):
+            moved.restore(*link.between)
+    for name in data.draw(st.lists(st.sampled_from(sorted(scene.domain.nodes)), max_size=2, unique=True)):
+        moved.restart(name)
+    for link in scene.domain.links:
+        moved.restore(*link.between)
+    assert _knowledge(moved) == _knowledge(steady)
+
+
+def _knowledge(rehearsal: Rehearsal) -> dict[str, object]:
+    return {
+        f"{node.name} of {neighbour}": (
+            {key: sorted(one.ways) for key, one in sorted(session.subscriptions.items())},
+            sorted(offered.offer for offered in session.offers.values()),
+        )
+        for node in rehearsal.nodes.values()
+        for neighbour, session in node.neighbours.items()
+    }
+
+
+@given(scenes(cyclic=True, modes=("subscribed", "routed"), one_mode=True), st.data())
+@settings(max_examples=60)
+def test_while_there_is_another_way_a_cut_link_is_no_loss(scene: Scene, data: st.DataObject) -> None:
+    rehearsal = begin(scene)
+    link = data.draw(st.sampled_from(scene.domain.links))
+    rehearsal.cut(*link.between)
+    left = [one for one in scene.domain.links if one is not link]
+    for at, topic, payload in scene.published:
+        got = publish(rehearsal, at, topic, payload)
+        if scene.is_advertised(at, topic, payload):
+            near = {f"s{number}" for number in _joined(left, at)}
+            assert set(got) == expected(scene, at, topic, payload) & near
+
+
+def _joined(links: list[object], at: int) -> set[int]:
+    seen = {at}
+    while True:
+        more = {int(end[1:]) for link in links for end in link.between if seen & _ends(link)} - seen  # type: ignore[attr-defined]
+        if not more:
+            return seen
+        seen |= more
+
+
+def _ends(link: object) -> set[int]:
+    return {int(end[1:]) for end in link.between}  # type: ignore[attr-defined]
+
+
+# --- what is told
+
+
+def wants(rehearsal: Rehearsal, node: str, neighbour: str) -> list[str]:
+    """What a neighbour wants of a node: filter and condition."""
+    session = rehearsal.nodes[node].neighbours[neighbour]
+    return sorted(f"{one.filter} {one.asked}".strip() for one in session.subscriptions.values())
+
+
+def line(*modes: str) -> Rehearsal:
+    """Nodes `n0`, `n1`, … in a row."""
+    pairs = [(number, number + 1) for number in range(len(modes))]
+    domain = network(pairs, list(modes), len(modes) + 1)
+    rehearsal = Rehearsal(domain, ensemble(domain))
+    for name in domain.clients:
+        rehearsal.connect(name)
+    return rehearsal
+
+
+def covering() -> Iterator[tuple[str, list[tuple[str, str]], list[str]]]:
+    yield "equal ones are told once", [("a", "x > 1"), ("a", "x>1")], ["a x > 1"]
+    yield "a wider range covers", [("a", "x > 1"), ("a", "x > 5"), ("a", "x > 3 && y < 2")], ["a x > 1"]
+    yield "no condition covers all", [("a", "x > 1"), ("a", ""), ("a/b", "")], ["a", "a/b"]
+    yield "a wider filter covers", [("#", "x > 1"), ("a/b", "x > 2"), ("a", "x < 0")], ["# x > 1", "a x < 0"]
+    yield "what is not in the normal form stays", [("a", "x % 2 == 0"), ("a", "x > 0")], ["a x % 2 == 0", "a x > 0"]
+    yield "what can never be is covered", [("a", "x > 1"), ("a", "x > 5 && x < 3")], ["a x > 1"]
+
+
+@pytest.mark.parametrize(
+    ("wishes", "expected"), [(some, wanted) for _, some, wanted in covering()], ids=[title for title, *_ in covering()]
+)
+def test_what_another_subscription_covers_is_not_told(wishes: list[tuple[str, str]], expected: list[str]) -> None:
+    rehearsal = line("subscribed", "subscribed")
+    for number, (filter, where) in enumerate(wishes):
+        rehearsal.subscribe("s0", filter, where=where, name=str(number))
+    assert wants(rehearsal, "n1", "n0") == wants(rehearsal, "n2", "n1") == expected
+
+
+def test_very_many_conditions_become_their_filter() -> None:
+    rehearsal = line("subscribed")
+    for number in range(300):
+        rehearsal.subscribe("s0", "a", where=f"x == {number}", name=str(number))
+    assert wants(rehearsal, "n1", "n0") == ["a"]
+
+
+def test_routed_subscriptions_go_towards_intersecting_advertisements_only() -> None:
+    # statements §3.2: A1 and A2 at two sides, S1 meets both, S2 only A2
+    rehearsal = line("routed", "routed")
+    rehearsal.advertise("p0", "A1", "p", "x < 100 && y < 50")
+    rehearsal.advertise("p2", "A2", "p", "x > 75 && y < 100")
+    rehearsal.subscribe("s1", "p", where="x > 25 && y < 75", name="S1")
+    rehearsal.subscribe("s1", "p", where="x < 100 && y > 75", name="S2")
+    assert wants(rehearsal, "n0", "n1") == ["p x > 25 && y < 75"]
+    assert wants(rehearsal, "n2", "n1") == ["p x < 100 && y > 75", "p x > 25 && y < 75"]
+
+
+def test_local_subscriptions_and_advertisements_stay_where_they_are() -> None:
+    rehearsal = line("routed")
+    rehearsal.advertise("p0", "here", "p", scope="local")
+    rehearsal.subscribe("s1", "p")
+    assert wants(rehearsal, "n0", "n1") == []
+    rehearsal.advertise("p0", "far", "p")
+    assert wants(rehearsal, "n0", "n1") == ["p"]
+    rehearsal.subscribe("s1", "p", scope="local")
+    assert wants(rehearsal, "n0", "n1") == []
+
+
+def test_where_advertisements_spread_subscriptions_stay() -> None:
+    rehearsal = line("advertised", "advertised")
+    rehearsal.subscribe("s2", "p", where="x > 1")
+    assert wants(rehearsal, "n1", "n2") == []
+    rehearsal.advertise("p0", "a", "p", "x < 9")
+    assert wants(rehearsal, "n0", "n1") == wants(rehearsal, "n1", "n2") == ["p x < 9"]
+    assert publish(rehearsal, 0, "p", b'{"x": 5}') == {"s2": 1}
+    assert publish(rehearsal, 0, "p", b'{"x": 0}') == {}
+    rehearsal.unadvertise("p0", "a")
+    assert wants(rehearsal, "n0", "n1") == wants(rehearsal, "n1", "n2") == []
+
+
+def test_each_class_of_events_has_its_mode() -> None:
+    domain = network([(0, 1)], ["subscribed"], 2)
+    link = domain.links[0].model_copy(
+        update={"forward": (("a/#", "routed"), ("b/#", "all"), ("c/#", "subscribed"), ("d/#", "advertised"))}
+    )
+    domain = domain.model_copy(update={"links": (link,)})
+    rehearsal = Rehearsal(domain, ensemble(domain))
+    for name in domain.clients:
+        rehearsal.connect(name)
+    rehearsal.subscribe("s1", "#", where="x > 1")
+    assert wants(rehearsal, "n0", "n1") == ["b/#", "c/# x > 1"]
+    rehearsal.advertise("p0", "a", "a/1")
+    rehearsal.advertise("p0", "d", "d/1", "x < 5")
+    assert wants(rehearsal, "n0", "n1") == ["a/# x > 1", "b/#", "c/# x > 1", "d/1 x < 5"]
