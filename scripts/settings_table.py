@@ -6,6 +6,7 @@ what this would write.
 
 import re
 import types
+from enum import Enum
 from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin
 
@@ -24,6 +25,7 @@ from penstock.domain import (
     Tls,
 )
 from penstock.domain.base import keys
+from penstock.domain.contents import AdvertisementSettings, ContentRule
 from penstock.domain.federation import LinkTypes
 from penstock.domain.patterns.settings import Hierarchy, Interface, Levels, Role, Roles
 from penstock.domain.policies import (
@@ -36,7 +38,7 @@ from penstock.domain.policies import (
     Rule,
     Side,
 )
-from penstock.domain.tests import ExpectedVerdict, Message, Publication, Step, Subscription
+from penstock.domain.tests import Advertised, ExpectedVerdict, Message, Publication, Step, Subscription
 
 _DOCS = Path(__file__).parent.parent / "docs"
 PAGE = _DOCS / "running.md"
@@ -54,6 +56,8 @@ DOMAIN_TABLES: tuple[tuple[str, type[BaseModel]], ...] = (
     ("foreign.NAME", ForeignSettings),
     ("clients.NAME", ClientSettings),
     ("clients.NAME.type", LinkTypes),
+    ("clients.NAME.advertises", AdvertisementSettings),
+    ("content", ContentRule),
     ("brokering", BrokeringSettings),
     ("brokering.allow", Rule),
     ("monitors.NAME", MonitorSettings),
@@ -73,6 +77,7 @@ TEST_TABLES: tuple[tuple[str, type[BaseModel]], ...] = (
     ("tests.TITLE.steps", Step),
     ("tests.TITLE.steps.publish", Publication),
     ("tests.TITLE.steps.subscribe", Subscription),
+    ("tests.TITLE.steps.advertise", Advertised),
     ("tests.TITLE.steps.expect", Message),
     ("tests.TITLE.steps.verdicts", ExpectedVerdict),
 )
@@ -107,6 +112,8 @@ def default_text(field: FieldInfo, schema: dict[str, Any]) -> str:
         return "see below"
     if value in ((), {}, ""):
         return "none"
+    if isinstance(schema["default"], str):
+        return f"`{schema['default']}`"
     if isinstance(value, tuple):
         return ", ".join(f"`{item}`" for item in value)
     if isinstance(value, bool):
@@ -123,9 +130,11 @@ def description(field: FieldInfo) -> str:
 
 
 def _choices(annotation: Any) -> tuple[Any, ...]:
-    """The values of a `Literal`, inside a union too."""
+    """The values of a `Literal` or of an enumeration, inside a union too."""
     if get_origin(annotation) is Literal:
         return get_args(annotation)
+    if isinstance(annotation, type) and issubclass(annotation, Enum):
+        return tuple(one.value for one in annotation)
     if get_origin(annotation) in (Union, types.UnionType):
         return tuple(choice for part in get_args(annotation) for choice in _choices(part))
     return ()

@@ -171,6 +171,19 @@ def test_links_forward_what_is_subscribed_to_unless_they_say_otherwise() -> None
             {"links": [{"between": ["a", "b"], "forward": {"+": "all", "+/+/#": "routed", "#": "all"}}]},
             ["links[0].forward.#: `#` never counts: what stands before it matches all that it matches"],
         ),
+        (
+            {
+                "monitors": {
+                    "m": {
+                        "link": "a -> b",
+                        "states": {
+                            "q0": {"p": [{"when": "x == 1 && x == 2", "suppress": True}, "pass"], "*": "pass"},
+                        },
+                    }
+                }
+            },
+            ["monitors.m.states.q0.p[0].when: `x == 1 && x == 2` is never true, so that nothing satisfies it"],
+        ),
         ({"clients": {"c": {"node": "a", "where": {"p": "x.contains('a') && !x.contains('a')"}}}}, []),
         ({"content": [{"topics": "p/+", "format": "json"}, {"topics": "p/#", "format": "xml"}]}, []),
         ({"links": [{"between": ["a", "b"], "forward": {"p/#": "routed", "#": "all"}}]}, []),
@@ -180,6 +193,7 @@ def test_links_forward_what_is_subscribed_to_unless_they_say_otherwise() -> None
         "a rule behind a wider one",
         "a class behind a wider one",
         "a class behind two that are as wide",
+        "a guard that is never true",
         "a condition that is not decided",
         "a rule before a wider one",
         "a class before a wider one",
@@ -258,6 +272,24 @@ FORMATTED = {
     "two slashes in a string are no comment": (
         "clients: {x: {where: {p: 'a==\"//\"'}}}",
         "clients:\n  x: {where: {p: a == '//'}}\n",
+    ),
+    "an edge of a monitor": (
+        "monitors: {m: {states: {q0: {p: [{pass: true, when: 'a>1'}, suppress], q: {when: 'b<1', pass: true}}}}}",
+        "monitors:\n  m:\n    states: {q0: {p: [{when: a > 1, pass: true}, suppress], q: {when: b < 1, pass: true}}}\n",
+    ),
+    "steps of tests": (
+        "tests:\n"
+        "  t: [{subscribe: {x: {where: 'a>1', filter: p}}}, {advertise: {x: [{where: 'a>1', filter: p, name: n}]}}]\n"
+        "  u: {subscribe: {x: [{filter: p, where: 'a>1'}]}}\n",
+        "tests:\n"
+        "  t:\n"
+        "    - {subscribe: {x: {filter: p, where: a > 1}}}\n"
+        "    - {advertise: {x: [{name: n, filter: p, where: a > 1}]}}\n"
+        "  u: {subscribe: {x: [{filter: p, where: a > 1}]}}\n",
+    ),
+    "a payload of JSON": (
+        "tests: {t: [{publish: {x: {topic: p, payload: '{\"a\": 1}'}}}]}",
+        "tests:\n  t: [{publish: {x: {topic: p, payload: '{\"a\": 1}'}}}]\n",
     ),
     "comments of the file stay": (
         "clients:\n  x:\n    # hot\n    where: {p: a>1}  # why\n",

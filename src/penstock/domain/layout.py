@@ -127,6 +127,8 @@ def text_of(value: str) -> str:
     is_text = isinstance(scalar(value).value, str) and in_yaml_1_1 == _TEXT
     if _PLAIN.fullmatch(value) and value.isprintable() and is_text:
         return value
+    if value.isprintable() and "'" not in value and ('"' in value or "\\" in value):
+        return f"'{value}'"  # JSON and patterns, without a forest of backslashes
     return '"' + "".join(map(_escaped, value)) + '"'
 
 

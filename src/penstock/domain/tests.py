@@ -10,15 +10,18 @@ tests:
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, PlainSerializer, PlainValidator, WithJsonSchema, model_validator
 
 from penstock.domain.base import Name, OneOrMany, QosLevel, Settings, Short, as_several
+from penstock.domain.contents import AdvertisementSettings, ConditionText
 from penstock.domain.units import Seconds, mistake
 from penstock.model.errors import TopicError
 from penstock.model.topic import check_topic, parse_filter
+from penstock.policy.advertisement import Scope
 
 OTHERS = "*"
 """In `expect`: every other client and foreign broker."""
@@ -83,9 +86,21 @@ class Publication(Settings):
 
     topic: Topic = Field(description="topic that it publishes to")
     payload: str = Field(default="", description="what it says")
+    content: Any = Field(default=None, description="in place of `payload`: any value, which is sent as JSON")
     qos: QosLevel = Field(default=0, description="QoS of the publication")
     retain: bool = Field(default=False, description="whether it is to be retained")
     at: Name | None = Field(default=None, description="node that it publishes at; unset: the first it is connected to")
+
+    @model_validator(mode="after")
+    def _payload_or_content(self) -> Publication:
+        if self.payload and self.content is not None:
+            raise mistake("either `payload` or `content`", "content")
+        return self
+
+    @property
+    def data(self) -> bytes:
+        """The payload as it is sent."""
+        return self.payload.encode() if self.content is None else json.dumps(self.content, ensure_ascii=False).encode()
 
 
 class Subscription(Settings):
@@ -94,7 +109,27 @@ class Subscription(Settings):
     filter: Filter = Field(description="topic filter")
     qos: QosLevel = Field(default=2, description="highest QoS that it wants")
     no_local: bool = Field(default=True, description="whether it does not want its own publications")
+    where: ConditionText | None = Field(
+        default=None, description="condition that content must satisfy; unset: any content"
+    )
+    name: Name | None = Field(
+        default=None, description="tells it from the client's other subscriptions with this filter; unset: no name"
+    )
+    scope: Scope = Field(default="global", description="whether other nodes are told of it")
     at: Name | None = Field(default=None, description="node that it subscribes at; unset: all it is connected to")
+
+
+class Unsubscription(Settings):
+    """Which of its subscriptions a client ends."""
+
+    filter: Filter = Field(description="its topic filter")
+    name: Name | None = Field(default=None, description="its name; unset: the one without a name")
+
+
+class Advertised(AdvertisementSettings):
+    """What a client says that it will publish."""
+
+    at: Name | None = Field(default=None, description="node that it advertises at; unset: all it is connected to")
 
 
 def _short(key: str) -> Any:
@@ -111,6 +146,10 @@ Publications = Annotated[tuple[Annotated[Publication, _short("topic")], ...], On
 Subscriptions = Annotated[
     tuple[Annotated[Subscription, _short("filter")], ...], OneOrMany("a topic filter or a list of topic filters")
 ]
+Unsubscriptions = Annotated[
+    tuple[Annotated[Unsubscription, _short("filter")], ...], OneOrMany("a topic filter or a list of topic filters")
+]
+Advertisements = Annotated[tuple[Advertised, ...], OneOrMany("an advertisement or a list of these")]
 
 
 class Expected(Settings):
@@ -178,7 +217,19 @@ def _as_connections(value: object) -> object:
 
 
 _CONNECT_FORM: dict[str, Any] = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}
-DEEDS = ("connect", "disconnect", "subscribe", "unsubscribe", "publish", "cut", "restore", "restart", "wait")
+DEEDS = (
+    "connect",
+    "disconnect",
+    "subscribe",
+    "unsubscribe",
+    "advertise",
+    "unadvertise",
+    "publish",
+    "cut",
+    "restore",
+    "restart",
+    "wait",
+)
 
 
 class Step(Settings):
@@ -193,8 +244,14 @@ class Step(Settings):
     subscribe: dict[Name, Subscriptions] | None = Field(
         default=None, description="by client, a topic filter or a list of these"
     )
-    unsubscribe: dict[Name, Annotated[tuple[Filter, ...], OneOrMany("a topic filter")]] | None = Field(
+    unsubscribe: dict[Name, Unsubscriptions] | None = Field(
         default=None, description="by client, a topic filter or a list of these"
+    )
+    advertise: dict[Name, Advertisements] | None = Field(
+        default=None, description="by client, what it says that it will publish, or a list of this"
+    )
+    unadvertise: dict[Name, Names] | None = Field(
+        default=None, description="by client, the name of an advertisement that it takes back, or a list of these"
     )
     publish: dict[Name, Publications] | None = Field(
         default=None, description="by client or foreign broker, a topic or a list of these, published one after another"

@@ -104,12 +104,24 @@ class _Trial:
         for client, several in wishes.items():
             for one in several:
                 no_local = one.no_local and not one.filter.startswith("$share/")  # [MQTT-3.8.3-4]
-                self._play.subscribe(client, one.filter, one.qos, no_local, one.at)
+                where = one.where.text if one.where is not None else ""
+                self._play.subscribe(client, one.filter, one.qos, no_local, one.at, where, one.name or "", one.scope)
 
     def _unsubscribe(self, step: Step) -> None:
-        for client, filters in (step.unsubscribe or {}).items():
-            for filter in filters:
-                self._play.unsubscribe(client, filter)
+        for client, several in (step.unsubscribe or {}).items():
+            for one in several:
+                self._play.unsubscribe(client, one.filter, name=one.name or "")
+
+    def _advertise(self, step: Step) -> None:
+        for client, several in (step.advertise or {}).items():
+            for one in several:
+                where = one.where.text if one.where is not None else ""
+                self._play.advertise(client, one.name, one.filter, where, one.scope, one.at)
+
+    def _unadvertise(self, step: Step) -> None:
+        for client, names in (step.unadvertise or {}).items():
+            for name in names:
+                self._play.unadvertise(client, name)
 
     def _publish(self, step: Step) -> None:
         for entity, several in (step.publish or {}).items():
@@ -117,7 +129,7 @@ class _Trial:
                 self._publish_one(entity, one)
 
     def _publish_one(self, entity: str, one: Publication) -> None:
-        play, payload = self._play, one.payload.encode()
+        play, payload = self._play, one.data
         node = play.where(entity, one.at)
         event = Event(one.topic, payload, one.qos, one.retain)
         decisions = explain(play.nodes, arrival(play.nodes[node], entity, event), play.now, self._entities())
@@ -201,6 +213,8 @@ _DEEDS: dict[str, Callable[[_Trial, Step], None]] = {
     "disconnect": _Trial._disconnect,
     "subscribe": _Trial._subscribe_step,
     "unsubscribe": _Trial._unsubscribe,
+    "advertise": _Trial._advertise,
+    "unadvertise": _Trial._unadvertise,
     "publish": _Trial._publish,
     "cut": _Trial._cut,
     "restore": _Trial._restore,

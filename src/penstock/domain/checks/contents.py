@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from penstock.domain.contents import Expression
 from penstock.domain.finding import Finding, Loc, Mistake, Said
+from penstock.domain.monitors import attributes_at
 from penstock.domain.schema import Domain
 from penstock.language.condition import Condition
 from penstock.language.errors import ConditionError
@@ -33,8 +34,8 @@ def check(domain: Domain) -> Iterator[Mistake]:
 
 def warnings(domain: Domain) -> Iterator[Said]:
     """What is odd in a domain that is right."""
-    for loc, filter, expression in _conditions(domain):
-        condition = expression.compiled(domain.declared(filter))
+    for loc, filter, expression in (*_conditions(domain), *_guards(domain)):
+        condition = expression.compiled(attributes_at(filter, domain.declared))
         if _is_never_true(condition):
             yield Said(loc, f"`{condition.text}` is never true, so that nothing satisfies it")
     earlier = list[str]()
@@ -63,6 +64,16 @@ def _conditions(domain: Domain) -> Iterator[tuple[Loc, str, Expression]]:
         for index, one in enumerate(client.advertises):
             if one.where is not None:
                 yield ("clients", name, "advertises", index, "where"), one.filter, one.where
+
+
+def _guards(domain: Domain) -> Iterator[tuple[Loc, str, Expression]]:
+    """Every condition of a monitor."""
+    for name, monitor in domain.monitors.items():
+        for state, edges in (monitor.states or {}).items():
+            for filter, several in edges.items():
+                for index, edge in enumerate(several):
+                    if edge.when is not None:
+                        yield ("monitors", name, "states", state, filter, index, "when"), filter, edge.when
 
 
 def _is_never_true(condition: Condition) -> bool:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 
-from penstock.domain.finding import Entities, Finding, Loc, hint
+from penstock.domain.checks.contents import compiled
+from penstock.domain.finding import Entities, Finding, Loc, Mistake, Said, hint
 from penstock.domain.schema import Domain
-from penstock.domain.tests import OTHERS, PolicyTest, Step, state_key
+from penstock.domain.tests import OTHERS, Advertised, PolicyTest, Step, Subscription, state_key
+from penstock.model.topic import parse_filter
 
 
-def check(domain: Domain) -> Iterator[Finding]:
+def check(domain: Domain) -> Iterator[Mistake]:
     """What is wrong with the tests of a domain without patterns and protocols."""
     entities = Entities.of(domain)
     for title, test in domain.tests.items():
@@ -27,18 +29,21 @@ class _Check:
         strangers = (name for connected in joined for name, node in connected.items() if node is not None)
         self._clients = tuple(dict.fromkeys((*entities.clients, *strangers)))
 
-    def all(self, loc: Loc) -> Iterator[Finding]:
+    def all(self, loc: Loc) -> Iterator[Mistake]:
         test = self._test
         yield from self._names(test.subscribe or (), self._clients, "a client", (*loc, "subscribe"))
+        yield from self._conditions(test.subscribe or {}, (*loc, "subscribe"))
         yield from self._monitors(test.states, (*loc, "states"))
         for index, step in enumerate(test.steps):
             yield from self._step(step, (*loc, "steps", index))
 
-    def _step(self, step: Step, loc: Loc) -> Iterator[Finding]:
+    def _step(self, step: Step, loc: Loc) -> Iterator[Mistake]:
         others = (*self._clients, *self._entities.foreign)
         yield from self._names(step.connect or (), self._clients, "a client", (*loc, "connect"))
-        for key in ("disconnect", "subscribe", "unsubscribe", "refused"):
+        for key in ("disconnect", "subscribe", "unsubscribe", "advertise", "unadvertise", "refused"):
             yield from self._names(getattr(step, key) or (), self._clients, "a client", (*loc, key))
+        yield from self._conditions(step.subscribe or {}, (*loc, "subscribe"))
+        yield from self._conditions(step.advertise or {}, (*loc, "advertise"))
         for key in ("publish", "expect"):
             named = [name for name in getattr(step, key) or () if name != OTHERS or key != "expect"]
             yield from self._names(named, others, "a client or foreign broker", (*loc, key))
@@ -60,7 +65,7 @@ class _Check:
             *(((*loc, "connect", client), node) for client, node in (step.connect or {}).items() if node is not None),
             *(
                 ((*loc, key, client), one.at)
-                for key in ("subscribe", "publish")
+                for key in ("subscribe", "advertise", "publish")
                 for client, several in (getattr(step, key) or {}).items()
                 for one in several
                 if one.at is not None
@@ -70,6 +75,14 @@ class _Check:
         for where, name in named:
             if name not in self._entities.nodes:
                 yield Finding(where, self._entities.not_a_node(name), f"`{name}`")
+
+    def _conditions(self, asked: Mapping[str, tuple[Subscription | Advertised, ...]], loc: Loc) -> Iterator[Said]:
+        for client, several in asked.items():
+            for index, one in enumerate(several):
+                declared = self._domain.declared(parse_filter(one.filter).filter)
+                condition = one.where and compiled(one.where, declared)
+                if isinstance(condition, str):
+                    yield Said((*loc, client, index, "where"), condition)
 
     def _names(self, names: Collection[str], known: Collection[str], kind: str, loc: Loc) -> Iterator[Finding]:
         for name in names:
