@@ -17,6 +17,11 @@ def test_admit(case: Case, durable: bool, tmp_path: Path) -> None:
     Player(case, durable, tmp_path).play()
 
 
+@pytest.mark.parametrize("case", cases("conform"), ids=str)
+def test_conform(case: Case, durable: bool, tmp_path: Path) -> None:
+    Player(case, durable, tmp_path).play()
+
+
 @pytest.mark.parametrize("case", cases("match"), ids=str)
 def test_match(case: Case, durable: bool, tmp_path: Path) -> None:
     Player(case, durable, tmp_path).play()

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.domain import Domain, ensemble
+from penstock.domain import Domain, LinkSettings, ensemble
 from penstock.engine.rehearsal import Rehearsal
 from penstock.language.condition import make_condition
 from penstock.model.content import Content
@@ -236,17 +236,17 @@ def test_while_there_is_another_way_a_cut_link_is_no_loss(scene: Scene, data: st
             assert set(got) == expected(scene, at, topic, payload) & near
 
 
-def _joined(links: list[object], at: int) -> set[int]:
+def _joined(links: list[LinkSettings], at: int) -> set[int]:
     seen = {at}
     while True:
-        more = {int(end[1:]) for link in links for end in link.between if seen & _ends(link)} - seen  # type: ignore[attr-defined]
+        more = {end for link in links for end in _ends(link) if seen & _ends(link)} - seen
         if not more:
             return seen
         seen |= more
 
 
-def _ends(link: object) -> set[int]:
-    return {int(end[1:]) for end in link.between}  # type: ignore[attr-defined]
+def _ends(link: LinkSettings) -> set[int]:
+    return {int(end[1:]) for end in link.between}
 
 
 # --- what is told

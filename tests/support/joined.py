@@ -13,7 +13,7 @@ node's commits wait for `commit`.
 from collections.abc import Iterator
 from typing import Any
 
-from penstock.domain import Limits
+from penstock.domain import Ensemble, Limits
 from penstock.engine import emit, lifecycle
 from penstock.engine.admit import Door
 from penstock.engine.changes import Changes
@@ -186,11 +186,12 @@ class Joined:
         acl: Acl | None = None,
         durable: bool = False,
         commits: bool = True,
+        whole: Ensemble | None = None,
     ) -> None:
         self.now = START
         self.commits = commits
         self.made = 0
-        self.node = Node("test", limits or Limits(), self._make_id, durable, None, acl)
+        self.node = Node("test", limits or Limits(), self._make_id, durable, None, acl, whole)
 
     def _make_id(self) -> str:
         self.made += 1
@@ -221,9 +222,9 @@ class Joined:
         lifecycle.tick(self.node, self.now)
         self.turn()
 
-    def govern(self, acl: Acl | None) -> None:
-        """Change the access rights, as a reload does."""
-        self.node.govern(self.node.limits, None, acl)
+    def govern(self, acl: Acl | None, whole: Ensemble | None = None) -> None:
+        """Change the access rights, or the domain, as a reload does."""
+        self.node.govern(self.node.limits, None, acl, whole)
         self.turn()
 
     def session_present(self, client: Client) -> bool:

@@ -7,7 +7,10 @@ verb with its object:
                                                                `refused: REASON` expects a refusal
     subscribe: {ann: a/+}                          also a list, also {filter: a/+, qos: 1, id: 7, no_local: true, ...};
                                                    `granted` is the expected reason code, if it is not the QoS
-    unsubscribe: {ann: a/+}
+                                                   and {filter: a, where: x > 1, name: big, scope: local}
+    unsubscribe: {ann: a/+}                        also {ann: {filter: a/+, name: big}}
+    advertise: {bob: {name: one, filter: a, where: x > 1}}     `answer: REASON` if it is refused
+    unadvertise: {bob: one}
     publish: {bob: {topic: a/b, payload: hi}}      with the whole handshake; `answer: REASON` if it is not a success
     gets: {ann: [hi]}                              the messages, all of them, in order: a payload, or every field
     acknowledges: {ann: [hi]}                      as `gets`, acknowledging each until nothing more comes
@@ -18,6 +21,7 @@ verb with its object:
     waits: 5                                       seconds
     deaf: ann / reads: ann                         stops and goes on reading from its connection
     acl: text                                      the access control file is changed
+    domain: {content: [...], clients: {...}}       the domain is changed
     closed: {ann: REASON}                          the node has closed the connection
 
 When the steps are over, no client may have anything unread.
@@ -31,7 +35,7 @@ from typing import Any
 import msgspec
 import yaml
 
-from penstock.domain import Limits
+from penstock.domain import Domain, Ensemble, Limits, ensemble
 from penstock.policy.acl import Acl
 from penstock.wire.packet import (
     Packet,
@@ -63,6 +67,8 @@ class Case(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     clauses: tuple[str, ...] = ()
     limits: dict[str, Any] = {}
     acl: str | None = None
+    domain: dict[str, Any] = {}
+    """Keys of a domain whose one node is `test`."""
     version: int = 5
     """The version of clients that do not name theirs."""
 
@@ -84,7 +90,8 @@ class Player:
         self._case = case
         self._folder = folder
         self._clients: dict[str, Client] = {}
-        self.joined = Joined(Limits(**case.limits), self._acl(case.acl) if case.acl else None, durable)
+        rights = self._acl(case.acl) if case.acl else None
+        self.joined = Joined(Limits(**case.limits), rights, durable, whole=_ensemble(case.domain))
 
     def play(self) -> None:
         for number, step in enumerate(self._case.steps, start=1):
@@ -120,13 +127,15 @@ class Player:
     def _subscribe(self, what: dict[str, Any]) -> None:
         for name, given in what.items():
             client = self._clients[name]
-            wanted, granted, identifier = [], [], 0
+            wanted, granted, identifier, wishes = [], [], 0, dict[str, str]()
             for one in _listed(given):
                 fields: dict[str, Any] = {"filter": one} if isinstance(one, str) else dict(one)
                 identifier = fields.pop("id", identifier)
+                wishes |= {key: fields.pop(key) for key in ("where", "name", "scope") if key in fields}
                 granted.append(fields.pop("granted", fields.get("qos", 0)))
                 wanted.append(Subscription(**fields))
-            properties = Properties(subscription_ids=(identifier,)) if identifier else NO_PROPERTIES
+            ids = (identifier,) if identifier else ()
+            properties = Properties(subscription_ids=ids, user_properties=tuple(wishes.items()))
             packet_id = client.next_id()
             client.sends(Subscribe(packet_id, tuple(wanted), properties))
             codes = tuple(Reason[code] if isinstance(code, str) else code for code in granted)
@@ -134,8 +143,9 @@ class Player:
 
     def _unsubscribe(self, what: dict[str, Any]) -> None:
         for name, given in what.items():
-            client, filters = self._clients[name], _listed(given)
-            client.unsubscribe(*filters)
+            client, named = self._clients[name], given if isinstance(given, dict) else {"filter": given}
+            filters = _listed(named["filter"])
+            client.unsubscribe(*filters, user_properties=(("name", named["name"]),) if "name" in named else ())
             _find(client, Unsuback(client.last_id, (0,) * len(filters) if client.version == 5 else ()))
 
     def _publish(self, what: dict[str, Any]) -> None:
@@ -154,6 +164,19 @@ class Player:
                     if answer < 0x80:
                         client.sends(Pubrel(message.packet_id))
                         _find(client, Pubcomp(message.packet_id))
+
+    def _advertise(self, what: dict[str, Any]) -> None:
+        for name, given in what.items():
+            for one in _listed(given):
+                fields = dict(one)
+                answer = fields.pop("answer", "SUCCESS")
+                payload = msgspec.json.encode(fields).decode()
+                self._publish({name: {"topic": "$penstock/advertise", "payload": payload, "qos": 1, "answer": answer}})
+
+    def _unadvertise(self, what: dict[str, str]) -> None:
+        for name, one in what.items():
+            payload = msgspec.json.encode({"name": one}).decode()
+            self._publish({name: {"topic": "$penstock/unadvertise", "payload": payload, "qos": 1}})
 
     def _gets(self, what: dict[str, Any]) -> None:
         for name, expected in what.items():
@@ -194,6 +217,9 @@ class Player:
     def _reload(self, text: str) -> None:
         self.joined.govern(self._acl(text))
 
+    def _rule(self, what: dict[str, Any]) -> None:
+        self.joined.govern(self.joined.node.acl, _ensemble(what))
+
     def _closed(self, what: dict[str, str]) -> None:
         for name, reason in what.items():
             assert self._clients[name].closed is Reason[reason], self._clients[name].closed
@@ -204,6 +230,8 @@ _VERBS: dict[str, Callable[[Player, Any], None]] = {
     "subscribe": Player._subscribe,
     "unsubscribe": Player._unsubscribe,
     "publish": Player._publish,
+    "advertise": Player._advertise,
+    "unadvertise": Player._unadvertise,
     "gets": Player._gets,
     "acknowledges": Player._acknowledges,
     "sends": Player._sends,
@@ -214,8 +242,14 @@ _VERBS: dict[str, Callable[[Player, Any], None]] = {
     "deaf": Player._deaf,
     "reads": Player._reads,
     "acl": Player._reload,
+    "domain": Player._rule,
     "closed": Player._closed,
 }
+
+
+def _ensemble(keys: dict[str, Any]) -> Ensemble:
+    node = {"listen": "127.0.0.1:0", "store": "memory"}
+    return ensemble(Domain.model_validate({"nodes": {"test": node}, **keys}))
 
 
 def _listed(value: Any) -> list[Any]:
