@@ -2,12 +2,15 @@
 
 import contextlib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from penstock.language.parser import parse
+from penstock.language.reference import decide
 from penstock.model.errors import PolicyError
 from penstock.model.event import Event
 from penstock.model.topic import matches
@@ -37,7 +40,15 @@ FORMS = st.one_of(
 ACTIONS = st.tuples(FORMS, st.sampled_from([None, *STATES])).map(
     lambda pair: pair[0] if pair[1] is None else {**pair[0], "next": pair[1]}
 )
-EDGES = st.lists(st.tuples(st.one_of(FILTERS, st.just("*")), ACTIONS), min_size=1, max_size=5).map(dict)
+GUARDED = st.tuples(ACTIONS, st.sampled_from(["x == 1", "x > 0", "has(x)", "1 < 2"])).map(
+    lambda pair: {**pair[0], "when": pair[1]}
+)
+SEVERAL = st.one_of(ACTIONS, GUARDED, st.lists(st.one_of(GUARDED, ACTIONS), min_size=1, max_size=3))
+EDGES = st.lists(st.tuples(st.one_of(FILTERS, st.just("*")), SEVERAL), min_size=1, max_size=5).map(dict)
+
+CONTENTS: dict[bytes, dict[str, Any]] = {b'{"x": 1}': {"x": 1}, b'{"x": 2}': {"x": 2}, b"{}": {}, b"x": {}}
+"""Payloads, and what they say."""
+PAYLOADS = st.sampled_from(sorted(CONTENTS))
 
 
 @st.composite
@@ -79,13 +90,28 @@ def filled(template: str, edge: str, topic: str) -> str | None:
     return text
 
 
+def tried(edges: Mapping[str, object], topic: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """What may be taken on a topic, one after the other."""
+    named = [edge for edge in edges if edge != "*" and matches(edge, topic)]
+    for edge in [*named, *(["*"] if "*" in edges else [])]:  # (2), (5)
+        several = edges[edge]
+        for action in several if isinstance(several, list) else [several]:
+            assert isinstance(action, Mapping)
+            yield edge, action
+
+
+def is_taken(action: Mapping[str, Any], payload: bytes) -> bool:
+    if "when" not in action:
+        return True
+    outcome = decide(parse(action["when"]), CONTENTS[payload])
+    return outcome is True or (outcome is not False and ("suppress" in action or action.get("emit") == []))
+
+
 def reference(states: Written, state: str, event: Event) -> tuple[str, tuple[Event, ...]] | None:
     """Convention 1, rule by rule; None where a topic cannot be made."""
-    edges = states[state]
-    named = [edge for edge in edges if edge != "*" and matches(edge, event.topic)]
-    edge = named[0] if named else "*"  # (2), (5)
-    action = edges.get(edge, {"suppress": True})  # (6)
-    assert isinstance(action, Mapping)
+    taken = (one for one in tried(states[state], event.topic) if is_taken(one[1], event.payload))
+    rest: tuple[str, Mapping[str, Any]] = ("*", {"suppress": True})  # (6)
+    edge, action = next(taken, rest)
     following = str(action.get("next", state))
     if "pass" in action:  # (3)
         return following, (event,)
@@ -107,12 +133,14 @@ def reference(states: Written, state: str, event: Event) -> tuple[str, tuple[Eve
     return following, tuple(made)
 
 
-@given(made=automata(), word=st.lists(TOPICS, max_size=8), retain=st.booleans())
-def test_it_does_what_convention_1_says(made: tuple[Written, Automaton], word: list[str], retain: bool) -> None:
+@given(made=automata(), word=st.lists(st.tuples(TOPICS, PAYLOADS), max_size=8), retain=st.booleans())
+def test_it_does_what_convention_1_says(
+    made: tuple[Written, Automaton], word: list[tuple[str, bytes]], retain: bool
+) -> None:
     written, compiled = made
     state = "q0"
-    for topic in word:
-        event = Event(topic, b"x", 1, retain, b"p")
+    for topic, payload in word:
+        event = Event(topic, payload, 1, retain, b"p")
         expected = reference(written, state, event)
         if expected is None:
             with pytest.raises(MonitorError):
@@ -124,32 +152,40 @@ def test_it_does_what_convention_1_says(made: tuple[Written, Automaton], word: l
 
 @given(made=automata(), topic=TOPICS)
 def test_steady_is_exact(made: tuple[Written, Automaton], topic: str) -> None:
+    """It says what becomes of every content; where no condition is asked, it says it whenever it can be said."""
     written, compiled = made
     for state in STATES:
-        event = Event(topic, b"x", 1, True, b"p")
-        expected = reference(written, state, event)
         steady = compiled.steady(state, topic)
-        assert (steady is True) == (expected == (state, (event,)))
-        assert (steady is False) == (expected == (state, ()))
-        if steady:
-            assert compiled.step(state, event, 0.0)[1][0] is event
+        for payload in CONTENTS:
+            event = Event(topic, payload, 1, True, b"p")
+            expected = reference(written, state, event)
+            first = next(tried(written[state], topic), ("*", {}))
+            if steady is not None or "when" not in first[1]:
+                assert (steady is True) == (expected == (state, (event,)))
+                assert (steady is False) == (expected == (state, ()))
+            if steady:
+                assert compiled.step(state, event, 0.0)[1][0] is event
 
 
-@given(made=automata(), filter=FILTERS, topics=st.lists(TOPICS, min_size=1, max_size=12))
+@given(made=automata(), filter=FILTERS, topics=st.lists(TOPICS, min_size=1, max_size=12), payload=PAYLOADS)
 def test_outputs_cover_every_output_in_every_state(
-    made: tuple[Written, Automaton], filter: str, topics: list[str]
+    made: tuple[Written, Automaton], filter: str, topics: list[str], payload: bytes
 ) -> None:
     written, compiled = made
     outputs = compiled.outputs(filter)
     for topic in topics:
         for state in STATES:
-            expected = reference(written, state, Event(topic, b"x")) if matches(filter, topic) else None
+            expected = reference(written, state, Event(topic, payload)) if matches(filter, topic) else None
             for event in expected[1] if expected else ():
                 assert any(matches(output, event.topic) for output in outputs), (topic, state, event.topic, outputs)
 
 
-@given(made=automata(), topic=TOPICS)
-def test_what_is_not_in_the_alphabet_passes_or_is_suppressed(made: tuple[Written, Automaton], topic: str) -> None:
+@given(made=automata(), topic=TOPICS, payload=PAYLOADS)
+def test_what_is_not_in_the_alphabet_passes_or_is_suppressed(
+    made: tuple[Written, Automaton], topic: str, payload: bytes
+) -> None:
     _, compiled = made
+    event = Event(topic, payload)
     if not topic.startswith("$") and not any(matches(one, topic) for one in compiled.alphabet()):
-        assert all(compiled.steady(state, topic) is not None for state in STATES)
+        for state in STATES:
+            assert compiled.step(state, event, 0.0) in ((state, ()), (state, (event,)))

@@ -2,8 +2,9 @@
 
 from collections.abc import Iterable, Mapping
 
+from penstock.language.condition import make_condition
 from penstock.model.event import Event
-from penstock.policy.action import parse_action
+from penstock.policy.action import Action, parse_action
 from penstock.policy.automaton import Automaton
 from penstock.policy.monitor import Monitor
 
@@ -27,9 +28,18 @@ M2: Written = {
 
 def automaton(states: Written, name: str = "m") -> Automaton:
     return Automaton.of_states(
-        name,
-        {state: {edge: parse_action(edge, does) for edge, does in edges.items()} for state, edges in states.items()},
+        name, {state: {edge: _actions(edge, does) for edge, does in edges.items()} for state, edges in states.items()}
     )
+
+
+def _actions(edge: str, does: object) -> tuple[Action, ...]:
+    return tuple(_action(edge, one) for one in (does if isinstance(does, list) else [does]))
+
+
+def _action(edge: str, does: object) -> Action:
+    if not isinstance(does, Mapping) or "when" not in does:
+        return parse_action(edge, does)
+    return parse_action(edge, {key: does[key] for key in does if key != "when"}, make_condition(does["when"]))
 
 
 def run(monitor: Monitor, events: Iterable[Event | str]) -> list[Event]:
