@@ -63,6 +63,8 @@ class Client:
         `buffer` is how many events of QoS 1 may wait to be taken, before the node waits with the rest; and how many
         of QoS 0 in each subscription, before they are dropped. `timeout`: seconds that connecting may take.
         """
+        if not 1 <= buffer <= 65535:
+            raise ValueError(f"a buffer holds 1 to 65535 events, not {buffer}")
         context = ssl.create_default_context() if tls is True else tls or None
         self._address = Address(
             host,
@@ -106,8 +108,8 @@ class Client:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
     ) -> None:
-        for subscription in self._subscriptions.values():
-            subscription.close()
+        for subscription in list(self._subscriptions.values()):
+            self._drop(subscription)
         await self._node.close()
 
     # --- what a program asks for
@@ -263,7 +265,6 @@ class Client:
         elif self._subscriptions or self._advertisements:
             for subscription in self._subscriptions.values():
                 subscription.begin_again()
-            self._is_ready.clear()
             self._stop_restoring()
             self._restoring = asyncio.create_task(self._restore())
             return
@@ -271,6 +272,7 @@ class Client:
             self._is_ready.set()
 
     def cut(self) -> None:
+        self._is_ready.clear()
         self._receipts.forget()
 
     def ended(self, error: Exception) -> None:

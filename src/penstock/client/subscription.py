@@ -82,6 +82,11 @@ class Subscription:
         self._is_over = False
         self._end: Exception | None = None
 
+    @property
+    def waiting(self) -> int:
+        """How many events have come and are not taken yet."""
+        return len(self._waiting)
+
     def __aiter__(self) -> Self:
         return self
 
