@@ -27,6 +27,7 @@ from penstock.language.ranges import covers as ranges_cover
 from penstock.language.ranges import intersects as ranges_intersect
 from penstock.model.topic import covers, intersection, is_wild, overlaps, parse_filter
 from penstock.policy.advertisement import Advertisement
+from penstock.policy.covering import is_covered
 
 if TYPE_CHECKING:
     from penstock.engine.node import Node
@@ -75,10 +76,13 @@ _Demand = tuple[str, Condition | None, Path]
 def wants(node: "Node", neighbour: Session, forward: Forward) -> frozenset[Want]:
     """All that this node wants of a neighbour, by the modes of their connection."""
     found: dict[Want, Condition | None] = {}
+    earlier: list[str] = []
     for event_class, mode in forward:
         for filter, condition, path in _MODES[mode](node, neighbour):
             for both in intersection(filter, event_class):
-                found[Want(both, condition.text if condition else "", path)] = condition
+                if not earlier or not is_covered(both, earlier):  # the first class that an event is of counts
+                    found[Want(both, condition.text if condition else "", path)] = condition
+        earlier.append(event_class)
     for filter in _watched(node, neighbour):
         found[Want(filter, "", _here(node))] = None
     return _without_covered(_shortest(found))
