@@ -98,6 +98,44 @@ def test_all_that_can_be_done_and_expected(capsys: pytest.CaptureFixture[str]) -
     assert lines[0] == "ok    motion stays at home"
 
 
+def test_steps_about_content(capsys: pytest.CaptureFixture[str]) -> None:
+    code, lines = test(
+        """
+        conditions of subscriptions:
+          subscribe: {lock: {filter: a, where: "x > 1"}, phone: {filter: a, where: "y == 'ö'"}}
+          steps:
+            - {publish: {bell: {topic: a, content: {x: 2, y: ö}}}, expect: {lock: a, phone: a}}
+            - {publish: {bell: {topic: a, payload: '{"x": 1.5}'}}, expect: {lock: a, phone: []}}
+            - publish: {bell: {topic: a, content: {x: 1}}}
+              expect: {lock: [], phone: []}
+        several with one filter, by name:
+          subscribe: {lock: [{filter: a, where: x > 1, name: large}, {filter: a, where: x < 0, name: small}]}
+          steps:
+            - {publish: {bell: [{topic: a, content: {x: 2}}, {topic: a, content: {x: -1}}]}, expect: {lock: [a, a]}}
+            - unsubscribe: {lock: {filter: a, name: large}}
+            - {publish: {bell: [{topic: a, content: {x: 2}}, {topic: a, content: {x: -1}}]}, expect: {lock: a}}
+            - unsubscribe: {lock: {filter: a, name: small}}
+            - {publish: {bell: {topic: a, content: {x: -1}}}, expect: {lock: []}}
+        subscriptions that other nodes are not told of:
+          subscribe: {lock: {filter: a, scope: local}, phone: a}
+          steps:
+            - {publish: {bell: a}, expect: {lock: [], phone: a}}
+        who advertises publishes nothing else:
+          - advertise: {bell: [{name: n, filter: a, where: "x < 5"}, {name: m, filter: b/+}]}
+          - {publish: {bell: [{topic: a, content: {x: 1}}, b/c]}, expect: {lock: [a, b/c]}}
+          - publish: {bell: [{topic: a, content: {x: 6}}, c]}
+            expect: {"*": []}
+            verdicts: {at: gateway, from: bell, stage: conform, effect: suppress}
+          - unadvertise: {bell: m}
+          - {publish: {bell: b/c}, expect: {"*": []}}
+          - unadvertise: {bell: [n]}
+          - {publish: {bell: [b/c, c]}, expect: {lock: [b/c, c]}}
+        """,
+        capsys=capsys,
+    )
+    assert (code, lines[-1]) == (0, "4 tests, all passed"), lines
+
+
 FAILURES = {
     "what does not come": (
         "[{publish: {motion: MD_motion}, expect: {phone: MD_motion}}]",

@@ -275,7 +275,7 @@ FORMATTED = {
     ),
     "an edge of a monitor": (
         "monitors: {m: {states: {q0: {p: [{pass: true, when: 'a>1'}, suppress], q: {when: 'b<1', pass: true}}}}}",
-        "monitors:\n  m:\n    states: {q0: {p: [{when: a > 1, pass: true}, suppress], q: {when: b < 1, pass: true}}}\n",
+        "monitors:\n  m: {states: {q0: {p: [{when: a > 1, pass: true}, suppress], q: {when: b < 1, pass: true}}}}\n",
     ),
     "steps of tests": (
         "tests:\n"
