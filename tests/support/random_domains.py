@@ -1,6 +1,6 @@
 """Random small domains, and the same as schemas of the semantics, so that the two can be held against each other."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -25,7 +25,25 @@ from penstock.semantics.schema import (
 )
 
 TOPICS = ("a", "b", "c/d")
+PAYLOADS = ("1", "2", "?")
+"""Contents whose attribute `value` is 1 or 2, or that have none."""
 TYPES = ("r", "s", "t")
+
+
+def word(topic: str, payload: str) -> str:
+    """What the semantics has for an event: its topics are any names, so content that monitors look at is one's part."""
+    return f"{topic} {payload}"
+
+
+def parts(word: str) -> tuple[str, str]:
+    """The topic and the payload of an event of the semantics."""
+    topic, payload = word.split()
+    return topic, payload
+
+
+def words(topics: Iterable[str]) -> frozenset[str]:
+    """All events on these topics."""
+    return frozenset(word(topic, payload) for topic in topics for payload in PAYLOADS)
 
 
 @dataclass(frozen=True)
@@ -35,8 +53,9 @@ class Scene:
     domain: Domain
     whole: Ensemble
     subscriptions: Mapping[Pair, frozenset[str]]
-    """By node and device."""
+    """Topics, by node and device."""
     publications: tuple[Publication, ...]
+    """Of words."""
 
     def schema(self, ordering: Ordering) -> Schema:
         """The same scene for the semantics."""
@@ -50,16 +69,18 @@ class Scene:
             frozenset(TYPES), {ends: link.type for ends, link in whole.links.items()}, frozenset(), allowed
         )
         monitors = {ends: in_turn(*map(as_semantics, whole.monitors(link))) for ends, link in whole.links.items()}
-        return Schema(graph, brokering, EventPolicy(frozenset(TOPICS), monitors), self.subscriptions, ordering)
+        subscribed = {ends: words(topics) for ends, topics in self.subscriptions.items()}
+        return Schema(graph, brokering, EventPolicy(words(TOPICS), monitors), subscribed, ordering)
 
 
 def as_semantics(monitor: PolicyMonitor) -> Monitor:
-    """A monitor of the policy layer as a transition function on topics."""
+    """A monitor of the policy layer as a transition function on words."""
 
-    def step(state: MonitorState, topic: str) -> tuple[MonitorState, tuple[str, ...]]:
-        after, events = monitor.step(state, Event(topic, b""), 0.0)
+    def step(state: MonitorState, event: str) -> tuple[MonitorState, tuple[str, ...]]:
+        topic, payload = parts(event)
+        after, events = monitor.step(state, Event(topic, payload.encode()), 0.0)
         assert isinstance(after, str)
-        return after, tuple(event.topic for event in events)
+        return after, tuple(word(each.topic, each.payload.decode()) for each in events)
 
     start = monitor.start()
     assert isinstance(start, str)
@@ -80,7 +101,9 @@ def _automata(draw: st.DrawFn, most_states: int) -> dict[str, dict[str, Any]]:
         st.builds(lambda topic: {"rename": topic}, made),
         st.builds(lambda several: {"emit": several}, st.lists(made, min_size=2, max_size=2)),
     )
-    action = st.builds(lambda output, following: {**output, "next": following}, outputs, st.sampled_from(names))
+    sure = st.builds(lambda output, following: {**output, "next": following}, outputs, st.sampled_from(names))
+    guarded = st.builds(lambda one, when: {**one, "when": when}, sure, st.sampled_from(["value == 1", "value > 1"]))
+    action = st.one_of(sure, guarded, st.builds(lambda *both: list(both), guarded, sure))
     edges = st.sets(st.sampled_from([*TOPICS, "*"]), min_size=2)
     return {name: {edge: draw(action) for edge in sorted(draw(edges))} for name in names}
 
@@ -131,7 +154,9 @@ def scenes(
     places = {device: draw(st.lists(st.sampled_from(nodes), min_size=1, max_size=2, unique=True)) for device in devices}
     ends = [(device, node) for device, several in places.items() for node in several]
     publication = st.builds(
-        lambda at, topic: Publication(at[0], at[1], topic), st.sampled_from(ends), st.sampled_from(TOPICS)
+        lambda at, event: Publication(at[0], at[1], event),
+        st.sampled_from(ends),
+        st.sampled_from(sorted(words(TOPICS))),
     )
     publications = tuple(draw(st.lists(publication, min_size=1, max_size=most_publications)))
     publishers = {one.device for one in publications}

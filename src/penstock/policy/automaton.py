@@ -139,7 +139,7 @@ def _told(guard: Guard, outcome: Outcome) -> str:
     """What a condition came to, in words."""
     if isinstance(outcome, Failure):
         return f"`{guard.when.text}` fails: {outcome.reason}"
-    return f"`{guard.when.text}` {'holds' if outcome else 'does not hold'}"
+    return f"`{guard.when.text}` {'holds' if outcome else 'is false'}"
 
 
 def _ordered(state: str, edges: Edges) -> tuple[Edge, ...]:
