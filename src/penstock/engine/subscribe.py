@@ -247,6 +247,8 @@ class _Wishes(NamedTuple):
         name, scope = said.get("name", ""), said.get("scope", "global")
         if scope not in ("global", "local"):
             return cls(problem=f"scope `{scope[:LONGEST_NAME]}` is neither `global` nor `local`")
+        if said.get("where") == "":  # no condition would be more than was asked for
+            return cls(problem="condition: expected a condition, there is nothing")
         if len(name) > LONGEST_NAME:
             return cls(problem=f"a subscription's name has at most {LONGEST_NAME} characters")
         return cls(name, said.get("where", ""), scope == "local")
