@@ -16,12 +16,14 @@ from penstock.model.verdict import Effect
 from penstock.policy.acl import Acl
 from tests.engine.test_beside_semantics import publish, rehearse
 from tests.support.ensembles import SMART_HOME_FILE as SMART_HOME
-from tests.support.random_domains import Scene, scenes
+from tests.support.random_domains import Scene, parts, scenes
 from tests.support.stage import domain, play, stage
 
 
-def decisions(rehearsal: Rehearsal, node: str, entity: str, topic: str, qos: int = 0) -> tuple[Decision, ...]:
-    event = Event(topic, b"", qos)
+def decisions(
+    rehearsal: Rehearsal, node: str, entity: str, topic: str, payload: str = "", qos: int = 0
+) -> tuple[Decision, ...]:
+    event = Event(topic, payload.encode(), qos)
     return explain(
         rehearsal.nodes, arrival(rehearsal.nodes[node], entity, event), rehearsal.now, rehearsal.ensemble.devices
     )
@@ -62,7 +64,7 @@ def check(scene: Scene, qos: int) -> None:
     devices = scene.whole.devices
     for publication in scene.publications:
         before = everything(rehearsal)
-        found = decisions(rehearsal, publication.broker, publication.device, publication.topic, qos=qos)
+        found = decisions(rehearsal, publication.broker, publication.device, *parts(publication.topic), qos)
         assert everything(rehearsal) == before
         expected = Counter(got(rehearsal))
         publish(rehearsal, [publication], qos)
