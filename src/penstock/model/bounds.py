@@ -9,7 +9,7 @@ MOST_DEPTH = 64
 MOST_NODES = 100_000
 """Values of one content: members, elements, metrics."""
 
-MOST_XPATH_WORK = 10_000_000
+MOST_XPATH_WORK = 3_000_000
 """Steps that evaluating an XPath expression may take by our estimate, about 10 ns each."""
 
 MOST_XPATH_NAMES = 1 << 20

@@ -80,7 +80,7 @@ def _text(node: object) -> str:
         case tuple():  # a namespace, with its prefix
             return str(node[1])
         case etree._Element():
-            return "".join(map(str, node.itertext())) if len(node) else node.text or ""
+            return str(_STRING(node)) if len(node) else node.text or ""
     raise AssertionError(node)
 
 
@@ -150,6 +150,7 @@ class _Names:
         return True
 
 
+_STRING = etree.XPath("string()", regexp=False, smart_strings=False)
 _PARSER = _parser()
 _SMALLEST = etree.fromstring(b"<a/>", _PARSER)
 _NAMES = _Names()

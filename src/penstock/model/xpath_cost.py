@@ -45,13 +45,13 @@ _SEARCHES = frozenset({"contains", "substring-before", "substring-after"})
 
 
 class Cost(NamedTuple):
-    """What an expression costs, at most: as often as it has tokens, a power of the document's size."""
+    """What an expression costs, at most: for each of its steps, a power of the document's size."""
 
-    tokens: int
+    steps: int
     power: int
 
     def over(self, size: int) -> int:
-        return self.tokens * int(size**self.power)
+        return self.steps * int(size**self.power)
 
 
 class _Token(NamedTuple):
@@ -60,6 +60,7 @@ class _Token(NamedTuple):
 
 
 _NONE = _Token("", "")
+_CONCAT = _Token("name", "concat")
 
 
 def cost(expression: str) -> Cost:
@@ -68,7 +69,9 @@ def cost(expression: str) -> Cost:
     Raises `ContentError` for functions that XPath 1.0 has not, and for variables and prefixes, which mean nothing here.
     """
     tokens = list(_tokens(expression))
-    return Cost(len(tokens), 1 + sum(_Estimate(tokens).powers()))
+    powers = _Estimate(tokens).powers()
+    pieces = sum(token.text == "," for token in tokens) if _CONCAT in tokens else 1  # libxml2 copies all for each
+    return Cost(len(tokens) * pieces, 1 + sum(powers))
 
 
 def _tokens(expression: str) -> Iterator[_Token]:
