@@ -6,12 +6,12 @@ from itertools import product
 from hypothesis import strategies as st
 
 from penstock.analysis.graph import Editor, Graph, Kind
-from penstock.model.event import Event
+from penstock.language.condition import make_condition
 from penstock.model.link import Link
 from penstock.policy.action import PASS, Action, Output
 from penstock.policy.automaton import Automaton
 from penstock.policy.brokering import Table
-from penstock.semantics.schema import Monitor, MonitorState, Pair, Schema
+from penstock.semantics.schema import Pair, Schema
 from tests.support.automata import M1, M2, automaton
 
 
@@ -26,17 +26,6 @@ def graph_of(schema: Schema, editors: Mapping[Pair, tuple[Editor, ...]] | None =
     }
     links = tuple(Link(x, y, brokering.type[x, y]) for x, y in sorted(schema.graph.link))
     return Graph(kinds, links, tables, editors or {})
-
-
-def as_semantics(automaton: Automaton) -> Monitor:
-    """An automaton of the policy layer as a transition function on topics."""
-
-    def step(state: MonitorState, topic: str) -> tuple[MonitorState, tuple[str, ...]]:
-        after, events = automaton.step(state, Event(topic, b""), 0.0)
-        assert isinstance(after, str)
-        return after, tuple(event.topic for event in events)
-
-    return Monitor(step, automaton.start())
 
 
 SMART_HOME_EDITORS: Mapping[Pair, tuple[Editor, ...]] = {
@@ -103,13 +92,13 @@ def graphs(draw: st.DrawFn, most_brokers: int = 5, most_devices: int = 3) -> Gra
 
 @st.composite
 def automata(draw: st.DrawFn, topics: Sequence[str], name: str = "m") -> Automaton:
-    """Small automata that pass, suppress, rename and inject, by state."""
+    """Small automata that pass, suppress, rename and inject, by state and by content."""
     states = ["q0", "q1"][: draw(st.integers(1, 2))]
     made = st.sampled_from(topics).map(Output)
-    actions = st.builds(
-        Action,
-        st.one_of(st.just(PASS.outputs), st.lists(made, max_size=2).map(tuple)),
-        st.sampled_from([*states, None]),
-    )
+    outputs = st.one_of(st.just(PASS.outputs), st.lists(made, max_size=2).map(tuple))
+    following = st.sampled_from([*states, None])
+    sure = st.builds(Action, outputs, following)
+    guarded = st.builds(Action, outputs, following, st.sampled_from([make_condition("value == 1")]))
+    actions = st.one_of(sure, guarded, st.tuples(guarded, sure))
     edges = st.dictionaries(st.sampled_from([*topics, "*"]), actions, min_size=1)
     return Automaton.of_states(name, {state: draw(edges) for state in states})
