@@ -293,6 +293,8 @@ def test_the_page_s_examples_pass(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["test", str(DOMAIN)]) == 0, capsys.readouterr().out
     DOMAIN.write_text(BLOCKS[0].partition("\ntests:")[0] + "\n" + BLOCKS[1], "utf-8")
     assert main(["test", str(DOMAIN)]) == 0, capsys.readouterr().out
+    DOMAIN.write_text(BLOCKS[2], "utf-8")
+    assert main(["test", str(DOMAIN)]) == 0, capsys.readouterr().out
 
 
 def test_the_page_shows_a_failure_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
