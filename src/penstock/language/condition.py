@@ -54,6 +54,11 @@ def make_condition(text: str, declared: Record = ANYTHING) -> Condition:
     """The condition that a text is, over content of the declared attributes; raises `ConditionError`."""
     tree = parse(text)
     check_condition(tree, text, declared)
+    return condition_of(tree)
+
+
+def condition_of(tree: Tree) -> Condition:
+    """The condition of a tree that has been checked."""
     nodes = [node for node, _ in walk(tree)]
     return Condition(
         show(tree),

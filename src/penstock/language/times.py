@@ -91,13 +91,19 @@ def _fraction(nanos: int) -> str:
     return f".{nanos:09}".rstrip("0") if nanos else ""
 
 
+def fixed_offset(zone: str) -> timedelta | None:
+    """How far a time zone like `+02:00` is from UTC; None if it has a name, or is none."""
+    match = _OFFSET.fullmatch(zone)
+    if match is None or int(match[2]) >= 24 or int(match[3]) >= 60:
+        return None
+    return timedelta(hours=int(match[2]), minutes=int(match[3])) * (-1 if match[1] == "-" else 1)
+
+
 @lru_cache(maxsize=256)
 def _zone(name: str) -> tzinfo:
     """A time zone by its name or its offset: `Europe/Zurich`, `+02:00`."""
-    if match := _OFFSET.fullmatch(name):
-        minutes = int(match[2]) * 60 + int(match[3])
-        if minutes < 24 * 60 and int(match[3]) < 60:
-            return timezone(timedelta(minutes=-minutes if match[1] == "-" else minutes))
+    if (offset := fixed_offset(name)) is not None:
+        return timezone(offset)
     try:
         return ZoneInfo(name)
     except (OSError, ValueError, LookupError):
