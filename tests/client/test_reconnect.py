@@ -75,6 +75,22 @@ async def test_a_session_that_the_node_has_forgotten_is_made_again(name: str) ->
             assert await payloads(other, 2) == [b"not taken yet", b"last"]
 
 
+async def test_conditions_and_advertisements_are_made_again(name: str, cable: Cable) -> None:
+    async with client(cable.port, session_expiry=0) as both:
+        await both.advertise(name, "x < 100")
+        await both.unadvertise(await both.advertise(f"{name}/other"))
+        subscription = await both.subscribe(name, "x > 50")
+        cable.cut()
+        cable.plug()
+        await both.subscribe(f"{name}/other")  # is answered over the new connection
+        for x in (10, 60):
+            await both.publish(name, {"x": x})
+        assert await payloads(subscription) == [b'{"x":60}']
+        for topic, x in ((name, 100), (f"{name}/other", 10)):
+            with pytest.raises(Refused, match="0x87"):
+                await both.publish(topic, {"x": x})
+
+
 async def test_a_session_that_has_expired_is_made_again(name: str, cable: Cable) -> None:
     async with client(cable.port, session_expiry=0) as both:
         subscription = await both.subscribe(name)
