@@ -351,8 +351,9 @@ def _connect_properties(given: ClientOptions) -> Properties | None:
     if given.version != 5:
         return None
     expiry = _FOREVER if given.session_expiry is None and given.is_persistent else given.session_expiry
-    stated = any(each.name == "session-expiry-interval" for each in given.properties if each.command == "connect")
-    extra = [] if stated or not expiry else [Property("connect", "session-expiry-interval", expiry)]
+    usual: dict[str, int | None] = {"session-expiry-interval": expiry, "request-problem-information": 1}
+    stated = {each.name for each in given.properties if each.command == "connect"}
+    extra = [Property("connect", name, value) for name, value in usual.items() if value and name not in stated]
     return properties_for("connect", [*given.properties, *extra])
 
 

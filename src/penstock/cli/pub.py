@@ -178,7 +178,8 @@ class _Publisher:
         self, client: paho.Client, data: object, number: int, reason: ReasonCode, properties: object
     ) -> None:
         if reason.is_failure and not self._given.is_quiet:
-            print(f"Warning: message {number} was refused: {reason}", file=sys.stderr)
+            words = [str(reason), getattr(properties, "ReasonString", "")]
+            print(f"Warning: message {number} was refused: {': '.join(filter(None, words))}", file=sys.stderr)
         with self._changed:
             self._answered += 1
             self._changed.notify_all()

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import paho.mqtt.client as paho
+from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
@@ -22,8 +23,8 @@ from penstock.cli.client import (
     run,
 )
 from penstock.cli.format import Formatter, compile_format, plain, verbose
-from penstock.cli.options import UsageError, flag, number, option, options
-from penstock.cli.properties import properties_for
+from penstock.cli.options import UsageError, choice, flag, number, option, options, utf8
+from penstock.cli.properties import Property, properties_for
 from penstock.model.errors import TopicError
 from penstock.model.topic import matches, parse_filter
 
@@ -44,6 +45,18 @@ def _filter(text: str) -> str:
         raise UsageError(str(error)) from error
 
 
+def _condition(text: str) -> str:
+    # Imported here: most subscriptions have none.
+    from penstock.language.condition import make_condition
+    from penstock.language.errors import ConditionError
+
+    try:
+        make_condition(text)
+    except ConditionError as error:
+        raise UsageError(str(error)) from error
+    return text
+
+
 def _format(text: str) -> str:
     compile_format(text, b"", None, lambda warning: None)
     return text
@@ -61,6 +74,26 @@ class SubOptions(ClientOptions):
     )
     unsubscribe: tuple[str, ...] = options(
         "-U", "--unsubscribe", values="FILTER", convert=_filter, help="unsubscribe from this; may be repeated"
+    )
+    condition: str | None = option(
+        "--where",
+        values="CONDITION",
+        convert=_condition,
+        help="only what has content that satisfies this condition, such as 'temperature > 30'; "
+        "makes the connection an MQTT 5 one (not in Mosquitto's clients)",
+    )
+    name: str | None = option(
+        "--name",
+        values="NAME",
+        convert=utf8,
+        help="name of the subscriptions: a session may have several to the same filter, each with a name of its own; "
+        "also of what -U unsubscribes from (not in Mosquitto's clients)",
+    )
+    scope: str | None = option(
+        "--scope",
+        values="SCOPE",
+        convert=choice({"global": "global", "local": "local"}),
+        help="local: for what is published at this node only; global, if not given (not in Mosquitto's clients)",
     )
     count: int | None = option("-C", values="COUNT", convert=number(1, 2**31), help="end after this many messages")
     timeout: float | None = option(
@@ -100,6 +133,21 @@ class SubOptions(ClientOptions):
             raise UsageError("-R and --retained-only leave nothing to print")
         if self.is_retain_as_published and self.version < 5:
             raise UsageError("--retain-as-published needs MQTT 5 (-V 5)")
+
+    @property
+    def version(self) -> int:
+        return 5 if self._wishes() else super().version
+
+    def packet_properties(self, command: str) -> Properties | None:
+        """The properties of a SUBSCRIBE or an UNSUBSCRIBE."""
+        wishes = self._wishes() if command == "subscribe" else {"name": self.name} if self.name else {}
+        extra = [Property(command, "user-property", pair) for pair in wishes.items()]
+        return properties_for(command, [*self.properties, *extra])
+
+    def _wishes(self) -> dict[str, str]:
+        """What a node reads from the user properties of a SUBSCRIBE."""
+        given = {"where": self.condition, "name": self.name, "scope": self.scope}
+        return {key: value for key, value in given.items() if value is not None}
 
     @property
     def filters(self) -> tuple[str, ...]:
@@ -200,10 +248,10 @@ class _Subscriber:
         if given.filters:
             client.subscribe(
                 [(filter, self._subscription()) for filter in given.filters],  # type: ignore[arg-type]
-                properties=properties_for("subscribe", given.properties),
+                properties=given.packet_properties("subscribe"),
             )
         if given.unsubscribe:
-            client.unsubscribe(list(given.unsubscribe), properties_for("unsubscribe", given.properties))
+            client.unsubscribe(list(given.unsubscribe), given.packet_properties("unsubscribe"))
             self._is_done = not given.filters
 
     def _subscription(self) -> SubscribeOptions | int:
@@ -218,6 +266,8 @@ class _Subscriber:
         for filter, reason in zip(self._given.filters, reasons, strict=False):
             if reason.is_failure:
                 self._given.warn(f"subscription to `{filter}` was refused: {reason}")
+        if words := getattr(properties, "ReasonString", ""):
+            self._given.warn(f"the broker says: {words}")
         if all(reason.is_failure for reason in reasons):
             self._failure = Failure("every subscription was refused", reasons[0].value)
         self._is_done = self._is_done or self._given.ends_when_subscribed
