@@ -9,7 +9,7 @@ from penstock.language.errors import Failure, Kind, Outcome, failed
 from penstock.language.parser import parse
 from penstock.language.printer import show
 from penstock.language.ranges import Ranges, ranges
-from penstock.language.tree import Attribute, Has, Tree, XPath, walk
+from penstock.language.tree import Tree, XPath, reads, walk
 from penstock.language.types import ANYTHING, Record
 from penstock.model.content import Content, ContentError, Unreadable
 from penstock.model.values import Value
@@ -59,12 +59,11 @@ def make_condition(text: str, declared: Record = ANYTHING) -> Condition:
 
 def condition_of(tree: Tree) -> Condition:
     """The condition of a tree that has been checked."""
-    nodes = [node for node, _ in walk(tree)]
     return Condition(
         show(tree),
         tree,
         compile_decision(tree),
         ranges(tree),
-        any(isinstance(node, XPath) for node in nodes),
-        any(isinstance(node, Attribute | Has) for node in nodes),
+        any(isinstance(node, XPath) for node, _ in walk(tree)),
+        reads(tree),
     )

@@ -226,3 +226,8 @@ def walk(tree: Tree) -> Iterator[tuple[Tree, int]]:
         node, depth = waiting.pop()
         yield node, depth
         waiting.extend((child, depth + 1) for child in reversed(children(node)))
+
+
+def reads(tree: Tree) -> bool:
+    """Whether an expression asks for attributes of the content."""
+    return any(isinstance(node, Attribute | Has) for node, _ in walk(tree))
