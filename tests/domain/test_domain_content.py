@@ -165,11 +165,18 @@ def test_links_forward_what_is_subscribed_to_unless_they_say_otherwise() -> None
         ),
         (
             {"links": [{"between": ["a", "b"], "forward": {"#": "all", "p/#": "routed", "$x": "all"}}]},
-            ["links[0].forward.p/#: `p/#` never counts: `#` matches all that it matches"],
+            [
+                "links[0].forward.p/#: `p/#` never counts: `#` is every event that is of no class before it",
+                "links[0].forward.$x: `$x` never counts: `#` is every event that is of no class before it",
+            ],
         ),
         (
-            {"links": [{"between": ["a", "b"], "forward": {"+": "all", "+/+/#": "routed", "#": "all"}}]},
-            ["links[0].forward.#: `#` never counts: what stands before it matches all that it matches"],
+            {
+                "links": [
+                    {"between": ["a", "b"], "forward": {"+": "all", "p/+": "all", "p/+/#": "routed", "p/#": "all"}}
+                ]
+            },
+            ["links[0].forward.p/#: `p/#` never counts: what stands before it matches all that it matches"],
         ),
         (
             {

@@ -10,16 +10,17 @@ from penstock.cli.main import main
 from penstock.domain.federation import Mode
 
 PAGE = (Path(__file__).parent.parent.parent / "docs" / "routing.md").read_text("utf-8")
-(DOMAIN,) = [block for block in re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL) if "tests:" in block]
+DOMAINS = [block for block in re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL) if "tests:" in block]
 
 
-def test_the_tests_of_the_page_pass(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    file = tmp_path / "modes.yaml"
-    file.write_text(DOMAIN, "utf-8")
+@pytest.mark.parametrize("text", DOMAINS, ids=lambda text: text.partition("\n")[0])
+def test_the_tests_of_the_page_pass(text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "domain.yaml"
+    file.write_text(text, "utf-8")
     assert main(["test", str(file)]) == 0, capsys.readouterr().out
 
 
 def test_every_mode_has_its_row_and_its_link() -> None:
     modes = set(get_args(Mode))
     assert set(re.findall(r"^\| `(\w+)`", PAGE, re.MULTILINE)) == modes
-    assert set(re.findall(r"forward: (\w+)", DOMAIN)) == modes
+    assert set(re.findall(r"forward: (\w+)", DOMAINS[0])) == modes

@@ -124,8 +124,8 @@ class LinkSettings(Settings):
     forward: Forwarding = Field(
         default=(("#", "subscribed"),),
         description="which events go over it, and how that is found out: one of `all`, `subscribed`, `advertised` and"
-        " `routed`, or a mapping of topic filters to these, of which the first that matches counts (`subscribed`, if"
-        " none does)",
+        " `routed`, or a mapping of topic filters to these, of which the first that matches counts; if none does, an"
+        " event does not go",
         json_schema_extra={"default": "subscribed"},
     )
     address: HostPort | None = Field(

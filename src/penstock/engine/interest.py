@@ -78,10 +78,13 @@ def wants(node: "Node", neighbour: Session, forward: Forward) -> frozenset[Want]
     found: dict[Want, Condition | None] = {}
     earlier: list[str] = []
     for event_class, mode in forward:
+        is_rest = event_class == "#"  # all events, those on topics with a `$` too
         for filter, condition, path in _MODES[mode](node, neighbour):
-            for both in intersection(filter, event_class):
+            for both in (filter,) if is_rest else intersection(filter, event_class):
                 if not earlier or not is_covered(both, earlier):  # the first class that an event is of counts
                     found[Want(both, condition.text if condition else "", path)] = condition
+        if is_rest:
+            break
         earlier.append(event_class)
     for filter in _watched(node, neighbour):
         found[Want(filter, "", _here(node))] = None

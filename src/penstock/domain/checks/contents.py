@@ -34,10 +34,10 @@ def check(domain: Domain) -> Iterator[Mistake]:
 
 def warnings(domain: Domain) -> Iterator[Said]:
     """What is odd in a domain that is right."""
-    for loc, filter, expression in (*_conditions(domain), *_guards(domain)):
+    for where, filter, expression in (*_conditions(domain), *_guards(domain)):
         condition = expression.compiled(attributes_at(filter, domain.declared))
         if _is_never_true(condition):
-            yield Said(loc, f"`{condition.text}` is never true, so that nothing satisfies it")
+            yield Said(where, f"`{condition.text}` is never true, so that nothing satisfies it")
     earlier = list[str]()
     for index, rule in enumerate(domain.content):
         yield from _never_met(rule.topics, earlier, ("content", index, "topics"))
@@ -45,7 +45,11 @@ def warnings(domain: Domain) -> Iterator[Said]:
     for index, link in enumerate(domain.links):
         classes = [filter for filter, _ in link.forward]
         for at, filter in enumerate(classes):
-            yield from _never_met((filter,), classes[:at], ("links", index, "forward", filter))
+            loc: Loc = ("links", index, "forward", filter)
+            if "#" in classes[:at]:
+                yield Said(loc, f"`{filter}` never counts: `#` is every event that is of no class before it")
+            elif filter != "#":
+                yield from _never_met((filter,), classes[:at], loc)
 
 
 def compiled(expression: Expression, declared: Record) -> Condition | str:
