@@ -48,7 +48,7 @@ def fields(data: bytes, start: int, stop: int) -> Iterator[Field]:
                 value = at
                 at += 4
             case written:
-                raise ContentError(f"a field at byte {start} is written in a way that there is not: {written}")
+                raise ContentError(f"the field at byte {start} is written in a way that there is not: {written}")
         if at > stop:
             raise ContentError(f"the field at byte {start} is cut short")
         if not 8 <= tag <= _MOST_KEY:

@@ -134,9 +134,9 @@ class _Names:
     fill the memory. The first to come along are known, while there is room; others do not become so.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, room: int = MOST_XPATH_NAMES) -> None:
         self._known: set[str] = set()
-        self._room = MOST_XPATH_NAMES
+        self._room = room
 
     def are_known(self, names: frozenset[str]) -> bool:
         if names <= self._known:
