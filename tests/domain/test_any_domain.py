@@ -65,7 +65,11 @@ TABLE = mapping({}, {"types": st.lists(TYPES, unique=True), "default": BOTH}) | 
     {"deny": RULES}, {"types": st.just(["t", "u"])}
 )
 ENDS = st.sampled_from(["a -> b", "b -> a", "* -> a", "a -> *", "? -> b", "x -> a", "f -> c", "c -> f", "a -> x"])
-EDGE = st.sampled_from(["pass", "suppress"]) | mapping({"emit": some(FILTERS), "next": st.sampled_from(["q0", "q1"])})
+EDGE = some(
+    st.sampled_from(["pass", "suppress"])
+    | mapping({"emit": some(FILTERS), "next": st.sampled_from(["q0", "q1"])})
+    | mapping({"pass": st.just(True), "when": st.sampled_from(["x > 1", "x>1", "has(y)", "x = 1"])}),
+)
 WHERE = mapping({"link": some(ENDS)}) | mapping(
     {"on": mapping({"node": NODES, "direction": st.sampled_from(["im_pub", "im_sub", "ex_pub", "ex_sub"])})}
 )
