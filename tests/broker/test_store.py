@@ -224,6 +224,60 @@ def test_a_batch_that_is_tried_again_is_written_as_it_was(store: Store) -> None:
     assert durable_state(load(store, START)) == durable_state(joined.node)
 
 
+# --- content
+
+
+def test_conditions_names_and_advertisements_are_loaded(store: Store) -> None:
+    joined = waiting()
+    ann = joined.connect("ann", session_expiry=3600)
+    ann.subscribe("a", user_properties=(("where", "x > 1"), ("name", "big"), ("scope", "local")))
+    ann.subscribe("a", user_properties=(("where", "x < 1"), ("name", "small")))
+    ann.publish("$penstock/advertise", b'{"name": "one", "filter": "b", "where": "y == 2"}', qos=1)
+    ann.publish("$penstock/advertise", b'{"name": "two", "filter": "c", "scope": "local"}', qos=1)
+    save(joined, store)
+    loaded = load(store, START)
+    assert durable_state(loaded) == durable_state(joined.node)
+    assert loaded.sessions["ann"].advertised == joined.node.sessions["ann"].advertised
+    ann.unsubscribe("a", user_properties=(("name", "big"),))
+    ann.publish("$penstock/unadvertise", b'{"name": "one"}', qos=1)
+    save(joined, store)
+    assert durable_state(load(store, START)) == durable_state(joined.node)
+    ann.leave(session_expiry=0)
+    save(joined, store)
+    assert durable_state(load(store, START)) == durable_state(joined.node)
+
+
+FORMAT_1 = """
+DROP TABLE advertisement;
+DROP TABLE subscription;
+CREATE TABLE subscription (
+  session INTEGER NOT NULL, filter TEXT NOT NULL, qos INTEGER NOT NULL, no_local INTEGER NOT NULL,
+  retain_as_published INTEGER NOT NULL, identifier INTEGER NOT NULL, PRIMARY KEY (session, filter)
+) WITHOUT ROWID;
+INSERT INTO subscription VALUES (1, 'a/+', 2, 1, 0, 7);
+PRAGMA user_version = 1;
+"""
+
+
+def test_a_store_of_format_1_is_taken_over(path: Path) -> None:
+    first = Store(path, "full")
+    joined = waiting()
+    joined.connect("ann", session_expiry=3600)
+    save(joined, first)
+    first.close()
+    db = sqlite3.connect(path)
+    db.executescript(FORMAT_1)
+    db.close()
+    again = Store(path, "full")
+    (found,) = load(again, START).sessions["ann"].subscriptions.values()
+    assert (found.filter, found.name, found.qos, found.no_local, found.identifier) == ("a/+", "", 2, True, 7)
+    assert (found.condition, found.asked, found.is_local) == (None, "", False)
+    joined.connect("ben", session_expiry=3600).subscribe("b", user_properties=(("where", "x > 1"),))
+    save(joined, again)
+    assert "b" in load(again, START).sessions["ben"].subscriptions
+    again.close()
+
+
 # --- files that cannot be used
 
 

@@ -15,6 +15,7 @@ from penstock.model.event import Event
 from penstock.model.verdict import Effect
 from penstock.policy.acl import Acl
 from tests.engine.test_beside_semantics import publish, rehearse
+from tests.support import networks
 from tests.support.ensembles import SMART_HOME_FILE as SMART_HOME
 from tests.support.random_domains import Scene, parts, scenes
 from tests.support.stage import domain, play, stage
@@ -85,6 +86,58 @@ def test_what_is_explained_is_what_happens(scene: Scene, qos: int) -> None:
 @given(scenes(most_nodes=4, most_publications=2, cyclic=True))
 def test_what_is_explained_is_what_happens_in_graphs_with_cycles(scene: Scene) -> None:
     check(scene, 1)
+
+
+@given(networks.scenes(cyclic=False))
+def test_what_is_explained_about_content_is_what_happens(scene: networks.Scene) -> None:
+    rehearsal = networks.begin(scene)
+    for at, topic, payload in scene.published:
+        found = decisions(rehearsal, f"n{at}", f"p{at}", topic, payload.decode(), 1)
+        before = Counter(got(rehearsal))
+        rehearsal.publish(f"p{at}", topic, payload, qos=1)
+        rehearsal.run()
+        assert Counter(got(rehearsal)) - before == delivered(found, rehearsal.ensemble.devices)
+
+
+CONTENT = """
+nodes: {here: {listen: "127.0.0.1:0", store: memory}}
+clients:
+  sensor: {node: here, advertises: [{name: cold, filter: t, where: "value < 50"}]}
+  fan: {node: here}
+"""
+
+
+def test_conditions_are_named_with_what_they_came_to() -> None:
+    room = stage(CONTENT, subscribe=None)
+    room.subscribe("fan", "t", where="value > 20")
+
+    def about_fan(payload: str) -> list[str]:
+        return said(decisions(room, "here", "sensor", "t", payload=payload), "here", "fan")
+
+    assert about_fan("25")[1:3] == ["conform: pass by value < 50", "match: pass by t: `value > 20` holds"]
+    assert about_fan("15")[-1] == "match: suppress by condition: `fan`: `value > 20` is false"
+
+
+def test_what_is_not_as_advertised_goes_no_further() -> None:
+    room = stage(CONTENT, subscribe="#")
+    assert said(decisions(room, "here", "sensor", "t", payload="70"), "here", None) == [
+        "admit: pass",
+        "conform: suppress by advertisement: not as its publisher advertises: `value < 50` is false",
+    ]
+    assert said(decisions(room, "here", "sensor", "t", payload="on"), "here", None)[-1] == (
+        "conform: suppress by advertisement: not as its publisher advertises: `value < 50`: there is no `value`"
+    )
+    assert said(decisions(room, "here", "sensor", "u", payload="1"), "here", None)[-1] == (
+        "conform: suppress by advertisement: its publisher advertises nothing on `u`"
+    )
+
+
+def test_a_condition_that_fails_says_why() -> None:
+    room = stage(CONTENT, subscribe=None)
+    room.subscribe("fan", "#", where="level == 'high'")
+    assert said(decisions(room, "here", "sensor", "t", payload="1"), "here", "fan")[-1] == (
+        "match: suppress by condition: `fan`: `level == 'high'` fails: there is no `level`"
+    )
 
 
 def test_a_table_that_denies_is_named() -> None:

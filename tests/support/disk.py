@@ -78,9 +78,10 @@ def _session(session: Session) -> object:
         "expiry": session.expiry,
         "will": None if will is None else (_event(will.event), will.event.retain, will.delay, will.lifetime),
         "subscriptions": {
-            text: (one.qos, one.no_local, one.retain_as_published, one.identifier)
-            for text, one in session.subscriptions.items()
+            key: (one.qos, one.no_local, one.retain_as_published, one.identifier, one.asked, one.condition, one.is_local)
+            for key, one in session.subscriptions.items()
         },
+        "advertisements": dict(session.advertisements),
         "inflight": [(packet_id, _delivery(one)) for packet_id, one in session.inflight.items()],
         "queue": [_delivery(one) for one in session.queue or ()],
         "received": set(session.received or ()),

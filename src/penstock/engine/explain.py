@@ -8,9 +8,10 @@ from collections import deque
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from penstock.engine import admit, conform, edit, place, publish
+from penstock.engine import admit, conform, edit, once, place, publish
 from penstock.engine.edit import Watch
 from penstock.engine.node import Node
+from penstock.engine.once import Once
 from penstock.engine.path import read_topic
 from penstock.engine.plan import Draft, Group, LinkClass, Plans, Target
 from penstock.engine.predicates import Predicates
@@ -64,6 +65,8 @@ def arrival(node: Node, entity: str, event: Event) -> Arrival:
         rights, advertised = node.rights_of(subject.client_id, subject.user), entry.advertises
     path = (entity,) if session is not None and session.neighbour is not None else ()
     told = event._replace(origin=subject.client_id, user=subject.user, link_type=link.type, path=path)
+    if node.ensemble.is_cyclic:
+        told = told._replace(id="explained")
     return Arrival(node, link, told, session, rights, advertised)
 
 
@@ -102,12 +105,15 @@ class _Walk:
         self._about = about
         self._watches: dict[tuple[str, str, str], Watch | None] = {}
         self._scratch: dict[str, Node] = {}
+        self._had: dict[str, Once] = {}
         self._waiting: deque[Arrival] = deque()
 
     def decisions(self, start: Arrival) -> Iterator[Decision]:
         self._waiting.append(start)
         while self._waiting:
-            yield from self._at(self._waiting.popleft())
+            came = self._waiting.popleft()
+            self._had.setdefault(came.node.name, Once()).arrives()
+            yield from self._at(came)
 
     # --- stages 1 to 4, once for an event
 
@@ -121,7 +127,7 @@ class _Walk:
             verdicts += edited
         if not outputs:
             yield Decision(came.node.name, came.link, came.event, None, verdicts)
-        for output in outputs:
+        for output in once.told_apart(outputs):
             found = list(self._towards_all(came, output, verdicts))
             nobody = Verdict("match", Effect.SUPPRESS, "", f"nobody here subscribes to `{output.topic}`")
             yield from found or [Decision(came.node.name, came.link, came.event, None, (*verdicts, nobody))]
@@ -239,6 +245,9 @@ class _Walk:
     def _sent(self, node: Node, target: Target, event: Event, verdicts: list[Verdict]) -> Iterator[Event]:
         """The event as it leaves for one session, if it does: then it goes on from there."""
         session = target.session
+        if event.id and session.neighbour is None and not self._had[node.name].is_first(event, session.id):
+            verdicts.append(Verdict("emit", Effect.SUPPRESS, "once", f"`{session.entity}` has had it by another way"))
+            return
         told = event._replace(qos=min(event.qos, target.qos), retain=event.retain and target.retain_as_published)
         last = _leaves(session, told.qos)
         if last not in verdicts:

@@ -15,6 +15,7 @@ from penstock.engine import emit, overlay, place, publish, subscribe
 from penstock.engine.changes import Ledger
 from penstock.engine.edit import Watch, tell_failures
 from penstock.engine.index import Index, TopicTree
+from penstock.engine.once import Once
 from penstock.engine.place import alone
 from penstock.engine.plan import Group, LinkClass, Plan, Plans
 from penstock.engine.predicates import Predicates
@@ -93,6 +94,7 @@ class Node:
         """What the sender of a suppressed message is told."""
         self.timers = Timers()
         self.ledger = Ledger(durable)
+        self.once = Once()
         self.stats = Stats()
         self.connected = 0
         self.dirty: list[Session] = []

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from penstock.engine import advertise, conform, edit, emit, match, overlay, travel
+from penstock.engine import advertise, conform, edit, emit, match, once, overlay, travel
 from penstock.engine.path import MAX_PLANS, compile_plan, read_topic
 from penstock.engine.plan import Draft, Plan, Plans, Target
 from penstock.engine.render import Forms
@@ -62,6 +62,9 @@ def receive(node: "Node", session: Session, packet: Publish, now: float) -> None
         overlay.take_interest(node, session, packet.payload, now)
         return
     event = _event(session, topic, packet, now)
+    if node.ensemble.is_cyclic:
+        told = travel.id_of(packet.properties) if session.neighbour is not None else ""
+        event = _arriving(node, event, told, now)
     if session.neighbour is None and topic in advertise.TOPICS:
         outcome = advertise.receive(node, session, topic, packet.payload)
     elif _is_known_replay(node, session, packet, event):
@@ -86,6 +89,12 @@ def _event(session: Session, topic: str, packet: Publish, now: float) -> Event:
         session.publish_type,
         travel.path_of(session.neighbour, packet.properties) if session.neighbour is not None else (),
     )
+
+
+def _arriving(node: "Node", event: Event, told: str, now: float) -> Event:
+    """The event with its id, where nodes are joined in a cycle: `told` by a neighbour, else a new one."""
+    node.once.arrives()
+    return event._replace(id=told or node.once.name(node.name, now))
 
 
 def _is_known_replay(node: "Node", session: Session, packet: Publish, event: Event) -> bool:
@@ -144,6 +153,8 @@ def relay_edited(node: "Node", session: Session, packet: bytes, start: int, afte
     path = (session.neighbour,) if session.neighbour is not None else ()
     source = (session.client_id, session.subject.user, session.publish_type, path)
     event = Event(raw.decode(), payload, 0, False, b"", None, *source)
+    if node.ensemble.is_cyclic:
+        event = _arriving(node, event, "", now)
     assert session.watch_in is not None
     outputs = edit.run(node, session.watch_in, event, now)
     if len(outputs) == 1 and outputs[0] is event:
@@ -170,7 +181,7 @@ def _carry_outputs(node: "Node", event: Event, outputs: tuple[Event, ...], sende
         why = f": {watch.said}" if watch.said else ""
         return _suppressed(node, event, sender, f"suppressed by monitor {names}{why}")
     edited = node.plans_after_edit(sender)
-    outcomes = [carry(node, edited, output, sender, now) for output in outputs]
+    outcomes = [carry(node, edited, output, sender, now) for output in once.told_apart(outputs)]
     return _DONE if _DONE in outcomes else _UNHEARD
 
 
@@ -192,14 +203,18 @@ def spread(node: "Node", plan: Plan, event: Event, sender: Session | None, now: 
             target = target.own
         if event.path and session.neighbour in event.path:
             continue  # it has been there: graphs may have cycles, ways may not
+        if event.id and session.neighbour is None and not node.once.is_first(event, session.id):
+            continue
         retain = event.retain and target.retain_as_published  # [MQTT-3.3.1-12], [MQTT-3.3.1-13]
         # [MQTT-3.8.4-8]
         kept = emit.deliver(node, session, min(event.qos, target.qos), retain, target.ids, forms, kept)
     for watch, targets in plan.watched:
+        if event.id and not node.once.is_first(event, watch.link):
+            continue
         _spread_watched(node, watch, targets, event, sender, now)
     for group in plan.groups:
         chosen = group.choose(lambda member: may_take(node, event, member))
-        if chosen is not None:
+        if chosen is not None and (not event.id or node.once.is_first(event, (group.name, group.filter))):
             retain = event.retain and chosen.retain_as_published
             # [MQTT-4.8.2-3]
             qos = min(event.qos, chosen.qos)
@@ -247,6 +262,8 @@ def behind(
 
 def publish_own(node: "Node", plans: Plans, event: Event, sender: Session | None, now: float) -> None:
     """An event that no packet brought: a will, or what the node itself has to say. The same way as all others."""
+    if node.ensemble.is_cyclic:
+        event = _arriving(node, event, "", now)
     try:
         carry(node, plans, event, sender, now)
     except WireError as error:  # a limit has changed since the will was left

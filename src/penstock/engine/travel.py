@@ -4,6 +4,7 @@ from penstock.model.event import Event
 from penstock.wire.properties import NO_PROPERTIES, Properties, encode_properties
 
 PATH = "penstock-path"
+ID = "penstock-id"
 REPLAY = "penstock-replay"
 RESERVED = "penstock-"
 """User properties that only nodes may set; from a client they are removed."""
@@ -30,6 +31,11 @@ def path_of(neighbour: str, properties: Properties) -> tuple[str, ...]:
     return tuple(told.split(",")) if told else (neighbour,)
 
 
+def id_of(properties: Properties) -> str:
+    """What tells an event from a neighbour from all others; empty if it does not say."""
+    return next((value for name, value in properties.user_properties if name == ID), "")
+
+
 def is_replay(properties: Properties) -> bool:
     """Whether a neighbour sends it because it is retained there, not because it is new."""
     return (REPLAY, "1") in properties.user_properties
@@ -37,7 +43,8 @@ def is_replay(properties: Properties) -> bool:
 
 def with_path(event: Event, node: str) -> Event:
     """The event as it leaves a node for a neighbour."""
-    return _with_property(event, PATH, ",".join((*event.path, node)))
+    event = _with_property(event, PATH, ",".join((*event.path, node)))
+    return _with_property(event, ID, event.id) if event.id else event
 
 
 def as_replay(event: Event) -> Event:

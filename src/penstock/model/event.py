@@ -28,6 +28,8 @@ class Event(NamedTuple):
     """The type of the link on which it came to this node."""
     path: tuple[str, ...] = ()
     """The nodes it has been through, first one first."""
+    id: str = ""
+    """What tells it from all others, where nodes are joined in a cycle: it may come by several ways."""
 
     @property
     def content_type(self) -> str:

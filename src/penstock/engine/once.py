@@ -1,0 +1,48 @@
+"""Where nodes are joined in a cycle, an event may come by several ways: who is notified gets it by the first of them.
+
+Each way is judged by itself, so that an event which may not go on from one link may still do so from another.
+"""
+
+from collections.abc import Hashable
+
+from penstock.model.event import Event
+
+MOST_REMEMBERED = 20_000
+"""Events; the oldest are forgotten first."""
+
+
+def told_apart(outputs: tuple[Event, ...]) -> tuple[Event, ...]:
+    """What a monitor made of one event: two that are equal are still two."""
+    if len(outputs) < 2 or not outputs[0].id:
+        return outputs
+    return tuple(one._replace(id=f"{one.id}.{place}") if place else one for place, one in enumerate(outputs))
+
+
+class Once:
+    """What has been notified to whom lately. An event that came to this node once more is another arrival of it."""
+
+    __slots__ = ("_arrival", "_notified", "_numbered")
+
+    def __init__(self) -> None:
+        self._arrival = 0
+        self._numbered = 0
+        self._notified: dict[tuple[str, str, bytes], dict[Hashable, int]] = {}
+
+    def arrives(self) -> None:
+        """An event comes to the node; what monitors make of it is of the same arrival."""
+        self._arrival += 1
+
+    def name(self, node: str, now: float) -> str:
+        """An id for an event that begins here; after a restart time has gone on."""
+        self._numbered += 1
+        return f"{node}.{int(now * 1000):x}.{self._numbered:x}"
+
+    def is_first(self, event: Event, receiver: Hashable) -> bool:
+        """Whether the receiver has not had the event by an earlier arrival."""
+        key = (event.id, event.topic, event.payload)
+        receivers = self._notified.get(key)
+        if receivers is None:
+            if len(self._notified) >= MOST_REMEMBERED:
+                del self._notified[next(iter(self._notified))]
+            receivers = self._notified[key] = {}
+        return receivers.setdefault(receiver, self._arrival) == self._arrival
