@@ -1,0 +1,56 @@
+"""What a domain says about content changes while nodes run and clients stay connected."""
+
+from typing import Any
+
+from tests.support.federation import TOGETHER, settled, together
+from tests.support.paho import Paho
+
+NODES = {"a": {"store": "memory"}, "b": {"store": "memory"}}
+BEFORE: dict[str, Any] = {
+    "nodes": NODES,
+    "links": [{"between": ["b", "a"]}],
+    "clients": {"sensor": {"node": "a"}, "view": {"node": "b"}},
+}
+AFTER: dict[str, Any] = {
+    "nodes": NODES,
+    "links": [{"between": ["b", "a"], "forward": "routed"}],
+    "clients": {
+        "sensor": {
+            "node": "a",
+            "advertises": [
+                {"name": "settling", "filter": "+"},
+                {"name": "readings", "filter": "t/1", "where": "x < 100"},
+            ],
+        },
+        "view": {"node": "b", "where": {"t/#": "x > 5"}},
+    },
+    "content": [{"topics": "t/#", "format": "json", "schema": {"x": "int"}}],
+}
+
+
+def test_conditions_advertisements_and_modes_are_taken_from_a_new_domain() -> None:
+    with (
+        together(BEFORE, 1) as nodes,
+        Paho("sensor").connects(nodes.ports["a"]) as sensor,
+        Paho("view").connects(nodes.ports["b"]) as view,
+    ):
+        for filter in ("settle", "settled", "t/1"):
+            view.subscribe(filter, 1)
+        settled(view, sensor)
+        sensor.publish("t/1", b'{"x": 1}', 1)
+        assert view.receive().payload == b'{"x": 1}'
+        nodes.write(AFTER)
+        nodes.reload(TOGETHER)
+        nodes.until_logged(TOGETHER, "linked", times=2)
+        settled(view, sensor)
+        reasons = [sensor.publish("t/1", b'{"x": %d}' % value, 1) for value in (1, 200, 7)]
+        assert [reason >= 0x80 for reason in reasons] == [False, True, False]
+        assert view.receive().payload == b'{"x": 7}'  # not 1, nor 200
+        for line in (
+            "client `sensor` changed: `advertises`",
+            "client `view` changed: `where`",
+            "connection `b - a` changed: `forward`",
+            "content `t/#` added",
+        ):
+            nodes.until_logged(TOGETHER, line)
+        assert "needs a restart" not in nodes.log(TOGETHER)
