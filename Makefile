@@ -21,9 +21,10 @@ export PATH := $(PATH):/usr/sbin
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: $(VENV)/.ready-run ## one node, then a smart home: real nodes, real clients, and an account of what happened
+demo: $(VENV)/.ready-run ## one node, a smart home, a supply chain: real nodes, real clients, and an account of what happened
 	$(BIN)/python examples/one-node/demo.py
 	$(BIN)/python examples/smart-home/play.py
+	$(BIN)/python examples/supply-chain/reports.py
 
 test: test-tools lint types imports ## every check and every test
 	$(BIN)/python -m pytest $(ARGS)

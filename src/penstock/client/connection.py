@@ -23,7 +23,7 @@ from penstock.client.errors import Disconnected, Refused
 
 UserProperties = Sequence[tuple[str, str]]
 
-_BACK_OFF = (1, 60)  # seconds: the first pause before connecting again, and the longest
+_BACK_OFF = (0.1, 60)  # seconds: the first pause before connecting again, and the longest; each is twice the last
 _GOODBYE = 5.0  # seconds that the thread has to end
 _WINDOW = 20  # what paho-mqtt lets be unanswered at a time
 _TAKEN_OVER = 0x8E
@@ -97,7 +97,7 @@ class Connection:
         address = self._address
         client = paho.Client(CallbackAPIVersion.VERSION2, address.client_id, protocol=paho.MQTTv5, manual_ack=True)
         client.connect_timeout = self._timeout
-        client.reconnect_delay_set(*_BACK_OFF)
+        client.reconnect_delay_set(*_BACK_OFF)  # type: ignore[arg-type]  # it only adds and compares
         if address.username is not None or address.password is not None:
             client.username_pw_set(address.username or "", address.password)
         if address.tls is not None:
