@@ -44,10 +44,12 @@ class Unreadable:
 
 Attributes = dict[str, Value]
 
+_UTF8_MARK = b"\xef\xbb\xbf"
+
 
 def _read_text(payload: bytes) -> Attributes:
     try:
-        return {"value": payload.decode("utf-8-sig")}
+        return {"value": payload.removeprefix(_UTF8_MARK).decode()}
     except UnicodeDecodeError:
         raise ContentError("not text: the payload is not UTF-8") from None
 
@@ -137,7 +139,6 @@ def _read(format: Format, payload: bytes) -> Attributes | Xml:
 
 _NEVER_EMPTY = (Format.JSON, Format.XML)
 _BLANK = b" \t\r\n"
-_UTF8_MARK = b"\xef\xbb\xbf"
 _UTF16_STARTS = (b"\xff\xfe<\0", b"\xfe\xff\0<", b"<\0", b"\0<")
 _JSON_STARTS = frozenset(bytes([each]) for each in b'{["-0123456789')
 

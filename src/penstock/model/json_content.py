@@ -1,6 +1,5 @@
 """JSON as attributes."""
 
-import re
 from typing import Any
 
 import msgspec
@@ -11,7 +10,9 @@ from penstock.model.values import LEAST_INT, MOST_INT, MOST_UINT, Uint, Value
 
 _BOM = b"\xef\xbb\xbf"
 _decode = msgspec.json.Decoder().decode
-_long_number = re.compile(rb"[0-9]{19}").search
+_CONTAINERS = frozenset({dict, list})
+_DIGITS_ALIKE = bytes.maketrans(b"123456789", b"000000000")
+_LONG_NUMBER = b"0" * len(str(MOST_INT))
 
 
 def read_json(payload: bytes) -> dict[str, Value]:
@@ -33,7 +34,7 @@ def _read(payload: bytes) -> Value:
     openings = payload.count(b"[") + payload.count(b"{")
     if openings > MOST_DEPTH or openings + payload.count(b",") > MOST_NODES:
         _check_bounds(value)
-    return _within_64_bits(value) if _long_number(payload) else value
+    return _within_64_bits(value) if _LONG_NUMBER in payload.translate(_DIGITS_ALIKE) else value
 
 
 def _said(error: msgspec.MsgspecError) -> str:
@@ -46,15 +47,20 @@ def _too_deep() -> BoundError:
 
 
 def _check_bounds(value: Value) -> None:
-    level, depth, nodes = [value], 0, 0
-    while level := [each for each in level if type(each) in (dict, list)]:
+    level, depth, nodes = [value] if type(value) in _CONTAINERS else [], 0, 0
+    while level:
         depth += 1
+        nodes += sum(map(len, level))
         if depth > MOST_DEPTH:
             raise _too_deep()
-        level = [inner for each in level for inner in (each.values() if type(each) is dict else each)]
-        nodes += len(level)
         if nodes > MOST_NODES:
             raise BoundError(f"more than {MOST_NODES} JSON values")
+        level = [
+            inner
+            for each in level
+            for inner in (each.values() if type(each) is dict else each)
+            if type(inner) in _CONTAINERS
+        ]
 
 
 def _within_64_bits(value: Value) -> Any:

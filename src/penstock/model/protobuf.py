@@ -16,7 +16,6 @@ Field = tuple[int, int, int, int]
 The value of a `VARINT` is the number, without sign; of the others it is the place where their bytes start.
 """
 
-_LONGEST_VARINT = 10
 _MOST_KEY = (1 << 32) - 1
 _64_BITS = (1 << 64) - 1
 
@@ -29,40 +28,49 @@ def key(number: int, written: int) -> int:
 def fields(data: bytes, start: int, stop: int) -> Iterator[Field]:
     """The fields of the message between two places, in order; raises `ContentError` where it is damaged."""
     at = start
-    while at < stop:
-        start = at
-        tag = data[at]
-        at += 1
-        if tag > 0x7F:
-            tag, at = varint(data, start, stop)
-        match tag & 7:
-            case 0:  # VARINT
-                value, at = varint(data, at, stop)
-            case 2:  # LENGTH
-                size, value = varint(data, at, stop)
+    try:
+        while at < stop:
+            start = at
+            tag, at = data[at], at + 1
+            if tag > 0x7F:
+                tag, at = varint(data, start)
+            written = tag & 7
+            if written == VARINT:
+                value, at = data[at], at + 1
+                if value > 0x7F:
+                    value, at = varint(data, at - 1)
+            elif written == LENGTH:
+                size, value = data[at], at + 1
+                if size > 0x7F:
+                    size, value = varint(data, at)
                 at = value + size
-            case 1:  # FIXED64
-                value = at
-                at += 8
-            case 5:  # FIXED32
-                value = at
-                at += 4
-            case written:
+            elif written in _SIZES:
+                value, at = at, at + _SIZES[written]
+            else:
                 raise ContentError(f"the field at byte {start} is written in a way that there is not: {written}")
-        if at > stop:
-            raise ContentError(f"the field at byte {start} is cut short")
-        if not 8 <= tag <= _MOST_KEY:
-            raise ContentError(f"the field at byte {start} has a number that there is not: {tag >> 3}")
-        yield tag, value, start, at
+            if at > stop:
+                raise IndexError
+            if not 8 <= tag <= _MOST_KEY:
+                raise ContentError(f"the field at byte {start} has a number that there is not: {tag >> 3}")
+            yield tag, value, start, at
+    except IndexError:
+        raise ContentError(f"the field at byte {start} is cut short") from None
 
 
-def varint(data: bytes, start: int, stop: int) -> tuple[int, int]:
-    """A number of at most 64 bits, seven in a byte, the lowest first; and the place after it."""
-    number = shift = 0
-    for at in range(start, min(stop, start + _LONGEST_VARINT)):
+def varint(data: bytes, at: int) -> tuple[int, int]:
+    """A number of at most 64 bits, seven in a byte, the lowest first; and the place after it.
+
+    Raises `IndexError` at the end of the data, and `ContentError` for a number that is too long.
+    """
+    number = 0
+    for shift in _SHIFTS:
         byte = data[at]
+        at += 1
         number |= (byte & 0x7F) << shift
         if byte < 0x80:
-            return number & _64_BITS, at + 1
-        shift += 7
-    raise ContentError(f"the number at byte {start} is cut short or too long")
+            return number & _64_BITS, at
+    raise ContentError(f"the number before byte {at} is too long")
+
+
+_SIZES = {FIXED64: 8, FIXED32: 4}
+_SHIFTS = range(0, 70, 7)

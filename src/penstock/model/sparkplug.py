@@ -5,7 +5,6 @@ certificate gives.
 """
 
 import struct
-from enum import IntEnum
 
 from penstock.model.bounds import MOST_DEPTH, MOST_NODES
 from penstock.model.errors import BoundError, ContentError
@@ -44,31 +43,19 @@ def read_sparkplug(payload: bytes) -> dict[str, Value]:
         raise ContentError(f"not Sparkplug B: {error}") from None
 
 
-class _Kind(IntEnum):
-    """The ways to write a value. Their fields have consecutive numbers, in this order."""
-
-    INT = 0
-    LONG = 1
-    FLOAT = 2
-    DOUBLE = 3
-    BOOLEAN = 4
-    STRING = 5
-    BYTES = 6
-    DATA_SET = 7
-    TEMPLATE = 8
-
-
+# The ways to write a value. Their fields have consecutive numbers, in this order.
+_INT, _LONG, _FLOAT, _DOUBLE, _BOOLEAN, _STRING, _BYTES, _DATA_SET, _TEMPLATE = range(9)
 _WRITTEN = (VARINT, VARINT, FIXED32, FIXED64, VARINT, LENGTH, LENGTH, LENGTH, LENGTH)
 
 
-def _value_keys(first: int, kinds: int) -> dict[int, int]:
-    """The keys of the fields that hold a value, in a message where the first of them has this number."""
-    return {key(first + kind, _WRITTEN[kind]): int(kind) for kind in _Kind if kind < kinds}
+def _value_keys(first: int, last: int) -> dict[int, int]:
+    """The ways to write a value by their keys, in a message where the first of them has this number."""
+    return {key(first + kind, written): kind for kind, written in enumerate(_WRITTEN[: last + 1])}
 
 
-_OF_METRIC = _value_keys(10, 9)
-_OF_PARAMETER = _value_keys(3, 6)
-_OF_CELL = _value_keys(1, 6)
+_OF_METRIC = _value_keys(10, _TEMPLATE)
+_OF_PARAMETER = _value_keys(3, _STRING)
+_OF_CELL = _value_keys(1, _STRING)
 
 _float = struct.Struct("<f").unpack_from
 _double = struct.Struct("<d").unpack_from
@@ -136,21 +123,21 @@ class _Payload:
         return name, alias, None if is_null or place is None else self._value(*place, type_, depth)
 
     def _value(self, kind: int, value: int, stop: int, type_: int, depth: int) -> Value:
-        if kind == _Kind.INT:
+        if kind == _INT:
             return integer(value & 0xFFFF_FFFF, type_)
-        if kind == _Kind.LONG:
+        if kind == _LONG:
             return integer(value, type_)
-        if kind == _Kind.FLOAT:
+        if kind == _FLOAT:
             return _float(self._data, value)[0]
-        if kind == _Kind.DOUBLE:
+        if kind == _DOUBLE:
             return _double(self._data, value)[0]
-        if kind == _Kind.BOOLEAN:
+        if kind == _BOOLEAN:
             return value != 0
-        if kind == _Kind.STRING:
+        if kind == _STRING:
             return self._text(value, stop)
-        if kind == _Kind.BYTES:
+        if kind == _BYTES:
             return self._bytes(value, stop, type_, depth)
-        return self._data_set(value, stop, depth) if kind == _Kind.DATA_SET else self._template(value, stop, depth)
+        return self._data_set(value, stop, depth) if kind == _DATA_SET else self._template(value, stop, depth)
 
     def _bytes(self, start: int, stop: int, type_: int, depth: int) -> Value:
         value = array_of(self._data[start:stop], type_)
@@ -230,10 +217,14 @@ class _Payload:
 
     def _packed(self, start: int, stop: int) -> list[int]:
         """Numbers one after the other: how newer writers may write what is repeated."""
-        numbers: list[int] = []
-        while start < stop:
-            number, start = varint(self._data, start, stop)
-            numbers.append(number & 0xFFFF_FFFF)
+        data, numbers = self._data[start:stop], []
+        at = 0
+        try:
+            while at < len(data):
+                number, at = varint(data, at)
+                numbers.append(number & 0xFFFF_FFFF)
+        except IndexError:
+            raise ContentError(f"the numbers at byte {start} are cut short") from None
         return numbers
 
     def _text(self, start: int, stop: int) -> str:
