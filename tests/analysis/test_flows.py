@@ -174,6 +174,14 @@ def test_an_event_that_a_monitor_makes_in_some_state_may_come() -> None:
     assert reach(graph, "d", "e", "go") is None
 
 
+def test_what_a_condition_decides_may_come_either_way() -> None:
+    by_content = automaton({"q0": {"a": [{"when": "x", "suppress": True}, {"when": "y", "emit": ["b/x"]}, "pass"]}})
+    assert reach(chain("d x e", {"dx": (by_content,)}), "d", "e", "a") is not None, "it may not be suppressed"
+    assert reach(chain("d x e", {"dx": (by_content, KEEP_B)}), "d", "e", "a") is not None, "another may be in its place"
+    always = automaton({"q0": {"a": [{"when": "x", "suppress": True}, "suppress"], "*": "pass"}})
+    assert reach(chain("d x e", {"dx": (always,)}), "d", "e", "a") is None, "whatever the content is"
+
+
 def test_renaming_for_ever_comes_to_an_end() -> None:
     longer = Automaton.of_mapper("longer", {"#": "a/{topic}"})
     ends = both_ways([("x", "y"), ("y", "z"), ("z", "x"), ("d", "x"), ("e", "x")])
