@@ -98,6 +98,31 @@ def test_all_that_can_be_done_and_expected(capsys: pytest.CaptureFixture[str]) -
     assert lines[0] == "ok    motion stays at home"
 
 
+def test_what_a_client_asks_for_is_beside_what_the_domain_says_for_it(capsys: pytest.CaptureFixture[str]) -> None:
+    DOMAIN.write_text(
+        """
+        nodes: {a: {listen: "127.0.0.1:1"}}
+        content: [{topics: t/1, format: json, schema: {x: int}}]
+        clients: {p: {node: a}, s: {node: a, where: {t/#: y < 10, t/+: "y > 0 || y == -5"}}}
+        """,
+        "utf-8",
+    )
+    code, lines = test(
+        """
+        with a comment, and about other attributes than are declared:
+          subscribe: {s: {filter: t/1, where: "x > 1 || x == -1 // why"}}
+          steps:
+            - {publish: {p: {topic: t/1, content: {x: 2, y: 9}}}, expect: {s: t/1}}
+            - {publish: {p: {topic: t/1, content: {x: -1, y: -5}}}, expect: {s: t/1}}
+            - {publish: {p: {topic: t/1, content: {x: 2, y: 10}}}, expect: {s: []}}
+            - {publish: {p: {topic: t/1, content: {x: 1, y: 9}}}, expect: {s: []}}
+            - {publish: {p: {topic: t/1, content: {x: 2, y: -4}}}, expect: {s: []}}
+        """,
+        capsys=capsys,
+    )
+    assert (code, lines[-1]) == (0, "1 test, all passed"), lines
+
+
 def test_steps_about_content(capsys: pytest.CaptureFixture[str]) -> None:
     code, lines = test(
         """

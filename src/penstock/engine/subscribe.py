@@ -10,7 +10,7 @@ from penstock.engine.predicates import Predicates
 from penstock.engine.render import Forms
 from penstock.engine.session import Replay, Session, Subscribed, key_of
 from penstock.engine.tell import Outcome, encode_told
-from penstock.language.condition import Condition, make_condition
+from penstock.language.condition import Condition, all_of, make_condition
 from penstock.language.errors import ConditionError
 from penstock.language.types import ANYTHING, Record
 from penstock.model.errors import TopicError
@@ -182,11 +182,9 @@ def condition_of(
     node: "Node", session: Session, filter: Filter, asked: str, declared: Record = ANYTHING
 ) -> Condition | None:
     """What content must satisfy for a subscription: what its client asks, and what the domain says for the client."""
-    texts = [asked] if asked else []
-    texts += [condition.text for wide, condition in session.where if covers(wide, filter.filter)]
-    if not texts:
-        return None
-    return make_condition(texts[0] if len(texts) == 1 else " && ".join(f"({text})" for text in texts), declared)
+    conditions = [make_condition(asked, declared)] if asked else []
+    conditions += [condition for wide, condition in session.where if covers(wide, filter.filter)]
+    return all_of(conditions) if conditions else None
 
 
 def advance(node: "Node", session: Session, now: float) -> None:

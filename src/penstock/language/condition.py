@@ -1,5 +1,6 @@
 """A condition, ready to use: the way in for everything outside this folder."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -9,7 +10,7 @@ from penstock.language.errors import Failure, Kind, Outcome, failed
 from penstock.language.parser import parse
 from penstock.language.printer import show
 from penstock.language.ranges import Ranges, ranges
-from penstock.language.tree import Tree, XPath, reads, walk
+from penstock.language.tree import And, Tree, XPath, reads, walk
 from penstock.language.types import ANYTHING, Record
 from penstock.model.content import Content, ContentError, Unreadable
 from penstock.model.values import Value
@@ -55,6 +56,14 @@ def make_condition(text: str, declared: Record = ANYTHING) -> Condition:
     tree = parse(text)
     check_condition(tree, text, declared)
     return condition_of(tree)
+
+
+def all_of(conditions: Sequence[Condition]) -> Condition:
+    """The condition that is true where all of these are, of which there is at least one."""
+    if len(conditions) == 1:
+        return conditions[0]
+    parts = (one.tree.operands if isinstance(one.tree, And) else (one.tree,) for one in conditions)
+    return condition_of(And(tuple(operand for several in parts for operand in several)))
 
 
 def condition_of(tree: Tree) -> Condition:
