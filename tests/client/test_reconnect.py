@@ -6,9 +6,13 @@ from collections.abc import AsyncIterator
 import pytest
 
 from penstock.client import Disconnected, Refused
+from penstock.wire.codec import encode
+from penstock.wire.packet import Connack, Puback, Publish
+from penstock.wire.stream import Decoder
 from tests.support.cable import Cable
 from tests.support.clients import all_until, client, payloads, take
 from tests.support.commands import PATIENCE
+from tests.support.mosquitto import HOST
 from tests.support.node import LiveNode, passwords, running
 
 
@@ -147,6 +151,24 @@ async def test_a_client_that_is_no_longer_let_in_is_told(name: str) -> None:
                 await take(subscription)
             with pytest.raises(Refused, match=r"connection to .* was refused"):
                 await ann.publish(name, "nobody listens")
+
+
+async def test_a_node_that_is_busy_is_asked_again() -> None:
+    codes = [0x00, 0x88, 0x89, 0x00]  # of the first connection, and of those after it is lost
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(4096)
+        writer.write(encode(Connack(reason=codes.pop(0)), 5))
+        if not codes:
+            published = Decoder(version=5).feed(await reader.read(4096))
+            writer.writelines(encode(Puback(one.packet_id), 5) for one in published if isinstance(one, Publish))
+            await reader.read()
+        writer.close()
+
+    server = await asyncio.start_server(serve, HOST, 0)
+    async with server, client(server.sockets[0].getsockname()[1]) as both, asyncio.timeout(PATIENCE):
+        await both.publish("a", "at last")
+    assert codes == []
 
 
 async def test_a_subscription_that_is_no_longer_granted_is_told_and_others_go_on(name: str) -> None:
