@@ -38,3 +38,10 @@ GOOD += [
 @pytest.mark.parametrize("text", GOOD)
 def test_over_declared_attributes(text: str) -> None:
     assert make_condition(text, declared()).text == text
+
+
+def test_the_canonical_form_is_a_condition_too() -> None:
+    with pytest.raises(ConditionError, match="at most 10000 characters, this has 12007 in canonical form"):
+        make_condition("a == '" + "\u2028" * 2000 + "'")
+    text = make_condition("a == '" + "\u2028" * 1600 + "'").text
+    assert make_condition(text).text == text

@@ -22,7 +22,8 @@ import msgspec
 
 from penstock.domain.federation import Forward
 from penstock.engine.session import Session
-from penstock.language.condition import Condition
+from penstock.language.condition import Condition, make_condition
+from penstock.language.errors import ConditionError
 from penstock.language.ranges import covers as ranges_cover
 from penstock.language.ranges import intersects as ranges_intersect
 from penstock.model.topic import covers, intersection, is_wild, overlaps, parse_filter
@@ -82,7 +83,8 @@ def wants(node: "Node", neighbour: Session, forward: Forward) -> frozenset[Want]
         for filter, condition, path in _MODES[mode](node, neighbour):
             for both in (filter,) if is_rest else intersection(filter, event_class):
                 if not earlier or not is_covered(both, earlier):  # the first class that an event is of counts
-                    found[Want(both, condition.text if condition else "", path)] = condition
+                    told = condition if condition is not None and _is_tellable(condition) else None
+                    found[Want(both, told.text if told else "", path)] = told
         if is_rest:
             break
         earlier.append(event_class)
@@ -123,6 +125,16 @@ def _routed(node: "Node", neighbour: Session) -> Iterator[_Demand]:
 
 
 _MODES = {"all": _everything, "subscribed": _subscribed, "advertised": _advertised, "routed": _routed}
+
+
+@lru_cache(maxsize=65_536)
+def _is_tellable(condition: Condition) -> bool:
+    """Whether another node can read it: what a client asks for and what the domain adds may be too long together."""
+    try:
+        make_condition(condition.text)
+    except ConditionError:
+        return False
+    return True
 
 
 def _watched(node: "Node", neighbour: Session) -> Iterator[str]:

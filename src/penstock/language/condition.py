@@ -6,7 +6,8 @@ from functools import partial
 
 from penstock.language.checker import check_condition
 from penstock.language.closures import Decider, compile_decision
-from penstock.language.errors import Failure, Kind, Outcome, failed
+from penstock.language.errors import ConditionError, Failure, Kind, Outcome, failed
+from penstock.language.limits import MOST_TEXT
 from penstock.language.parser import parse
 from penstock.language.printer import show
 from penstock.language.ranges import Ranges, ranges
@@ -55,7 +56,11 @@ def make_condition(text: str, declared: Record = ANYTHING) -> Condition:
     """The condition that a text is, over content of the declared attributes; raises `ConditionError`."""
     tree = parse(text)
     check_condition(tree, text, declared)
-    return condition_of(tree)
+    condition = condition_of(tree)
+    if len(condition.text) > MOST_TEXT:  # it is kept and told by this text, which must be a condition too
+        found = f"this has {len(condition.text)} in canonical form"
+        raise ConditionError(f"a condition has at most {MOST_TEXT} characters, {found}", text, 0)
+    return condition
 
 
 def all_of(conditions: Sequence[Condition]) -> Condition:
