@@ -85,6 +85,7 @@ class Connection(asyncio.Protocol):
         buffer, frames = self.framer.feed(data)
         session = self.session
         known, version = node.plans_of(session).known if session is not None else _NONE_KNOWN, self.version
+        recorder = node.recorder
         relayed = position = 0
         try:
             for first, start, end in frames:
@@ -98,7 +99,11 @@ class Connection(asyncio.Protocol):
                         and (after <= end if version == 4 else after < end and not buffer[after])
                     ):
                         if plan.simple:
-                            node.relay(plan, buffer[position:end], version, after - position)
+                            packet = buffer[position:end]
+                            node.relay(plan, packet, version, after - position)
+                            if recorder is not None:
+                                recorder.packets.append(packet)
+                                recorder.notes.append(plan.note or recorder.note(plan))
                             relayed += 1
                             position = end
                             continue
@@ -110,6 +115,8 @@ class Connection(asyncio.Protocol):
                             relayed += 1
                             position = end
                             continue
+                if recorder is not None and session is not None:
+                    recorder.end_run(session, server.now())  # others may have something to say in between
                 self._handle(first, buffer[start:end])
                 position = end
                 if self.phase != OPEN:
@@ -124,6 +131,8 @@ class Connection(asyncio.Protocol):
         except Exception:
             self.server.log.exception("a packet could not be handled", extra={"client": self._name()})
             self.disconnect(Reason.UNSPECIFIED_ERROR, "the node could not handle a packet")
+        if relayed and recorder is not None and session is not None:
+            recorder.end_run(session, server.now())
         stats = node.stats
         stats.received += relayed
         stats.packets_received += len(frames)

@@ -19,6 +19,7 @@ from penstock.engine.once import Once
 from penstock.engine.place import alone
 from penstock.engine.plan import Group, LinkClass, Plan, Plans
 from penstock.engine.predicates import Predicates
+from penstock.engine.record import Recorder
 from penstock.engine.render import to_version_4, to_version_5
 from penstock.engine.session import Session, Subscribed
 from penstock.engine.stats import Stats
@@ -95,6 +96,8 @@ class Node:
         self.timers = Timers()
         self.ledger = Ledger(durable)
         self.once = Once()
+        self.recorder: Recorder | None = None
+        """Gathers what the journal keeps, if there is one."""
         self.stats = Stats()
         self.connected = 0
         self.dirty: list[Session] = []

@@ -41,7 +41,7 @@ def settle_in(node: "Node", session: Session) -> bool:
     session.watch_out = watch(node, outwards) if entry.name not in node.ensemble.nodes else None
     if session.watch_out is not None:
         session.watch_out.sessions.append(session)
-    session.plans = session.edited_plans = None
+    session.plans = session.edited_plans = session.source = None
     return True
 
 

@@ -19,6 +19,7 @@ from penstock.policy.monitor import Monitor
 if TYPE_CHECKING:
     from penstock.engine.edit import Watch
     from penstock.engine.node import Node
+    from penstock.engine.record import Note
 
 
 class LinkClass(NamedTuple):
@@ -105,6 +106,7 @@ class Plan:
         "groups",
         "key",
         "matched",
+        "note",
         "onlookers",
         "predicates",
         "simple",
@@ -117,6 +119,8 @@ class Plan:
     def __init__(self, verdict: Verdict) -> None:
         self.verdict = verdict
         self.valid = True
+        self.note: Note | None = None
+        """What the journal says of all its events, if there is one."""
         self.edited = False
         """The link's monitor must be asked about each event; then nothing below is set."""
         self.conforms: tuple[Condition, ...] = ()

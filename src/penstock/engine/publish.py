@@ -11,7 +11,7 @@ from penstock.engine.session import Session, Subscribed
 from penstock.engine.tell import Outcome, encode_told
 from penstock.model.event import Event
 from penstock.model.topic import matches
-from penstock.model.verdict import Effect
+from penstock.model.verdict import Effect, Verdict
 from penstock.wire.codec import encode
 from penstock.wire.errors import WireError
 from penstock.wire.packet import PUBCOMP, PUBLISH, PUBREC, PUBREL, Puback, Pubcomp, Publish, Pubrec
@@ -116,23 +116,29 @@ def carry(node: "Node", plans: Plans, event: Event, sender: Session | None, now:
     if plan.conforms:
         judged = conform.judge(plan.conforms, node.ensemble.reader.read(event))
         if judged.effect is Effect.SUPPRESS:
+            _record(node, plans, plan, event, sender, now, judged)
             return _suppressed(node, event, sender, judged.reason)
         plans = node.plans_after_conform(plans)
         plan = find_plan(node, plans, event.topic.encode())
     verdict = plan.verdict
     if verdict.effect is Effect.SUPPRESS:
+        _record(node, plans, plan, event, sender, now)
         if verdict.stage == "admit":
             node.deny("publish denied", sender, event.topic, verdict.reason)
             return Outcome(Reason.NOT_AUTHORIZED, verdict.reason)
         return _suppressed(node, event, sender, verdict.reason)
     if plan.edited:
         assert sender is not None  # only links have monitors
-        return _carry_edited(node, event, sender, now)
+        assert sender.watch_in is not None
+        outputs = edit.run(node, sender.watch_in, event, now)
+        _record(node, plans, plan, event, sender, now, None if outputs else _edited(sender.watch_in))
+        return _carry_outputs(node, event, outputs, sender, now)
     # [MQTT-3.3.1-5] [MQTT-3.3.1-8] [MQTT311-3.3.1-7] [MQTT311-3.3.1-12]
     if event.retain:
         node.retain(event, sender)
     if plan.predicates:
         plan = _resolve(node, plan, plans, event)
+    _record(node, plans, plan, event, sender, now)
     return _DONE if spread(node, plan, event, sender, now) else _UNHEARD
 
 
@@ -155,6 +161,9 @@ def relay_edited(node: "Node", session: Session, packet: bytes, start: int, afte
     event = Event(raw.decode(), payload, 0, False, b"", None, *source)
     if node.ensemble.is_cyclic:
         event = _arriving(node, event, "", now)
+    if node.recorder is not None:
+        carry(node, node.plans_of(session), event, session, now)
+        return
     assert session.watch_in is not None
     outputs = edit.run(node, session.watch_in, event, now)
     if len(outputs) == 1 and outputs[0] is event:
@@ -165,24 +174,36 @@ def relay_edited(node: "Node", session: Session, packet: bytes, start: int, afte
     _carry_outputs(node, event, outputs, session, now)
 
 
-def _carry_edited(node: "Node", event: Event, sender: Session, now: float) -> Outcome:
-    """Ask the link's monitors, and take what they make of the event further."""
-    watch = sender.watch_in
-    assert watch is not None
-    return _carry_outputs(node, event, edit.run(node, watch, event, now), sender, now)
-
-
 def _carry_outputs(node: "Node", event: Event, outputs: tuple[Event, ...], sender: Session, now: float) -> Outcome:
     """Take further what the link's monitors made of an event."""
     if not outputs:
-        watch = sender.watch_in
-        assert watch is not None
-        names = ", ".join(f"`{monitor.name}`" for monitor in watch.monitors)
-        why = f": {watch.said}" if watch.said else ""
-        return _suppressed(node, event, sender, f"suppressed by monitor {names}{why}")
+        assert sender.watch_in is not None
+        return _suppressed(node, event, sender, _edited(sender.watch_in).reason)
     edited = node.plans_after_edit(sender)
     outcomes = [carry(node, edited, output, sender, now) for output in once.told_apart(outputs)]
     return _DONE if _DONE in outcomes else _UNHEARD
+
+
+def _edited(watch: edit.Watch) -> Verdict:
+    """What is said of an event of which a link's monitors made nothing."""
+    names = ", ".join(f"`{monitor.name}`" for monitor in watch.monitors)
+    why = f": {watch.said}" if watch.said else ""
+    return Verdict("edit", Effect.SUPPRESS, names, f"suppressed by monitor {names}{why}")
+
+
+def _record(
+    node: "Node",
+    plans: Plans,
+    plan: Plan,
+    event: Event,
+    sender: Session | None,
+    now: float,
+    verdict: Verdict | None = None,
+) -> None:
+    """Tell the journal, if there is one; `verdict`: what was decided about this event alone."""
+    if node.recorder is not None:
+        is_output = plans.key.is_admitted and not plans.key.is_own
+        node.recorder.add(sender, event, plan, now, is_output, verdict)
 
 
 def _suppressed(node: "Node", event: Event, sender: Session | None, text: str) -> Outcome:
@@ -218,6 +239,8 @@ def spread(node: "Node", plan: Plan, event: Event, sender: Session | None, now: 
             retain = event.retain and chosen.retain_as_published
             # [MQTT-4.8.2-3]
             qos = min(event.qos, chosen.qos)
+            if node.recorder is not None:
+                node.recorder.chose(chosen)
             kept = emit.notify(node, chosen.session, qos, retain, chosen.ids, forms, kept)
     return bool(plan.targets or plan.groups or any(targets for _, targets in plan.watched))
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from penstock.engine.edit import Watch
     from penstock.engine.interest import Offer, Offered, Want
     from penstock.engine.plan import Plans, Target
+    from penstock.engine.record import Source
 
 NEVER = float("inf")
 
@@ -186,6 +187,7 @@ class Session:
         "replays",
         "resend",
         "rights",
+        "source",
         "subject",
         "subscriptions",
         "version",
@@ -210,6 +212,8 @@ class Session:
         self.offered: dict[str, Offer] = {}
         """The advertisements that we have told the neighbour of; and in `offers` those that it has told us of."""
         self.offers: dict[str, Offered] = {}
+        self.source: Source | None = None
+        """What the journal says of all its events; None until it is asked."""
         self.publish_type = DEFAULT_TYPE
         self.notify_type = DEFAULT_TYPE
         self.watch_in: Watch | None = None

@@ -1,0 +1,158 @@
+"""What happens at a node, gathered for the journal: events as they came, what monitors made of them, what was decided.
+
+Rows are gathered as columns, in lists that a writer takes over as they are. A row names its plan by a `Note`, which
+says once what all events of the plan have in common; so an event costs two appends.
+"""
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from penstock.engine.render import packet_parts
+from penstock.model.event import Event
+from penstock.model.verdict import Verdict
+
+if TYPE_CHECKING:
+    from penstock.engine.plan import Plan, Target
+    from penstock.engine.session import Session
+
+
+class Source(NamedTuple):
+    """Where events come from: what holds of all that a session publishes."""
+
+    client_id: str
+    user: str | None
+    entity: str
+    link_type: str
+    neighbour: str | None
+    version: int
+
+
+class Reached(NamedTuple):
+    """One session that a plan leads to."""
+
+    entity: str
+    client_id: str
+    user: str | None
+    link_type: str
+    neighbour: str | None
+    qos: int
+
+
+class Note(NamedTuple):
+    """What a plan decides for each of its events."""
+
+    number: int
+    verdict: Verdict
+    is_open: bool
+    """Content or monitors decide; rows that follow say how."""
+    reached: tuple[Reached, ...]
+    groups: tuple[str, ...]
+
+
+class Rows(NamedTuple):
+    """What was gathered since the last time."""
+
+    packets: list[bytes]
+    notes: list[Note]
+    runs: list[tuple[int, Source, float]]
+    """Up to which row, from whom, when: each run begins where the one before ends."""
+    outputs: list[int]
+    """Rows that are what a monitor made of the last row that is not one; with an empty packet if it is the same."""
+    verdicts: dict[int, Verdict]
+    """By row, what was decided about this one event."""
+    chosen: dict[int, tuple[Reached, ...]]
+    """By row, members of groups whose turn it was."""
+
+    @classmethod
+    def new(cls) -> "Rows":
+        return cls([], [], [], [], {}, {})
+
+
+OWN = Source("", None, "", "", None, 5)
+"""The node itself."""
+
+
+class Recorder:
+    """Gathers rows. A connection that passes packets on as they are appends to `packets` and `notes` by itself."""
+
+    __slots__ = ("_last", "_numbered", "notes", "packets", "rows")
+
+    def __init__(self) -> None:
+        self._numbered = 0
+        self._last: Event | None = None
+        self._begin()
+
+    def _begin(self) -> None:
+        self.rows = Rows.new()
+        self.packets, self.notes = self.rows.packets, self.rows.notes
+
+    def take(self) -> Rows:
+        """What was gathered; it is the caller's from now on."""
+        rows = self.rows
+        self._begin()
+        return rows
+
+    def note(self, plan: "Plan") -> Note:
+        """What is said of all events of a plan."""
+        if plan.note is None:
+            self._numbered += 1
+            targets = [*plan.targets, *(target for _, behind in plan.watched for target in behind)]
+            is_open = bool(plan.edited or plan.conforms or plan.predicates)
+            groups = tuple(f"$share/{group.name}/{group.filter}" for group in plan.groups)
+            plan.note = Note(self._numbered, plan.verdict, is_open, tuple(map(_reached, targets)), groups)
+        return plan.note
+
+    def end_run(self, session: "Session", now: float) -> None:
+        """What was appended since the last run came from this session."""
+        self.rows.runs.append((len(self.packets), source_of(session), now))
+
+    def add(
+        self,
+        session: "Session | None",
+        event: Event,
+        plan: "Plan",
+        now: float,
+        is_output: bool,
+        verdict: Verdict | None,
+    ) -> None:
+        """One event by itself: as it came, or what a monitor made of it."""
+        row = len(self.packets)
+        self.packets.append(b"" if is_output and event is self._last else _packet(event, now))
+        self.notes.append(self.note(plan))
+        self.rows.runs.append((row + 1, OWN if session is None else source_of(session), now))
+        if verdict is not None:
+            self.rows.verdicts[row] = verdict
+        if is_output:
+            self.rows.outputs.append(row)
+        else:
+            self._last = event
+
+    def chose(self, target: "Target") -> None:
+        """It was the turn of this member of a group to get the last event."""
+        row = len(self.packets) - 1
+        self.rows.chosen[row] = (*self.rows.chosen.get(row, ()), _reached(target))
+
+
+def _packet(event: Event, now: float) -> bytes:
+    head, tail = packet_parts(event, 5, event.qos, event.retain, (), now)
+    return head + b"\0\0" + tail if event.qos else head + tail
+
+
+def source_of(session: "Session") -> Source:
+    """The session as a source of events, made once."""
+    if session.source is None or session.source.version != session.version:
+        session.source = Source(
+            session.client_id,
+            session.subject.user,
+            session.entity,
+            session.publish_type,
+            session.neighbour,
+            session.version,
+        )
+    return session.source
+
+
+def _reached(target: "Target") -> Reached:
+    session = target.session
+    return Reached(
+        session.entity, session.client_id, session.subject.user, session.notify_type, session.neighbour, target.qos
+    )
