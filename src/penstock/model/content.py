@@ -44,7 +44,14 @@ class Unreadable:
 
 Attributes = dict[str, Value]
 
+_MOST_FOUND = 64
+"""What expressions found is kept with the content, for so many of them: each may have found a lot."""
+
 _UTF8_MARK = b"\xef\xbb\xbf"
+_UTF16_STARTS = (b"\xff\xfe<\0", b"\xfe\xff\0<", b"<\0", b"\0<")
+_BLANK = b" \t\r\n"
+_JSON_STARTS = frozenset(bytes([each]) for each in b'{["-0123456789')
+_JSON_WORDS = (b"true", b"false", b"null")
 
 
 def _read_text(payload: bytes) -> Attributes:
@@ -97,9 +104,12 @@ class Content:
 
         Raises `ContentError` if the content is not XML, is unreadable, or the expression has no value here.
         """
-        if expression not in self._found:
-            self._found[expression] = self._xml_document().find(expression)
-        return self._found[expression]
+        if expression in self._found:
+            return self._found[expression]
+        found = self._xml_document().find(expression)
+        if len(self._found) < _MOST_FOUND:
+            self._found[expression] = found
+        return found
 
     def _xml_document(self) -> Document:
         if self._document is None:
@@ -132,17 +142,9 @@ def _read(format: Format, payload: bytes) -> Attributes | Xml:
         return {}
     if len(payload) > MOST_BYTES:
         raise BoundError(f"a payload of {len(payload)} bytes is too large to be decoded, {MOST_BYTES} are the most")
-    if not payload and format in _NEVER_EMPTY:
+    if not payload and format in (Format.JSON, Format.XML):
         raise ContentError("the payload is empty")
     return _READERS[format](payload)
-
-
-_NEVER_EMPTY = (Format.JSON, Format.XML)
-_BLANK = b" \t\r\n"
-_UTF16_STARTS = (b"\xff\xfe<\0", b"\xfe\xff\0<", b"<\0", b"\0<")
-_JSON_STARTS = frozenset(bytes([each]) for each in b'{["-0123456789')
-
-_JSON_WORDS = (b"true", b"false", b"null")
 
 
 def _looks_like(payload: bytes) -> Format:
@@ -163,7 +165,6 @@ _TYPES = {
 }
 
 
-@lru_cache(maxsize=1024)
 def format_of_type(content_type: str) -> Format | None:
     """The format that an MQTT 5 content type says; None if it says nothing that is known here."""
     name = content_type.partition(";")[0].strip().lower()
@@ -178,6 +179,10 @@ def format_of_type(content_type: str) -> Format | None:
 
 Rules = tuple[tuple[str, Format], ...]
 """Topic filters, each with the format of what is published under it; the first that matches holds."""
+
+
+_LONG_TOPIC = 1000
+"""Longer topics are not kept in a cache, which they would make large."""
 
 
 class Reader:
@@ -199,7 +204,8 @@ class Reader:
     def _format(self, event: Event) -> Format | None:
         if event.properties and (said := format_of_type(event.content_type)):
             return said
-        return self._by_topic(event.topic)
+        topic = event.topic
+        return self._by_topic(topic) if len(topic) <= _LONG_TOPIC else self._format_by_topic(topic)
 
     def _format_by_topic(self, topic: str) -> Format | None:
         for filter, format in self._rules:
