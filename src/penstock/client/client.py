@@ -124,7 +124,7 @@ class Client:
         parse_filter(filter)
         if where is not None:
             make_condition(where)
-        advertisement = Advertisement(name or self._new_name("a"), filter, where, scope)
+        advertisement = Advertisement(name or _made_up(self._new_number()), filter, where, scope)
         await self._ready()
         await self._send_advertisement(advertisement)
         self._advertisements[advertisement.name] = advertisement
@@ -156,10 +156,8 @@ class Client:
         if where is not None:
             make_condition(where)
         await self._ready()
-        self._count += 1
-        made = Subscription(
-            filter, name or f"s{self._count}", where, scope, qos, self._count, self._buffer, self._receipts
-        )
+        number = self._new_number()
+        made = Subscription(filter, name or _made_up(number), where, scope, qos, number, self._buffer, self._receipts)
         self._subscriptions[made.identifier] = made
         try:
             await self._send_subscription(made)
@@ -252,9 +250,9 @@ class Client:
         self._subscriptions.pop(subscription.identifier, None)
         subscription.close()
 
-    def _new_name(self, prefix: str) -> str:
+    def _new_number(self) -> int:
         self._count += 1
-        return f"{prefix}{self._count}"
+        return self._count
 
     # --- what the connection tells
 
@@ -304,12 +302,12 @@ class Client:
                 await self._send_advertisement(advertisement)
             except Refused as error:
                 _log.warning("%s", error)
-                del self._advertisements[advertisement.name]
+                self._advertisements.pop(advertisement.name, None)
         for subscription in list(self._subscriptions.values()):
             try:
                 await self._send_subscription(subscription)
             except Refused as error:
-                del self._subscriptions[subscription.identifier]
+                self._subscriptions.pop(subscription.identifier, None)
                 subscription.fail(error)
         self._restoring = None
         self._is_ready.set()
@@ -318,6 +316,11 @@ class Client:
         if self._restoring is not None:
             self._restoring.cancel()
             self._restoring = None
+
+
+def _made_up(number: int) -> str:
+    """A name that no program would give."""
+    return f"#{number}"
 
 
 def _granted(what: str, answer: Answer) -> None:
