@@ -21,7 +21,11 @@ def test_the_format_is(case: dict[str, Any]) -> None:
     reader = Reader(tuple((filter, Format(format)) for filter, format in case.get("rules", ())))
     looks_like_nothing = b"\x07"
     event = event_of(case.get("topic", "t"), looks_like_nothing, case.get("type"))
-    assert reader.read(event).format == (case["format"] or Format.OPAQUE)
+    content = reader.read(event)
+    if "unreadable" in case:
+        assert content.attributes == Unreadable(case["unreadable"])
+    else:
+        assert content.format == (case["format"] or Format.OPAQUE)
 
 
 def test_of_one_event_the_content_is_decoded_once() -> None:

@@ -111,6 +111,10 @@ class Content:
             self._found[expression] = found
         return found
 
+    def refuse(self, reason: str) -> None:
+        """Make it unreadable, whatever the payload is."""
+        self._attributes = Unreadable(reason)
+
     def _xml_document(self) -> Document:
         if self._document is None:
             if isinstance(self.attributes, Unreadable):
@@ -197,15 +201,19 @@ class Reader:
     def read(self, event: Event) -> Content:
         """The content of an event; of the same event as before, the same content, already decoded."""
         if event is not self._event:
-            self._content = Content(event.payload, self._format(event))
+            self._content = self._read(event)
             self._event = event
         return self._content
 
-    def _format(self, event: Event) -> Format | None:
-        if event.properties and (said := format_of_type(event.content_type)):
-            return said
+    def _read(self, event: Event) -> Content:
         topic = event.topic
-        return self._by_topic(topic) if len(topic) <= _LONG_TOPIC else self._format_by_topic(topic)
+        ruled = self._by_topic(topic) if len(topic) <= _LONG_TOPIC else self._format_by_topic(topic)
+        said = format_of_type(event.content_type) if event.properties else None
+        content = Content(event.payload, said or ruled)
+        if said and ruled and said is not ruled:
+            # The publisher must not choose what a policy about this topic gets to see.
+            content.refuse(f"its content type says {said}, and on this topic it is {ruled}")
+        return content
 
     def _format_by_topic(self, topic: str) -> Format | None:
         for filter, format in self._rules:
