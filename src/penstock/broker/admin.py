@@ -76,11 +76,11 @@ class Admin:
     async def _health(self, _request: Request) -> Response:
         server = self._server
         body = {
-            "status": "ok" if server.healthy else "store cannot be written",
+            "status": server.trouble or "ok",
             "node": server.name,
             "connected": server.node.connected,
         }
-        return JSONResponse(body, status_code=200 if server.healthy else 503)
+        return JSONResponse(body, status_code=503 if server.trouble else 200)
 
     async def _explain(self, request: Request) -> Response:
         """Why an event would be delivered, changed or withheld, as things are now. Nothing is published."""

@@ -28,6 +28,10 @@ class Federation:
         self._folder = folder
         whole = ensemble(domain, folder)
         self.servers = {name: Server(name, domain.nodes[name], whole) for name in names}
+        if domain.journal is not None:
+            for server in self.servers.values():
+                server.keep_journal(domain.journal, domain.domain)
+            self._revise(domain)
         self._made_secret: bytes | None = None
 
     async def start(self) -> None:
@@ -48,10 +52,22 @@ class Federation:
         for change in diff(self._domain, domain).changes:
             log.log(logging.WARNING if change.needs_restart else logging.INFO, str(change))
         self._domain = domain
+        self._revise(domain)
         for name, server in self.servers.items():
             server.reload(domain.nodes[name], files[name], whole)
             self._share_secrets(server)
             await self._link(server)
+
+    def _revise(self, domain: Domain) -> None:
+        """Journals say which policies are in force, and keep them beside what they record."""
+        if all(server.journal is None for server in self.servers.values()):
+            return
+        from penstock.journal.revision import Revision
+
+        revision = Revision.of(domain)
+        for server in self.servers.values():
+            if server.journal is not None:
+                server.journal.govern(revision)
 
     async def stop(self) -> None:
         for server in self.servers.values():

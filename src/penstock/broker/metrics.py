@@ -33,6 +33,10 @@ class NodeCollector(Collector):
             "connects": (stats.connections_total, "CONNECT packets received"),
             "connections_refused": (stats.connections_refused, "connections and CONNECT packets refused"),
         }
+        journal = self._server.journal
+        if journal is not None:
+            counters["journal_rows"] = (journal.rows, "rows written to the journal")
+            counters["journal_rows_lost"] = (journal.lost, "rows that could not be written to the journal")
         for name, (value, text) in counters.items():
             counter = CounterMetricFamily(f"penstock_{name}", text, labels=["node"])
             counter.add_metric([node.name], value)
@@ -48,6 +52,8 @@ class NodeCollector(Collector):
             "plans": (len(node.routes), "topics with a compiled plan"),
             "store_healthy": (int(self._server.healthy), "1 while the store can be written"),
         }
+        if journal is not None:
+            gauges["journal_healthy"] = (int(not journal.failing), "1 while the journal can be written")
         for name, (number, text) in gauges.items():
             gauge = GaugeMetricFamily(f"penstock_{name}", text, labels=["node"])
             gauge.add_metric([node.name], number)

@@ -10,7 +10,7 @@ import uuid
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.broker.connection import Connection
 from penstock.broker.log import NodeLog
@@ -20,16 +20,21 @@ from penstock.broker.sys_topics import SysTopics
 from penstock.broker.tls import Renewable, certificate_user, make_context
 from penstock.domain import Address, Listener, NodeSettings
 from penstock.domain.ensemble import Ensemble
+from penstock.domain.schema import JournalSettings
 from penstock.engine import emit, lifecycle, overlay, place
 from penstock.engine.admit import Door, is_known
 from penstock.engine.changes import Changes
 from penstock.engine.node import Node
+from penstock.engine.record import Recorder
 from penstock.engine.session import Session
 from penstock.model.errors import PenstockError
 from penstock.policy.acl import Acl
 from penstock.policy.passwords import Passwords
 from penstock.wire.reason import Reason
 from penstock.wire.session import CLOSED
+
+if TYPE_CHECKING:
+    from penstock.broker.journal import Journal
 
 TICK = 1.0
 CLOSE_SECONDS = 5
@@ -68,6 +73,7 @@ class Server:
         self.node = Node(name, settings.limits, _make_id, settings.durable, passwords, acl, ensemble)
         self.node.suppressed_reason = _SUPPRESSED[settings.suppressed]
         self.store = Store(Path(settings.store), settings.synchronous) if settings.durable else None
+        self.journal: Journal | None = None
         self.connections: set[Connection] = set()
         self.addresses: list[str] = []
         self.bound: list[Address] = []
@@ -80,6 +86,8 @@ class Server:
         self._newcomers: dict[Connection, float] = {}
         self._closing: dict[Connection, float] = {}
         self._paused: list[Connection] = []
+        """Connections that wait for the store; and in `_held` those that wait for the journal."""
+        self._held: list[Connection] = []
         self._on_listener: dict[str, int] = {}
         self._places: dict[str, Listener] = {}
         self._contexts = {where: Renewable(context) for where, context in contexts.items()}
@@ -94,11 +102,20 @@ class Server:
     def now(self) -> float:
         return time.time()
 
+    def keep_journal(self, settings: JournalSettings, domain: str) -> None:
+        """Record what happens here."""
+        from penstock.broker.journal import Journal  # needs pyarrow, which only nodes with a journal wait for
+
+        self.node.recorder = Recorder()
+        self.journal = Journal(settings, self.name, domain, self.node.recorder, self.log)
+
     # --- starting and stopping
 
     async def start(self) -> None:
         """Load the store and listen."""
         self._loop = asyncio.get_running_loop()
+        if self.journal is not None:
+            self.journal.start()
         if self.store is not None:
             self.store.load(self.node, self.now())
         self._forget_neighbours(overlay.prepare(self.node))
@@ -167,6 +184,8 @@ class Server:
         await asyncio.sleep(0)
         if self._ticker is not None:
             self._ticker.cancel()
+        if self.journal is not None:
+            self.journal.stop()
         if self.store is not None:
             self._committer.shutdown()
             self._write_last(self.store)
@@ -286,6 +305,9 @@ class Server:
         if len(ledger.deferred) > MOST_DEFERRED or ledger.deferred_bytes > emit.MOST_DEFERRED_BYTES:
             connection.transport.pause_reading()
             self._paused.append(connection)
+        elif self.journal is not None and self.journal.is_full:
+            connection.transport.pause_reading()
+            self._held.append(connection)
         elif session is not None and session.blocked and session.backlog > 2 * self.settings.limits.outbox_bytes:
             connection.transport.pause_reading()  # until resume_writing
 
@@ -308,12 +330,21 @@ class Server:
             elif node.ledger.deferred:
                 emit.release(node, node.ledger.take()[1])
         emit.flush(node)
+        if self.journal is not None:
+            self._keep(self.journal)
         if node.notices:
             self._report()
         if node.replaying or (node.lagging and self._committing is None):
             self.wake()
         if node.interest_changed and node.neighbours:
             self._loop.call_later(overlay.REFRESH_SECONDS, self.wake)
+
+    def _keep(self, journal: "Journal") -> None:
+        journal.turn(self.now())
+        if self._held and not journal.is_full:
+            held, self._held = self._held, []
+            for connection in held:
+                connection.transport.resume_reading()
 
     def _report(self) -> None:
         notices, self.node.notices = self.node.notices, []
@@ -376,6 +407,15 @@ class Server:
         for connection in silent:
             connection.disconnect(Reason.KEEP_ALIVE_TIMEOUT, "nothing received within one and a half keep alive times")
         self.wake()
+
+    @property
+    def trouble(self) -> str:
+        """What keeps the node from working as it should; empty if nothing does."""
+        if not self.healthy:
+            return "store cannot be written"
+        if self.journal is not None and self.journal.failing:
+            return f"journal cannot be written: {self.journal.failing}"
+        return ""
 
 
 def _cause(error: OSError) -> str:

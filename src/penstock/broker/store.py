@@ -29,6 +29,8 @@ from penstock.model.topic import parse_filter
 from penstock.policy.advertisement import Advertisement
 
 VERSION = 2
+IN_MEMORY = ":memory:"
+"""The path of a store that ends with its process."""
 
 _SCHEMA = """
 CREATE TABLE session (
@@ -95,7 +97,8 @@ class Store:
     def __init__(self, path: Path, synchronous: str) -> None:
         self.path = path
         with contextlib.suppress(OSError):  # what is wrong is said when it is opened
-            path.touch(0o600)  # a new file is for its owner only: it has everybody's messages
+            if str(path) != IN_MEMORY:
+                path.touch(0o600)  # a new file is for its owner only: it has everybody's messages
         try:
             # A store that another node has open is refused after a moment: it will not let go of it.
             self._db = sqlite3.connect(

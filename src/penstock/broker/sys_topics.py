@@ -68,6 +68,8 @@ class SysTopics:
         sessions, connected = len(node.sessions), node.connected
         stats = node.stats
         yield "version", f"penstock version {__version__}"
+        if self._server.journal is not None:
+            yield "penstock/journal", self._server.journal.failing or "ok"
         yield "uptime", f"{int(now - self._server.started)} seconds"
         yield "clients/total", sessions
         yield "clients/connected", connected

@@ -33,6 +33,7 @@ MEMORY = "memory"
 ReadFile = Annotated[Path, FileRole.READ]
 OptionalReadFile = Annotated[Path | None, FileRole.READ]
 StorePath = Annotated[str, StringConstraints(min_length=1), FileRole.STORE]
+MadeFolder = Annotated[Path, FileRole.FOLDER]
 Count = Annotated[int, Strict()]
 LONGEST_NAME = 64
 _NAME = r"^[A-Za-z0-9_-]{1,64}$"

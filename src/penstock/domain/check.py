@@ -118,7 +118,9 @@ def _missing_files(named: Iterable[tuple[Loc, FileRole, object]]) -> Iterator[Fi
         path = Path(str(name))
         if role is FileRole.STORE and name == MEMORY:
             continue
-        if path.is_dir():
+        if role is FileRole.FOLDER:
+            yield from _unusable_folder(where, path)
+        elif path.is_dir():
             yield Finding(where, f"a file, and `{path}` is a folder")
         elif role is FileRole.STORE and not path.parent.is_dir():
             yield Finding(where, f"a file in a folder, and there is no folder `{path.parent}`")
@@ -126,6 +128,13 @@ def _missing_files(named: Iterable[tuple[Loc, FileRole, object]]) -> Iterator[Fi
             yield Finding(where, f"a file, and there is no file `{path}`")
         elif role is FileRole.READ and not os.access(path, os.R_OK):
             yield Finding(where, f"a file that this process may read, and it may not read `{path}`")
+
+
+def _unusable_folder(where: Loc, path: Path) -> Iterator[Finding]:
+    if path.exists() and not path.is_dir():
+        yield Finding(where, f"a folder, and `{path}` is a file")
+    elif not path.parent.is_dir():
+        yield Finding(where, f"a folder in a folder, and there is no folder `{path.parent}`")
 
 
 def _claimed_twice(node: NodeSettings, loc: Loc) -> Iterator[Finding]:

@@ -22,6 +22,8 @@ class FileRole(Enum):
     """The node reads it: it must be there."""
     STORE = "store"
     """The node makes it: the folder must be there."""
+    FOLDER = "folder"
+    """A folder that the node makes: the one around it must be there."""
 
 
 def files(model: BaseModel, loc: tuple[Step, ...]) -> list[tuple[tuple[Step, ...], FileRole, FileName]]:

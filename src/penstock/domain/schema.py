@@ -15,6 +15,7 @@ from pydantic import BeforeValidator, Field, model_validator
 from penstock.domain.base import (
     MEMORY,
     Count,
+    MadeFolder,
     Name,
     OptionalReadFile,
     QosLevel,
@@ -255,6 +256,22 @@ class NodeSettings(Settings):
         return listener.address.loopback and self.passwords is None
 
 
+class JournalSettings(Settings):
+    """What nodes record of events and decisions, as files that the pipeline reads."""
+
+    folder: MadeFolder = Field(description="folder of the journal; each node has a folder of its own in it")
+    flush: Seconds = Field(
+        default=0.5, ge=0, le=60, description="seconds of events that a node which is killed loses at most"
+    )
+    segment_size: Size = Field(default=64 * _MIB, ge=4096, description="bytes after which a file is sealed")
+    segment_age: Seconds = Field(default=3600.0, ge=1, le=86400, description="seconds after which a file is sealed")
+    when_failing: Literal["stop", "go on"] = Field(
+        default="stop",
+        description="what a node does that cannot write its journal: admit nothing until it can, or go on and say how"
+        " much is missing",
+    )
+
+
 class Domain(Settings):
     """All that one deployment describes."""
 
@@ -278,6 +295,9 @@ class Domain(Settings):
     )
     protocols: dict[Name, ProtocolSettings] = Field(
         default={}, description="orders of events that are held, by name; they expand to monitors"
+    )
+    journal: JournalSettings | None = Field(
+        default=None, description="what nodes record of events and decisions; unset: nothing"
     )
     patterns: tuple[Pattern, ...] = Field(
         default=(), description="short forms that expand to the keys above; `penstock check --expand` shows it"

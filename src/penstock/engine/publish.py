@@ -201,8 +201,8 @@ def _record(
     verdict: Verdict | None = None,
 ) -> None:
     """Tell the journal, if there is one; `verdict`: what was decided about this event alone."""
-    if node.recorder is not None:
-        is_output = plans.key.is_admitted and not plans.key.is_own
+    if node.recorder is not None and sender is not None:
+        is_output = plans.key.is_admitted
         node.recorder.add(sender, event, plan, now, is_output, verdict)
 
 

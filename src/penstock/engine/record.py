@@ -67,10 +67,6 @@ class Rows(NamedTuple):
         return cls([], [], [], [], {}, {})
 
 
-OWN = Source("", None, "", "", None, 5)
-"""The node itself."""
-
-
 class Recorder:
     """Gathers rows. A connection that passes packets on as they are appends to `packets` and `notes` by itself."""
 
@@ -107,7 +103,7 @@ class Recorder:
 
     def add(
         self,
-        session: "Session | None",
+        session: "Session",
         event: Event,
         plan: "Plan",
         now: float,
@@ -118,7 +114,7 @@ class Recorder:
         row = len(self.packets)
         self.packets.append(b"" if is_output and event is self._last else _packet(event, now))
         self.notes.append(self.note(plan))
-        self.rows.runs.append((row + 1, OWN if session is None else source_of(session), now))
+        self.rows.runs.append((row + 1, source_of(session), now))
         if verdict is not None:
             self.rows.verdicts[row] = verdict
         if is_output:

@@ -1,0 +1,1 @@
+"""The journal: a node's durable record of events and decisions, as files. `docs/journal.md` is its format."""
