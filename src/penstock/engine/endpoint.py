@@ -135,6 +135,11 @@ class Endpoint:
         version = session.version
         data = encode(packet, version)
         self.node.relay(plan, data, version, len(data) - len(packet.payload) - (version == 5))
+        recorder = self.node.recorder
+        if recorder is not None:
+            recorder.packets.append(data)
+            recorder.notes.append(recorder.note(plan))
+            recorder.end_run(session, self._clock())
         self.node.stats.received += 1
         return True
 
