@@ -220,17 +220,21 @@ def spread(node: "Node", plan: Plan, event: Event, sender: Session | None, now: 
         session = target.session
         if target.no_local and session is sender:  # [MQTT-3.8.3-3]
             if target.own is None:
+                _pass_over(node, (target,), sender)
                 continue
             target = target.own
         if event.path and session.neighbour in event.path:
+            _pass_over(node, (target,), sender)
             continue  # it has been there: graphs may have cycles, ways may not
         if event.id and session.neighbour is None and not node.once.is_first(event, session.id):
+            _pass_over(node, (target,), sender)
             continue
         retain = event.retain and target.retain_as_published  # [MQTT-3.3.1-12], [MQTT-3.3.1-13]
         # [MQTT-3.8.4-8]
         kept = emit.deliver(node, session, min(event.qos, target.qos), retain, target.ids, forms, kept)
     for watch, targets in plan.watched:
         if event.id and not node.once.is_first(event, watch.link):
+            _pass_over(node, targets, sender)
             continue
         _spread_watched(node, watch, targets, event, sender, now)
     for group in plan.groups:
@@ -239,7 +243,7 @@ def spread(node: "Node", plan: Plan, event: Event, sender: Session | None, now: 
             retain = event.retain and chosen.retain_as_published
             # [MQTT-4.8.2-3]
             qos = min(event.qos, chosen.qos)
-            if node.recorder is not None:
+            if node.recorder is not None and sender is not None:
                 node.recorder.chose(chosen)
             kept = emit.notify(node, chosen.session, qos, retain, chosen.ids, forms, kept)
     return bool(plan.targets or plan.groups or any(targets for _, targets in plan.watched))
@@ -255,13 +259,26 @@ def _spread_watched(
 ) -> None:
     """Put the event through the monitors of a link to a client, once, and notify whoever is behind the link."""
     local = {target.session.id for target in targets if target.no_local and target.session is sender}
+    sent: dict[int, Target] = {}
     for output in edit.run(node, watch, event, now):
         forms = Forms(output, now)
         for target in behind(node, watch, targets, output, sender):
             session = target.session
             if session.id not in local:
+                sent[session.id] = target
                 retain = output.retain and target.retain_as_published
                 emit.deliver(node, session, min(output.qos, target.qos), retain, target.ids, forms, None)
+    if node.recorder is not None and sender is not None:
+        _pass_over(node, tuple(target for target in targets if target.session.id not in sent), sender)
+        for target in () if targets else sent.values():
+            node.recorder.chose(target)
+
+
+def _pass_over(node: "Node", targets: tuple[Target, ...], sender: Session | None) -> None:
+    """Tell the journal, if there is one, that these do not get the last event although its plan names them."""
+    if node.recorder is not None and sender is not None:
+        for target in targets:
+            node.recorder.passed_over(target)
 
 
 def behind(

@@ -7,6 +7,7 @@ says once what all events of the plan have in common; so an event costs two appe
 from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.engine.render import packet_parts
+from penstock.engine.travel import as_recorded
 from penstock.model.event import Event
 from penstock.model.verdict import Verdict
 
@@ -24,6 +25,8 @@ class Source(NamedTuple):
     link_type: str
     neighbour: str | None
     version: int
+    packets: int
+    """The version that its packets are written in here: its own, unless they say what only MQTT 5 can."""
 
 
 class Reached(NamedTuple):
@@ -60,17 +63,19 @@ class Rows(NamedTuple):
     verdicts: dict[int, Verdict]
     """By row, what was decided about this one event."""
     chosen: dict[int, tuple[Reached, ...]]
-    """By row, members of groups whose turn it was."""
+    """By row, whom it was sent to besides those that its note names: members of groups whose turn it was."""
+    missed: dict[int, tuple[Reached, ...]]
+    """By row, whom its note names and it was not sent to, for a reason of this one event."""
 
     @classmethod
     def new(cls) -> "Rows":
-        return cls([], [], [], [], {}, {})
+        return cls([], [], [], [], {}, {}, {})
 
 
 class Recorder:
     """Gathers rows. A connection that passes packets on as they are appends to `packets` and `notes` by itself."""
 
-    __slots__ = ("_last", "_numbered", "notes", "packets", "rows")
+    __slots__ = ("_last", "_numbered", "notes", "packets", "rows", "weight")
 
     def __init__(self) -> None:
         self._numbered = 0
@@ -80,6 +85,8 @@ class Recorder:
     def _begin(self) -> None:
         self.rows = Rows.new()
         self.packets, self.notes = self.rows.packets, self.rows.notes
+        self.weight = 0
+        """Bytes of packets that were made for it; those that connections append they count themselves."""
 
     def take(self) -> Rows:
         """What was gathered; it is the caller's from now on."""
@@ -99,7 +106,9 @@ class Recorder:
 
     def end_run(self, session: "Session", now: float) -> None:
         """What was appended since the last run came from this session."""
-        self.rows.runs.append((len(self.packets), source_of(session), now))
+        row, runs = len(self.packets), self.rows.runs
+        if row != (runs[-1][0] if runs else 0):
+            runs.append((row, source_of(session), now))
 
     def add(
         self,
@@ -111,10 +120,16 @@ class Recorder:
         verdict: Verdict | None,
     ) -> None:
         """One event by itself: as it came, or what a monitor made of it."""
+        self.end_run(session, now)
         row = len(self.packets)
-        self.packets.append(b"" if is_output and event is self._last else _packet(event, now))
+        if is_output and event is self._last:
+            packet, source = b"", source_of(session)
+        else:
+            packet, source = _packet(session, event, now)
+        self.packets.append(packet)
+        self.weight += len(packet)
         self.notes.append(self.note(plan))
-        self.rows.runs.append((row + 1, source_of(session), now))
+        self.rows.runs.append((row + 1, source, now))
         if verdict is not None:
             self.rows.verdicts[row] = verdict
         if is_output:
@@ -123,14 +138,24 @@ class Recorder:
             self._last = event
 
     def chose(self, target: "Target") -> None:
-        """It was the turn of this member of a group to get the last event."""
-        row = len(self.packets) - 1
-        self.rows.chosen[row] = (*self.rows.chosen.get(row, ()), _reached(target))
+        """The last event was sent to this session too, which its plan does not name: whose turn it is in a group."""
+        row, chosen = len(self.packets) - 1, self.rows.chosen
+        chosen[row] = (*chosen.get(row, ()), _reached(target))
+
+    def passed_over(self, target: "Target") -> None:
+        """The last event was not sent to this session, which its plan names."""
+        row, missed = len(self.packets) - 1, self.rows.missed
+        missed[row] = (*missed.get(row, ()), _reached(target))
 
 
-def _packet(event: Event, now: float) -> bytes:
-    head, tail = packet_parts(event, 5, event.qos, event.retain, (), now)
-    return head + b"\0\0" + tail if event.qos else head + tail
+def _packet(session: "Session", event: Event, now: float) -> tuple[bytes, Source]:
+    """The event as a packet, in its source's own version if that can say it."""
+    source = source_of(session)
+    event = as_recorded(event, session.neighbour)
+    if source.packets == 4 and (event.properties or event.expires is not None):
+        source = source._replace(packets=5)
+    head, tail = packet_parts(event, source.packets, event.qos, event.retain, (), now)
+    return head + b"\0\1" + tail if event.qos else head + tail, source
 
 
 def source_of(session: "Session") -> Source:
@@ -142,6 +167,7 @@ def source_of(session: "Session") -> Source:
             session.entity,
             session.publish_type,
             session.neighbour,
+            session.version,
             session.version,
         )
     return session.source

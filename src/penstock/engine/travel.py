@@ -47,6 +47,13 @@ def with_path(event: Event, node: str) -> Event:
     return _with_property(event, ID, event.id) if event.id else event
 
 
+def as_recorded(event: Event, neighbour: str | None) -> Event:
+    """The event with all that came with it from a neighbour, for the journal."""
+    if event.path and event.path != (neighbour,):
+        event = _with_property(event, PATH, ",".join(event.path))
+    return _with_property(event, ID, event.id) if event.id else event
+
+
 def as_replay(event: Event) -> Event:
     """A retained event that a neighbour may have already."""
     return _with_property(event, REPLAY, "1")

@@ -1,10 +1,29 @@
 """After a process was killed: the segment that it left open, as far as it is whole, becomes one like others."""
 
+import os
 from pathlib import Path
+from typing import NamedTuple
 
 import pyarrow as pa
 
 from penstock.journal.format import ENDING, OPEN
+
+
+class Whole(NamedTuple):
+    """A segment as far as it can be read."""
+
+    schema: pa.Schema | None
+    batches: list[pa.RecordBatch]
+    end: int
+    """Up to which byte it is whole."""
+    problem: str
+    """Why there is no more of it; empty if there is not meant to be."""
+
+    @property
+    def version(self) -> int:
+        """The version of the format that it says it has."""
+        said = (self.schema.metadata or {}).get(b"penstock.journal", b"") if self.schema is not None else b""
+        return int(said) if said.isdigit() else 0
 
 
 def recover(folder: Path, node: str) -> int:
@@ -17,35 +36,35 @@ def recover(folder: Path, node: str) -> int:
 
 
 def _seal(path: Path) -> None:
-    """Write its whole batches anew under its name. One that has none is of no use."""
-    schema, batches = read_whole(path)
-    sealed = path.with_name(path.name.removeprefix(OPEN))
-    if schema is None or not batches:
+    """Give it its name, without what is not whole. One that has nothing is of no use."""
+    whole = read_whole(path)
+    if not whole.batches:
         path.unlink()
         return
-    draft = path.with_name(f"{OPEN}draft-{sealed.name}")
-    with pa.ipc.new_stream(draft, schema) as stream:
-        for batch in batches:
-            stream.write_batch(batch)
-    draft.rename(sealed)
-    path.unlink()
+    os.truncate(path, whole.end)
+    path.rename(path.with_name(path.name.removeprefix(OPEN)))
 
 
-def read_whole(path: Path) -> tuple[pa.Schema | None, list[pa.RecordBatch]]:
+def read_whole(path: Path) -> Whole:
     """The batches of a segment up to where it breaks off."""
     batches: list[pa.RecordBatch] = []
+    schema, end = None, 0
     try:
         with pa.OSFile(str(path)) as file, pa.ipc.open_stream(file) as stream:
-            schema = stream.schema
+            schema, end = stream.schema, file.tell()
             while True:
-                try:
-                    batches.append(stream.read_next_batch())
-                except (StopIteration, pa.ArrowInvalid, OSError):
-                    return schema, batches
-    except (pa.ArrowInvalid, OSError):
-        return None, []
+                batch = stream.read_next_batch()
+                batch.validate()
+                batches.append(batch)
+                end = file.tell()
+    except StopIteration:
+        return Whole(schema, batches, end, "")
+    except (pa.ArrowException, OSError) as error:
+        if isinstance(error, FileNotFoundError):
+            raise
+        return Whole(schema, batches, end, f"it breaks off after {end} bytes: {error}")
 
 
 def _last(path: Path) -> int:
-    _, batches = read_whole(path)
+    batches = read_whole(path).batches
     return int(batches[-1].column("seq")[-1].as_py()) if batches else -1

@@ -126,15 +126,17 @@ def _told(note: Note) -> dict[str, Any]:
 
 def _details(rows: Rows, count: int) -> pa.Array:
     """What was decided about single events; there is little of it."""
-    if not rows.verdicts and not rows.chosen:
+    if not rows.verdicts and not rows.chosen and not rows.missed:
         return pa.nulls(count, pa.string())
     details: list[str | None] = [None] * count
-    for row in rows.verdicts.keys() | rows.chosen.keys():
+    for row in rows.verdicts.keys() | rows.chosen.keys() | rows.missed.keys():
         told: dict[str, Any] = {}
         if row in rows.verdicts:
             told |= _verdict(rows.verdicts[row])
         if row in rows.chosen:
             told["chosen"] = [_reached(one) for one in rows.chosen[row]]
+        if row in rows.missed:
+            told["missed"] = [_reached(one) for one in rows.missed[row]]
         details[row] = _encode(told).decode()
     return pa.array(details, pa.string())
 
