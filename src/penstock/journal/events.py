@@ -60,7 +60,7 @@ EVENTS = pa.schema(
         pa.field("reached", pa.list_(REACHED), nullable=False),
     ]
 )
-"""One row for each event: as it came to a node, or as the monitors on its link made it. `docs/journal.md` has the page."""
+"""One row for each event: as it came to a node, or as the monitors on its link made it. See `docs/journal.md`."""
 
 QUARANTINE = pa.schema(
     [

@@ -90,7 +90,8 @@ class _Cut:
         length, body = self._varint(begin + 1)
         self.is_bad = (self.first >> 4 != PUBLISH) | (self.first & 6 == 6) | (body + length != self.end)
         self.topic_start = body + 2
-        self.topic_end = self.topic_start + (self._at(body).astype(np.int64) << 8) + self._at(body + 1)
+        size = (self._at(body).astype(np.int64) << 8) + self._at(body + 1).astype(np.int64)
+        self.topic_end = self.topic_start + size
         after = self.topic_end + np.where(self.first & 6, 2, 0)
         is_new = versions == 5
         self.is_bad |= after + is_new > self.end

@@ -1,10 +1,14 @@
 """Writing a segment: rows of a recorder become Arrow batches."""
 
+import contextlib
+import os
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.engine.record import Note, Reached, Rows, Source
@@ -12,10 +16,14 @@ from penstock.journal.format import OPEN, SCHEMA, Kind, partition, schema_of, se
 from penstock.model.verdict import Verdict
 
 _encode = msgspec.json.Encoder().encode
+_number = attrgetter("number")
+_END = b"\xff\xff\xff\xff\0\0\0\0"
+
+Definition = tuple[Kind, int | None, int | None, Any]
 
 
 class Segment:
-    """One file that is being written."""
+    """One file that is being written. What is appended is in it as a whole, or not at all."""
 
     def __init__(self, folder: Path, node: str, domain: str, first: int, time: float) -> None:
         self.first = first
@@ -24,95 +32,128 @@ class Segment:
         home.mkdir(parents=True, exist_ok=True)
         name = segment_name(first, time)
         self.path, self.sealed = home / f"{OPEN}{name}", home / name
-        self._file = open(self.path, "xb", buffering=0)  # noqa: SIM115  # closed by `seal`
-        self._stream = pa.ipc.new_stream(self._file, schema_of(node, domain))
+        self.size = 0
+        self._file = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o644)
         self._sources: dict[Source, int] = {}
+        self._seen: dict[int, tuple[Source, int]] = {}
+        """Sources by identity: finding one so is quicker. They are held, so that no other can have the same."""
         self._plans: set[int] = set()
-
-    @property
-    def size(self) -> int:
-        return self._file.tell()
+        self._begin = schema_of(node, domain).serialize()
 
     def revision(self, seq: int, time: float, revision: str) -> int:
         """Say which policies are in force; returns the next sequence number."""
-        return self._define(seq, time, [(Kind.REVISION, None, None, {"revision": revision})])
+        self._append(_defining(seq, time, [(Kind.REVISION, None, None, {"revision": revision})]))
+        return seq + 1
 
     def gap(self, seq: int, time: float, missing: int) -> int:
         """Say that rows are missing."""
-        return self._define(seq, time, [(Kind.GAP, None, None, {"rows": missing})])
+        self._append(_defining(seq, time, [(Kind.GAP, None, None, {"rows": missing})]))
+        return seq + 1
 
     def write(self, seq: int, rows: Rows) -> int:
         """Append rows; returns the next sequence number."""
         if not rows.packets:
             return seq
-        time = rows.runs[0][2]
-        seq = self._define(seq, time, [*self._new_sources(rows), *self._new_plans(rows)])
-        self._stream.write_batch(self._batch(seq, rows))
+        plans = np.fromiter(map(_number, rows.notes), np.int32, len(rows.notes))
+        new = [*self._new_sources(rows), *self._new_plans(rows, plans)]
+        batches = [_defining(seq, rows.runs[0][2], new)] if new else []
+        seq += len(new)
+        self._append(*batches, self._batch(seq, rows, plans))
         return seq + len(rows.packets)
 
     def seal(self) -> Path:
-        """Nothing more comes: it gets its name."""
-        self._stream.close()
-        self._file.close()
-        self.path.rename(self.sealed)
+        """Nothing more comes: it gets its name, and the disk has it."""
+        try:
+            self._put(_END)
+            os.fsync(self._file)
+        finally:
+            self._leave()
         return self.sealed
 
     def abandon(self) -> None:
-        """It cannot be written any more; what is in it is found by recovery."""
-        self._file.close()
+        """It cannot be written any more: what is in it is kept. If that fails too, recovery finds it."""
+        with contextlib.suppress(OSError):
+            os.ftruncate(self._file, self.size)
+            self._leave()
 
-    def _batch(self, seq: int, rows: Rows) -> pa.RecordBatch:
+    def _leave(self) -> None:
+        os.close(self._file)
+        if self.size:
+            self.path.rename(self.sealed)
+        else:
+            self.path.unlink()
+
+    def _append(self, *batches: pa.RecordBatch) -> None:
+        parts = [self._begin] if not self.size else []
+        for part in (*parts, *(batch.serialize() for batch in batches)):
+            self._put(part)
+        self.size = os.lseek(self._file, 0, os.SEEK_END)
+
+    def _put(self, data: Any) -> None:
+        left = memoryview(data)
+        while left:  # a disk that is nearly full takes a part, and says only the next time that it is
+            left = left[os.write(self._file, left) :]
+
+    def _batch(self, seq: int, rows: Rows, plans: npt.NDArray[np.int32]) -> pa.RecordBatch:
         count = len(rows.packets)
-        ends = np.fromiter((run[0] for run in rows.runs), np.int64, len(rows.runs))
-        lengths = np.diff(ends, prepend=0)
-        times = np.fromiter((int(run[2] * 1_000_000) for run in rows.runs), np.int64, len(rows.runs))
-        sources = np.fromiter((self._sources[run[1]] for run in rows.runs), np.int32, len(rows.runs))
+        ends, sources, times = zip(*rows.runs, strict=True)
+        bounds = np.array((0, *ends), np.int64)
+        lengths = bounds[1:] - bounds[:-1]
+        seen = self._seen
+        numbers = np.array([seen[id(source)][1] for source in sources], np.int32)
         kinds = np.zeros(count, np.int8)
         kinds[rows.outputs] = Kind.OUTPUT
         return pa.record_batch(
             [
                 pa.array(np.arange(seq, seq + count)),
-                pa.array(np.repeat(times, lengths), pa.timestamp("us", "UTC")),
+                pa.array(np.repeat(_micros(times), lengths), pa.timestamp("us", "UTC")),
                 pa.array(kinds),
-                pa.array(np.repeat(sources, lengths)),
-                pa.array([note.number for note in rows.notes], pa.int32()),
+                pa.array(np.repeat(numbers, lengths)),
+                pa.array(plans),
                 pa.array(rows.packets, pa.binary()),
                 _details(rows, count),
             ],
             schema=SCHEMA,
         )
 
-    def _new_sources(self, rows: Rows) -> list[tuple[Kind, int | None, int | None, Any]]:
-        made: list[tuple[Kind, int | None, int | None, Any]] = []
-        for source in {run[1] for run in rows.runs}:
-            if source not in self._sources:
+    def _new_sources(self, rows: Rows) -> list[Definition]:
+        made: list[Definition] = []
+        for _, source, _ in rows.runs:
+            if id(source) in self._seen:
+                continue
+            number = self._sources.get(source)
+            if number is None:
                 number = self._sources[source] = len(self._sources)
                 made.append((Kind.SOURCE, number, None, source._asdict()))
+            self._seen[id(source)] = source, number
         return made
 
-    def _new_plans(self, rows: Rows) -> list[tuple[Kind, int | None, int | None, Any]]:
-        made: list[tuple[Kind, int | None, int | None, Any]] = []
-        for note in rows.notes:
-            if note.number not in self._plans:
-                self._plans.add(note.number)
-                made.append((Kind.PLAN, None, note.number, _told(note)))
+    def _new_plans(self, rows: Rows, numbers: npt.NDArray[np.int32]) -> list[Definition]:
+        distinct, places = np.unique(numbers, return_index=True)
+        made: list[Definition] = []
+        for number, place in zip(distinct.tolist(), places.tolist(), strict=True):
+            if number not in self._plans:
+                self._plans.add(number)
+                made.append((Kind.PLAN, None, number, _told(rows.notes[place])))
         return made
 
-    def _define(self, seq: int, time: float, rows: list[tuple[Kind, int | None, int | None, Any]]) -> int:
-        if not rows:
-            return seq
-        kinds, sources, plans, details = zip(*rows, strict=True)
-        columns = [
-            pa.array(range(seq, seq + len(rows)), pa.int64()),
-            pa.array([int(time * 1_000_000)] * len(rows), pa.timestamp("us", "UTC")),
-            pa.array(kinds, pa.int8()),
-            pa.array(sources, pa.int32()),
-            pa.array(plans, pa.int32()),
-            pa.nulls(len(rows), pa.binary()),
-            pa.array([_encode(detail).decode() for detail in details], pa.string()),
-        ]
-        self._stream.write_batch(pa.record_batch(columns, schema=SCHEMA))
-        return seq + len(rows)
+
+def _defining(seq: int, time: float, rows: list[Definition]) -> pa.RecordBatch:
+    kinds, sources, plans, details = zip(*rows, strict=True)
+    columns = [
+        pa.array(range(seq, seq + len(rows)), pa.int64()),
+        pa.array([int(time * 1_000_000)] * len(rows), pa.timestamp("us", "UTC")),
+        pa.array(kinds, pa.int8()),
+        pa.array(sources, pa.int32()),
+        pa.array(plans, pa.int32()),
+        pa.nulls(len(rows), pa.binary()),
+        pa.array([_encode(detail).decode() for detail in details], pa.string()),
+    ]
+    return pa.record_batch(columns, schema=SCHEMA)
+
+
+def _micros(times: tuple[float, ...]) -> npt.NDArray[np.int64]:
+    return (np.array(times) * 1_000_000).astype(np.int64)
 
 
 def _told(note: Note) -> dict[str, Any]:
