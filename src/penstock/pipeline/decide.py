@@ -1,0 +1,273 @@
+"""What can be decided by topic and by who published: once for each combination there is, by the engine's own stages.
+
+A combination is a *key*; a table of events has few of them. What is decided is joined to the events again.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from penstock.engine import admit, conform, route
+from penstock.engine.node import Node
+from penstock.engine.plan import Draft, Plans
+from penstock.engine.session import Session
+from penstock.language.condition import Condition
+from penstock.model.topic import matches
+from penstock.model.verdict import Effect, Verdict
+from penstock.pipeline.policies import Asker, Policies, Policy, Publisher, by_name
+
+KEYS = ("revision", "node", "topic", "client_id", "user", "entity", "link_type", "neighbour")
+_NULLABLE = frozenset({"user", "neighbour"})
+
+AS_IT_CAME, RECORDED, RUN = "as it came", "recorded", "run"
+"""What edit has to do: there are no monitors, they are those that were, they are others."""
+
+RECEIVER = "struct<subject: string, reads: boolean, where: string, looks_on: boolean, watched: boolean>"
+"""Who may get an event. `reads`: the subject may read the topic; `where`: if this condition holds; `looks_on`: the
+monitors on its link see the event in any case; `watched`: there are such monitors."""
+
+DECIDED = (
+    "policy string, admitted boolean, stage_now string, rule_now string, reason_now string, source string,"
+    " link_type_now string,"
+    " is_trusted boolean, conforms boolean, conditions array<string>, edit string,"
+    f" receivers array<{RECEIVER}>"
+)
+_KEY_TYPES = ", ".join(f"{name} string" for name in KEYS)
+_RECEIVER = pa.struct(
+    [
+        ("subject", pa.string()),
+        ("reads", pa.bool_()),
+        ("where", pa.string()),
+        ("looks_on", pa.bool_()),
+        ("watched", pa.bool_()),
+    ]
+)
+_ARROW = pa.schema(
+    [
+        *((name, pa.string()) for name in KEYS),
+        ("policy", pa.string()),
+        ("admitted", pa.bool_()),
+        ("stage_now", pa.string()),
+        ("rule_now", pa.string()),
+        ("reason_now", pa.string()),
+        ("source", pa.string()),
+        ("link_type_now", pa.string()),
+        ("is_trusted", pa.bool_()),
+        ("conforms", pa.bool_()),
+        ("conditions", pa.list_(pa.string())),
+        ("edit", pa.string()),
+        ("receivers", pa.list_(_RECEIVER)),
+    ]
+)
+
+
+class Key(NamedTuple):
+    """All that events have in common which are decided alike."""
+
+    revision: str
+    node: str
+    topic: str
+    client_id: str
+    user: str | None
+    entity: str
+    link_type: str
+    neighbour: str | None
+
+
+class Receiver(NamedTuple):
+    """One of `RECEIVER`."""
+
+    subject: str
+    reads: bool
+    where: str | None
+    looks_on: bool
+    watched: bool
+
+
+class Decided(NamedTuple):
+    """What holds of all events with a key: `DECIDED`."""
+
+    policy: str
+    admitted: bool
+    stage_now: str
+    rule_now: str
+    reason_now: str
+    source: str
+    """The entity that published, as the policy knows it, and the type of its link."""
+    link_type_now: str
+    is_trusted: bool = True
+    """What conform decided then holds now too."""
+    conforms: bool | None = True
+    """Else, what conform decides; None: one of `conditions` must hold."""
+    conditions: tuple[str, ...] = ()
+    edit: str = AS_IT_CAME
+    receivers: tuple[Receiver, ...] = ()
+
+
+def decide(events: DataFrame, policies: Policies, askers: tuple[Asker, ...]) -> DataFrame:
+    """The events with what is decided about their keys beside them."""
+    keys = events.select(*KEYS).distinct()
+    decided = keys.mapInArrow(_decider(policies, askers), f"{_KEY_TYPES}, {DECIDED}")
+    named = decided.select(*(F.col(name).alias(f"key_{name}") for name in KEYS), *decided.columns[len(KEYS) :])
+    same = [
+        events[name].eqNullSafe(named[f"key_{name}"]) if name in _NULLABLE else events[name] == named[f"key_{name}"]
+        for name in KEYS
+    ]
+    return events.join(named, same).drop(*(f"key_{name}" for name in KEYS))
+
+
+def _decider(
+    policies: Policies, askers: tuple[Asker, ...]
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        decider = Decider(policies, askers)
+        for batch in batches:
+            keys = [Key(*row.values()) for row in batch.to_pylist()]
+            rows = [(*key, *decider.decide(key)) for key in keys]
+            columns = zip(*rows, strict=True) if rows else ([] for _ in _ARROW)
+            arrays = [pa.array(_plain(column), field.type) for column, field in zip(columns, _ARROW, strict=True)]
+            yield pa.RecordBatch.from_arrays(arrays, schema=_ARROW)
+
+    return work
+
+
+def _plain(column: object) -> list[object]:
+    """Tuples of tuples as Arrow takes them."""
+    assert isinstance(column, tuple | list)
+    return [
+        [one._asdict() if isinstance(one, Receiver) else one for one in value] if isinstance(value, tuple) else value
+        for value in column
+    ]
+
+
+class Decider:
+    """Decides keys, and remembers whom it knows."""
+
+    def __init__(self, policies: Policies, askers: tuple[Asker, ...]) -> None:
+        self._policies = policies
+        self._askers = askers
+        self._sessions: dict[tuple[str, str], list[tuple[Asker, Session]]] = {}
+        self._nodes: dict[tuple[str, str], Node | None] = {}
+
+    def decide(self, key: Key) -> Decided:
+        """What holds of all events with this key."""
+        policy = self._policies.of(key.revision or None)
+        node = self._node(policy, key.node)
+        if node is None:
+            return _refused(policy, key, "node", f"there is no node `{key.node}`")
+        publisher = policy.publisher(node, key.client_id, key.user, key.entity, key.neighbour)
+        if publisher is None:
+            return _refused(policy, key, "place", f"`{key.entity}` has no place at node `{key.node}`")
+        before = self._before(key) if policy.digest != key.revision else None
+        verdict = admit_key(node, publisher, key.topic)
+        return Decided(
+            policy.digest,
+            verdict.effect is not Effect.SUPPRESS,
+            verdict.stage,
+            verdict.rule,
+            verdict.reason,
+            publisher.entity,
+            publisher.link.link_type,
+            policy.digest == key.revision or _advertises_the_same(publisher, before),
+            *conform_key(node, publisher, key.topic),
+            RECORDED if policy.digest == key.revision else edit_key(policy, publisher, before, key.node),
+            tuple(self._receivers(policy, node, publisher, key.topic)),
+        )
+
+    def _node(self, policy: Policy, name: str) -> Node | None:
+        at = (policy.digest, name)
+        if at not in self._nodes:
+            self._nodes[at] = policy.new_node(name) if name in policy.ensemble.nodes else None
+        return self._nodes[at]
+
+    def _before(self, key: Key) -> "Before | None":
+        """Who published, under the policies that were in force; None if that is not known."""
+        then = self._policies.known(key.revision)
+        node = self._node(then, key.node) if then is not None else None
+        if then is None or node is None:
+            return None
+        publisher = then.publisher(node, key.client_id, key.user, key.entity, key.neighbour)
+        return None if publisher is None else Before(then, publisher)
+
+    def _receivers(self, policy: Policy, node: Node, publisher: Publisher, topic: str) -> Iterator[Receiver]:
+        for asker, session in self._sessions_at(policy, node):
+            if route_key(node, publisher, session):
+                found = match_key(node, asker, session, topic)
+                if found is not None:
+                    yield found
+
+    def _sessions_at(self, policy: Policy, node: Node) -> list[tuple[Asker, Session]]:
+        at = (policy.digest, node.name)
+        if at not in self._sessions:
+            placed = [(asker, policy.session(node, asker)) for asker in self._askers]
+            self._sessions[at] = [(asker, session) for asker, session in placed if session is not None]
+        return self._sessions[at]
+
+
+class Before(NamedTuple):
+    """Who published, under the policies that were in force."""
+
+    policy: Policy
+    publisher: Publisher
+
+
+def _refused(policy: Policy, key: Key, rule: str, reason: str) -> Decided:
+    return Decided(policy.digest, False, "admit", rule, reason, key.entity, "")
+
+
+def _draft(node: Node, publisher: Publisher, topic: str) -> Draft:
+    return Draft(node, topic, Plans(publisher.link, {}))
+
+
+def _advertises_the_same(publisher: Publisher, before: Before | None) -> bool:
+    """Whether the domain says the same for the publisher as it did then, or says nothing now.
+
+    What a client advertised by itself is known only by what was decided then.
+    """
+    given = publisher.link.advertised
+    return not given or (before is not None and before.publisher.link.advertised == given)
+
+
+def admit_key(node: Node, publisher: Publisher, topic: str) -> Verdict:
+    """Stage admit: may the publisher say anything on this topic?"""
+    draft = _draft(node, publisher, topic)
+    admit.plan(draft)
+    return draft.verdict
+
+
+def conform_key(node: Node, publisher: Publisher, topic: str) -> tuple[bool | None, tuple[str, ...]]:
+    """Stage conform: is the topic one that the domain advertises for the publisher; if content decides, by what?"""
+    draft = _draft(node, publisher, topic)
+    conform.plan(draft)
+    if draft.plan is not None:
+        return None, tuple(one.text for one in draft.plan.conforms)
+    return draft.verdict.effect is not Effect.SUPPRESS, ()
+
+
+def edit_key(policy: Policy, publisher: Publisher, before: Before | None, node: str) -> str:
+    """Stage edit: are there monitors on the link, and are they those that there were?"""
+    monitors = policy.monitors(publisher.entity, node)
+    if not monitors:
+        return AS_IT_CAME
+    same = before is not None and before.policy.monitors(before.publisher.entity, node) == monitors
+    return RECORDED if same else RUN
+
+
+def match_key(node: Node, asker: Asker, session: Session, topic: str) -> Receiver | None:
+    """Stage match, but for content: may the subject read the topic, and what must hold of the content?"""
+    watch = session.watch_out
+    listed = (node.name, session.entity) in node.ensemble.links
+    looks_on = watch is not None and listed and any(matches(filter, topic) for filter in watch.alphabet())
+    reads = session.rights is None or session.rights.may_read(topic)
+    if not reads and not looks_on:
+        return None
+    where: Condition | None = by_name(node, session, topic).condition if reads else None
+    return Receiver(asker.name, reads, None if where is None else where.text, looks_on, watch is not None)
+
+
+def route_key(node: Node, publisher: Publisher, session: Session) -> bool:
+    """Stage route: may what came by the publisher's link go on to the subject?"""
+    return route.is_open(node, publisher.link, session)

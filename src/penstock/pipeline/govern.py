@@ -1,0 +1,221 @@
+"""The authorised view: of all that nodes recorded, what a subject may have.
+
+It is what a node would have sent to the subject if that had subscribed, from the first event on, to each topic by its
+name: payloads byte for byte, as the monitors on the links left them. The stages are those of the engine, in its order;
+each has its side here, on keys (`decide.py`) or on rows or both. `docs/pipeline.md` has the meaning and the gaps.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from penstock.engine import path
+from penstock.journal.events import ARRIVAL, OUTPUT
+from penstock.pipeline import decide
+from penstock.pipeline.decide import AS_IT_CAME, RECORDED, RUN
+from penstock.pipeline.errors import PipelineError
+from penstock.pipeline.monitors import edited, emitted
+from penstock.pipeline.policies import Asker, Policies
+from penstock.pipeline.satisfied import one_holds
+
+VIEW = (
+    "subject",
+    "node",
+    "seq",
+    "place",
+    "part",
+    "time",
+    "topic",
+    "payload",
+    "qos",
+    "retain",
+    "content_type",
+    "properties",
+    "expiry",
+)
+"""What a subject sees of an event; in order at a node by `seq`, `place`, `part`. Nothing says who published."""
+
+EVENT = (
+    "revision",
+    "node",
+    "seq",
+    "arrival",
+    "place",
+    "time",
+    "kind",
+    "client_id",
+    "user",
+    "entity",
+    "link_type",
+    "neighbour",
+    "topic",
+    "payload",
+    "qos",
+    "retain",
+    "content_type",
+    "properties",
+    "expiry",
+    "path",
+    "id",
+    "effect",
+    "stage",
+    "open",
+)
+"""What the stages ask of an event."""
+
+
+@dataclass(frozen=True)
+class Governing:
+    """By which policies, for whom; and what need not be done at all."""
+
+    policies: Policies
+    askers: tuple[Asker, ...]
+    asks_advertisers: bool
+    """Whether conform has conditions to ask."""
+    asks_readers: bool
+    """Whether match has."""
+    may_run: bool
+    """Whether monitors on links into nodes may have to be run."""
+    watches: bool
+    """Whether there are monitors on links to the subjects."""
+    is_cyclic: bool
+
+    @classmethod
+    def of(cls, policies: Policies, askers: tuple[Asker, ...]) -> "Governing":
+        """Raises what compiling a domain raises, before any job is started."""
+        advertisers = readers = runs = watches = cyclic = False
+        for policy in policies.judging:
+            whole = policy.ensemble
+            cyclic |= whole.is_cyclic
+            runs |= policies.stands is not None and any(
+                policy.ensemble.monitors(link) for link in whole.links.values() if link.target in whole.nodes
+            )
+            for name in whole.nodes:
+                runs |= policies.stands is not None and bool(policy.monitors("", name))
+                advertised = [one for entry in whole.listed(name) for one in entry.advertises]
+                advertisers |= policies.stands is not None and any(one.condition for one in advertised)
+                node = policy.new_node(name)
+                sessions = [session for asker in askers if (session := policy.session(node, asker)) is not None]
+                readers |= any(session.where for session in sessions)
+                watches |= any(session.watch_out is not None for session in sessions)
+        return cls(policies, askers, advertisers, readers, runs, watches, cyclic)
+
+
+def view(events: DataFrame, policies: Policies, askers: tuple[Asker, ...]) -> DataFrame:
+    """The authorised views of the subjects, with the columns `VIEW`."""
+    check_stages()
+    governing = Governing.of(policies, askers)
+    rows = decide.decide(events.select(*EVENT), policies, askers)
+    rows = rows.withColumn("passes", F.lit(True)).withColumn("part", F.lit(0))
+    for name in _names():
+        on_rows = SIDES[name].on_rows
+        if on_rows is not None:
+            rows = on_rows(rows, governing)
+    return rows.withColumn("seq", F.col("arrival")).select(*VIEW)
+
+
+def check_stages() -> None:
+    """Raises `PipelineError` if the engine has a stage that has no side here: nothing may pass it unseen."""
+    missing = [name for name in _names() if name not in SIDES]
+    if missing:
+        raise PipelineError(f"stage `{missing[0]}` is not known to the pipeline: nothing can be governed")
+
+
+def _names() -> list[str]:
+    return [stage.__name__.rpartition(".")[2] for stage in path.STAGES]
+
+
+def _admit(rows: DataFrame, governing: Governing) -> DataFrame:
+    """What the policy does not let a publisher say; what monitors made is of something that was."""
+    return rows.withColumn("passes", (F.col("kind") == OUTPUT) | F.col("admitted"))
+
+
+def _was_stopped_at(*stages: str) -> Column:
+    return (F.col("effect") == "suppress") & F.col("stage").isin(*stages)
+
+
+def _conform(rows: DataFrame, governing: Governing) -> DataFrame:
+    """As it was decided then, if that was by the same advertisements; else by those of the policy."""
+    if governing.policies.stands is None:
+        return rows.withColumn("passes", F.col("passes") & ~_was_stopped_at("conform"))
+    now = F.coalesce(F.col("conforms"), F.lit(False))
+    if governing.asks_advertisers:
+        asked = F.when(F.col("passes") & (F.size("conditions") > 0), F.col("conditions"))
+        rows = rows.withColumn("asked", one_holds(governing.policies, asked))
+        now = F.coalesce(F.col("conforms"), F.col("asked"), F.lit(False))
+    then = ~_was_stopped_at("conform")
+    is_known = F.col("is_trusted") & ~_was_stopped_at("admit")
+    # A client's own advertisements are not recorded: that it was stopped by them is.
+    kept = F.when(is_known, then).otherwise(now)
+    return rows.withColumn("passes", F.col("passes") & ((F.col("kind") == OUTPUT) | kept)).drop("asked")
+
+
+def _edit(rows: DataFrame, governing: Governing) -> DataFrame:
+    """What monitors made then, if they are the same; else what those of the policy make, in order for each link."""
+    is_arrival, is_output = F.col("kind") == ARRIVAL, F.col("kind") == OUTPUT
+    recorded = is_output | (~F.col("open") & ~_was_stopped_at("edit"))
+    stays = F.when(F.col("edit") == AS_IT_CAME, is_arrival).otherwise((F.col("edit") == RECORDED) & recorded)
+    if not governing.may_run:
+        return rows.filter(F.col("passes") & stays)
+    # A monitor that would have seen other events would be in another state: then it is run as well.
+    reached = ~_was_stopped_at("admit", "conform")
+    differs = (F.col("edit") == RUN) | (F.col("passes") != reached)
+    watched = rows.filter(is_arrival & (F.col("edit") != AS_IT_CAME))
+    links = watched.groupBy("node", "source").agg(F.max(differs).alias("runs"))
+    links = links.select(F.col("node").alias("run_node"), F.col("source").alias("run_source"), "runs")
+    same = (rows["node"] == links["run_node"]) & (rows["source"] == links["run_source"])
+    marked = rows.join(links, same, "left").drop("run_node", "run_source")
+    runs = F.coalesce(F.col("runs"), F.lit(False))
+    kept = marked.filter(F.col("passes") & ~runs & stays).drop("runs")
+    ran = edited(marked.filter(F.col("passes") & runs & is_arrival).drop("runs"), governing.policies)
+    again = decide.decide(ran.select(*EVENT), governing.policies, governing.askers)
+    return kept.unionByName(again.withColumn("passes", F.lit(True)).withColumn("part", F.lit(0)))
+
+
+def _match(rows: DataFrame, governing: Governing) -> DataFrame:
+    """A row for each subject that may read the topic and whose condition holds, or whose monitors look on."""
+    if len(governing.askers) == 1:
+        rows = rows.withColumn("receiver", F.col("receivers").getItem(0)).filter(F.col("receiver").isNotNull())
+    else:
+        rows = rows.withColumn("receiver", F.explode("receivers"))
+    rows = rows.drop("receivers").select("*", "receiver.*").drop("receiver")
+    wanted = F.col("reads")
+    if governing.asks_readers:
+        asked = F.when(F.col("where").isNotNull(), F.array("where"))
+        rows = rows.withColumn("holds", one_holds(governing.policies, asked))
+        wanted = wanted & F.coalesce(F.col("holds"), F.lit(True))
+    rows = rows.withColumn("wanted", wanted)
+    return rows.filter(F.col("wanted") | F.col("looks_on")).drop("holds")
+
+
+def _emit(rows: DataFrame, governing: Governing) -> DataFrame:
+    """Once, where an event came by several ways; then through the monitors on the link to the subject."""
+    if governing.is_cyclic:
+        first = F.min("arrival").over(Window.partitionBy("subject", "node", "id", "topic", "payload"))
+        rows = rows.withColumn("first", first)
+        rows = rows.filter(F.col("id").isNull() | (F.col("first") == F.col("arrival"))).drop("first")
+    if not governing.watches:
+        return rows.filter(F.col("wanted"))
+    seen = emitted(rows.filter(F.col("watched")), governing.policies, governing.askers)
+    return rows.filter(~F.col("watched") & F.col("wanted")).unionByName(seen)
+
+
+class Side(NamedTuple):
+    """What the pipeline does at a stage: once for each key, and for each row."""
+
+    on_keys: Callable[..., object] | None
+    on_rows: Callable[[DataFrame, Governing], DataFrame] | None
+
+
+SIDES: dict[str, Side] = {
+    "admit": Side(decide.admit_key, _admit),
+    "conform": Side(decide.conform_key, _conform),
+    "edit": Side(decide.edit_key, _edit),
+    "match": Side(decide.match_key, _match),
+    "route": Side(decide.route_key, None),
+    "emit": Side(None, _emit),
+}
+"""Every stage of the engine, by name."""

@@ -1,0 +1,176 @@
+"""Monitors over tables of events: in order for each link, by the engine's own step functions.
+
+The rows of a link are brought together and sorted by Spark; a monitor's state goes on from batch to batch.
+"""
+
+from collections.abc import Callable, Iterator
+from math import ceil
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+
+from penstock.engine import edit, once, place, publish
+from penstock.engine.node import Node
+from penstock.engine.plan import Target
+from penstock.engine.session import Session
+from penstock.model.event import Event
+from penstock.pipeline.policies import Asker, Policies, Policy, by_name, link_into
+
+Made = tuple[int, int, Event]
+"""The row that it is made of, its place among what is made of that row, and the event."""
+Steps = Callable[[pa.RecordBatch], list[Made]]
+
+_ORDER = ("arrival", "place")
+
+
+def edited(rows: DataFrame, policies: Policies) -> DataFrame:
+    """What the monitors on the links into nodes make of arrivals: rows as before, with `place`."""
+    ordered = rows.repartition("node", "source").sortWithinPartitions("node", "source", *_ORDER)
+    return ordered.mapInArrow(_over(lambda: _Edit(policies)), rows.schema)
+
+
+def emitted(rows: DataFrame, policies: Policies, askers: tuple[Asker, ...]) -> DataFrame:
+    """What the monitors on the links to subjects let out: rows as before, with `part`.
+
+    A row that is not `wanted` is only seen by the monitors.
+    """
+    ordered = rows.repartition("node", "subject").sortWithinPartitions("node", "subject", *_ORDER)
+    return ordered.mapInArrow(_over(lambda: _Emit(policies, askers)), rows.schema)
+
+
+def _over(make: Callable[[], "_Edit | _Emit"]) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        monitors = make()
+        for batch in batches:
+            made = [one for at, row in enumerate(_rows(batch)) for one in monitors.step(at, row)]
+            yield _with_events(batch, made, monitors.numbered)
+
+    return work
+
+
+class _Edit:
+    """The monitors on links into nodes."""
+
+    numbered = "place"
+
+    def __init__(self, policies: Policies) -> None:
+        self._policies = policies
+        self._at: tuple[str, str] | None = None
+        self._node: Node | None = None
+
+    def step(self, at: int, row: dict[str, Any]) -> Iterator[Made]:
+        policy = self._policies.by_digest[row["policy"]].compiled()
+        if (row["node"], row["source"]) != self._at:
+            self._at = row["node"], row["source"]
+            self._node = policy.new_node(row["node"])
+        node = self._node
+        assert node is not None
+        publisher = policy.publisher(node, row["client_id"], row["user"], row["entity"], row["neighbour"])
+        assert publisher is not None  # it was admitted
+        watch = place.watch(node, link_into(node, publisher))
+        event = _event(row, publisher.link.link_type)
+        made = (event,) if watch is None else edit.run(node, watch, event, row["time"])
+        node.notices.clear()
+        for number, output in enumerate(once.told_apart(made)):
+            yield at, number, output
+
+
+class _Emit:
+    """The monitors on links to subjects."""
+
+    numbered = "part"
+
+    def __init__(self, policies: Policies, askers: tuple[Asker, ...]) -> None:
+        self._policies = policies
+        self._askers = {asker.name: asker for asker in askers}
+        self._at: tuple[str, str] | None = None
+        self._policy: Policy | None = None
+        self._node: Node | None = None
+        self._session: Session | None = None
+
+    def step(self, at: int, row: dict[str, Any]) -> Iterator[Made]:
+        node, session = self._place(row)
+        watch = session.watch_out
+        event = _event(row, row["link_type_now"])
+        if watch is None:
+            yield at, 0, event
+            return
+        targets = (Target([by_name(node, session, event.topic)]),) if row["wanted"] else ()
+        number = 0
+        for output in edit.run(node, watch, event, row["time"]):
+            session.subscriptions = {output.topic: by_name(node, session, output.topic)}
+            for _ in publish.behind(node, watch, targets, output, None):
+                yield at, number, output
+                number += 1
+            session.subscriptions = {}
+        node.notices.clear()
+
+    def _place(self, row: dict[str, Any]) -> tuple[Node, Session]:
+        """The subject at the node, which goes on in its state when other policies come into force."""
+        policy = self._policies.by_digest[row["policy"]].compiled()
+        ends = row["node"], row["subject"]
+        if ends != self._at:
+            self._at, self._policy = ends, policy
+            self._node = policy.new_node(row["node"])
+            self._session = policy.session(self._node, self._askers[row["subject"]])
+        elif policy is not self._policy:
+            assert self._node is not None
+            self._policy = policy
+            self._node.govern(self._node.limits, None, policy.acls.get(row["node"]), policy.ensemble)
+        assert self._node is not None
+        assert self._session is not None
+        return self._node, self._session
+
+
+def _rows(batch: pa.RecordBatch) -> list[dict[str, Any]]:
+    """The rows, with the time in seconds."""
+    times = batch.column("time").cast(pa.int64()).to_pylist()
+    rows: list[dict[str, Any]] = batch.drop_columns(["time"]).to_pylist()
+    for row, time in zip(rows, times, strict=True):
+        row["time"] = time / 1_000_000
+    return rows
+
+
+def _event(row: dict[str, Any], link_type: str) -> Event:
+    expires = None if row["expiry"] is None else row["time"] + row["expiry"]
+    return Event(
+        row["topic"],
+        row["payload"],
+        row["qos"],
+        row["retain"],
+        row["properties"],
+        expires,
+        row["client_id"],
+        row["user"],
+        link_type,
+        tuple(row["path"] or ()),
+        row["id"] or "",
+    )
+
+
+def _with_events(batch: pa.RecordBatch, made: list[Made], numbered: str) -> pa.RecordBatch:
+    """Rows for what was made: as those that they are made of, with what the events say."""
+    rows = batch.take(pa.array([at for at, _, _ in made], pa.int64()))
+    times = [time.as_py() / 1_000_000 for time in rows.column("time").cast(pa.int64())]
+    events = [event for _, _, event in made]
+    said = {
+        numbered: [number for _, number, _ in made],
+        "topic": [event.topic for event in events],
+        "payload": [event.payload for event in events],
+        "qos": [event.qos for event in events],
+        "retain": [event.retain for event in events],
+        "properties": [event.properties for event in events],
+        "content_type": [event.content_type or None for event in events],
+        "expiry": [_left(event, now) for event, now in zip(events, times, strict=True)],
+        "id": [event.id or None for event in events],
+    }
+    columns = [
+        pa.array(said[field.name], field.type) if field.name in said else rows.column(field.name)
+        for field in batch.schema
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
+
+
+def _left(event: Event, now: float) -> int | None:
+    return None if event.expires is None else max(0, ceil(event.expires - now))

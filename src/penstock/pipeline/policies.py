@@ -1,0 +1,204 @@
+"""Policies where they are needed: a domain travels to Spark's workers as its files, and is compiled there, once."""
+
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import Any
+
+from penstock.domain import Domain, Ensemble, Limits, ensemble, expand, load, read
+from penstock.domain.graph import graph
+from penstock.engine import place, subscribe
+from penstock.engine.node import Node
+from penstock.engine.plan import LinkClass
+from penstock.engine.session import Session, Subscribed
+from penstock.journal.revision import DOMAIN, FOLDER, Revision
+from penstock.model.link import Link
+from penstock.model.subject import Subject
+from penstock.model.topic import parse_filter
+from penstock.pipeline.errors import PipelineError
+from penstock.policy.acl import Acl
+from penstock.policy.protocol import UNLISTED
+
+
+@dataclass(frozen=True)
+class Standing:
+    """A domain as files: what Spark can send to where the work is."""
+
+    digest: str
+    files: tuple[tuple[str, bytes], ...]
+    folder: str
+    """Where Python monitors are looked for, before Python's own path."""
+
+    def compiled(self) -> "Policy":
+        """What the files say; made once in a process."""
+        return _compiled(self)
+
+
+@dataclass(frozen=True)
+class Asker:
+    """A subject whose view is asked for; `user` is what a client shows that the domain does not list."""
+
+    name: str
+    user: str | None = None
+
+
+@lru_cache(maxsize=256)
+def _compiled(standing: Standing) -> "Policy":
+    with tempfile.TemporaryDirectory() as made:
+        folder = Path(made)
+        for name, data in standing.files:
+            (folder / name).write_bytes(data)
+        domain = expand(read(folder / DOMAIN, {}).domain)
+        acls = {name: Acl.read(folder / f"{name}.acl") for name in domain.nodes if (folder / f"{name}.acl").exists()}
+    return Policy(standing.digest, domain, ensemble(domain, Path(standing.folder)), acls)
+
+
+class Publisher:
+    """Who an event came from, under a policy: the name of its link's beginning, and what the engine asks of it."""
+
+    def __init__(self, entity: str, link: LinkClass) -> None:
+        self.entity = entity
+        self.link = link
+
+
+class Policy:
+    """A domain, compiled, with the access control files of its nodes."""
+
+    def __init__(self, digest: str, domain: Domain, whole: Ensemble, acls: Mapping[str, Acl]) -> None:
+        self.digest = digest
+        self.domain = domain
+        self.ensemble = whole
+        self.acls = acls
+        self._nodes: dict[str, Node] = {}
+
+    def node(self, name: str) -> Node | None:
+        """The engine's node of this name, without sessions; None if the domain has none."""
+        if name not in self.ensemble.nodes:
+            return None
+        if name not in self._nodes:
+            self._nodes[name] = self.new_node(name)
+        return self._nodes[name]
+
+    def new_node(self, name: str) -> Node:
+        """A node whose monitors have seen nothing yet."""
+        return Node(name, Limits(), lambda: "", acl=self.acls.get(name), ensemble=self.ensemble)
+
+    def publisher(
+        self, node: Node, client_id: str, user: str | None, entity: str, neighbour: str | None
+    ) -> Publisher | None:
+        """Who published, under this policy; None if it would not have been let in."""
+        if neighbour is not None:
+            link = self.ensemble.links.get((neighbour, node.name))
+            return None if link is None else Publisher(neighbour, LinkClass(None, link.type, neighbour))
+        entry = next((one for one in self._listed.get(node.name, ()) if one.name == entity), None)
+        if entry is None:
+            entry = self.ensemble.client(node.name, client_id, user)
+        if entry is None:
+            return None
+        rights = node.rights_of(client_id, user)
+        return Publisher(entry.name, LinkClass(rights, entry.publish, advertised=entry.advertises))
+
+    @cached_property
+    def _listed(self) -> dict[str, tuple[Any, ...]]:
+        return {node: tuple(self.ensemble.listed(node)) for node in self.ensemble.nodes}
+
+    def session(self, node: Node, asker: Asker) -> Session | None:
+        """The subject as a session of a node; None if it has no place there."""
+        shown = self.ensemble.shown(node.name, asker.name)
+        if shown is None and asker.name in self.ensemble.devices:
+            return None
+        subject = shown or Subject(asker.name, asker.user, "", f"{node.name}/0")
+        session = Session(len(node.sessions) + 1, subject, 5)
+        session.rights = node.rights_of(subject.client_id, subject.user)
+        if not place.settle_in(node, session):
+            return None
+        node.sessions[session.client_id] = session
+        return session
+
+    def monitors(self, source: str, target: str) -> tuple[object, ...]:
+        """What the monitors of a link are made of: links with the same are edited alike."""
+        found = self._monitors.get((source, target))
+        if found is None:
+            unlisted = (UNLISTED, target) if target in self.ensemble.nodes else (source, UNLISTED)
+            found = self._monitors.get(unlisted, ())
+        return found
+
+    @cached_property
+    def _monitors(self) -> dict[tuple[str, str], tuple[object, ...]]:
+        joined = graph(self.domain)
+        found: dict[tuple[str, str], tuple[object, ...]] = dict.fromkeys((*joined.links, *joined.unlisted), ())
+        for name, settings in self.domain.monitors.items():
+            content = self.domain.content if settings.states is not None else ()
+            made = (name, settings.model_dump(exclude={"link", "on"}), content)
+            for ends in dict.fromkeys(joined.monitored(settings)):
+                found[ends] = (*found[ends], made)
+        return found
+
+
+def by_name(node: Node, session: Session, topic: str) -> Subscribed:
+    """The session's subscription to one topic by its name, with what the domain says for the client."""
+    filter = parse_filter(topic)
+    subscribed = Subscribed(session, topic, 2)
+    subscribed.condition = subscribe.condition_of(node, session, filter, "")
+    return subscribed
+
+
+def link_into(node: Node, publisher: Publisher) -> Link:
+    """The link that an event came by."""
+    return Link(publisher.entity, node.name, publisher.link.link_type)
+
+
+@dataclass(frozen=True)
+class Policies:
+    """What to judge by: one domain for everything, or for each row the one that was in force."""
+
+    by_digest: Mapping[str, Standing]
+    """All domains that are known, by digest: those that rows name, and the one that stands."""
+    stands: str | None
+    """The digest of the domain that everything is judged by; None: each row by its own."""
+
+    @property
+    def judging(self) -> Iterator["Policy"]:
+        """The policies that may be asked, compiled here."""
+        for digest in [self.stands] if self.stands is not None else self.by_digest:
+            yield self.by_digest[digest].compiled()
+
+    def of(self, revision: str | None) -> "Policy":
+        """What a row with this revision is judged by; raises `PipelineError`."""
+        digest = self.stands or revision
+        if digest is None:
+            raise PipelineError("the journal does not say which policies were in force: name a domain with --domain")
+        if digest not in self.by_digest:
+            raise PipelineError(f"the journal has lost the policies `{digest}` that were in force: name a domain")
+        return self.by_digest[digest].compiled()
+
+    def known(self, revision: str | None) -> "Policy | None":
+        """What was in force, if it is known."""
+        return self.by_digest[revision].compiled() if revision in self.by_digest else None  # type: ignore[index]
+
+
+def as_it_stood(journal: Path, modules: Path = Path()) -> Policies:
+    """Each row is judged by the policies in force then. Python monitors are looked for in the folder `modules`."""
+    return Policies(_kept(journal, modules), None)
+
+
+def as_it_stands(domain: Path, journal: Path) -> Policies:
+    """Everything is judged by one domain file; raises `DomainError`."""
+    return judged_by(load(domain), domain.parent, journal)
+
+
+def judged_by(domain: Domain, folder: Path, journal: Path | None = None) -> Policies:
+    """Everything is judged by one domain, whose Python monitors are in `folder`."""
+    digest, files = Revision.of(domain)
+    kept = _kept(journal, folder) if journal is not None else {}
+    return Policies({**kept, digest: Standing(digest, files, str(folder.resolve()))}, digest)
+
+
+def _kept(journal: Path, modules: Path) -> dict[str, Standing]:
+    found = dict[str, Standing]()
+    for home in sorted((journal / FOLDER).glob("[!_]*")):
+        files = tuple((path.name, path.read_bytes()) for path in sorted(home.iterdir()))
+        found[home.name] = Standing(home.name, files, str(modules.resolve()))
+    return found

@@ -1,0 +1,121 @@
+"""The Spark session of a job: where it runs is a setting, and what goes wrong is said in a sentence."""
+
+import os
+import re
+import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from penstock.pipeline.errors import PipelineError
+
+SETTINGS = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    # Python functions are slow next to Spark's own: two tasks on one core would only wait for each other's memory.
+    "spark.sql.execution.pythonUDF.arrow.enabled": "true",
+    "spark.sql.parquet.compression.codec": "zstd",
+    # Partition columns are text (subjects, dates): `007` is not a number.
+    "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
+}
+LOCAL = {
+    "spark.ui.enabled": "false",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.memory": "2g",
+}
+"""On one machine nothing listens beyond it."""
+
+_JAVA = (
+    "Spark needs Java 17 or 21, and there is none: install one (Debian and Ubuntu:"
+    " `apt install openjdk-17-jre-headless`; macOS: `brew install openjdk@17`) and put it on the PATH or set JAVA_HOME,"
+    " or name a Spark Connect server with --master sc://HOST or SPARK_REMOTE"
+)
+_PYTHON_ERROR = re.compile(r"^(?:[\w.]+\.)?(\w+(?:Error|Exception|Gap)): (.+)$", re.MULTILINE)
+
+
+def open_session(master: str | None = None, name: str = "penstock") -> SparkSession:
+    """A session on `master` (`local[*]`, `spark://…`, `yarn`, `k8s://…`, or `sc://…` for Connect).
+
+    Without one it is where SPARK_REMOTE says, else on this machine with all its cores. Raises `PipelineError`.
+    """
+    remote = master if master is not None and master.startswith("sc://") else None
+    if master is None:
+        remote = os.environ.get("SPARK_REMOTE")
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    with readable():
+        builder = SparkSession.builder.appName(name)
+        if remote is not None:
+            return _set(builder.remote(remote).getOrCreate())
+        find_java()
+        where = master or "local[*]"
+        for key, value in (SETTINGS | LOCAL if where.startswith("local") else SETTINGS).items():
+            builder = builder.config(key, value)
+        with _quiet():
+            session = builder.master(where).getOrCreate()
+        session.sparkContext.setLogLevel("OFF")
+        return session
+
+
+def _set(session: SparkSession) -> SparkSession:
+    """A server's session has its own settings; those that change results are ours."""
+    session.conf.set("spark.sql.session.timeZone", "UTC")
+    session.conf.set("spark.sql.sources.partitionColumnTypeInference.enabled", "false")
+    return session
+
+
+def find_java() -> str:
+    """The `java` that Spark will start; raises `PipelineError`, which says how to get one."""
+    home = os.environ.get("JAVA_HOME")
+    if home:
+        found = shutil.which("java", path=str(Path(home) / "bin"))
+        if found is None:
+            raise PipelineError(f"JAVA_HOME is `{home}`, and there is no Java in it; {_JAVA[0].lower()}{_JAVA[1:]}")
+        return found
+    found = shutil.which("java")
+    if found is None:
+        raise PipelineError(_JAVA[0].lower() + _JAVA[1:])
+    return found
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Java's greetings go to a descriptor that Python's streams know nothing of."""
+    sys.stderr.flush()
+    kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nowhere)
+
+
+@contextmanager
+def readable() -> Iterator[None]:
+    """What Spark raises becomes a `PipelineError` of one sentence; the trace is its cause."""
+    try:
+        yield
+    except PySparkException as error:
+        raise PipelineError(sentence(str(error))) from error
+    except Exception as error:
+        if type(error).__module__.partition(".")[0] in ("py4j", "grpc"):
+            raise PipelineError(sentence(str(error))) from error
+        raise
+
+
+def sentence(text: str) -> str:
+    """What went wrong, out of what Spark says: the last Python error if there is one, else the first line."""
+    ours = _PYTHON_ERROR.findall(text)
+    if ours:
+        return str(ours[-1][1]).strip()
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    causes = [line.partition("Caused by: ")[2] for line in lines if line.startswith("Caused by: ")]
+    said = causes[-1] if causes else next((line for line in lines if not line.startswith("An error occurred")), text)
+    return re.sub(r"^(?:[\w$]+\.)+[\w$]+(?:Exception|Error)?: ", "", said)
