@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.domain import LinkSettings, ensemble
+from penstock.engine.overlay import GRACE_SECONDS
 from penstock.engine.rehearsal import Rehearsal
 from tests.support.networks import Scene, begin, network, scenes
 
@@ -114,6 +115,8 @@ def test_after_links_were_cut_and_nodes_restarted_all_is_as_if_nothing_had_happe
         moved.restart(name)
     for link in scene.domain.links:
         moved.restore(*link.between)
+    moved.wait(GRACE_SECONDS)
+    moved.wait(GRACE_SECONDS)  # what hung on what was forgotten
     assert _knowledge(moved) == _knowledge(steady)
 
 

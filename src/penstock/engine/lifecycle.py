@@ -146,6 +146,7 @@ def lost(node: Node, session: Session, outlet: Outlet, now: float) -> None:
 def tick(node: Node, now: float) -> None:
     """Time has passed: publish delayed wills, end expired sessions, forget expired retained messages."""
     node.expire_retained(now)
+    overlay.expire(node, now)
     for session in node.timers.due(now):
         if session.will is not None and now >= session.ended + session.will.delay:
             publish_will(node, session, now)

@@ -34,21 +34,25 @@ INTEREST = "$penstock/interest"
 """The control topic on which a node tells a neighbour what it wants."""
 WINDOW = 1000
 """Messages that two nodes may have under way to each other."""
+GRACE_SECONDS = 5.0
+"""How long what a neighbour told counts after it has come back and not told it again."""
 REFRESH_SECONDS = 0.05
 """How often interest is worked out at most: many subscriptions at once are one change."""
 
 
 class Interest(msgspec.Struct, frozen=True):
-    """A change of what one side wants, and of the advertisements that it knows of; `reset` says that this is all."""
+    """A change of what one side wants, and of the advertisements that it knows of."""
 
     add: tuple[Want, ...] = ()
     remove: tuple[Want, ...] = ()
     offer: tuple[Offer, ...] = ()
     withdraw: tuple[str, ...] = ()
-    reset: bool = False
+    all_wants: bool = False
+    """Whether `add` is all that it wants; and in `all_offers` whether `offer` is all that it knows of."""
+    all_offers: bool = False
 
     def __bool__(self) -> bool:
-        return bool(self.add or self.remove or self.offer or self.withdraw or self.reset)
+        return bool(self.add or self.remove or self.offer or self.withdraw)
 
 
 def neighbour_in(client_id: str) -> str | None:
@@ -122,12 +126,18 @@ def refresh(node: "Node", now: float) -> None:
 
 
 def announce(node: "Node", session: Session) -> None:
-    """The link is up: say all that we want, and all that we can offer."""
+    """The link is up: say all that we can offer. What we want may depend on what the other has to offer, which it says
+    now too; until we have it, what we wanted before counts there.
+    """
+    session.offered = interest.offers(node, session)
+    _tell(node, session, Interest(offer=tuple(sorted(session.offered.values())), all_offers=True))
+
+
+def _ask(node: "Node", session: Session) -> None:
+    """Say all that we want."""
     forward = dict(connections(node))[session.neighbour or ""].forward
     session.announced = interest.wants(node, session, forward)
-    session.offered = interest.offers(node, session)
-    told = Interest(tuple(sorted(session.announced)), offer=tuple(sorted(session.offered.values())), reset=True)
-    _tell(node, session, told)
+    _tell(node, session, Interest(tuple(sorted(session.announced)), all_wants=True))
 
 
 def _tell(node: "Node", session: Session, change: Interest) -> None:
@@ -145,44 +155,63 @@ def take_interest(node: "Node", session: Session, payload: bytes, now: float) ->
         offered = {one.id: Offered(one, _condition(one.where)) for one in change.offer}
     except (msgspec.MsgspecError, TopicError, ConditionError) as error:
         raise WireError(Reason.PROTOCOL_ERROR, f"interest of node `{session.neighbour}`: {error}") from None
-    _take_offers(node, session, change, offered)
-    if change.reset:
-        _keep_only(node, session, {key_of(want.filter, want.where) for want in change.add})
+    _take_offers(node, session, change, offered, now)
+    if change.all_wants:
+        _doubt_others(session, {key_of(want.filter, want.where) for want in change.add}, now)
     for want, filter, condition in wanted:
         _take_want(node, session, want, filter, condition)
     for want in change.remove:
         _drop_want(node, session, want)
+    if change.all_offers:
+        _ask(node, session)
     subscribe.advance(node, session, now)
+
+
+def expire(node: "Node", now: float) -> None:
+    """Forget what neighbours told before they came back, and have not told again for a while."""
+    for session in node.neighbours.values():
+        for key in [key for key, due in session.doubted.items() if due <= now]:
+            del session.doubted[key]
+            subscribe.remove(node, session, key)
+        for id in [id for id, due in session.doubted_offers.items() if due <= now]:
+            del session.doubted_offers[id]
+            session.offers.pop(id, None)
+            node.interest_changed = True
 
 
 def _condition(where: str) -> Condition | None:
     return make_condition(where) if where else None
 
 
-def _take_offers(node: "Node", session: Session, change: Interest, offered: dict[str, Offered]) -> None:
-    if change.reset:
-        session.offers = {}
+def _take_offers(node: "Node", session: Session, change: Interest, offered: dict[str, Offered], now: float) -> None:
+    if change.all_offers:
+        session.doubted_offers = dict.fromkeys(session.offers, now + GRACE_SECONDS)
     for id in change.withdraw:
         session.offers.pop(id, None)
-    session.offers |= offered
-    if change.reset or change.offer or change.withdraw:
+        session.doubted_offers.pop(id, None)
+    for id, one in offered.items():
+        session.offers[id] = one
+        session.doubted_offers.pop(id, None)
+    if change.all_offers or change.offer or change.withdraw:
         node.interest_changed = True
 
 
-def _keep_only(node: "Node", session: Session, keys: set[str]) -> None:
-    """What was wanted before is forgotten, and the ways of what is wanted still."""
-    for key, subscribed in list(session.subscriptions.items()):
-        if key in keys:
-            subscribed.ways = ()
-        else:
-            subscribe.remove(node, session, key)
+def _doubt_others(session: Session, keys: set[str], now: float) -> None:
+    """What was wanted before counts a while longer, but the ways of what is wanted still are told anew.
+
+    A neighbour that has just started does not know yet what those beyond it want.
+    """
+    session.doubted = {key: now + GRACE_SECONDS for key in session.subscriptions if key not in keys}
+    for key in session.subscriptions.keys() & keys:
+        session.subscriptions[key].ways = ()
 
 
 def _take_want(node: "Node", session: Session, want: Want, filter: Filter, condition: Condition | None) -> None:
-    known = session.subscriptions.get(key_of(want.filter, want.where))
+    key = key_of(want.filter, want.where)
+    known = session.subscriptions.get(key)
     node.interest_changed = True
     if known is not None:
-        known.ways = (*known.ways, want.path)
+        known.ways = (want.path,) if session.doubted.pop(key, None) else (*known.ways, want.path)
         return
     subscribed = Subscribed(session, want.filter, 2, retain_as_published=True, name=want.where, asked=want.where)
     subscribed.condition, subscribed.ways = condition, (want.path,)
@@ -199,4 +228,5 @@ def _drop_want(node: "Node", session: Session, want: Want) -> None:
     node.interest_changed = True
     known.ways = tuple(way for way in known.ways if way != want.path)
     if not known.ways:
+        session.doubted.pop(known.key, None)
         subscribe.remove(node, session, known.key)

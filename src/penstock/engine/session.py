@@ -157,6 +157,8 @@ class Session:
         "blocked",
         "buffer",
         "client_id",
+        "doubted",
+        "doubted_offers",
         "durable",
         "edited_plans",
         "ended",
@@ -212,6 +214,11 @@ class Session:
         self.offered: dict[str, Offer] = {}
         """The advertisements that we have told the neighbour of; and in `offers` those that it has told us of."""
         self.offers: dict[str, Offered] = {}
+        self.doubted: dict[str, float] = {}
+        """Of its subscriptions those that a neighbour has not told again since it is back, and until when they count;
+        in `doubted_offers` the same of its offers.
+        """
+        self.doubted_offers: dict[str, float] = {}
         self.source: Source | None = None
         """What the journal says of all its events; None until it is asked."""
         self.publish_type = DEFAULT_TYPE
