@@ -11,7 +11,7 @@ from penstock.engine.session import Session
 from penstock.engine.tell import encode_told
 from penstock.wire.codec import decode, encode
 from penstock.wire.errors import WireError
-from penstock.wire.framing import Framer
+from penstock.wire.framing import Frame, Framer
 from penstock.wire.packet import CONNECT, DISCONNECT, Connack, Connect, Disconnect
 from penstock.wire.reason import Reason, connack_code_311
 from penstock.wire.session import CLOSED, LEAVING, NEW, OPEN
@@ -80,13 +80,20 @@ class Connection(asyncio.Protocol):
             data = self._greet(data)
         if self.phase >= CLOSED or not data:
             return
+        buffer, frames = self.framer.feed(data)
+        self.take(buffer, frames, 0)
+        self.server.node.stats.bytes_received += len(data)
+
+    def take(self, buffer: bytes, frames: list[Frame], position: int) -> None:
+        """Take packets: where they are in a buffer, and where the first of them begins there."""
         server = self.server
         node = server.node
-        buffer, frames = self.framer.feed(data)
+        if server.is_full:
+            frames = server.hold(self, buffer, frames)
         session = self.session
         known, version = node.plans_of(session).known if session is not None else _NONE_KNOWN, self.version
         recorder = node.recorder
-        relayed = position = 0
+        relayed = 0
         try:
             for first, start, end in frames:
                 # The hot path: a QoS 0 PUBLISH on a topic for which only links and topics decide.
@@ -124,7 +131,7 @@ class Connection(asyncio.Protocol):
                 session = self.session
                 if session is not None:  # a monitor may have changed its state, and the plans with it
                     known, version = node.plans_of(session).known, self.version
-            if self.framer.error is not None:
+            if self.framer.error is not None and not server.holds(self):
                 raise self.framer.error
         except WireError as error:
             self.fail(error)
@@ -136,7 +143,6 @@ class Connection(asyncio.Protocol):
         stats = node.stats
         stats.received += relayed
         stats.packets_received += len(frames)
-        stats.bytes_received += len(data)
         server.took(self, len(frames))
 
     def _greet(self, data: bytes) -> bytes:

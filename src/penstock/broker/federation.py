@@ -31,7 +31,7 @@ class Federation:
         if domain.journal is not None:
             for server in self.servers.values():
                 server.keep_journal(domain.journal, domain.domain)
-            self._revise(domain)
+                self._revise(domain, server)
         self._made_secret: bytes | None = None
 
     async def start(self) -> None:
@@ -52,22 +52,18 @@ class Federation:
         for change in diff(self._domain, domain).changes:
             log.log(logging.WARNING if change.needs_restart else logging.INFO, str(change))
         self._domain = domain
-        self._revise(domain)
         for name, server in self.servers.items():
+            self._revise(domain, server)
             server.reload(domain.nodes[name], files[name], whole)
             self._share_secrets(server)
             await self._link(server)
 
-    def _revise(self, domain: Domain) -> None:
-        """Journals say which policies are in force, and keep them beside what they record."""
-        if all(server.journal is None for server in self.servers.values()):
-            return
-        from penstock.journal.revision import Revision
+    def _revise(self, domain: Domain, server: Server) -> None:
+        """Its journal says which policies are in force from here on, and keeps them beside what it records."""
+        if server.journal is not None:
+            from penstock.journal.revision import Revision
 
-        revision = Revision.of(domain)
-        for server in self.servers.values():
-            if server.journal is not None:
-                server.journal.govern(revision)
+            server.journal.govern(Revision.of(domain))
 
     async def stop(self) -> None:
         for server in self.servers.values():

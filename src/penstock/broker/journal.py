@@ -1,8 +1,9 @@
 """A node's journal, written beside the event loop: rows go to a thread, and become segments there.
 
-The node gathers rows (`engine/record.py`). Every flush interval, or sooner if there are many, they are handed over; what
-a killed process loses is what it gathered since. If the journal cannot be written, the domain says what goes on: nothing
-(no connection is read until it can be written), or everything but the journal, which then says how much is missing.
+The node gathers rows (`engine/record.py`). Every flush interval, or sooner if there are many, they are handed over;
+what a killed process loses is what it gathered since. If the journal cannot be written, the domain says what goes on:
+nothing (no publication is taken until it can be written), or everything but the journal, which then says how much is
+missing.
 """
 
 import queue
@@ -10,19 +11,31 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 from penstock.broker.log import NodeLog
 from penstock.domain.schema import JournalSettings
 from penstock.engine.record import Recorder, Rows
+from penstock.journal.format import DRAFT
 from penstock.journal.recover import recover
 from penstock.journal.revision import Revision
 from penstock.journal.segment import Segment
 
-MOST_ROWS = 50_000
-"""Rows that are handed over before the flush interval is over."""
+MOST_ROWS = 20_000
+"""Rows that are handed over before the flush interval is over; and bytes."""
+MOST_BYTES = 8 * 2**20
 MOST_WAITING = 8
-"""Batches that may wait for the thread; then no connection is read."""
+"""Batches that may wait for the thread, and bytes; then no publication is taken."""
+MOST_WAITING_BYTES = 8 * MOST_BYTES
 RETRY_SECONDS = 1.0
+_PROBE_BYTES = 4096
+
+
+class Batch(NamedTuple):
+    """Rows that are handed over, and how many bytes they are."""
+
+    rows: Rows
+    weight: int
 
 
 class Journal:
@@ -39,73 +52,142 @@ class Journal:
         self._folder = Path(settings.folder)
         self._node, self._domain = node, domain
         self._log = log
-        self._queue: queue.Queue[Rows | Revision | None] = queue.Queue()
+        self._queue: queue.Queue[Batch | Revision | None] = queue.Queue()
+        self._wake: Callable[[], object] = _nothing
+        self.is_awaited = False
+        """Somebody waits until it can take more."""
+        self._flushed = 0.0
+        self._received = 0
+        """Bytes that the node had received when rows were handed over last."""
+        self._handed = self._written = 0
+        """Bytes that were handed over, and of these the ones that the thread is done with."""
         self._segment: Segment | None = None
-        self._seq = 0
+        self._seq = -1
+        """The number of the next row; less than 0 until it is known."""
         self._revision: Revision | None = None
         self._missing = 0
+        self._is_stopping = False
         self._thread = threading.Thread(target=self._run, name=f"{node}-journal", daemon=True)
-        self._flushed = 0.0
 
-    def start(self) -> None:
-        """Recover what an earlier run left open, and begin to write."""
-        try:
-            self._seq = recover(self._folder, self._node) + 1
-        except OSError as error:
-            self._fail(error)
+    def start(self, wake: Callable[[], object]) -> None:
+        """Begin to write, after what an earlier run left. `wake` is called, in a thread, when more can be taken."""
+        self._wake = wake
         self._thread.start()
 
     @property
     def is_full(self) -> bool:
         """Whether no more may be admitted now: the thread is behind, or the disk refuses and the node is to stop."""
-        if self._queue.qsize() > MOST_WAITING:
+        if self._queue.qsize() > MOST_WAITING or self._handed - self._written > MOST_WAITING_BYTES:
             return True
         return bool(self.failing) and self.settings.when_failing == "stop"
 
-    def turn(self, now: float) -> None:
-        """Hand rows over if it is time."""
+    def turn(self, now: float, received: int) -> float | None:
+        """Hand rows over if it is time, or say in how many seconds it is. `received`: bytes that the node ever has."""
         count = len(self.recorder.packets)
-        if count and (count >= MOST_ROWS or now - self._flushed >= self.settings.flush):
-            self._flushed = now
-            self._queue.put(self.recorder.take())
+        if not count:
+            self._received = received
+            return None
+        weight = received - self._received + self.recorder.weight
+        left = self._flushed + self.settings.flush - now
+        if count < MOST_ROWS and weight < MOST_BYTES and 0 < left <= self.settings.flush:
+            return left
+        self._flushed = now
+        self._received = received
+        self._hand_over(weight)
+        return None
 
     def govern(self, revision: Revision) -> None:
         """Other policies are in force from here on."""
-        self._queue.put(self.recorder.take())
+        self._hand_over(self.recorder.weight)
         self._queue.put(revision)
 
     def stop(self) -> None:
         """Write all that was gathered, and seal."""
-        self._queue.put(self.recorder.take())
+        self._hand_over(self.recorder.weight)
+        self._is_stopping = True
         self._queue.put(None)
-        self._thread.join()
+        if self._thread.ident is not None:
+            self._thread.join()
+
+    def _hand_over(self, weight: int) -> None:
+        self._handed += weight
+        self._queue.put(Batch(self.recorder.take(), weight))
 
     # --- in the thread
 
     def _run(self) -> None:
+        self._attempt(self._prepare)
         while True:
-            given = self._queue.get()
+            try:
+                given = self._queue.get(timeout=RETRY_SECONDS)
+            except queue.Empty:
+                self._attempt(self._rest)
+                continue
             if given is None:
-                self._attempt(self._seal, is_last=True)
+                self._finish()
                 return
             if isinstance(given, Revision):
                 self._revision = given
-                self._attempt(self._tell_revision)
-            elif given.packets:
-                self._write(given)
+                self._attempt(self._seal)  # a segment has rows of one revision
+                self._attempt(self._keep_revision)
+            elif given.rows.packets:
+                self._write(given.rows)
+            if isinstance(given, Batch):
+                self._written += given.weight
+            if self.is_awaited:
+                self._wake()
+
+    def _prepare(self) -> None:
+        """Find out where to go on."""
+        if self._seq < 0:
+            self._folder.mkdir(exist_ok=True)
+            self._seq = recover(self._folder, self._node) + 1
+
+    def _keep_revision(self) -> None:
+        if self._revision is not None:
+            self._revision.keep(self._folder)
+
+    def _rest(self) -> None:
+        """There is nothing to write."""
+        self._prepare()
+        if self.failing:
+            self._keep_revision()
+            self._probe()
+            self._succeeded()
+        if self._segment is not None and self._is_over(self._segment, time.time()):
+            self._seal()
+
+    def _probe(self) -> None:
+        """Find out whether the disk takes anything."""
+        probe = self._folder / f"{DRAFT}{self._node}"
+        try:
+            probe.write_bytes(bytes(_PROBE_BYTES))
+        finally:
+            probe.unlink(missing_ok=True)
+
+    def _finish(self) -> None:
+        self._attempt(self._seal)
+        if self._missing:
+            self._log.error("rows of the journal are lost", extra={"cause": f"{self._missing} rows: {self.failing}"})
 
     def _write(self, rows: Rows) -> None:
-        while not self._attempt(lambda: self._append(rows)):
-            if self.settings.when_failing == "go on" or self._is_stopping():
-                self.lost += len(rows.packets)
-                self._missing += len(rows.packets)
-                return
-            time.sleep(RETRY_SECONDS)
+        try:
+            while not self._attempt(lambda: self._append(rows)):
+                if self.settings.when_failing == "go on" or self._is_stopping:
+                    self._lose(rows)
+                    return
+                time.sleep(RETRY_SECONDS)
+        except Exception:  # our own fault: these rows would be refused again and again
+            self._log.exception("rows cannot be written to the journal")
+            self._give_up()
+            self._lose(rows)
 
-    def _is_stopping(self) -> bool:
-        return any(waiting is None for waiting in list(self._queue.queue))
+    def _lose(self, rows: Rows) -> None:
+        self.lost += len(rows.packets)
+        self._missing += len(rows.packets)
 
     def _append(self, rows: Rows) -> None:
+        self._prepare()
         now = rows.runs[-1][2]
         segment = self._current(now)
         if self._missing:
@@ -113,8 +195,9 @@ class Journal:
             self._missing = 0
         self._seq = segment.write(self._seq, rows)
         self.rows += len(rows.packets)
+        self._succeeded()
         if segment.size >= self.settings.segment_size:
-            self._seal()
+            self._attempt(self._seal)  # the rows are in it, whatever becomes of its name
 
     def _current(self, now: float) -> Segment:
         """The segment to write to: a new one after the age limit, or at the first row of a day."""
@@ -123,53 +206,49 @@ class Journal:
             self._seal()
             segment = None
         if segment is None:
+            self._keep_revision()
             segment = self._segment = Segment(self._folder, self._node, self._domain, self._seq, now)
-            self._say_revision(segment, now)
+            if self._revision is not None:
+                self._seq = segment.revision(self._seq, now, self._revision.digest)
         return segment
 
     def _is_over(self, segment: Segment, now: float) -> bool:
         return now - segment.began >= self.settings.segment_age or now // 86400 != segment.began // 86400
-
-    def _tell_revision(self) -> None:
-        if self._segment is not None:
-            self._say_revision(self._segment, time.time())
-
-    def _say_revision(self, segment: Segment, now: float) -> None:
-        if self._revision is not None:
-            self._revision.keep(self._folder)
-            self._seq = segment.revision(self._seq, now, self._revision.digest)
 
     def _seal(self) -> None:
         if self._segment is not None:
             segment, self._segment = self._segment, None
             segment.seal()
 
-    def _attempt(self, step: Callable[[], None], is_last: bool = False) -> bool:
+    def _attempt(self, step: Callable[[], None]) -> bool:
         try:
             step()
         except OSError as error:
             self._fail(error)
-            if self._segment is not None:
-                self._segment.abandon()
-                self._segment = None
-                if not is_last:
-                    self._seq = self._recovered()
+            self._give_up()
             return False
+        return True
+
+    def _give_up(self) -> None:
+        """Let the segment be: it may not have what its writer thinks it has."""
+        segment, self._segment = self._segment, None
+        if segment is not None and not segment.abandon():
+            self._seq = -1
+
+    def _succeeded(self) -> None:
         if self.failing:
             self._log.info("the journal is written again", extra={"cause": f"{self.lost} rows are missing"})
             self.failing = ""
-        return True
-
-    def _recovered(self) -> int:
-        """Where to go on after a segment that was given up."""
-        try:
-            return max(self._seq, recover(self._folder, self._node) + 1)
-        except OSError:
-            return self._seq
+            self._wake()
 
     def _fail(self, error: OSError) -> None:
-        text = f"{error.strerror or error}"
+        text = error.strerror or str(error)
         if text != self.failing:
             choice = "nothing is admitted" if self.settings.when_failing == "stop" else "the node goes on without it"
             self._log.error(f"the journal cannot be written: {choice}", extra={"cause": text})
         self.failing = text
+        self._wake()
+
+
+def _nothing() -> None:
+    pass

@@ -30,6 +30,8 @@ from penstock.engine.session import Session
 from penstock.model.errors import PenstockError
 from penstock.policy.acl import Acl
 from penstock.policy.passwords import Passwords
+from penstock.wire.framing import Frame
+from penstock.wire.kinds import PUBLISH
 from penstock.wire.reason import Reason
 from penstock.wire.session import CLOSED
 
@@ -86,8 +88,12 @@ class Server:
         self._newcomers: dict[Connection, float] = {}
         self._closing: dict[Connection, float] = {}
         self._paused: list[Connection] = []
-        """Connections that wait for the store; and in `_held` those that wait for the journal."""
-        self._held: list[Connection] = []
+        """Connections that wait for the store."""
+        self.is_full = False
+        """Nothing may be published now: the journal is behind, or cannot be written."""
+        self._held: dict[Connection, list[tuple[bytes, list[Frame], int]]] = {}
+        """Connections that wait for the journal, with what they have sent already."""
+        self._flusher: asyncio.TimerHandle | None = None
         self._on_listener: dict[str, int] = {}
         self._places: dict[str, Listener] = {}
         self._contexts = {where: Renewable(context) for where, context in contexts.items()}
@@ -115,7 +121,7 @@ class Server:
         """Load the store and listen."""
         self._loop = asyncio.get_running_loop()
         if self.journal is not None:
-            self.journal.start()
+            self.journal.start(self._wake_from_thread)
         if self.store is not None:
             self.store.load(self.node, self.now())
         self._forget_neighbours(overlay.prepare(self.node))
@@ -182,8 +188,9 @@ class Server:
         for connection in list(self.connections):
             connection.transport.abort()
         await asyncio.sleep(0)
-        if self._ticker is not None:
-            self._ticker.cancel()
+        for timer in (self._ticker, self._flusher):
+            if timer is not None:
+                timer.cancel()
         if self.journal is not None:
             self.journal.stop()
         if self.store is not None:
@@ -287,6 +294,32 @@ class Server:
             self._on_listener[connection.door.listener] -= 1
         self._newcomers.pop(connection, None)
         self._closing.pop(connection, None)
+        self._held.pop(connection, None)
+
+    def hold(self, connection: Connection, buffer: bytes, frames: list[Frame]) -> list[Frame]:
+        """Of what a connection has sent, the packets before the first publication; the others wait for the journal."""
+        before = 0
+        if connection not in self._held:
+            before = next((place for place, frame in enumerate(frames) if frame[0] >> 4 == PUBLISH), len(frames))
+        if before < len(frames):
+            start = frames[before - 1][2] if before else 0
+            self._held.setdefault(connection, []).append((buffer, frames[before:], start))
+            connection.transport.pause_reading()
+        return frames[:before]
+
+    def holds(self, connection: Connection) -> bool:
+        """Whether something that the connection has sent waits for the journal."""
+        return connection in self._held
+
+    def _let_go(self) -> None:
+        """Go on with what waited for the journal."""
+        held, self._held = self._held, {}
+        for connection, waiting in held.items():
+            connection.alive = True
+            connection.transport.resume_reading()
+            for buffer, frames, start in waiting:
+                if connection.phase < CLOSED:
+                    connection.take(buffer, frames, start)
 
     def took(self, connection: Connection, packets: int) -> None:
         """A connection has taken packets: have a turn, and send now if the round is long."""
@@ -305,9 +338,6 @@ class Server:
         if len(ledger.deferred) > MOST_DEFERRED or ledger.deferred_bytes > emit.MOST_DEFERRED_BYTES:
             connection.transport.pause_reading()
             self._paused.append(connection)
-        elif self.journal is not None and self.journal.is_full:
-            connection.transport.pause_reading()
-            self._held.append(connection)
         elif session is not None and session.blocked and session.backlog > 2 * self.settings.limits.outbox_bytes:
             connection.transport.pause_reading()  # until resume_writing
 
@@ -340,11 +370,21 @@ class Server:
             self._loop.call_later(overlay.REFRESH_SECONDS, self.wake)
 
     def _keep(self, journal: "Journal") -> None:
-        journal.turn(self.now())
-        if self._held and not journal.is_full:
-            held, self._held = self._held, []
-            for connection in held:
-                connection.transport.resume_reading()
+        left = journal.turn(self.now(), self.node.stats.bytes_received)
+        if left is not None and self._flusher is None:
+            self._flusher = self._loop.call_later(left, self._flush)
+        self.is_full = journal.is_awaited = journal.is_full
+        if self._held and not self.is_full:
+            self._let_go()
+
+    def _flush(self) -> None:
+        """What was gathered for the journal has waited long enough."""
+        self._flusher = None
+        if self.journal is not None:
+            self._keep(self.journal)
+
+    def _wake_from_thread(self) -> None:
+        self._loop.call_soon_threadsafe(self.wake)
 
     def _report(self) -> None:
         notices, self.node.notices = self.node.notices, []
@@ -403,7 +443,7 @@ class Server:
             connection.close()
         for connection in [c for c, deadline in self._closing.items() if now > deadline]:
             connection.transport.abort()
-        silent = [connection for connection in self.connections if connection.tick()]
+        silent = [connection for connection in self.connections if connection.tick() and connection not in self._held]
         for connection in silent:
             connection.disconnect(Reason.KEEP_ALIVE_TIMEOUT, "nothing received within one and a half keep alive times")
         self.wake()

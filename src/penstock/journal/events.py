@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.journal.format import ENDING, OPEN, VERSION, Kind
+from penstock.journal.format import OPEN, VERSION, Kind
 from penstock.journal.packets import Packets, read_packets
 from penstock.journal.recover import read_whole
 
@@ -93,17 +93,36 @@ class _Rows(NamedTuple):
     """For each row, the policies in force."""
 
 
+class Read(NamedTuple):
+    """What is in one file."""
+
+    events: pa.Table
+    lost: pa.Table
+    """What cannot be read."""
+    last: int
+    """The number of its last row, whatever that is; -1 if it has none."""
+    is_damaged: bool
+    """Something is wrong with the file itself."""
+
+
 def read_segment(path: Path) -> tuple[pa.Table, pa.Table]:
     """The events of a segment, in order, and what in it cannot be read."""
+    return take_in(path)[:2]
+
+
+def take_in(path: Path) -> Read:
+    """All that is in a segment."""
     node = path.parent.parent.name.removeprefix("node=")
     read = read_whole(path)
     lost = _Quarantine(node, path.name)
     if read.schema is None or read.version != VERSION:
         lost.add(read.problem or f"its version is {read.version}, not {VERSION}")
-        return EVENTS.empty_table(), lost.table()
-    if read.problem and not path.name.startswith(OPEN):
+        return Read(EVENTS.empty_table(), lost.table(), -1, True)
+    is_damaged = bool(read.problem) and not path.name.startswith(OPEN)
+    if is_damaged:
         lost.add(read.problem)
-    return events_of(read.batches, node, lost.add_rows), lost.table()
+    events = events_of(read.batches, node, lost.add_rows)
+    return Read(events, lost.table(), read.last, is_damaged)
 
 
 def events_of(batches: list[pa.RecordBatch], node: str, refuse: Callable[[pa.Table, pa.Array], None]) -> pa.Table:
@@ -268,8 +287,3 @@ class _Quarantine:
 
     def table(self) -> pa.Table:
         return pa.Table.from_pylist(self._rows, schema=QUARANTINE)
-
-
-def is_segment(path: Path) -> bool:
-    """Whether it is a file of rows, sealed or open."""
-    return path.suffix == ENDING and path.name.removeprefix(OPEN)[:1].isdigit()

@@ -42,9 +42,16 @@ SCHEMA = pa.schema(
 )
 """`packet` is an MQTT PUBLISH in the version of its source; `detail` is JSON."""
 
+COMPACT = "compact"
+"""Folder of what was compacted, and in `QUARANTINE` of what could not be read then."""
+QUARANTINE = "quarantine"
+
 OPEN = "_open-"
 """Before the name of the segment that is being written. Spark leaves out names that begin so."""
+DRAFT = "_draft-"
+"""Before the name of a file that is not whole yet and is of no use before it is."""
 ENDING = ".arrow"
+COMPACT_ENDING = ".parquet"
 
 
 def schema_of(node: str, domain: str) -> pa.Schema:
@@ -55,6 +62,11 @@ def schema_of(node: str, domain: str) -> pa.Schema:
 def segment_name(first: int, time: float) -> str:
     """Names that sort as their rows do."""
     return f"{first:016d}-{int(time * 1000):x}{ENDING}"
+
+
+def compact_name(first: int, last: int) -> str:
+    """The name says which rows are inside, so that segments with the same rows can be told."""
+    return f"{first:016d}-{last:016d}{COMPACT_ENDING}"
 
 
 def partition(folder: Path, node: str, time: float) -> Path:

@@ -1,52 +1,45 @@
-"""A journal as tables: its segments, sealed and open, by node and day."""
+"""A journal as tables: its files, sealed and open, compacted or not, by node and day."""
 
 from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
-from typing import NamedTuple
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
-from penstock.journal.events import EVENTS, QUARANTINE, is_segment, read_segment
-from penstock.journal.format import OPEN
-
-
-class Part(NamedTuple):
-    """One file of a journal."""
-
-    path: Path
-    node: str
-    day: date
-    first: int
-    """The sequence number of its first row."""
-    is_open: bool
-    """It is being written."""
-
-
-def parts(folder: Path, nodes: frozenset[str] | None = None, days: tuple[date, date] | None = None) -> list[Part]:
-    """The files of a journal, by node and then in order; of some nodes only, or of some days, both included."""
-    found = [_part(path) for path in folder.glob("node=*/date=*/*") if is_segment(path)]
-    kept = [
-        part
-        for part in found
-        if (nodes is None or part.node in nodes) and (days is None or days[0] <= part.day <= days[1])
-    ]
-    return sorted(kept, key=lambda part: (part.node, part.first))
-
-
-def _part(path: Path) -> Part:
-    name = path.name.removeprefix(OPEN)
-    day = date.fromisoformat(path.parent.name.removeprefix("date="))
-    node = path.parent.parent.name.removeprefix("node=")
-    return Part(path, node, day, int(name.split("-")[0]), path.name.startswith(OPEN))
+from penstock.journal.events import EVENTS, QUARANTINE, Read, take_in
+from penstock.journal.listing import Part as Part
+from penstock.journal.listing import parts as parts
 
 
 def read(
     folder: Path, nodes: frozenset[str] | None = None, days: tuple[date, date] | None = None
 ) -> Iterator[tuple[pa.Table, pa.Table]]:
-    """Events and what cannot be read, file by file."""
-    for part in parts(folder, nodes, days):
-        yield read_segment(part.path)
+    """Events and what cannot be read, file by file: by node, and then in order."""
+    done: dict[str, int] = {}
+    pending = parts(folder, nodes, days)
+    while pending:
+        part = pending.pop(0)
+        if (part.last if part.last is not None else part.first) <= done.get(part.node, -1):
+            continue
+        try:
+            found = read_part(part)
+        except FileNotFoundError:  # it was sealed or compacted meanwhile: what has its rows is taken instead
+            pending = parts(folder, nodes, days)
+            pending = [one for one in pending if one.node >= part.node]
+            continue
+        since = done.get(part.node, -1)
+        done[part.node] = max(found.last, since)
+        yield _after(found.events, since), _after(found.lost, since)
+
+
+def read_part(part: Part) -> Read:
+    """All that is in one file."""
+    if part.last is None:
+        return take_in(part.path)
+    events = pq.ParquetFile(part.path).read(columns=EVENTS.names).cast(EVENTS)
+    lost = pq.ParquetFile(part.quarantine).read() if part.quarantine.exists() else QUARANTINE.empty_table()
+    return Read(events, lost.cast(QUARANTINE), part.last, False)
 
 
 def read_all(
@@ -58,3 +51,10 @@ def read_all(
         events.append(some)
         lost.append(unread)
     return pa.concat_tables(events), pa.concat_tables(lost)
+
+
+def _after(table: pa.Table, seq: int) -> pa.Table:
+    """What was not seen before, if a file has taken the place of one that was."""
+    if not table.num_rows or seq < 0:
+        return table
+    return table.filter(pa.compute.fill_null(pa.compute.greater(table["seq"], seq), True))

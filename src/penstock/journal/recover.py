@@ -7,6 +7,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from penstock.journal.format import ENDING, OPEN
+from penstock.journal.listing import Part, every_part
 
 
 class Whole(NamedTuple):
@@ -25,14 +26,24 @@ class Whole(NamedTuple):
         said = (self.schema.metadata or {}).get(b"penstock.journal", b"") if self.schema is not None else b""
         return int(said) if said.isdigit() else 0
 
+    @property
+    def last(self) -> int:
+        """The number of its last row; -1 if it has none."""
+        return int(self.batches[-1].column("seq")[-1].as_py()) if self.batches else -1
+
 
 def recover(folder: Path, node: str) -> int:
     """Seal what an earlier run of the node left open; returns the last sequence number that is taken, or -1."""
-    home = folder / f"node={node}"
-    for path in sorted(home.glob(f"*/{OPEN}*{ENDING}")):
+    for path in sorted((folder / f"node={node}").glob(f"*/{OPEN}*{ENDING}")):
         _seal(path)
-    last = max(home.glob(f"*/[0-9]*{ENDING}"), default=None, key=lambda path: path.name)
-    return -1 if last is None else _last(last)
+    while True:
+        try:
+            found = every_part(folder, frozenset({node}))
+            segments = [part for part in found if part.last is None]
+            taken = [part.last for part in found if part.last is not None] + [_last(part) for part in segments[-1:]]
+            return max(taken, default=-1)
+        except FileNotFoundError:  # it was compacted meanwhile
+            continue
 
 
 def _seal(path: Path) -> None:
@@ -55,16 +66,18 @@ def read_whole(path: Path) -> Whole:
             while True:
                 batch = stream.read_next_batch()
                 batch.validate()
-                batches.append(batch)
+                if batch.num_rows:
+                    batches.append(batch)
                 end = file.tell()
     except StopIteration:
         return Whole(schema, batches, end, "")
+    except FileNotFoundError:
+        raise
     except (pa.ArrowException, OSError) as error:
-        if isinstance(error, FileNotFoundError):
-            raise
         return Whole(schema, batches, end, f"it breaks off after {end} bytes: {error}")
 
 
-def _last(path: Path) -> int:
-    batches = read_whole(path).batches
-    return int(batches[-1].column("seq")[-1].as_py()) if batches else -1
+def _last(part: Part) -> int:
+    """The last number that a segment has taken; if it is damaged, one that is surely not less."""
+    whole = read_whole(part.path)
+    return part.first + part.path.stat().st_size if whole.problem else max(whole.last, part.first)

@@ -21,7 +21,10 @@ class Revision(NamedTuple):
     @classmethod
     def of(cls, domain: Domain) -> "Revision":
         """The revision of a domain as its files are now."""
-        files = [(DOMAIN, written(domain).encode())]
+        open_ = domain.model_copy(
+            update={"links": tuple(link.model_copy(update={"secret": None}) for link in domain.links)}
+        )  # whoever may read the journal is not to pass for a node
+        files = [(DOMAIN, written(open_).encode())]
         files += [(f"{name}.acl", node.acl.read_bytes()) for name, node in domain.nodes.items() if node.acl is not None]
         digest = hashlib.sha256()
         for name, data in files:

@@ -1,6 +1,5 @@
 """Writing a segment: rows of a recorder become Arrow batches."""
 
-import contextlib
 import os
 from operator import attrgetter
 from pathlib import Path
@@ -70,11 +69,14 @@ class Segment:
             self._leave()
         return self.sealed
 
-    def abandon(self) -> None:
-        """It cannot be written any more: what is in it is kept. If that fails too, recovery finds it."""
-        with contextlib.suppress(OSError):
+    def abandon(self) -> bool:
+        """It cannot be written any more: what is in it is kept. Whether that is done; if not, recovery will do it."""
+        try:
             os.ftruncate(self._file, self.size)
             self._leave()
+        except OSError:
+            return False
+        return True
 
     def _leave(self) -> None:
         os.close(self._file)
