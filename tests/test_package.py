@@ -49,7 +49,8 @@ def test_the_walk_over_dependencies_sees_indirect_ones() -> None:
 
 
 @pytest.mark.parametrize(
-    ("extra", "brings"), [("pipeline", "pyspark"), ("console", "nicegui"), ("dev", "pytest"), ("bench", "amqtt")]
+    ("extra", "brings"),
+    [("journal", "pyarrow"), ("pipeline", "pyspark"), ("console", "nicegui"), ("dev", "pytest"), ("bench", "amqtt")],
 )
 def test_an_extra_brings(extra: str, brings: str) -> None:
     lines = [line for line in metadata.requires("penstock") or [] if f"extra == '{extra}'" in line.replace('"', "'")]

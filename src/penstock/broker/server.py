@@ -110,8 +110,10 @@ class Server:
 
     def keep_journal(self, settings: JournalSettings, domain: str) -> None:
         """Record what happens here."""
-        from penstock.broker.journal import Journal  # needs pyarrow, which only nodes with a journal wait for
-
+        try:
+            from penstock.broker.journal import Journal  # needs pyarrow, which only nodes with a journal wait for
+        except ModuleNotFoundError as error:
+            raise PenstockError(f"a journal needs `{error.name}`: install `penstock[journal]`") from None
         self.node.recorder = Recorder()
         self.journal = Journal(settings, self.name, domain, self.node.recorder, self.log)
 

@@ -15,6 +15,7 @@ COMMANDS = {
     "flows": "show from where to where information can flow in a domain",
     "pub": "publish, with mosquitto_pub's flags",
     "sub": "subscribe, with mosquitto_sub's flags",
+    "journal": "look at what nodes have recorded, and compact it",
     "passwd": "manage a password file, as mosquitto_passwd does",
 }
 
