@@ -13,7 +13,7 @@ ROOT = Path(__file__).parent.parent
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 
 # What only the extras may bring: each is large, and a node that forwards messages has no use for it.
-NOT_FOR_A_NODE = {"pyspark", "pyarrow", "pandas", "numpy", "lxml", "nicegui", "fastapi"}
+NOT_FOR_A_NODE = {"pyspark", "pyarrow", "pandas", "numpy", "nicegui", "fastapi"}
 
 
 def dependencies_without_extras(name: str) -> set[str]:
@@ -40,7 +40,7 @@ def requirement_name(line: str) -> str:
     return match.group()
 
 
-def test_a_node_installs_without_spark_lxml_or_the_console() -> None:
+def test_a_node_installs_without_spark_arrow_or_the_console() -> None:
     assert dependencies_without_extras("penstock") & NOT_FOR_A_NODE == set()
 
 
