@@ -2,7 +2,7 @@
 
 import tempfile
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ class Standing:
     """A domain as files: what Spark can send to where the work is."""
 
     digest: str
-    files: tuple[tuple[str, bytes], ...]
+    files: tuple[tuple[str, bytes], ...] = field(compare=False)
     folder: str
     """Where Python monitors are looked for, before Python's own path."""
 

@@ -5,6 +5,7 @@ from datetime import date
 from pathlib import Path
 
 import pyarrow as pa
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
@@ -46,10 +47,24 @@ def _segments(spark: SparkSession, paths: list[str], types: object, read: Callab
             for path in batch.column("path").to_pylist():
                 yield from read(Path(path)).to_batches(max_chunksize=_BATCH_ROWS)
 
+    # Neighbouring files go together, in few tasks: each task has a Python process to wait for.
     named = spark.createDataFrame([(path,) for path in paths], "path string")
-    if len(paths) > 1:
-        named = named.repartitionByRange(min(len(paths), 1000), "path")
+    tasks = min(len(paths), _tasks(spark))
+    if tasks > 1:
+        named = named.repartitionByRange(tasks, "path")
     return named.mapInArrow(work, types)  # type: ignore[arg-type]
+
+
+def _tasks(spark: SparkSession) -> int:
+    """How many tasks are worth while: some for each core, so that none waits for one that is slow."""
+    return 4 * int(spark.conf.get("spark.sql.leafNodeDefaultParallelism", None) or _cores(spark))
+
+
+def _cores(spark: SparkSession) -> int:
+    try:
+        return spark.sparkContext.defaultParallelism
+    except PySparkException:  # a Connect session does not say
+        return 16
 
 
 def write_view(view: DataFrame, folder: Path) -> None:

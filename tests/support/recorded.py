@@ -1,0 +1,81 @@
+"""What nodes without sockets record, as a journal on disk; and what subjects got from them, to hold views against it."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from pyspark.sql import DataFrame
+
+from penstock.domain import Domain
+from penstock.engine.node import Node
+from penstock.engine.record import Recorder, Rows
+from penstock.engine.rehearsal import Rehearsal
+from penstock.journal.revision import Revision
+from penstock.journal.segment import Segment
+
+Got = tuple[str, bytes, int]
+"""Topic, payload and QoS of a message."""
+Views = dict[tuple[str, str], list[Got]]
+"""By subject and node, in order."""
+
+
+class Written:
+    """A journal that tests write by hand."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._next: dict[str, int] = {}
+
+    def keep(self, domain: Domain) -> str:
+        """Keep the policies in force; returns their digest."""
+        revision = Revision.of(domain)
+        revision.keep(self.folder)
+        return revision.digest
+
+    def add(self, node: str, rows: Rows, revision: str) -> None:
+        """A segment with these rows."""
+        if not rows.packets:
+            return
+        seq = self._next.get(node, 0)
+        segment = Segment(self.folder, node, "test", seq, rows.runs[0][2])
+        seq = segment.revision(seq, rows.runs[0][2], revision)
+        self._next[node] = segment.write(seq, rows)
+        segment.seal()
+
+    def add_all(self, nodes: Iterable[Node], revision: str) -> None:
+        """What recorders of nodes have gathered since the last time."""
+        for node in nodes:
+            assert node.recorder is not None
+            self.add(node.name, node.recorder.take(), revision)
+
+
+def record(rehearsal: Rehearsal) -> None:
+    """Let all nodes of a rehearsal record from now on."""
+    for node in rehearsal.nodes.values():
+        node.recorder = Recorder()
+
+
+def delivered(rehearsal: Rehearsal, subjects: Iterable[str]) -> Views:
+    """What subjects have got in a rehearsal."""
+    views: Views = {}
+    for subject in subjects:
+        for one in rehearsal.deliveries(subject):
+            views.setdefault((subject, one.node), []).append((one.topic, one.payload, one.qos))
+    return views
+
+
+def viewed(view: DataFrame) -> Views:
+    """What a view gives them."""
+    views: Views = {}
+    rows = view.select("subject", "node", "seq", "place", "part", "topic", "payload", "qos").collect()
+    for row in sorted(rows, key=lambda row: (row.subject, row.node, row.seq, row.place, row.part)):
+        views.setdefault((row.subject, row.node), []).append((row.topic, bytes(row.payload), row.qos))
+    return views
+
+
+def differences(found: Views, expected: Views) -> list[str]:
+    """What is not the same, in words."""
+    return [
+        f"{subject} at {node}: the view has {found.get((subject, node), [])}, live it was {expected.get((subject, node), [])}"
+        for subject, node in sorted(found.keys() | expected.keys())
+        if found.get((subject, node), []) != expected.get((subject, node), [])
+    ]
