@@ -6,14 +6,16 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
-from hypothesis import given
+import pytest
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from penstock.engine.matching_tree import Axis, Entry, Node
+from penstock.engine.block import Entry
+from penstock.engine.matching_tree import Node
 from penstock.engine.predicates import Predicates
 from penstock.language.condition import Condition, make_condition
-from penstock.model.content import Content
+from penstock.model.content import Content, Format
 from penstock.model.values import Duration, Timestamp, Uint
 
 condition_of = lru_cache(maxsize=100_000)(make_condition)
@@ -102,16 +104,10 @@ contents = attributes.map(Given)
 # ---------------------------------------------------------------- what must be so, whatever the history
 
 
-def cells(axis: Axis) -> Iterator[Node]:
-    for line in set(axis.lines.values()):
-        yield from line.points.values()
-        yield from line.slabs
-
-
 def nodes(node: Node) -> Iterator[Node]:
     yield node
     for axis in node.axes:
-        for cell in cells(axis):
+        for cell in axis.cells():
             yield from nodes(cell)
 
 
@@ -119,7 +115,7 @@ def check(node: Node, entries: set[Entry]) -> None:
     """The node holds these entries, has counted them, and keeps nothing that it needs no more."""
     assert set(node.all()) == entries
     assert node.count == len(entries)
-    assert len(node.entries) == len(set(node.entries))
+    assert len(node.block) == len(set(node.block))
     for axis in node.axes:
         assert axis.count
         assert axis.refused <= entries
@@ -127,14 +123,18 @@ def check(node: Node, entries: set[Entry]) -> None:
             assert len(line.slabs) == len(line.bounds) + 1
             assert line.bounds == sorted(set(line.bounds))
             assert all(cell.count for cell in line.points.values())
-        for cell in cells(axis):
+        for cell in axis.cells():
             check(cell, set(cell.all()))
+
+
+SORTS = 6
+"""Blocks are sorted by being asked, so everything is asked so often."""
 
 
 class AgainstDecidingEach(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
-        self.index: Predicates[int] = Predicates()
+        self.index: Predicates[int] = Predicates(crowd=6)
         self.stored: dict[int, tuple[Condition, int]] = {}
         self.next = 0
 
@@ -168,8 +168,9 @@ class AgainstDecidingEach(RuleBasedStateMachine):
 
     @rule(content=contents)
     def match(self, content: Content) -> None:
-        expected = [value for condition, value in self.stored.values() if condition.holds(content) is True]
-        assert Counter(self.index.match(content)) == Counter(expected)
+        expected = Counter(value for condition, value in self.stored.values() if condition.holds(content) is True)
+        for _ in range(SORTS):
+            assert Counter(self.index.match(content)) == expected
 
     @rule(a=st.integers(0, 45), b=st.integers(0, 45))
     def match_in_the_crowd(self, a: int, b: int) -> None:
@@ -180,20 +181,177 @@ class AgainstDecidingEach(RuleBasedStateMachine):
         assert len(self.index) == len(self.stored)
         kept = {condition.text for condition, _ in self.stored.values()}
         assert self.index._by_text.keys() == kept
-        filed = {entry for entry in self.index._by_text.values() if entry.where}
-        check(self.index._tree, filed)
+        for name, tree in self.index._trees.items():
+            assert tree.count
+            check(tree, {entry for entry in self.index._by_text.values() if entry.name == name})
         assert self.index._loose.keys() <= kept
 
 
 test_against_deciding_each = AgainstDecidingEach.TestCase
+test_against_deciding_each.settings = settings(stateful_step_count=25)
 
 
-@given(st.lists(conditions, max_size=80), st.lists(contents, min_size=1, max_size=10))
-def test_finds_what_holds(stored: list[Condition], given: list[Content]) -> None:
-    index: Predicates[int] = Predicates()
+@given(st.lists(conditions, max_size=80), st.lists(contents, min_size=1, max_size=10), st.sampled_from([4, 20, 1000]))
+def test_finds_what_holds(stored: list[Condition], given: list[Content], crowd: int) -> None:
+    index: Predicates[int] = Predicates(crowd)
     for key, condition in enumerate(stored):
         index.add(key, condition, key)
-    for content in given:
+    for content in given * SORTS:
         assert sorted(index.match(content)) == [
             key for key, condition in enumerate(stored) if condition.holds(content) is True
         ]
+
+
+# ---------------------------------------------------------------- one case at a time
+
+
+def json(text: str) -> Content:
+    return Content(text.encode(), Format.JSON)
+
+
+# title: conditions in the index, content, those found
+MATCHES = {
+    "nothing in it": ([], json('{"a": 1}'), []),
+    "content without attributes": (["a > 1", "!has(a)", "has(a)"], json("{}"), ["!has(a)"]),
+    "a number equal to an int and to a double": (
+        ["a == 1", "a == 1.0", "a == 2"],
+        json('{"a": 1.0}'),
+        ["a == 1", "a == 1.0"],
+    ),
+    "true is not 1": (["a == 1", "a == true", "a"], json('{"a": true}'), ["a == true", "a"]),
+    "1 is not true": (["a == 1", "a == true", "a"], json('{"a": 1}'), ["a == 1"]),
+    "null": (["a == null", "a == 0", "has(a)"], json('{"a": null}'), ["a == null", "has(a)"]),
+    "a failure is no match": (["a > 1", "a + 1 > 2", "!(a > 1)"], json('{"a": "x"}'), []),
+    "a failure beside what is true": (["a > 1 || b == 2", "b == 2 && a > 1"], json('{"b": 2}'), ["a > 1 || b == 2"]),
+    "bounds are in or out": (["a > 1", "a >= 1", "a < 1", "a <= 1"], json('{"a": 1}'), ["a >= 1", "a <= 1"]),
+    "a prefix": (["s.startsWith('a')", "s.startsWith('ab')"], json('{"s": "aa"}'), ["s.startsWith('a')"]),
+    "fields": (["o.x == 1", "o.x.y == 1", "o == 1"], json('{"o": {"x": 1}}'), ["o.x == 1"]),
+    "fields of what has none": (["o.x == 1", "o == 1"], json('{"o": 1}'), ["o == 1"]),
+    "never true": (["a > 2 && a < 1", "a > 2 && a.b == 1"], json('{"a": 3}'), []),
+    "without a normal form": (
+        ["a < b", "a == 1 && s.contains('x')"],
+        json('{"a": 1, "b": 2, "s": "x"}'),
+        ["a < b", "a == 1 && s.contains('x')"],
+    ),
+    "integers beyond what doubles tell apart": (
+        ["a == 9007199254740992", "a == 9007199254740993", "a == 9007199254740992.0"],
+        json('{"a": 9007199254740993}'),
+        ["a == 9007199254740993", "a == 9007199254740992.0"],
+    ),
+    "not a number": (
+        ["a > 1.0", "a < 1.0", "!(a > 1.0)", "a != 1.0"],
+        Given({"a": math.nan}),
+        ["!(a > 1.0)", "a != 1.0"],
+    ),
+    "unreadable content": (["a > 1", "!has(a)", "1 < 2", "xpath('//a') == '1'"], json("{"), ["1 < 2"]),
+    "XML": (
+        [
+            "xpath('//b/text()') == ['1']",
+            "a.b == '1' && size(xpath('//b')) == 1",
+            "a.b == '2' && size(xpath('//b')) == 1",
+        ],
+        Content(b"<a><b>1</b></a>", Format.XML),
+        ["xpath('//b/text()') == ['1']", "a.b == '1' && size(xpath('//b')) == 1"],
+    ),
+    "opaque content": (["has(a)", "!has(a)", "a == 1"], Content(b"\xff"), ["!has(a)"]),
+}
+
+
+@pytest.mark.parametrize("crowd", [1, 1000])
+@pytest.mark.parametrize(("stored", "content", "expected"), MATCHES.values(), ids=MATCHES.keys())
+def test_index_finds(stored: list[str], content: Content, expected: list[str], crowd: int) -> None:
+    index: Predicates[str] = Predicates(crowd)
+    for text in stored:
+        index.add(text, make_condition(text), text)
+    for number in range(10):  # so that there is something to sort
+        index.add(number, make_condition(f"a == 'other {number}'"), "other")
+    for _ in range(SORTS):
+        assert sorted(index.match(content)) == sorted(expected)
+
+
+def test_equal_conditions_are_decided_once_and_found_for_each_key() -> None:
+    index: Predicates[str] = Predicates()
+    for key in "xyz":
+        index.add(key, make_condition("a  >  1"), key)
+    assert len(index._by_text) == 1
+    assert sorted(index.match(json('{"a": 2}'))) == ["x", "y", "z"]
+    assert index.remove("y")
+    assert sorted(index.match(json('{"a": 2}'))) == ["x", "z"]
+
+
+def test_a_key_has_one_condition() -> None:
+    index: Predicates[str] = Predicates()
+    index.add("key", make_condition("a > 1"), "old")
+    index.add("key", make_condition("a > 1"), "newer")
+    assert index.match(json('{"a": 2}')) == ["newer"]
+    index.add("key", make_condition("a < 1"), "newest")
+    assert index.match(json('{"a": 2}')) == []
+    assert index.match(json('{"a": 0}')) == ["newest"]
+    assert len(index) == 1
+
+
+def test_nothing_is_left_when_all_are_removed() -> None:
+    index: Predicates[int] = Predicates(crowd=6)
+    for number in range(100):
+        index.add(number, condition_of(f"a > {number} && a < {number + 3} && s == 'x{number % 7}'"), number)
+        index.add(-number - 1, condition_of(f"s.contains('{number}')"), number)
+    for content in [Given({"a": number, "s": "x1"}) for number in range(100)]:
+        index.match(content)
+    for number in range(100):
+        assert index.remove(number)
+        assert index.remove(-number - 1)
+    assert not index.remove(0)
+    assert (index._by_key, index._by_text, index._trees, index._loose) == ({}, {}, {}, {})
+
+
+# ---------------------------------------------------------------- cost, in cells and entries that content meets
+
+
+def met(index: Predicates[int], attributes: dict[str, Any]) -> int:
+    """How many entries are in the blocks that content is looked up in."""
+    trees = [tree for name, tree in index._trees.items() if name in attributes]
+    return sum(len(block) for tree in trees for block in tree.blocks(attributes))
+
+
+@pytest.mark.parametrize("order", ["rising", "falling", "mixed"])
+def test_content_meets_few_of_many_ranges_in_whatever_order_they_came(order: str) -> None:
+    starts = {"rising": range(1000), "falling": range(999, -1, -1), "mixed": [at * 379 % 1000 for at in range(1000)]}
+    index: Predicates[int] = Predicates(crowd=20)
+    for start in starts[order]:
+        index.add(start, condition_of(f"a >= {start} && a < {start + 3}"), start)
+    assert sorted(index.match(Given({"a": 500}))) == [498, 499, 500]
+    assert max(met(index, {"a": value}) for value in range(1000)) <= 20
+    assert max(node.depth for node in nodes(index._trees["a"])) == 1
+
+
+def test_wide_ranges_do_not_crowd_the_cells_of_narrow_ones() -> None:
+    index: Predicates[int] = Predicates(crowd=20)
+    for start in range(500):
+        index.add(start, condition_of(f"a >= {start} && a < {start + 3}"), start)
+    for width in range(100):
+        index.add(-width, condition_of(f"a >= {width} && a < {width + 300} && s == 'x{width}'"), width)
+    cells = sum(len(node.block) for node in nodes(index._trees["a"]))
+    assert cells <= 3 * len(index)
+    assert met(index, {"a": 250, "s": "x7"}) <= 50
+
+
+def test_names_that_content_does_not_have_cost_nothing() -> None:
+    index: Predicates[int] = Predicates()
+    for number in range(300):
+        index.add(number, condition_of(f"a{number} > 1"), number)
+    assert met(index, {"a7": 2, "b": 1}) == 1
+    assert index.match(Given({"a7": 2, "b": 1})) == [7]
+
+
+def test_coming_and_going_leaves_no_garbage() -> None:
+    index: Predicates[int] = Predicates(crowd=10)
+    for number in range(1500):
+        index.add(number, condition_of(f"a >= {number} && a < {number + 5} && s == 'x{number % 50}'"), number)
+        index.match(Given({"a": number, "s": f"x{number % 50}"}))
+        if number >= 100:
+            assert index.remove(number - 100)
+    assert len(index) == 100
+    tree = index._trees["a"]
+    check(tree, set(index._by_text.values()))
+    assert sum(1 for _ in nodes(tree)) <= 100
+    assert sum(len(node.block._sorted) for node in nodes(tree)) <= 400

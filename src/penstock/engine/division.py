@@ -8,11 +8,14 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
 
-from penstock.engine.lines import Span, Where
+from penstock.engine.places import Span, Where
 from penstock.language.ranges import Path
 
 WORTHWHILE = 0.75
-"""What part of a node's entries may still be met if dividing it is to be worth the room that it takes."""
+"""What part of those that name an attribute may still be met. If more, cells would take much room for little."""
+
+LEAST_GAIN = 0.125
+"""What part of all entries must no longer be met."""
 
 _MOST_BOUNDS = 32
 """Bounds that are tried, evenly chosen if there are more."""
@@ -39,25 +42,24 @@ _WHOLE: Span = (None, None)
 
 def best_path(entries: Sequence[Placed], within: Within) -> Path | None:
     """The attribute that tells most entries apart; None if none does well enough."""
-    total = len(entries)
     naming: dict[Path, list[Where]] = {}
     for entry in entries:
         for path, where in entry.where.items():
             naming.setdefault(path, []).append(where)
-    best, least = None, WORTHWHILE * total
+    best, most = None, LEAST_GAIN * len(entries)
     for path, wheres in naming.items():
-        others = total - len(wheres)
-        if others >= least:
+        if len(wheres) <= most:
             continue
-        met = others + _met(wheres, within.get(path))
-        if met < least:
-            best, least = path, met
+        met = _met(wheres, within.get(path))
+        if met <= WORTHWHILE * len(wheres) and len(wheres) - met > most:
+            best, most = path, len(wheres) - met
     return best
 
 
-def best_bound(entries: Sequence[Placed], path: Path, line: type, span: Span) -> Any:
+def best_bound(entries: Sequence[Placed], path: Path, slab: Cell) -> Any:
     """Where to cut a slab that it is best to cut."""
-    found = _best_cut([_hull(entry.where[path][line].spans) for entry in entries], span)
+    assert slab.span is not None
+    found = _best_cut([_hull(entry.where[path][slab.line].spans) for entry in entries], slab.span)
     assert found is not None
     return found[0]
 

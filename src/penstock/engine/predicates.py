@@ -1,21 +1,17 @@
 """Which conditions hold for content: the conditional subscriptions of one topic filter.
 
-Equal conditions are one entry. Entries are in a tree (`engine/matching_tree.py`) by what they say about attributes, so
-that content meets only those that may hold; each of these is then decided by its own closures. A condition that says of
-no attribute which numbers, strings or bools it may be, such as `a > b`, is decided for every content.
+Equal conditions are one entry. An entry is filed by the name of an attribute that it needs, and there by what it says
+about attributes, in a tree of blocks (`engine/matching_tree.py`, `engine/block.py`). A condition that says of no
+attribute which numbers, strings or bools it may be, such as `a > b`, is decided for every content.
 """
 
-from bisect import bisect_right
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable
 from typing import Generic, TypeVar
 
-from penstock.engine.lines import where
-from penstock.engine.matching_tree import Entry, Node
+from penstock.engine.block import Entry
+from penstock.engine.matching_tree import CROWD, Node
 from penstock.language.condition import Condition
-from penstock.language.ranges import Ranges, ranges
-from penstock.language.tree import And
 from penstock.model.content import Content, Unreadable
-from penstock.model.values import Value
 
 T = TypeVar("T")
 
@@ -23,14 +19,17 @@ T = TypeVar("T")
 class Predicates(Generic[T]):
     """Values by key, each with a condition, found by content."""
 
-    __slots__ = ("_by_key", "_by_text", "_loose", "_tree")
+    __slots__ = ("_by_key", "_by_text", "_crowd", "_loose", "_trees")
 
-    def __init__(self) -> None:
+    def __init__(self, crowd: int = CROWD) -> None:
+        """An index that divides its conditions when there are more than `crowd` of them."""
+        self._crowd = crowd
         self._by_key: dict[Hashable, Entry] = {}
         self._by_text: dict[str, Entry] = {}
-        self._tree = Node()
+        self._trees: dict[str, Node] = {}
+        """By the name of an attribute that all entries of the tree need."""
         self._loose: dict[str, Entry] = {}
-        """Entries that no attribute can rule out."""
+        """Entries that need none, by their texts."""
 
     def __len__(self) -> int:
         """The number of keys."""
@@ -42,7 +41,8 @@ class Predicates(Generic[T]):
         if self._by_key.get(key, entry) is not entry:
             self.remove(key)
         if entry is None:
-            entry = self._by_text[condition.text] = self._filed(condition)
+            entry = self._by_text[condition.text] = Entry(condition)
+            self._file(entry)
         entry.values[key] = value
         self._by_key[key] = entry
 
@@ -54,10 +54,7 @@ class Predicates(Generic[T]):
         del entry.values[key]
         if not entry.values:
             del self._by_text[entry.condition.text]
-            if entry.where:
-                self._tree.remove(entry)
-            else:
-                self._loose.pop(entry.condition.text, None)
+            self._withdraw(entry)
         return True
 
     def match(self, content: Content) -> list[T]:
@@ -66,58 +63,36 @@ class Predicates(Generic[T]):
         for entry in self._loose.values():
             if entry.condition.holds(content) is True:
                 found.extend(entry.values.values())
-        if self._tree.count:
-            attributes = content.attributes
-            if not isinstance(attributes, Unreadable):
-                self._search(attributes, content, found)
+        if not self._trees:
+            return found
+        attributes = content.attributes
+        if isinstance(attributes, Unreadable):
+            return found
+        trees = self._trees
+        names = trees if len(trees) < len(attributes) else attributes
+        for name in names:
+            if name in attributes and name in trees:
+                for block in trees[name].blocks(attributes):
+                    block.find(attributes, content, found)
         return found
 
-    def _search(self, attributes: Mapping[str, Value], content: Content, found: list[T]) -> None:
-        waiting = [self._tree]
-        while waiting:
-            node = waiting.pop()
-            for entry in node.entries:
-                decide = entry.decide
-                if (entry.condition.holds(content) if decide is None else decide(attributes)) is True:
-                    found.extend(entry.values.values())
-            for axis in node.axes:
-                name = axis.name
-                if name not in attributes:
-                    continue
-                value = attributes[name]
-                for field in axis.fields:
-                    value = value.get(field, _NOTHING) if type(value) is dict else _NOTHING
-                line = axis.lines.get(type(value))
-                if line is None:
-                    continue
-                cell = line.points.get(value)
-                if cell is not None:
-                    waiting.append(cell)
-                slab = line.slabs[bisect_right(line.bounds, value)]
-                if slab.count:
-                    waiting.append(slab)
+    def _file(self, entry: Entry) -> None:
+        names = [path[0] for path in entry.where]
+        if names:
+            trees = self._trees
+            # Where most are that need the same, so that there are few trees to look into.
+            entry.name = max(names, key=lambda name: trees[name].count if name in trees else 0)
+            if entry.name not in trees:
+                trees[entry.name] = Node(self._crowd)
+            trees[entry.name].add(entry)
+        elif not entry.is_nowhere:
+            self._loose[entry.condition.text] = entry
 
-    def _filed(self, condition: Condition) -> Entry:
-        needed = _needed(condition)
-        if needed is not None and needed.is_empty:
-            return Entry(condition, {})
-        places = {} if needed is None else {path: where(region) for path, region in needed.regions.items()}
-        entry = Entry(condition, {path: each for path, each in places.items() if each is not None})
-        if entry.where:
-            self._tree.add(entry, {}, 0)
-        else:
-            self._loose[condition.text] = entry
-        return entry
-
-
-_NOTHING = object()
-
-
-def _needed(condition: Condition) -> Ranges | None:
-    """Ranges that the attributes are in wherever a condition is true; None if nothing is known."""
-    if condition.ranges is not None or not isinstance(condition.tree, And):
-        return condition.ranges
-    known = tuple(operand for operand in condition.tree.operands if ranges(operand) is not None)
-    if len(known) < 2:
-        return ranges(known[0]) if known else None
-    return ranges(And(known))
+    def _withdraw(self, entry: Entry) -> None:
+        name = entry.name
+        if name is None:
+            self._loose.pop(entry.condition.text, None)
+            return
+        self._trees[name].remove(entry)
+        if not self._trees[name].count:
+            del self._trees[name]

@@ -1,41 +1,78 @@
-"""Where a condition's region of an attribute lies on the lines that an index is sorted by.
+"""Where a condition can be true, as places on the lines that the index of conditions is sorted by.
 
 There are three lines: numbers, strings, and the words true, false and null. Lists, maps, times and what is not there
-lie on none, so a region that has any of these has no place in an index. Places may hold more than the region (an int
-and a double are one number here), never less: about what is in them the condition itself decides.
+lie on none, so nothing can be said of an attribute that may be one of these. Places may hold more than the condition
+accepts, never less: beyond 2^53 an integer and a double are one number here, and two in the language.
 """
 
 import math
 from typing import NamedTuple
 
+from penstock.language.condition import Condition
+from penstock.language.ranges import Path, Ranges, ranges
 from penstock.language.regions import Region, double_at
 from penstock.language.spans import Spans
+from penstock.language.tree import And
 from penstock.language.values import LEAST_INT, MOST_UINT, Uint, Value
 
 MOST_POINTS = 8
 """So many single values are kept as such; more become spans, so that no condition is in very many places."""
 
 _EXACT = 1 << 53
+"""Below, integers and doubles are compared as the numbers that they are; beyond, integers are rounded."""
 
 Span = tuple[Value, Value]
 """From its start, which is in it, to its end, which is not; an end of None: no end."""
 
 LINES: dict[type, tuple[type, ...]] = {float: (int, float, Uint), str: (str,), bool: (bool, type(None))}
-"""The types of the values on each line; the line is named by the first column."""
+"""The lines by name, and the types of the values on each."""
 
 
 class Places(NamedTuple):
-    """Where on one line a condition can be true: at points, or within spans that are sorted and do not touch."""
+    """Places on one line: points, or spans that are sorted and do not touch."""
 
     points: tuple[Value, ...] = ()
     spans: tuple[Span, ...] = ()
+    is_exact: bool = True
+    """The condition accepts all of it."""
 
 
 Where = dict[type, Places]
+"""Places on each line; on a line that is not there, none."""
 
 
-def where(region: Region) -> Where | None:
-    """The places of a region on each line; None if there is something in it that lies on no line."""
+class Placement(NamedTuple):
+    """For each attribute that a condition restricts, where it must be for the condition to be true."""
+
+    where: dict[Path, Where]
+    is_exact: bool
+    """The condition is true wherever all attributes are in their places."""
+    is_nowhere: bool
+    """It is never true."""
+
+
+def place(condition: Condition) -> Placement:
+    """The places of a condition; of one without normal form, those of the operands of its `&&` that have one."""
+    needed = _needed(condition)
+    if needed is None or needed.is_empty:
+        return Placement({}, is_exact=False, is_nowhere=needed is not None)
+    regions = {path: _where(region) for path, region in needed.regions.items()}
+    where = {path: each for path, each in regions.items() if each is not None}
+    is_exact = all(places.is_exact for each in where.values() for places in each.values())
+    return Placement(where, is_exact and needed is condition.ranges and len(where) == len(regions), is_nowhere=False)
+
+
+def _needed(condition: Condition) -> Ranges | None:
+    if condition.ranges is not None or not isinstance(condition.tree, And):
+        return condition.ranges
+    known = tuple(operand for operand in condition.tree.operands if ranges(operand) is not None)
+    if len(known) < 2:
+        return ranges(known[0]) if known else None
+    return ranges(And(known))
+
+
+def _where(region: Region) -> Where | None:
+    """None if there is something in the region that lies on no line."""
     if region.other or region.absent or region.broken:
         return None
     words = (*sorted(region.bools), *((None,) if region.null else ()))
@@ -45,15 +82,17 @@ def where(region: Region) -> Where | None:
 
 def _numbers(region: Region) -> Places:
     integers, doubles = region.integers, region.doubles
-    if _size(integers) + _size(doubles) <= 2 * MOST_POINTS and not region.not_a_number:
+    if max(_size(integers), _size(doubles)) <= MOST_POINTS and not region.not_a_number:
         points: set[float] = {number for start, end in integers for number in range(start, end)}
         points.update(double_at(place) for start, end in doubles for place in range(start, end))
-        return Places(points=tuple(points))
+        return Places(points=tuple(points), is_exact=all(abs(point) < _EXACT for point in points))
     spans = [_integer_span(start, end - 1) for start, end in integers]
     spans += [_double_span(double_at(start), double_at(end - 1)) for start, end in doubles]
     if region.not_a_number:
         spans.append((math.inf, None))  # to `bisect`, what is not a number is after everything
-    return Places(spans=_merged(spans))
+    merged = _merged(spans)
+    edges = (edge for span in merged for edge in span if edge is not None)
+    return Places(spans=merged, is_exact=all(abs(edge) < _EXACT or math.isinf(edge) for edge in edges))
 
 
 def _size(line: Spans) -> int:
