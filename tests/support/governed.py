@@ -72,7 +72,11 @@ def gathered(count: int, strategy: st.SearchStrategy[Play]) -> list[Play]:
     found: list[Play] = []
 
     @settings(
-        max_examples=count, database=None, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck)
+        max_examples=count,
+        database=None,
+        deadline=None,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
     )
     @given(strategy)
     def gather(play: Play) -> None:

@@ -31,15 +31,16 @@ class Written:
         revision.keep(self.folder)
         return revision.digest
 
-    def add(self, node: str, rows: Rows, revision: str) -> None:
-        """A segment with these rows."""
+    def add(self, node: str, rows: Rows, revision: str) -> range:
+        """A segment with these rows; returns the sequence numbers that it may use."""
+        first = seq = self._next.get(node, 0)
         if not rows.packets:
-            return
-        seq = self._next.get(node, 0)
+            return range(first, first)
         segment = Segment(self.folder, node, "test", seq, rows.runs[0][2])
         seq = segment.revision(seq, rows.runs[0][2], revision)
         self._next[node] = segment.write(seq, rows)
         segment.seal()
+        return range(first, self._next[node])
 
     def add_all(self, nodes: Iterable[Node], revision: str) -> None:
         """What recorders of nodes have gathered since the last time."""
@@ -75,7 +76,8 @@ def viewed(view: DataFrame) -> Views:
 def differences(found: Views, expected: Views) -> list[str]:
     """What is not the same, in words."""
     return [
-        f"{subject} at {node}: the view has {found.get((subject, node), [])}, live it was {expected.get((subject, node), [])}"
+        f"{subject} at {node}: the view has {found.get((subject, node), [])},"
+        f" live it was {expected.get((subject, node), [])}"
         for subject, node in sorted(found.keys() | expected.keys())
         if found.get((subject, node), []) != expected.get((subject, node), [])
     ]

@@ -265,7 +265,7 @@ def match_key(node: Node, asker: Asker, session: Session, topic: str) -> Receive
     if not reads and not looks_on:
         return None
     where: Condition | None = by_name(node, session, topic).condition if reads else None
-    return Receiver(asker.name, reads, None if where is None else where.text, looks_on, watch is not None)
+    return Receiver(asker.label, reads, None if where is None else where.text, looks_on, watch is not None)
 
 
 def route_key(node: Node, publisher: Publisher, session: Session) -> bool:

@@ -83,7 +83,7 @@ class _Emit:
 
     def __init__(self, policies: Policies, askers: tuple[Asker, ...]) -> None:
         self._policies = policies
-        self._askers = {asker.name: asker for asker in askers}
+        self._askers = {asker.label: asker for asker in askers}
         self._at: tuple[str, str] | None = None
         self._policy: Policy | None = None
         self._node: Node | None = None

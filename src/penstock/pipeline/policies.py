@@ -43,6 +43,11 @@ class Asker:
     name: str
     user: str | None = None
 
+    @property
+    def label(self) -> str:
+        """What tables call it."""
+        return self.name if self.user is None else f"{self.name}@{self.user}"
+
 
 @lru_cache(maxsize=256)
 def _compiled(standing: Standing) -> "Policy":
