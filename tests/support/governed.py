@@ -93,12 +93,14 @@ class Joined:
         self.folder = folder
         self._plays = plays
         self.published = [
-            (_named(at, device), _named(at, node), *said)
+            (_named(at, device), _named(at, node), topic, payload, qos)
             for at, play in enumerate(plays)
-            for device, node, *said in play.published
+            for device, node, topic, payload, qos in play.published
         ]
         self.advertised = [
-            (_named(at, device), *said) for at, play in enumerate(plays) for device, *said in play.advertised
+            (_named(at, device), filter, condition)
+            for at, play in enumerate(plays)
+            for device, filter, condition in play.advertised
         ]
         self.plain: dict[str, Any] = {"brokering": {"types": list(TYPES)}}
         for at, play in enumerate(plays):

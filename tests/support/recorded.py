@@ -1,4 +1,4 @@
-"""What nodes without sockets record, as a journal on disk; and what subjects got from them, to hold views against it."""
+"""What nodes without sockets record, as a journal on disk; and what subjects got, to hold views against it."""
 
 from collections.abc import Iterable
 from pathlib import Path

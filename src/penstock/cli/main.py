@@ -13,6 +13,7 @@ COMMANDS = {
     "test": "run the policy tests of a domain file",
     "explain": "say why an event is delivered, changed or withheld",
     "flows": "show from where to where information can flow in a domain",
+    "pipeline": "run a job on Spark over what nodes recorded",
     "pub": "publish, with mosquitto_pub's flags",
     "sub": "subscribe, with mosquitto_sub's flags",
     "journal": "look at what nodes have recorded, and compact it",

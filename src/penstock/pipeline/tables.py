@@ -68,6 +68,6 @@ def _cores(spark: SparkSession) -> int:
 
 
 def write_view(view: DataFrame, folder: Path) -> None:
-    """Write views as Parquet, partitioned by subject and date."""
+    """Write views as Parquet, partitioned by subject and date, in place of what is there."""
     dated = view.withColumn("date", F.date_format("time", "yyyy-MM-dd"))
-    dated.write.partitionBy("subject", "date").parquet(str(folder))
+    dated.write.mode("overwrite").partitionBy("subject", "date").parquet(str(folder))

@@ -1,0 +1,34 @@
+"""`penstock pipeline`: jobs on Spark over what nodes recorded; one module for each."""
+
+import importlib
+import sys
+
+from penstock.cli.exits import EXIT_ERROR, EXIT_USAGE
+
+JOBS = {
+    "govern": "write the authorised views of subjects: of all that was recorded, what each may have",
+}
+
+_USAGE = "usage: penstock pipeline JOB [OPTIONS]\n\njobs:\n" + "".join(
+    f"  {name:8} {text}\n" for name, text in JOBS.items()
+)
+
+
+def main(argv: list[str]) -> int:
+    """Run one job."""
+    if not argv or argv[0] in ("--help", "-h", "help"):
+        print(_USAGE + "\n`penstock pipeline JOB --help` says more.")
+        return 0 if argv else EXIT_USAGE
+    name, *rest = argv
+    if name not in JOBS:
+        print(f"penstock: no job `{name}`\n\n{_USAGE}", file=sys.stderr, end="")
+        return EXIT_USAGE
+    try:
+        module = importlib.import_module(f"penstock.cli.pipeline.{name}")
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in ("pyspark", "pyarrow", "numpy", "pandas", "py4j"):
+            raise
+        print("penstock: jobs need Spark: `pip install 'penstock[pipeline]'`", file=sys.stderr)
+        return EXIT_ERROR
+    code: int = module.main(rest)
+    return code

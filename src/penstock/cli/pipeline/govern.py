@@ -1,0 +1,84 @@
+"""`penstock pipeline govern`: the authorised views of subjects."""
+
+import argparse
+import json
+import time
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from penstock.cli.pipeline.shared import add_options, days_of, nodes_of, run_job
+from penstock.cli.table import print_table
+from penstock.pipeline.policies import Asker, Policies, as_it_stands, as_it_stood
+from penstock.pipeline.views import every_subject, write_views
+
+_EPILOG = """\
+A view has what nodes would have sent to the subject if it had subscribed to every topic from the first event on. It is
+written as Parquet to FOLDER/view, by subject and date; what of the journal cannot be read, to FOLDER/quarantine.
+Exit code: 0, 1 if the job fails, 2 for bad arguments, 3 if the domain does not check.
+"""
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="penstock pipeline govern",
+        description="Write what subjects may have of all that nodes recorded.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add_options(parser)
+    parser.add_argument(
+        "--domain",
+        type=Path,
+        metavar="FILE",
+        help="judge everything by this domain file, as it stands (default: each event as policies stood when it came)",
+    )
+    parser.add_argument("--to", type=Path, required=True, metavar="FOLDER", help="where the tables are written")
+    whom = parser.add_mutually_exclusive_group(required=True)
+    whom.add_argument(
+        "--subject",
+        action="append",
+        metavar="NAME",
+        help="a client of the domain, or the id of one that is not listed (may be repeated)",
+    )
+    whom.add_argument("--all-subjects", action="store_true", help="every client that the domain lists")
+    parser.add_argument("--user", help="the user name of a subject that is not listed")
+    return parser
+
+
+def main(argv: list[str]) -> int:
+    parser = _parser()
+    options = parser.parse_args(argv)
+    if options.user is not None and options.all_subjects:
+        parser.error("--user goes with --subject")
+    return run_job("govern", options, lambda spark: _govern(spark, options))
+
+
+def _govern(spark: SparkSession, options: argparse.Namespace) -> None:
+    began = time.monotonic()
+    policies = _policies(options)
+    askers = every_subject(policies) if options.all_subjects else _askers(options)
+    made = write_views(spark, options.journal, options.to, policies, askers, nodes_of(options), days_of(options))
+    seconds = time.monotonic() - began
+    if options.json:
+        told = {
+            "subjects": made.counts,
+            "quarantined": made.quarantined,
+            "view": str(made.view),
+            "quarantine": str(made.quarantine) if made.quarantined else None,
+            "seconds": round(seconds, 3),
+        }
+        print(json.dumps(told, indent=2))
+        return
+    print_table(("subject", "events"), [(name, str(count)) for name, count in made.counts.items()])
+    print(f"written to {made.view} in {seconds:.1f} s")
+    if made.quarantined:
+        print(f"{made.quarantined} rows cannot be read: see {made.quarantine}")
+
+
+def _policies(options: argparse.Namespace) -> Policies:
+    return as_it_stood(options.journal) if options.domain is None else as_it_stands(options.domain, options.journal)
+
+
+def _askers(options: argparse.Namespace) -> tuple[Asker, ...]:
+    return tuple(Asker(name, options.user) for name in dict.fromkeys(options.subject))

@@ -1,0 +1,94 @@
+"""What the jobs have in common: options about where they run and what they read, errors, and a line of progress."""
+
+import argparse
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import date
+from pathlib import Path
+
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from penstock.cli.exits import EXIT_DOMAIN, EXIT_ERROR
+from penstock.language.errors import ConditionError
+from penstock.model.errors import DomainError, PenstockError
+from penstock.pipeline.session import open_session, readable
+from penstock.pipeline.tables import Days
+
+_PERIOD = 0.5
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Where to run, and which part of a journal to read."""
+    parser.add_argument(
+        "--from", dest="journal", type=Path, required=True, metavar="JOURNAL", help="the folder of a journal"
+    )
+    parser.add_argument(
+        "--node", action="append", metavar="NAME", help="only what this node recorded (may be repeated)"
+    )
+    parser.add_argument("--since", type=date.fromisoformat, metavar="DAY", help="from this day on, as 2026-01-31 (UTC)")
+    parser.add_argument("--until", type=date.fromisoformat, metavar="DAY", help="to this day, itself included")
+    parser.add_argument(
+        "--master",
+        metavar="URL",
+        help="where Spark runs: local[N], spark://…, yarn, k8s://…, or sc://… for Connect"
+        " (default: what SPARK_REMOTE says, else local[*])",
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def nodes_of(options: argparse.Namespace) -> frozenset[str] | None:
+    return frozenset(options.node) if options.node else None
+
+
+def days_of(options: argparse.Namespace) -> Days | None:
+    if options.since is None and options.until is None:
+        return None
+    return options.since or date.min, options.until or date.max
+
+
+def run_job(name: str, options: argparse.Namespace, job: Callable[[SparkSession], None]) -> int:
+    """Run a job in a session of its own; what goes wrong is said in a sentence."""
+    try:
+        spark = open_session(options.master, f"penstock {name}")
+        try:
+            with readable(), _progress(spark, name):
+                job(spark)
+        finally:
+            spark.stop()
+    except (PenstockError, ConditionError, OSError) as error:
+        print(f"penstock: {error}", file=sys.stderr)
+        return EXIT_DOMAIN if isinstance(error, DomainError) else EXIT_ERROR
+    return 0
+
+
+@contextmanager
+def _progress(spark: SparkSession, name: str) -> Iterator[None]:
+    """A line that says how far Spark is, for whoever sits before a terminal."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    over = threading.Event()
+    thread = threading.Thread(target=_tell, args=(spark, name, over), daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+        print("\r\033[K", end="", file=sys.stderr, flush=True)
+
+
+def _tell(spark: SparkSession, name: str, over: threading.Event) -> None:
+    try:
+        tracker = spark.sparkContext.statusTracker()
+    except PySparkException:  # a Connect session does not say
+        print(f"{name} …", end="", file=sys.stderr, flush=True)
+        return
+    while not over.wait(_PERIOD):
+        stages = [info for one in tracker.getActiveStageIds() if (info := tracker.getStageInfo(one)) is not None]
+        done, all_ = sum(one.numCompletedTasks for one in stages), sum(one.numTasks for one in stages)
+        if all_:
+            print(f"\r\033[K{name}: {done} of {all_} tasks under way", end="", file=sys.stderr, flush=True)

@@ -1,0 +1,78 @@
+"""The job `govern`: a journal in, tables of views out."""
+
+from pathlib import Path
+from typing import NamedTuple
+
+from pyspark.sql import DataFrame, SparkSession
+
+from penstock.pipeline import tables
+from penstock.pipeline.errors import PipelineError
+from penstock.pipeline.govern import view
+from penstock.pipeline.policies import Asker, Policies
+
+VIEW, QUARANTINE = "view", "quarantine"
+_DONE = "_SUCCESS"
+"""Spark leaves it in a table that is complete; one without it is what is left of a job that failed."""
+
+
+class Views(NamedTuple):
+    """What was written."""
+
+    view: Path
+    quarantine: Path
+    counts: dict[str, int]
+    """Events by subject."""
+    quarantined: int
+
+
+def every_subject(policies: Policies) -> tuple[Asker, ...]:
+    """All clients that the domains list; raises `PipelineError` if they list none."""
+    names = dict.fromkeys(name for policy in policies.judging for name in policy.ensemble.devices)
+    if not names:
+        raise PipelineError("the domain lists no clients: name subjects by their client ids")
+    return tuple(map(Asker, names))
+
+
+def write_views(
+    spark: SparkSession,
+    journal: Path,
+    folder: Path,
+    policies: Policies,
+    askers: tuple[Asker, ...],
+    nodes: frozenset[str] | None = None,
+    days: tables.Days | None = None,
+) -> Views:
+    """Write the views of subjects, and what of the journal cannot be read; raises `PipelineError`."""
+    for name in (VIEW, QUARANTINE):
+        if (folder / name / _DONE).exists():
+            raise PipelineError(f"`{folder / name}` is there already: choose another folder")
+    for asker in askers:
+        _check_place(policies, asker)
+    tables.write_view(view(tables.events(spark, journal, nodes, days), policies, askers), folder / VIEW)
+    lost = tables.quarantine(spark, journal, nodes, days)
+    quarantined = lost.count()
+    if quarantined:
+        lost.write.mode("overwrite").parquet(str(folder / QUARANTINE))
+    return Views(folder / VIEW, folder / QUARANTINE, _counts(spark, folder / VIEW, askers), quarantined)
+
+
+def read_view(spark: SparkSession, folder: Path) -> DataFrame:
+    """Views that were written."""
+    return spark.read.parquet(str(folder / VIEW))
+
+
+def _check_place(policies: Policies, asker: Asker) -> None:
+    listed = dict[str, None]()
+    for policy in policies.judging:
+        listed |= dict.fromkeys(policy.ensemble.devices)
+        if any(policy.session(policy.new_node(name), asker) is not None for name in policy.ensemble.nodes):
+            return
+    known = ", ".join(f"`{name}`" for name in listed) or "no clients"
+    raise PipelineError(f"`{asker.name}` has no place at any node; the domain lists {known}")
+
+
+def _counts(spark: SparkSession, folder: Path, askers: tuple[Asker, ...]) -> dict[str, int]:
+    written = any(path.name.startswith("subject=") for path in folder.iterdir())
+    rows = spark.read.parquet(str(folder)).groupBy("subject").count().collect() if written else []
+    found = {row["subject"]: row["count"] for row in rows}
+    return {asker.label: found.get(asker.label, 0) for asker in askers}
