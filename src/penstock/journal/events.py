@@ -121,7 +121,13 @@ def take_in(path: Path) -> Read:
     is_damaged = bool(read.problem) and not path.name.startswith(OPEN)
     if is_damaged:
         lost.add(read.problem)
-    events = events_of(read.batches, node, lost.add_rows)
+    try:
+        events = events_of(read.batches, node, lost.add_rows)
+    except (pa.ArrowException, msgspec.MsgspecError, LookupError, TypeError, ValueError, AttributeError) as error:
+        # Damage that Arrow does not see: what rows say of each other makes no sense, so none of them is taken.
+        lost = _Quarantine(node, path.name)
+        lost.add(f"its rows make no sense: {type(error).__name__}: {error}")
+        return Read(EVENTS.empty_table(), lost.table(), read.last, True)
     return Read(events, lost.table(), read.last, is_damaged)
 
 

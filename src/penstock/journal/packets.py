@@ -10,12 +10,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.engine import travel
-from penstock.model.errors import TopicError
-from penstock.model.topic import check_topic
 from penstock.wire.decode import decode
 from penstock.wire.errors import WireError
 from penstock.wire.kinds import PUBLISH
 from penstock.wire.packet import Publish
+from penstock.wire.primitives import topic_of
 
 Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
@@ -88,11 +87,15 @@ class _Cut:
         begin, self.end = bounds[:-1], bounds[1:]
         self.first = self._at(begin).astype(np.int64)
         length, body = self._varint(begin + 1)
-        self.is_bad = (self.first >> 4 != PUBLISH) | (self.first & 6 == 6) | (body + length != self.end)
+        self.is_bad = (
+            (self.first >> 4 != PUBLISH) | (self.first & 6 == 6) | (self.first & 14 == 8) | (body + length != self.end)
+        )
         self.topic_start = body + 2
         size = (self._at(body).astype(np.int64) << 8) + self._at(body + 1).astype(np.int64)
         self.topic_end = self.topic_start + size
         after = self.topic_end + np.where(self.first & 6, 2, 0)
+        has_id = (self._at(self.topic_end) | self._at(self.topic_end + 1)) != 0
+        self.is_bad |= (self.first & 6 != 0) & ~has_id  # [MQTT-2.2.1-2]
         is_new = versions == 5
         self.is_bad |= after + is_new > self.end
         self.has_properties = is_new & ((self._at(after) != 0) | (self.topic_end == self.topic_start))
@@ -139,14 +142,11 @@ def _topics(raw: pa.BinaryArray) -> tuple[pa.StringArray, Flags]:
     texts, good = [], []
     for one in distinct.dictionary.to_pylist():
         try:
-            text = one.decode()
-            if text:
-                check_topic(text)
+            texts.append(topic_of(one) if one else "")
             good.append(True)
-        except (UnicodeDecodeError, TopicError):
-            text = ""
+        except WireError:
+            texts.append("")
             good.append(False)
-        texts.append(text)
     if all(good):
         return raw.cast(pa.string()), np.zeros(len(raw), np.bool_)
     places = distinct.indices.to_numpy()

@@ -65,7 +65,7 @@ def read_whole(path: Path) -> Whole:
             schema, end = stream.schema, file.tell()
             while True:
                 batch = stream.read_next_batch()
-                batch.validate()
+                batch.validate(full=True)
                 if batch.num_rows:
                     batches.append(batch)
                 end = file.tell()
