@@ -43,6 +43,13 @@ def _parser() -> argparse.ArgumentParser:
     )
     whom.add_argument("--all-subjects", action="store_true", help="every client that the domain lists")
     parser.add_argument("--user", help="the user name of a subject that is not listed")
+    parser.add_argument(
+        "--modules",
+        type=Path,
+        default=Path(),
+        metavar="FOLDER",
+        help="without --domain: where Python monitors are looked for (default: here)",
+    )
     return parser
 
 
@@ -77,7 +84,9 @@ def _govern(spark: SparkSession, options: argparse.Namespace) -> None:
 
 
 def _policies(options: argparse.Namespace) -> Policies:
-    return as_it_stood(options.journal) if options.domain is None else as_it_stands(options.domain, options.journal)
+    if options.domain is None:
+        return as_it_stood(options.journal, options.modules)
+    return as_it_stands(options.domain, options.journal)
 
 
 def _askers(options: argparse.Namespace) -> tuple[Asker, ...]:

@@ -1,0 +1,132 @@
+"""Stage by stage: each keeps something from a subject, in a view as in a node."""
+
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from penstock.domain import Domain, ensemble
+from penstock.engine import path
+from penstock.engine.rehearsal import Rehearsal
+from penstock.pipeline import tables
+from penstock.pipeline.errors import PipelineError
+from penstock.pipeline.govern import SIDES, check_stages, view
+from penstock.pipeline.policies import Asker, as_it_stood, judged_by
+from penstock.policy.acl import Acl
+from tests.support.recorded import Got, Views, Written, delivered, record, viewed
+
+NAMES = [stage.__name__.rpartition(".")[2] for stage in path.STAGES]
+
+ACL = """\
+topic read #
+user p-admit
+topic write a
+pattern readwrite none/%c
+"""
+CLIENTS: dict[str, dict[str, Any]] = {
+    "p-admit": {"node": "admit", "user": "p-admit"},
+    "p-conform": {"node": "conform", "advertises": [{"name": "one", "filter": "#", "where": "x < 5"}]},
+    "p-edit": {"node": "edit"},
+    "p-match": {"node": "match"},
+    "p-route": {"node": "route", "type": {"publish": "closed", "notify": "open"}},
+    "q-route": {"node": "route", "type": "open"},
+    "p-emit": {"node": "emit"},
+    **{f"s-{name}": {"node": name} for name in NAMES},
+    "s-match": {"node": "match", "where": {"a": "x > 3"}},
+}
+MONITORS = {
+    "once": {"link": "p-edit -> edit", "states": {"q0": {"a": {"pass": True, "next": "q1"}}, "q1": {"*": "suppress"}}},
+    "masks": {"link": "emit -> s-emit", "states": {"q0": {"a": {"rename": "masked"}, "b": "suppress", "*": "pass"}}},
+}
+PUBLISHED = {
+    "admit": [("p-admit", "a", b"yes"), ("p-admit", "b", b"no"), ("p-admit", "none/p-admit", b"by a pattern")],
+    "conform": [("p-conform", "a", b'{"x": 4}'), ("p-conform", "a", b'{"x": 5}'), ("p-conform", "b", b"none")],
+    "edit": [("p-edit", "a", b"1"), ("p-edit", "a", b"2")],
+    "match": [("p-match", "a", b'{"x": 3}'), ("p-match", "a", b'{"x": 4}'), ("p-match", "b", b'{"x": 3}')],
+    "route": [("p-route", "a", b"closed"), ("q-route", "a", b"open")],
+    "emit": [("p-emit", "a", b"1"), ("p-emit", "b", b"2"), ("p-emit", "none/p-admit", b"3")],
+}
+SEEN: dict[str, list[Got]] = {
+    "admit": [("a", b"yes", 1), ("none/p-admit", b"by a pattern", 1)],
+    "conform": [("a", b'{"x": 4}', 1)],
+    "edit": [("a", b"1", 1)],
+    "match": [("a", b'{"x": 4}', 1), ("b", b'{"x": 3}', 1)],
+    "route": [("a", b"open", 1)],
+    "emit": [("masked", b"1", 1), ("none/p-admit", b"3", 1)],
+}
+TOPICS = ("a", "b", "masked", "none/p-admit")
+
+
+def _domain(folder: Path, **more: Any) -> Domain:
+    nodes = {name: {"listen": "127.0.0.1:0", "store": "memory"} for name in NAMES}
+    (folder / "acl").write_text(ACL)
+    nodes["admit"]["acl"] = str(folder / "acl")
+    return Domain.model_validate(
+        {
+            "nodes": nodes,
+            "clients": {name: {"type": "open", **client} for name, client in CLIENTS.items()},
+            "brokering": {"types": ["open", "closed"], "deny": [{"from": "closed", "to": "open"}]},
+            "monitors": MONITORS,
+            **more,
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def live(tmp_path_factory: pytest.TempPathFactory) -> tuple[Written, Views]:
+    folder = tmp_path_factory.mktemp("stages")
+    domain = _domain(folder)
+    rehearsal = Rehearsal(domain, ensemble(domain), {"admit": Acl.read(folder / "acl")})
+    record(rehearsal)
+    for name in CLIENTS:
+        rehearsal.connect(name)
+    for name in NAMES:
+        for topic in TOPICS:
+            rehearsal.subscribe(f"s-{name}", topic, no_local=False)
+        for client, topic, payload in PUBLISHED[name]:
+            rehearsal.publish(client, topic, payload, 1)
+        rehearsal.run()
+    journal = Written(folder / "journal")
+    journal.add_all(rehearsal.nodes.values(), journal.keep(domain))
+    return journal, delivered(rehearsal, [f"s-{name}" for name in NAMES])
+
+
+@pytest.fixture(scope="module")
+def views(spark: SparkSession, live: tuple[Written, Views]) -> Views:
+    events = tables.events(spark, live[0].folder)
+    return viewed(view(events, as_it_stood(live[0].folder), tuple(Asker(f"s-{name}") for name in NAMES)))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_stage_does_in_a_view_what_it_does_in_a_node(name: str, views: Views, live: tuple[Written, Views]) -> None:
+    assert views[f"s-{name}", name] == live[1][f"s-{name}", name] == SEEN[name]
+
+
+def test_a_domain_that_stands_is_asked_at_each_stage(
+    spark: SparkSession, live: tuple[Written, Views], tmp_path: Path
+) -> None:
+    """Without its rules, everything comes; also what was stopped then, if it was not by a client's own word."""
+    clients = {name: {"node": client["node"], "user": client.get("user")} for name, client in CLIENTS.items()}
+    open_domain = _domain(tmp_path, clients=clients, monitors={}, brokering=None)
+    (tmp_path / "acl").write_text("pattern readwrite #\n")
+    events = tables.events(spark, live[0].folder)
+    askers = tuple(Asker(f"s-{name}") for name in NAMES)
+    found = viewed(view(events, judged_by(open_domain, tmp_path, live[0].folder), askers))
+    for name in NAMES:
+        expected = [(topic, payload, 1) for _, topic, payload in PUBLISHED[name]]
+        stopped_then = SEEN["conform"]  # it is not known whether the client had advertised too
+        assert found[f"s-{name}", name] == (stopped_then if name == "conform" else expected), name
+
+
+def test_every_stage_of_the_engine_has_its_side() -> None:
+    assert list(SIDES) == NAMES
+    for side in SIDES.values():
+        assert side.on_keys is not None or side.on_rows is not None
+
+
+def test_a_stage_that_the_pipeline_does_not_know_lets_nothing_through(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(path, "STAGES", (*path.STAGES, ModuleType("penstock.engine.judge")))
+    with pytest.raises(PipelineError, match="stage `judge` is not known to the pipeline"):
+        check_stages()
