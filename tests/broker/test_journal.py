@@ -307,7 +307,9 @@ async def test_segments_are_sealed_by_age_without_more_traffic(tmp_path: Path) -
 
 def test_a_day_begins_a_segment(tmp_path: Path) -> None:
     recorder = Recorder()
-    journal = Journal(JournalSettings(folder=tmp_path / "j", flush=0), "main", "test", recorder, NodeLog("main"))
+    journal = Journal(
+        JournalSettings(folder=tmp_path / "j", flush=0, segment_age=DAY), "main", "test", recorder, NodeLog("main")
+    )
     journal.start(lambda: None)
     for time in (NOON, NOON + DAY / 2 - 1, NOON + DAY / 2):
         gathered = rows(("t", b"%d" % time), time=time)
