@@ -17,8 +17,6 @@ SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
-    # Python functions are slow next to Spark's own: two tasks on one core would only wait for each other's memory.
-    "spark.sql.execution.pythonUDF.arrow.enabled": "true",
     "spark.sql.parquet.compression.codec": "zstd",
     # Partition columns are text (subjects, dates): `007` is not a number.
     "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
@@ -28,6 +26,7 @@ LOCAL = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.memory": "2g",
+    "spark.sql.shuffle.partitions": "32",
 }
 """On one machine nothing listens beyond it."""
 
@@ -75,11 +74,11 @@ def find_java() -> str:
     if home:
         found = shutil.which("java", path=str(Path(home) / "bin"))
         if found is None:
-            raise PipelineError(f"JAVA_HOME is `{home}`, and there is no Java in it; {_JAVA[0].lower()}{_JAVA[1:]}")
+            raise PipelineError(f"JAVA_HOME is `{home}`, and there is no Java in it; {_JAVA}")
         return found
     found = shutil.which("java")
     if found is None:
-        raise PipelineError(_JAVA[0].lower() + _JAVA[1:])
+        raise PipelineError(_JAVA)
     return found
 
 

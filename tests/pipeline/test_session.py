@@ -1,0 +1,71 @@
+"""The session: Java is found or asked for, and what Spark says becomes a sentence."""
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from penstock.pipeline.errors import PipelineError
+from penstock.pipeline.session import find_java, readable, sentence
+
+
+def test_without_java_a_sentence_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(PipelineError, match=r"Spark needs Java 17 or 21.*apt install openjdk-17-jre-headless"):
+        find_java()
+
+
+def test_a_java_home_without_java_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(PipelineError, match=f"JAVA_HOME is `{tmp_path}`"):
+        find_java()
+
+
+def test_java_is_found_on_the_path(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    java = tmp_path / "java"
+    java.write_text("#!/bin/sh\n")
+    java.chmod(0o755)
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert find_java() == str(java)
+
+
+def test_an_error_of_spark_is_one_line(spark: SparkSession) -> None:
+    with pytest.raises(PipelineError) as error, readable():
+        spark.range(1).select("nowhere").collect()
+    assert "nowhere" in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_an_error_of_ours_in_a_worker_is_what_is_said(spark: SparkSession) -> None:
+    def fail(batches):  # type: ignore[no-untyped-def]
+        raise PipelineError("policies `abc` are lost")
+        yield from batches
+
+    with pytest.raises(PipelineError) as error, readable():
+        spark.range(1).mapInArrow(fail, "id long").collect()
+    assert str(error.value) == "policies `abc` are lost"
+
+
+def test_a_failure_of_java_is_its_cause(spark: SparkSession) -> None:
+    with pytest.raises(PipelineError) as error, readable():
+        spark.range(1).select(F.raise_error(F.lit("it is broken"))).collect()
+    assert "it is broken" in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            "An error occurred while calling o1.x.\n: java.io.IOException: no space\n\tat a.b\nCaused by: a.B: why\n",
+            "why",
+        ),
+        ("[TABLE] there is none; line 1\n\nmore", "[TABLE] there is none; line 1"),
+        ("  File x\npenstock.pipeline.errors.PipelineError: lost\n\tat org.apache", "lost"),
+    ],
+)
+def test_a_sentence(text: str, said: str) -> None:
+    assert sentence(text) == said
