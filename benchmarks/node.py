@@ -47,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     trials = [trial for load in loads for trial in _trials(load, options)]
     try:
         for load in loads:
-            _run_interleaved([each for each in trials if each.row.load == load.name], options.repeats)
+            run_interleaved([each for each in trials if each.row.load == load.name], options.repeats)
         code = 0
     except KeyboardInterrupt:
         print("interrupted; what was measured until then:", file=sys.stderr)
@@ -96,7 +96,7 @@ def _trials(load: Load, options: argparse.Namespace) -> list[Trial]:
     return trials
 
 
-def _run_interleaved(trials: Sequence[Trial], repeats: int) -> None:
+def run_interleaved(trials: Sequence[Trial], repeats: int) -> None:
     """Each trial once, then each again: what disturbs the machine for a while disturbs all of them."""
     able = [each for each in trials if not each.row.notes]
     for repeat in range(repeats):
