@@ -161,7 +161,8 @@ class Decider:
         publisher = policy.publisher(node, key.client_id, key.user, key.entity, key.neighbour)
         if publisher is None:
             return _refused(policy, key, "place", f"`{key.entity}` has no place at node `{key.node}`")
-        before = self._before(key) if policy.digest != key.revision else None
+        is_same = policy.digest == key.revision and self._policies.are_recorded
+        before = None if is_same else self._before(key)
         verdict = admit_key(node, publisher, key.topic)
         return Decided(
             policy.digest,
@@ -171,9 +172,9 @@ class Decider:
             verdict.reason,
             publisher.entity,
             publisher.link.link_type,
-            policy.digest == key.revision or _advertises_the_same(publisher, before),
+            is_same or _advertises_the_same(publisher, before),
             *conform_key(node, publisher, key.topic),
-            RECORDED if policy.digest == key.revision else edit_key(policy, publisher, before, key.node),
+            RECORDED if is_same else edit_key(policy, publisher, before, key.node),
             tuple(self._receivers(policy, node, publisher, key.topic)),
         )
 
@@ -185,7 +186,7 @@ class Decider:
 
     def _before(self, key: Key) -> "Before | None":
         """Who published, under the policies that were in force; None if that is not known."""
-        then = self._policies.known(key.revision)
+        then = self._policies.known(key.revision) if self._policies.are_recorded else None
         node = self._node(then, key.node) if then is not None else None
         if then is None or node is None:
             return None
@@ -262,6 +263,9 @@ def match_key(node: Node, asker: Asker, session: Session, topic: str) -> Receive
     listed = (node.name, session.entity) in node.ensemble.links
     looks_on = watch is not None and listed and any(matches(filter, topic) for filter in watch.alphabet())
     reads = session.rights is None or session.rights.may_read(topic)
+    sent = node.ensemble.sent.get(session.entity)
+    if sent is not None:  # to a foreign broker
+        reads = any(matches(filter, topic) for filter in sent)
     if not reads and not looks_on:
         return None
     where: Condition | None = by_name(node, session, topic).condition if reads else None

@@ -90,13 +90,13 @@ class Governing:
         for policy in policies.judging:
             whole = policy.ensemble
             cyclic |= whole.is_cyclic
-            runs |= policies.stands is not None and any(
+            runs |= policies.decide_again and any(
                 policy.ensemble.monitors(link) for link in whole.links.values() if link.target in whole.nodes
             )
             for name in whole.nodes:
-                runs |= policies.stands is not None and bool(policy.monitors("", name))
+                runs |= policies.decide_again and bool(policy.monitors("", name))
                 advertised = [one for entry in whole.listed(name) for one in entry.advertises]
-                advertisers |= policies.stands is not None and any(one.condition for one in advertised)
+                advertisers |= policies.decide_again and any(one.condition for one in advertised)
                 node = policy.new_node(name)
                 sessions = [session for asker in askers if (session := policy.session(node, asker)) is not None]
                 readers |= any(session.where for session in sessions)
@@ -106,6 +106,11 @@ class Governing:
 
 def view(events: DataFrame, policies: Policies, askers: tuple[Asker, ...]) -> DataFrame:
     """The authorised views of the subjects, with the columns `VIEW`."""
+    return given(events, policies, askers).withColumn("seq", F.col("arrival")).select(*VIEW)
+
+
+def given(events: DataFrame, policies: Policies, askers: tuple[Asker, ...]) -> DataFrame:
+    """What subjects are given, with all that is known of it: the columns `EVENT`, and what was decided."""
     check_stages()
     governing = Governing.of(policies, askers)
     rows = decide.decide(events.select(*EVENT), policies, askers)
@@ -114,7 +119,7 @@ def view(events: DataFrame, policies: Policies, askers: tuple[Asker, ...]) -> Da
         on_rows = SIDES[name].on_rows
         if on_rows is not None:
             rows = on_rows(rows, governing)
-    return rows.withColumn("seq", F.col("arrival")).select(*VIEW)
+    return rows
 
 
 def check_stages() -> None:
@@ -139,7 +144,7 @@ def _was_stopped_at(*stages: str) -> Column:
 
 def _conform(rows: DataFrame, governing: Governing) -> DataFrame:
     """As it was decided then, if that was by the same advertisements; else by those of the policy."""
-    if governing.policies.stands is None:
+    if not governing.policies.decide_again:
         return rows.withColumn("passes", F.col("passes") & ~_was_stopped_at("conform"))
     now = F.coalesce(F.col("conforms"), F.lit(False))
     if governing.asks_advertisers:

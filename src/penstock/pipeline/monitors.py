@@ -57,13 +57,18 @@ class _Edit:
     def __init__(self, policies: Policies) -> None:
         self._policies = policies
         self._at: tuple[str, str] | None = None
+        self._policy: Policy | None = None
         self._node: Node | None = None
 
     def step(self, at: int, row: dict[str, Any]) -> Iterator[Made]:
         policy = self._policies.by_digest[row["policy"]].compiled()
         if (row["node"], row["source"]) != self._at:
-            self._at = row["node"], row["source"]
+            self._at, self._policy = (row["node"], row["source"]), policy
             self._node = policy.new_node(row["node"])
+        elif policy is not self._policy:
+            assert self._node is not None
+            self._policy = policy
+            self._node.govern(self._node.limits, None, policy.acls.get(row["node"]), policy.ensemble)
         node = self._node
         assert node is not None
         publisher = policy.publisher(node, row["client_id"], row["user"], row["entity"], row["neighbour"])

@@ -11,6 +11,7 @@ from penstock.domain import Domain, Ensemble, Limits, ensemble, expand, load, re
 from penstock.domain.graph import graph
 from penstock.engine import place, subscribe
 from penstock.engine.node import Node
+from penstock.engine.overlay import NODE_PREFIX
 from penstock.engine.plan import LinkClass
 from penstock.engine.session import Session, Subscribed
 from penstock.journal.revision import DOMAIN, FOLDER, Revision
@@ -42,6 +43,8 @@ class Asker:
 
     name: str
     user: str | None = None
+    is_neighbour: bool = False
+    """A node, or a foreign broker: what is asked for is what goes on to it."""
 
     @property
     def label(self) -> str:
@@ -111,12 +114,22 @@ class Policy:
 
     def session(self, node: Node, asker: Asker) -> Session | None:
         """The subject as a session of a node; None if it has no place there."""
+        if asker.is_neighbour:
+            return self._neighbour(node, asker.name)
         shown = self.ensemble.shown(node.name, asker.name)
         if shown is None and asker.name in self.ensemble.devices:
             return None
         subject = shown or Subject(asker.name, asker.user, "", f"{node.name}/0")
         session = Session(len(node.sessions) + 1, subject, 5)
         session.rights = node.rights_of(subject.client_id, subject.user)
+        if not place.settle_in(node, session):
+            return None
+        node.sessions[session.client_id] = session
+        return session
+
+    def _neighbour(self, node: Node, name: str) -> Session | None:
+        session = Session(len(node.sessions) + 1, Subject(NODE_PREFIX + name), 5)
+        session.neighbour = name
         if not place.settle_in(node, session):
             return None
         node.sessions[session.client_id] = session
@@ -163,6 +176,13 @@ class Policies:
     """All domains that are known, by digest: those that rows name, and the one that stands."""
     stands: str | None
     """The digest of the domain that everything is judged by; None: each row by its own."""
+    are_recorded: bool = True
+    """Events came to nodes as they are here, and rows say what was decided; else nothing was decided yet."""
+
+    @property
+    def decide_again(self) -> bool:
+        """Whether it may be of no use what was decided then."""
+        return self.stands is not None or not self.are_recorded
 
     @property
     def judging(self) -> Iterator["Policy"]:
