@@ -6,9 +6,13 @@ A combination is a *key*; a table of events has few of them. What is decided is 
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StructType
 
 from penstock.engine import admit, conform, route
 from penstock.engine.node import Node
@@ -21,6 +25,7 @@ from penstock.pipeline.policies import Asker, Policies, Policy, Publisher, by_na
 
 KEYS = ("revision", "node", "topic", "client_id", "user", "entity", "link_type", "neighbour")
 _NULLABLE = frozenset({"user", "neighbour"})
+Numbers = npt.NDArray[np.int64]
 
 AS_IT_CAME, RECORDED, RUN = "as it came", "recorded", "run"
 """What edit has to do: there are no monitors, they are those that were, they are others."""
@@ -119,19 +124,51 @@ def decide(events: DataFrame, policies: Policies, askers: tuple[Asker, ...]) -> 
     return events.join(named, same).drop(*(f"key_{name}" for name in KEYS))
 
 
+def decide_by_batch(events: DataFrame, policies: Policies, askers: tuple[Asker, ...]) -> DataFrame:
+    """The same for a stream, which cannot be joined with itself: the keys of each Arrow batch by themselves."""
+
+    def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        decider = Decider(policies, askers)
+        for batch in batches:
+            keys = batch.select(list(KEYS))
+            firsts, at = _distinct(keys)
+            decided = _decided(decider, keys.take(pa.array(firsts))).take(pa.array(at))
+            columns = [*batch.columns, *decided.columns[len(KEYS) :]]
+            yield pa.RecordBatch.from_arrays(columns, names=[*batch.schema.names, *_ARROW.names[len(KEYS) :]])
+
+    types = StructType([*events.schema.fields, *from_arrow_schema(_ARROW).fields[len(KEYS) :]])
+    return events.mapInArrow(work, types)
+
+
+def _distinct(keys: pa.RecordBatch) -> tuple[Numbers, Numbers]:
+    """Where each key is for the first time, and for each row which of these its key is."""
+    at: Numbers = np.zeros(keys.num_rows, np.int64)
+    firsts: Numbers = at
+    for column in keys.columns:
+        codes = column.dictionary_encode(null_encoding="encode")
+        both = at * max(len(codes.dictionary), 1) + codes.indices.to_numpy()
+        _, firsts, at = np.unique(both, return_index=True, return_inverse=True)
+    return firsts, at
+
+
 def _decider(
     policies: Policies, askers: tuple[Asker, ...]
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         decider = Decider(policies, askers)
         for batch in batches:
-            keys = [Key(*row.values()) for row in batch.to_pylist()]
-            rows = [(*key, *decider.decide(key)) for key in keys]
-            columns = zip(*rows, strict=True) if rows else ([] for _ in _ARROW)
-            arrays = [pa.array(_plain(column), field.type) for column, field in zip(columns, _ARROW, strict=True)]
-            yield pa.RecordBatch.from_arrays(arrays, schema=_ARROW)
+            yield _decided(decider, batch)
 
     return work
+
+
+def _decided(decider: "Decider", batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Keys with what is decided about them."""
+    keys = [Key(*row.values()) for row in batch.to_pylist()]
+    rows = [(*key, *decider.decide(key)) for key in keys]
+    columns = zip(*rows, strict=True) if rows else ([] for _ in _ARROW)
+    arrays = [pa.array(_plain(column), field.type) for column, field in zip(columns, _ARROW, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=_ARROW)
 
 
 def _plain(column: object) -> list[object]:

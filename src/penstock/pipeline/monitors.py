@@ -20,6 +20,8 @@ from penstock.pipeline.policies import Asker, Policies, Policy, by_name, link_in
 Made = tuple[int, int, Event]
 """The row that it is made of, its place among what is made of that row, and the event."""
 Steps = Callable[[pa.RecordBatch], list[Made]]
+Enter = Callable[[Policy, str, str], Node]
+"""Makes the node for a link, given the names of node and other end: a stream has states to go on with."""
 
 _ORDER = ("arrival", "place")
 
@@ -27,7 +29,7 @@ _ORDER = ("arrival", "place")
 def edited(rows: DataFrame, policies: Policies) -> DataFrame:
     """What the monitors on the links into nodes make of arrivals: rows as before, with `place`."""
     ordered = rows.repartition("node", "source").sortWithinPartitions("node", "source", *_ORDER)
-    return ordered.mapInArrow(_over(lambda: _Edit(policies)), rows.schema)
+    return ordered.mapInArrow(_over(lambda: Edit(policies)), rows.schema)
 
 
 def emitted(rows: DataFrame, policies: Policies, askers: tuple[Asker, ...]) -> DataFrame:
@@ -36,10 +38,10 @@ def emitted(rows: DataFrame, policies: Policies, askers: tuple[Asker, ...]) -> D
     A row that is not `wanted` is only seen by the monitors.
     """
     ordered = rows.repartition("node", "subject").sortWithinPartitions("node", "subject", *_ORDER)
-    return ordered.mapInArrow(_over(lambda: _Emit(policies, askers)), rows.schema)
+    return ordered.mapInArrow(_over(lambda: Emit(policies, askers)), rows.schema)
 
 
-def _over(make: Callable[[], "_Edit | _Emit"]) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def _over(make: Callable[[], "Edit | Emit"]) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         monitors = make()
         for batch in batches:
@@ -49,13 +51,18 @@ def _over(make: Callable[[], "_Edit | _Emit"]) -> Callable[[Iterator[pa.RecordBa
     return work
 
 
-class _Edit:
+def _anew(policy: Policy, node: str, end: str) -> Node:
+    return policy.new_node(node)
+
+
+class Edit:
     """The monitors on links into nodes."""
 
     numbered = "place"
 
-    def __init__(self, policies: Policies) -> None:
+    def __init__(self, policies: Policies, enter: Enter = _anew) -> None:
         self._policies = policies
+        self._enter = enter
         self._at: tuple[str, str] | None = None
         self._policy: Policy | None = None
         self._node: Node | None = None
@@ -64,7 +71,7 @@ class _Edit:
         policy = self._policies.by_digest[row["policy"]].compiled()
         if (row["node"], row["source"]) != self._at:
             self._at, self._policy = (row["node"], row["source"]), policy
-            self._node = policy.new_node(row["node"])
+            self._node = self._enter(policy, *self._at)
         elif policy is not self._policy:
             assert self._node is not None
             self._policy = policy
@@ -74,20 +81,21 @@ class _Edit:
         publisher = policy.publisher(node, row["client_id"], row["user"], row["entity"], row["neighbour"])
         assert publisher is not None  # it was admitted
         watch = place.watch(node, link_into(node, publisher))
-        event = _event(row, publisher.link.link_type)
+        event = event_of(row, publisher.link.link_type)
         made = (event,) if watch is None else edit.run(node, watch, event, row["time"])
         node.notices.clear()
         for number, output in enumerate(once.told_apart(made)):
             yield at, number, output
 
 
-class _Emit:
+class Emit:
     """The monitors on links to subjects."""
 
     numbered = "part"
 
-    def __init__(self, policies: Policies, askers: tuple[Asker, ...]) -> None:
+    def __init__(self, policies: Policies, askers: tuple[Asker, ...], enter: Enter = _anew) -> None:
         self._policies = policies
+        self._enter = enter
         self._askers = {asker.label: asker for asker in askers}
         self._at: tuple[str, str] | None = None
         self._policy: Policy | None = None
@@ -97,7 +105,7 @@ class _Emit:
     def step(self, at: int, row: dict[str, Any]) -> Iterator[Made]:
         node, session = self._place(row)
         watch = session.watch_out
-        event = _event(row, row["link_type_now"])
+        event = event_of(row, row["link_type_now"])
         if watch is None:
             yield at, 0, event
             return
@@ -117,7 +125,7 @@ class _Emit:
         ends = row["node"], row["subject"]
         if ends != self._at:
             self._at, self._policy = ends, policy
-            self._node = policy.new_node(row["node"])
+            self._node = self._enter(policy, *self._at)
             self._session = policy.session(self._node, self._askers[row["subject"]])
         elif policy is not self._policy:
             assert self._node is not None
@@ -137,7 +145,8 @@ def _rows(batch: pa.RecordBatch) -> list[dict[str, Any]]:
     return rows
 
 
-def _event(row: dict[str, Any], link_type: str) -> Event:
+def event_of(row: dict[str, Any], link_type: str) -> Event:
+    """The event that a row says; its time is in seconds."""
     expires = None if row["expiry"] is None else row["time"] + row["expiry"]
     return Event(
         row["topic"],
@@ -167,7 +176,7 @@ def _with_events(batch: pa.RecordBatch, made: list[Made], numbered: str) -> pa.R
         "retain": [event.retain for event in events],
         "properties": [event.properties for event in events],
         "content_type": [event.content_type or None for event in events],
-        "expiry": [_left(event, now) for event, now in zip(events, times, strict=True)],
+        "expiry": [left(event, now) for event, now in zip(events, times, strict=True)],
         "id": [event.id or None for event in events],
     }
     columns = [
@@ -177,5 +186,6 @@ def _with_events(batch: pa.RecordBatch, made: list[Made], numbered: str) -> pa.R
     return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
 
 
-def _left(event: Event, now: float) -> int | None:
+def left(event: Event, now: float) -> int | None:
+    """For how many seconds the event is still worth delivering."""
     return None if event.expires is None else max(0, ceil(event.expires - now))
