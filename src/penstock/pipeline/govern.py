@@ -111,11 +111,27 @@ def view(events: DataFrame, policies: Policies, askers: tuple[Asker, ...]) -> Da
 
 def given(events: DataFrame, policies: Policies, askers: tuple[Asker, ...]) -> DataFrame:
     """What subjects are given, with all that is known of it: the columns `EVENT`, and what was decided."""
-    check_stages()
     governing = Governing.of(policies, askers)
-    rows = decide.decide(events.select(*EVENT), policies, askers)
+    return goes(comes(events, governing), governing)
+
+
+def comes(events: DataFrame, governing: Governing) -> DataFrame:
+    """The stages before `match`, once for an event: what is let in, as monitors leave it."""
+    rows = decide.decide(events.select(*EVENT), governing.policies, governing.askers)
     rows = rows.withColumn("passes", F.lit(True)).withColumn("part", F.lit(0))
-    for name in _names():
+    names = _names()
+    return _through(names[: names.index("match")], rows, governing)
+
+
+def goes(rows: DataFrame, governing: Governing) -> DataFrame:
+    """The stages from `match` on, for each subject."""
+    names = _names()
+    return _through(names[names.index("match") :], rows, governing)
+
+
+def _through(names: list[str], rows: DataFrame, governing: Governing) -> DataFrame:
+    check_stages()
+    for name in names:
         on_rows = SIDES[name].on_rows
         if on_rows is not None:
             rows = on_rows(rows, governing)
@@ -183,7 +199,7 @@ def _edit(rows: DataFrame, governing: Governing) -> DataFrame:
 def _match(rows: DataFrame, governing: Governing) -> DataFrame:
     """A row for each subject that may read the topic and whose condition holds, or whose monitors look on."""
     if len(governing.askers) == 1:
-        rows = rows.withColumn("receiver", F.col("receivers").getItem(0)).filter(F.col("receiver").isNotNull())
+        rows = rows.withColumn("receiver", F.get("receivers", F.lit(0))).filter(F.col("receiver").isNotNull())
     else:
         rows = rows.withColumn("receiver", F.explode("receivers"))
     rows = rows.drop("receivers").select("*", "receiver.*").drop("receiver")

@@ -1,0 +1,120 @@
+"""Where recorded events would have come to in the whole ensemble, if everybody had subscribed to everything.
+
+A view has what came to a subject's own node. What another node did not pass on never came there, so a view cannot say
+what other policies would let through. A journey begins where an event began, at the node that a client gave it to, and
+goes on from node to node as policies say.
+
+What goes on by a link depends on what comes by others, and a monitor must see all of it in order. So all links are
+worked out again and again, each time with one more node on the way, until the longest way has been gone.
+"""
+
+from dataclasses import replace
+from typing import NamedTuple
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from penstock.domain import Ensemble
+from penstock.engine.overlay import NODE_PREFIX
+from penstock.journal.events import ARRIVAL
+from penstock.pipeline.govern import EVENT, Governing, comes, goes
+from penstock.pipeline.policies import Asker, Policies
+
+_FIRST_DAY = "2020-01-01"
+_PLACE_BITS, _DAY_BITS = 16, 48
+"""An arrival's number: 15 bits for the day, 32 for its place in it, 16 for its place among what was made of it."""
+
+
+class Journeys(NamedTuple):
+    """What came of events."""
+
+    seen: DataFrame
+    """What subjects are given: `subject`, `node`, `origin`, `topic`, `payload`, `path`."""
+    passed: DataFrame
+    """What came to nodes from other nodes, likewise; the node is the subject."""
+
+
+def origins(events: DataFrame, recording: frozenset[str]) -> DataFrame:
+    """Events where they began, numbered in the order of time, with the columns of `events`.
+
+    What came from a node that records is left out: it began elsewhere. `arrival` is the event's number from now on, and
+    `id` says the same, so that an event can be told from another wherever it goes.
+    """
+    began = events.filter(F.col("neighbour").isNull() | ~F.col("neighbour").isin(*recording))
+    day = F.datediff(F.to_date("time"), F.lit(_FIRST_DAY)).cast("bigint")
+    # By days, so that no one machine has to number everything.
+    at = F.dense_rank().over(Window.partitionBy(F.to_date("time")).orderBy("time", "node", "arrival"))
+    number = F.shiftleft(day, _DAY_BITS) + F.shiftleft(at.cast("bigint"), _PLACE_BITS)
+    numbered = began.withColumn("arrival", number)
+    return numbered.withColumn("id", F.col("arrival").cast("string"))
+
+
+def origin_of(arrival: Column) -> Column:
+    """The number of the event that something was made of."""
+    return F.shiftleft(F.shiftright(arrival, _PLACE_BITS), _PLACE_BITS)
+
+
+def journeys(began: DataFrame, policies: Policies, askers: tuple[Asker, ...]) -> Journeys:
+    """Let events go their way from where they began, to these subjects."""
+    wholes = [policy.ensemble for policy in policies.judging]
+    neighbours = tuple(Asker(name, is_neighbour=True) for name in dict.fromkeys(n for one in wholes for n in one.nodes))
+    passed = began.select(*EVENT).limit(0)
+    for _ in range(max(map(longest_way, wholes), default=0)):
+        # Cut off from what it is made of: otherwise each time would work out all times before it.
+        passed = _passed(_given(began, passed, policies, neighbours)).localCheckpoint()
+    return Journeys(_told(_given(began, passed, policies, askers)), _told(passed.withColumn("subject", F.col("node"))))
+
+
+def _given(began: DataFrame, passed: DataFrame, policies: Policies, askers: tuple[Asker, ...]) -> DataFrame:
+    there = Governing.of(policies, askers)
+    beyond = Governing.of(replace(policies, are_recorded=False), askers)
+    rows = comes(began, there).unionByName(comes(passed, beyond))
+    return goes(rows, there)
+
+
+def _passed(given: DataFrame) -> DataFrame:
+    """What one node gives to another as it comes there."""
+    origin = origin_of(F.col("arrival"))
+    ways = Window.partitionBy("subject", origin).orderBy(F.size("path"), "node", "arrival", "place", "part")
+    sent = given.filter(~F.array_contains("path", F.col("subject"))).withColumn("way", F.row_number().over(ways))
+    said = {
+        "node": F.col("subject"),
+        "arrival": origin_of(F.col("arrival")) + F.col("way"),
+        "seq": F.col("seq"),
+        "place": F.lit(0),
+        "kind": F.lit(ARRIVAL),
+        "client_id": F.concat(F.lit(NODE_PREFIX), F.col("node")),
+        "user": F.lit(None).cast("string"),
+        "entity": F.col("node"),
+        "link_type": F.lit(""),
+        "neighbour": F.col("node"),
+        "path": F.array_append("path", F.col("node")),
+        "effect": F.lit("pass"),
+        "stage": F.lit(""),
+        "open": F.lit(False),
+    }
+    return sent.select(*(said.get(name, F.col(name)).alias(name) for name in EVENT))
+
+
+def _told(rows: DataFrame) -> DataFrame:
+    origin = origin_of(F.col("arrival")).alias("origin")
+    return rows.select("subject", "node", origin, "topic", "payload", "path")
+
+
+def longest_way(whole: Ensemble) -> int:
+    """The most links between nodes that an event goes by; it is never twice at a node."""
+    near: dict[str, list[str]] = {name: [] for name in whole.nodes}
+    for source, target in whole.links:
+        if source in near and target in near:
+            near[source].append(target)
+    if whole.is_cyclic:
+        return len(near) - 1
+    return max((_depth(near, name) for name in near), default=0)
+
+
+def _depth(near: dict[str, list[str]], start: str) -> int:
+    depth, seen, here = 0, {start}, [start]
+    while here := [name for one in here for name in near[one] if name not in seen]:
+        seen.update(here)
+        depth += 1
+    return depth
