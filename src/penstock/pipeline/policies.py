@@ -214,6 +214,36 @@ def as_it_stands(domain: Path, journal: Path) -> Policies:
     return judged_by(load(domain), domain.parent, journal)
 
 
+def following(domain: Path, journal: Path) -> Policies:
+    """As `as_it_stands`, for a journal that grows: it may come to name policies that are not there yet."""
+    digest, files = Revision.of(load(domain))
+    stands = Standing(digest, files, str(domain.parent.resolve()))
+    return Policies(_Growing(stands, journal.resolve()), digest)
+
+
+@dataclass(frozen=True)
+class _Growing(Mapping[str, Standing]):
+    """The policies that a journal keeps, looked up when they are asked for, beside those that stand."""
+
+    stands: Standing
+    journal: Path
+
+    def __getitem__(self, digest: str) -> Standing:
+        if digest == self.stands.digest:
+            return self.stands
+        home = self.journal / FOLDER / digest
+        if not digest or not home.is_dir():
+            raise KeyError(digest)
+        return Standing(digest, _files(home), self.stands.folder)
+
+    def __iter__(self) -> Iterator[str]:
+        yield self.stands.digest
+        yield from (home.name for home in _homes(self.journal) if home.name != self.stands.digest)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
 def judged_by(domain: Domain, folder: Path, journal: Path | None = None) -> Policies:
     """Everything is judged by one domain, whose Python monitors are in `folder`."""
     digest, files = Revision.of(domain)
@@ -223,7 +253,14 @@ def judged_by(domain: Domain, folder: Path, journal: Path | None = None) -> Poli
 
 def _kept(journal: Path, modules: Path) -> dict[str, Standing]:
     found = dict[str, Standing]()
-    for home in sorted((journal / FOLDER).glob("[!_]*")):
-        files = tuple((path.name, path.read_bytes()) for path in sorted(home.iterdir()))
-        found[home.name] = Standing(home.name, files, str(modules.resolve()))
+    for home in _homes(journal):
+        found[home.name] = Standing(home.name, _files(home), str(modules.resolve()))
     return found
+
+
+def _homes(journal: Path) -> list[Path]:
+    return sorted((journal / FOLDER).glob("[!_]*"))
+
+
+def _files(home: Path) -> tuple[tuple[str, bytes], ...]:
+    return tuple((path.name, path.read_bytes()) for path in sorted(home.iterdir()))

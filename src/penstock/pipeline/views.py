@@ -46,8 +46,7 @@ def write_views(
     for name in (VIEW, QUARANTINE):
         if (folder / name / _DONE).exists():
             raise PipelineError(f"`{folder / name}` is there already: choose another folder")
-    for asker in askers:
-        _check_place(policies, asker)
+    check_places(policies, askers)
     tables.write_view(view(tables.events(spark, journal, nodes, days), policies, askers), folder / VIEW)
     lost = tables.quarantine(spark, journal, nodes, days)
     quarantined = lost.count()
@@ -59,6 +58,12 @@ def write_views(
 def read_view(spark: SparkSession, folder: Path) -> DataFrame:
     """Views that were written."""
     return spark.read.parquet(str(folder / VIEW))
+
+
+def check_places(policies: Policies, askers: tuple[Asker, ...]) -> None:
+    """Raises `PipelineError` if a subject has no place at any node."""
+    for asker in askers:
+        _check_place(policies, asker)
 
 
 def _check_place(policies: Policies, asker: Asker) -> None:

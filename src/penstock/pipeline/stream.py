@@ -1,0 +1,185 @@
+"""The job `stream`: authorised views as a journal grows, exactly once into tables, and out again by MQTT.
+
+The stages are those of `govern.py`. Two differ, for a stream cannot know what comes: monitors on links into nodes are
+run in any case, where the domain has any, and what monitors remember is kept by Spark (`state.py`).
+
+A batch becomes the folder `view/batch=N` in one step, when all of it is written: whoever reads the table sees a batch
+as a whole or not at all, and one that is done again after a crash is there already.
+"""
+
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.types import StructType
+
+from penstock.journal.events import ARRIVAL
+from penstock.pipeline import decide, govern, state
+from penstock.pipeline.follow import FORMAT, MOST_BYTES, JournalSource
+from penstock.pipeline.govern import EVENT, SIDES, Governing, Side
+from penstock.pipeline.ledger import Ledger
+from penstock.pipeline.policies import Asker, Policies, following
+from penstock.pipeline.tables import EVENT_TYPES
+from penstock.pipeline.views import QUARANTINE, VIEW, check_places
+
+_DRAFTS = "_drafts"
+_PARTITIONS = 8
+"""Of the operators with state. A stream keeps to what it began with."""
+
+_SETTINGS = {
+    "spark.sql.streaming.stateStore.providerClass": (
+        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    ),
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    # A batch without rows would only be written and thrown away.
+    "spark.sql.streaming.noDataMicroBatches.enabled": "false",
+    "spark.sql.shuffle.partitions": str(_PARTITIONS),
+}
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What a batch gave: how many events for whom."""
+
+    number: int
+    counts: dict[str, int]
+
+
+@dataclass(frozen=True)
+class Stream:
+    """What to stream, from where to where."""
+
+    journal: Path
+    domain: Path
+    folder: Path
+    checkpoint: Path
+    askers: tuple[Asker, ...]
+    nodes: frozenset[str] | None = None
+    most_bytes: int = MOST_BYTES
+    """Of files, for one batch."""
+
+    @property
+    def policies(self) -> Policies:
+        return following(self.domain, self.journal)
+
+
+def view(events: DataFrame, governing: Governing) -> DataFrame:
+    """The authorised views of a stream of events, with the columns `govern.VIEW`."""
+    govern.check_stages()
+    rows = decide.decide_by_batch(events.select(*EVENT), governing.policies, governing.askers)
+    rows = rows.withColumn("passes", F.lit(True)).withColumn("part", F.lit(0))
+    for name in govern._names():
+        on_rows = STREAM_SIDES[name].on_rows
+        if on_rows is not None:
+            rows = on_rows(rows, governing)
+    return rows.withColumn("seq", F.col("arrival")).select(*govern.VIEW)
+
+
+def _edit(rows: DataFrame, governing: Governing) -> DataFrame:
+    if not governing.may_run:
+        return govern.SIDES["edit"].on_rows(rows, governing)  # type: ignore[misc]
+    arrivals = rows.filter((F.col("kind") == ARRIVAL) & F.col("passes")).select(*EVENT, "policy", "source")
+    ran = state.edited(arrivals, governing.policies).select(*EVENT)
+    again = decide.decide_by_batch(ran, governing.policies, governing.askers)
+    return again.withColumn("passes", F.lit(True)).withColumn("part", F.lit(0))
+
+
+_OUT = tuple(dict.fromkeys((*govern.VIEW, "arrival", "policy", "client_id", "user", "link_type_now", "path", "id")))
+
+
+def _emit(rows: DataFrame, governing: Governing) -> DataFrame:
+    if not governing.watches and not governing.is_cyclic:
+        return rows.filter(F.col("wanted"))
+    seen = rows.select(*_OUT, "wanted")
+    return state.emitted(seen, governing.policies, governing.askers, governing.is_cyclic)
+
+
+STREAM_SIDES: dict[str, Side] = {
+    **SIDES,
+    "edit": SIDES["edit"]._replace(on_rows=_edit),
+    "emit": SIDES["emit"]._replace(on_rows=_emit),
+}
+"""The stages' sides on a stream."""
+
+
+def start(
+    spark: SparkSession,
+    stream: Stream,
+    once: bool = False,
+    every: float = 1.0,
+    publish: Callable[[DataFrame, int], None] | None = None,
+    tell: Callable[[Batch], None] = lambda batch: None,
+) -> StreamingQuery:
+    """Start streaming: `once`, up to what is sealed now; else until it is stopped, looking `every` so many seconds.
+
+    `publish` is called with each batch and its number, after it is in the table; once more for the last one if the
+    process was killed. Raises `PipelineError` or `DomainError` before anything is started.
+    """
+    policies = stream.policies
+    check_places(policies, stream.askers)
+    governing = Governing.of(policies, stream.askers)
+    ledger = Ledger.open(stream.folder, stream.checkpoint, _shape(governing))
+    for key, value in _SETTINGS.items():
+        spark.conf.set(key, value)
+    spark.dataSource.register(JournalSource)
+    source = (
+        spark.readStream.format(FORMAT)
+        .schema(StructType([field for field in EVENT_TYPES.fields if field.name in EVENT]))
+        .option("max_bytes", str(stream.most_bytes))
+        .option("quarantine", str((stream.folder / QUARANTINE).resolve()))
+    )
+    if stream.nodes is not None:
+        source = source.option("nodes", ",".join(sorted(stream.nodes)))
+    rows = view(source.load(str(stream.journal.resolve())), governing)
+    sink = _Sink(stream, ledger, publish, tell)
+    writer = rows.writeStream.foreachBatch(sink.take).option("checkpointLocation", str(stream.checkpoint.resolve()))
+    writer = writer.queryName(f"penstock stream {ledger.token}")
+    return (writer.trigger(availableNow=True) if once else writer.trigger(processingTime=f"{every} seconds")).start()
+
+
+def _shape(governing: Governing) -> dict[str, object]:
+    """What must stay as it is for a checkpoint to be of use: a stream's operators, and for whom it is."""
+    return {
+        "subjects": sorted(asker.label for asker in governing.askers),
+        "monitors on links into nodes": governing.may_run,
+        "monitors on links to subjects, or nodes in a cycle": governing.watches or governing.is_cyclic,
+    }
+
+
+class _Sink:
+    """Takes batches, and each of them once."""
+
+    def __init__(
+        self,
+        stream: Stream,
+        ledger: Ledger,
+        publish: Callable[[DataFrame, int], None] | None,
+        tell: Callable[[Batch], None],
+    ) -> None:
+        self._folder = stream.folder
+        self._ledger = ledger
+        self._publish = publish
+        self._tell = tell
+
+    def take(self, rows: DataFrame, number: int) -> None:
+        spark = rows.sparkSession
+        done = self._folder / VIEW / f"batch={number:09d}"
+        if not done.exists():
+            draft = self._folder / _DRAFTS / str(number)
+            dated = rows.withColumn("date", F.date_format("time", "yyyy-MM-dd"))
+            dated.write.mode("overwrite").partitionBy("subject", "date").parquet(str(draft))
+            if not any(path.name.startswith("subject=") for path in draft.iterdir()):
+                shutil.rmtree(draft)
+                self._tell(Batch(number, {}))
+                return
+            done.parent.mkdir(parents=True, exist_ok=True)
+            draft.rename(done)
+        written = spark.read.parquet(str(done))
+        if self._publish is not None:
+            self._publish(written, number)
+        counts = {row["subject"]: row["count"] for row in written.groupBy("subject").count().collect()}
+        self._tell(Batch(number, counts))
