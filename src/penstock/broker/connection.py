@@ -93,6 +93,8 @@ class Connection(asyncio.Protocol):
         session = self.session
         known, version = node.plans_of(session).known if session is not None else _NONE_KNOWN, self.version
         recorder = node.recorder
+        if recorder is not None:
+            record_packet, record_note = recorder.packets.append, recorder.notes.append
         relayed = 0
         try:
             for first, start, end in frames:
@@ -109,8 +111,8 @@ class Connection(asyncio.Protocol):
                             packet = buffer[position:end]
                             node.relay(plan, packet, version, after - position)
                             if recorder is not None:
-                                recorder.packets.append(packet)
-                                recorder.notes.append(plan.note or recorder.note(plan))
+                                record_packet(packet)
+                                record_note(plan.note or recorder.note(plan))
                             relayed += 1
                             position = end
                             continue
