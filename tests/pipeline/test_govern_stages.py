@@ -104,6 +104,13 @@ def test_a_stage_does_in_a_view_what_it_does_in_a_node(name: str, views: Views, 
     assert views[f"s-{name}", name] == live[1][f"s-{name}", name] == SEEN[name]
 
 
+def test_the_view_of_one_subject_is_the_same_without_others(
+    spark: SparkSession, live: tuple[Written, Views], views: Views
+) -> None:
+    found = viewed(view(tables.events(spark, live[0].folder), as_it_stood(live[0].folder), (Asker("s-match"),)))
+    assert found == {("s-match", "match"): views["s-match", "match"]}
+
+
 def test_a_domain_that_stands_is_asked_at_each_stage(
     spark: SparkSession, live: tuple[Written, Views], tmp_path: Path
 ) -> None:

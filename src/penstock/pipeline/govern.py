@@ -14,12 +14,15 @@ from pyspark.sql import functions as F
 
 from penstock.engine import path
 from penstock.journal.events import ARRIVAL, OUTPUT
+from penstock.language.condition import Condition, all_of
 from penstock.pipeline import decide
 from penstock.pipeline.decide import AS_IT_CAME, RECORDED, RUN
 from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.monitors import edited, emitted
 from penstock.pipeline.policies import Asker, Policies
 from penstock.pipeline.satisfied import one_holds
+from penstock.pipeline.tables import typed_columns_of
+from penstock.pipeline.typed import TypedConditions
 
 VIEW = (
     "subject",
@@ -75,8 +78,12 @@ class Governing:
     askers: tuple[Asker, ...]
     asks_advertisers: bool
     """Whether conform has conditions to ask."""
-    asks_readers: bool
-    """Whether match has."""
+    wheres: frozenset[str]
+    """Conditions that match may have to ask."""
+    are_all_wheres: bool
+    """Else a topic to which several apply may have others."""
+    trusts_types: bool
+    """Whether typed content is as the policies read it."""
     may_run: bool
     """Whether monitors on links into nodes may have to be run."""
     watches: bool
@@ -86,7 +93,8 @@ class Governing:
     @classmethod
     def of(cls, policies: Policies, askers: tuple[Asker, ...]) -> "Governing":
         """Raises what compiling a domain raises, before any job is started."""
-        advertisers = readers = runs = watches = cyclic = False
+        advertisers = runs = watches = cyclic = False
+        wheres, most = set[str](), 0
         for policy in policies.judging:
             whole = policy.ensemble
             cyclic |= whole.is_cyclic
@@ -99,9 +107,23 @@ class Governing:
                 advertisers |= policies.decide_again and any(one.condition for one in advertised)
                 node = policy.new_node(name)
                 sessions = [session for asker in askers if (session := policy.session(node, asker)) is not None]
-                readers |= any(session.where for session in sessions)
+                for session in sessions:
+                    wheres |= _texts([condition for _, condition in session.where])
+                    most = max(most, len(session.where))
                 watches |= any(session.watch_out is not None for session in sessions)
-        return cls(policies, askers, advertisers, readers, runs, watches, cyclic)
+        trusts = policies.stands is None or _reads_alike(policies)
+        return cls(policies, askers, advertisers, frozenset(wheres), most <= 1, trusts, runs, watches, cyclic)
+
+
+def _reads_alike(policies: Policies) -> bool:
+    """Whether all domains say the same about content."""
+    rules = [standing.compiled().domain.content for standing in policies.by_digest.values()]
+    return all(one == rules[0] for one in rules)
+
+
+def _texts(conditions: list[Condition]) -> set[str]:
+    """Each by itself, and all together."""
+    return {one.text for one in conditions} | ({all_of(conditions).text} if conditions else set())
 
 
 def view(events: DataFrame, policies: Policies, askers: tuple[Asker, ...]) -> DataFrame:
@@ -112,12 +134,13 @@ def view(events: DataFrame, policies: Policies, askers: tuple[Asker, ...]) -> Da
 def given(events: DataFrame, policies: Policies, askers: tuple[Asker, ...]) -> DataFrame:
     """What subjects are given, with all that is known of it: the columns `EVENT`, and what was decided."""
     governing = Governing.of(policies, askers)
-    return goes(comes(events, governing), governing)
+    typed = typed_columns_of(events) if governing.wheres and governing.trusts_types else ()
+    return goes(comes(events, governing, typed), governing)
 
 
-def comes(events: DataFrame, governing: Governing) -> DataFrame:
-    """The stages before `match`, once for an event: what is let in, as monitors leave it."""
-    rows = decide.decide(events.select(*EVENT), governing.policies, governing.askers)
+def comes(events: DataFrame, governing: Governing, typed: tuple[str, ...] = ()) -> DataFrame:
+    """The stages before `match`, once for an event: what is let in, as monitors leave it; with typed content."""
+    rows = decide.decide(events.select(*EVENT, *typed), governing.policies, governing.askers)
     rows = rows.withColumn("passes", F.lit(True)).withColumn("part", F.lit(0))
     names = _names()
     return _through(names[: names.index("match")], rows, governing)
@@ -191,9 +214,11 @@ def _edit(rows: DataFrame, governing: Governing) -> DataFrame:
     marked = rows.join(links, same, "left").drop("run_node", "run_source")
     runs = F.coalesce(F.col("runs"), F.lit(False))
     kept = marked.filter(F.col("passes") & ~runs & stays).drop("runs")
-    ran = edited(marked.filter(F.col("passes") & runs & is_arrival).drop("runs"), governing.policies)
+    again = marked.filter(F.col("passes") & runs & is_arrival).drop("runs", *typed_columns_of(rows))
+    ran = edited(again, governing.policies)
     again = decide.decide(ran.select(*EVENT), governing.policies, governing.askers)
-    return kept.unionByName(again.withColumn("passes", F.lit(True)).withColumn("part", F.lit(0)))
+    again = again.withColumn("passes", F.lit(True)).withColumn("part", F.lit(0))
+    return kept.unionByName(again, allowMissingColumns=True)
 
 
 def _match(rows: DataFrame, governing: Governing) -> DataFrame:
@@ -203,12 +228,23 @@ def _match(rows: DataFrame, governing: Governing) -> DataFrame:
     else:
         rows = rows.withColumn("receiver", F.explode("receivers"))
     rows = rows.drop("receivers").select("*", "receiver.*").drop("receiver")
-    wanted = F.col("reads")
-    if governing.asks_readers:
-        asked = F.when(F.col("where").isNotNull(), F.array("where"))
-        rows = rows.withColumn("holds", one_holds(governing.policies, asked))
-        wanted = wanted & F.coalesce(F.col("holds"), F.lit(True))
-    rows = rows.withColumn("wanted", wanted)
+    if not governing.wheres:
+        return rows.withColumn("wanted", F.col("reads")).filter(F.col("wanted") | F.col("looks_on"))
+    typed = typed_columns_of(rows)
+    conditions = TypedConditions(rows, typed, governing.wheres, governing.are_all_wheres)
+    if not conditions:
+        return _asked(rows, governing).drop(*typed)
+    # Two tables: what Spark can decide by itself is not sent to Python and back.
+    easy, hard = conditions.split(rows)
+    wanted = F.col("reads") & (F.col("where").isNull() | conditions.holds())
+    easy = easy.withColumn("wanted", wanted).filter(F.col("wanted") | F.col("looks_on"))
+    return easy.drop(*typed).unionByName(_asked(hard.drop(*typed), governing))
+
+
+def _asked(rows: DataFrame, governing: Governing) -> DataFrame:
+    asked = F.when(F.col("where").isNotNull(), F.array("where"))
+    rows = rows.withColumn("holds", one_holds(governing.policies, asked))
+    rows = rows.withColumn("wanted", F.col("reads") & F.coalesce(F.col("holds"), F.lit(True)))
     return rows.filter(F.col("wanted") | F.col("looks_on")).drop("holds")
 
 
