@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from penstock.journal.format import ENDING, OPEN
+from penstock.journal.format import ENDING, OPEN, SCHEMA, VERSION
 from penstock.journal.listing import Part, every_part
 
 
@@ -23,13 +23,18 @@ class Whole(NamedTuple):
     @property
     def version(self) -> int:
         """The version of the format that it says it has."""
-        said = (self.schema.metadata or {}).get(b"penstock.journal", b"") if self.schema is not None else b""
-        return int(said) if said.isdigit() else 0
+        return 0 if self.schema is None else version_of(self.schema)
 
     @property
     def last(self) -> int:
         """The number of its last row; -1 if it has none."""
-        return int(self.batches[-1].column("seq")[-1].as_py()) if self.batches else -1
+        return int(self.batches[-1].column("seq")[-1].as_py() or 0) if self.batches else -1
+
+
+def version_of(schema: pa.Schema) -> int:
+    """The version of the format that a segment says it has; 0 if it says none."""
+    said = (schema.metadata or {}).get(b"penstock.journal", b"")
+    return int(said) if said.isdigit() else 0
 
 
 def recover(folder: Path, node: str) -> int:
@@ -63,6 +68,8 @@ def read_whole(path: Path) -> Whole:
     try:
         with pa.OSFile(str(path)) as file, pa.ipc.open_stream(file) as stream:
             schema, end = stream.schema, file.tell()
+            if version_of(schema) == VERSION and not schema.equals(SCHEMA):
+                return Whole(None, [], 0, "its columns are not those of a journal")
             while True:
                 batch = stream.read_next_batch()
                 batch.validate(full=True)
