@@ -20,16 +20,20 @@ import os
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from types import MappingProxyType
 from typing import Literal, get_args
 
 from penstock.model.errors import PolicyError, TopicError
 from penstock.model.topic import covers, matches, overlaps, parse_filter
+from penstock.policy.filters import FilterTree
 from penstock.policy.textfile import located, read_lines
 
 Access = Literal["read", "write", "readwrite", "deny"]
 
 _PLACEHOLDER = re.compile("%[cu]")
+_FEW = 32
+"""Rules that are asked one after the other; among more, those that may speak are found first."""
 
 
 @dataclass(frozen=True)
@@ -98,11 +102,20 @@ class Rights:
 
     def _speaking(self, topic: str, access: Access) -> Rule | None:
         """The rule that decides."""
-        for rules in (self.topics, self.patterns):
-            for rule in rules:
+        for rules, tree in ((self.topics, self._trees[0]), (self.patterns, self._trees[1])):
+            for rule in rules if tree is None else (rules[place] for place in tree.find(topic)):
                 if (rule.access == "deny" or rule.grants(access)) and matches(rule.filter, topic):
                     return rule
         return None
+
+    @cached_property
+    def _trees(self) -> tuple[FilterTree | None, FilterTree | None]:
+        """Where there are many rules, which of them may speak of a topic."""
+        topics, patterns = (
+            FilterTree(rule.filter for rule in rules) if len(rules) > _FEW else None
+            for rules in (self.topics, self.patterns)
+        )
+        return topics, patterns
 
     def _closing(self, filter: str) -> Rule | None:
         """The `deny` that leaves nothing to read of a subscription to `filter`, if there is one."""
