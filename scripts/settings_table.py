@@ -38,6 +38,7 @@ from penstock.domain.policies import (
     Rule,
     Side,
 )
+from penstock.domain.schema import JournalSettings
 from penstock.domain.tests import Advertised, ExpectedVerdict, Message, Publication, Step, Subscription
 
 _DOCS = Path(__file__).parent.parent / "docs"
@@ -81,7 +82,14 @@ TEST_TABLES: tuple[tuple[str, type[BaseModel]], ...] = (
     ("tests.TITLE.steps.expect", Message),
     ("tests.TITLE.steps.verdicts", ExpectedVerdict),
 )
-PAGES = ((PAGE, TABLES), (DOMAIN_PAGE, DOMAIN_TABLES), (TEST_PAGE, TEST_TABLES))
+JOURNAL_PAGE = _DOCS / "journal.md"
+JOURNAL_TABLES: tuple[tuple[str, type[BaseModel]], ...] = (("journal", JournalSettings),)
+PAGES = (
+    (PAGE, TABLES),
+    (DOMAIN_PAGE, DOMAIN_TABLES),
+    (TEST_PAGE, TEST_TABLES),
+    (JOURNAL_PAGE, JOURNAL_TABLES),
+)
 _MIB = 2**20
 _BLOCK = re.compile(r"(<!-- settings of (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
