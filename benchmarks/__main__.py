@@ -1,7 +1,25 @@
-"""`python -m benchmarks`: the benchmarks of the node, the only ones so far."""
+"""`python -m benchmarks`: the node beside other brokers, then matching by content.
+
+`node` or `matching` as the first argument: only that, with its own options. Without, options are those of `node`, and
+only it is run; but `--quick` is for both.
+"""
 
 import sys
+from collections.abc import Callable, Sequence
 
-from benchmarks.node import main
+from benchmarks import node
+from benchmarks.matching import __main__ as matching
 
-sys.exit(main())
+PARTS: dict[str, Callable[[Sequence[str]], int]] = {"node": node.main, "matching": matching.main}
+
+
+def main(arguments: Sequence[str]) -> int:
+    """The worst code of the parts that were run."""
+    if arguments and arguments[0] in PARTS:
+        return PARTS[arguments[0]](arguments[1:])
+    if set(arguments) <= {"--quick"}:
+        return max(part(arguments) for part in PARTS.values())
+    return node.main(arguments)
+
+
+sys.exit(main(sys.argv[1:]))

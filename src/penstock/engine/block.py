@@ -82,7 +82,7 @@ _NOTHING = object()
 class Block:
     """Conditions that are decided together."""
 
-    __slots__ = ("_columns", "_debt", "_fresh", "_removed", "_sorted", "_unsure", "known")
+    __slots__ = ("_columns", "_debt", "_fresh", "_removed", "_sorted", "_unsure", "_values", "known")
 
     def __init__(self, known: Collection[Path] = ()) -> None:
         """A block for content of which some attributes are known to be what all of its conditions want."""
@@ -92,6 +92,8 @@ class Block:
         self._columns: tuple[_Column, ...] = ()
         self._sorted: tuple[Entry, ...] = ()
         """The entries in the columns, by bit."""
+        self._values: tuple[Mapping[Hashable, Any], ...] = ()
+        """What waits for each of them, to be read without reading the entry."""
         self._removed = 0
         """Those of them that are there no more."""
         self._unsure = 0
@@ -116,7 +118,7 @@ class Block:
             return
         self._removed |= 1 << self._sorted.index(entry)
         if 2 * self._removed.bit_count() > len(self._sorted):
-            self._fresh, self._sorted, self._columns, self._removed = tuple(self), (), (), 0
+            self._fresh, self._sorted, self._values, self._columns, self._removed = tuple(self), (), (), (), 0
 
     def find(self, attributes: Mapping[str, Value], content: Content, found: list[Any]) -> None:
         """Put the values of what holds into the list."""
@@ -149,13 +151,13 @@ class Block:
             if value != value:  # not a number: `bisect` took it for a very large one
                 unsure = -1
         still &= ~self._removed
-        entries = self._sorted
+        values = self._values
         while still:
             bit = still & -still
             still ^= bit
-            entry = entries[bit.bit_length() - 1]
-            if not bit & unsure or entry.holds(attributes, content):
-                found.extend(entry.values.values())
+            number = bit.bit_length() - 1
+            if not bit & unsure or self._sorted[number].holds(attributes, content):
+                found.extend(values[number].values())
 
     def _sort(self) -> None:
         entries = tuple(self)
@@ -170,7 +172,7 @@ class Block:
         unsure = [not entry.is_exact or not said.issuperset(entry.where) for entry in entries]
         self._columns = tuple([_column(path, naming[path], len(entries)) for path in columns])
         self._unsure = _set(compress(range(len(entries)), unsure), len(entries))
-        self._sorted, self._removed = entries, 0
+        self._sorted, self._values, self._removed = entries, tuple([entry.values for entry in entries]), 0
         self._fresh, self._debt = (), 0
 
 

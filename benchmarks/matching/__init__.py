@@ -1,0 +1,1 @@
+"""Matching by content: what a publication costs against the number of subscriptions."""
