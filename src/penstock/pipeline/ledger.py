@@ -70,4 +70,4 @@ def _token(folder: Path, checkpoint: Path, shape: dict[str, object]) -> str:
 
 def _read(path: Path) -> dict[str, Any] | None:
     text = path.read_text() if path.exists() else ""
-    return json.loads(text) if text else None  # type: ignore[no-any-return]
+    return json.loads(text) if text else None

@@ -27,8 +27,7 @@ from penstock.pipeline.tables import EVENT_TYPES
 from penstock.pipeline.views import QUARANTINE, VIEW, check_places
 
 _DRAFTS = "_drafts"
-_PARTITIONS = 8
-"""Of the operators with state. A stream keeps to what it began with."""
+_PARTITIONS = 4
 
 _SETTINGS = {
     "spark.sql.streaming.stateStore.providerClass": (
@@ -37,7 +36,6 @@ _SETTINGS = {
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
     # A batch without rows would only be written and thrown away.
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",
-    "spark.sql.shuffle.partitions": str(_PARTITIONS),
 }
 
 
@@ -61,6 +59,8 @@ class Stream:
     nodes: frozenset[str] | None = None
     most_bytes: int = MOST_BYTES
     """Of files, for one batch."""
+    partitions: int = _PARTITIONS
+    """Of the operators with state. A stream keeps to what it began with."""
 
     @property
     def policies(self) -> Policies:
@@ -123,7 +123,7 @@ def start(
     check_places(policies, stream.askers)
     governing = Governing.of(policies, stream.askers)
     ledger = Ledger.open(stream.folder, stream.checkpoint, _shape(governing))
-    for key, value in _SETTINGS.items():
+    for key, value in {**_SETTINGS, "spark.sql.shuffle.partitions": str(stream.partitions)}.items():
         spark.conf.set(key, value)
     spark.dataSource.register(JournalSource)
     source = (
