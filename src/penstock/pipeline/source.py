@@ -208,18 +208,16 @@ class Inbox:
             self._client.ack(mid, 1)
 
     def _answer(self) -> None:
-        """What is on disk is acknowledged; what comes while the disk is at it, the next time."""
+        """What is on disk is acknowledged."""
         while not self._is_over:
             self._arrived.wait()
             self._arrived.clear()
-            with self._lock:
-                number = self.spool.next
             try:
-                self.spool.sync()
+                self._acknowledge(self.written(0))
             except OSError as error:
                 self._problem = f"the spool cannot be written: {error}"
+            except PipelineError:
                 return
-            self._acknowledge(number)
 
     def close(self) -> None:
         """Leave; the session stays."""

@@ -7,6 +7,7 @@ from penstock.cli.exits import EXIT_ERROR, EXIT_USAGE
 
 JOBS = {
     "govern": "write the authorised views of subjects: of all that was recorded, what each may have",
+    "stream": "the same as the journal grows, exactly once into tables, and out to MQTT topics",
 }
 
 _USAGE = "usage: penstock pipeline JOB [OPTIONS]\n\njobs:\n" + "".join(

@@ -1,0 +1,123 @@
+"""`penstock pipeline stream`: authorised views as the journal grows."""
+
+import argparse
+import json
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+
+from pyspark.sql import SparkSession
+
+from penstock.cli.pipeline.shared import nodes_of, run_job
+from penstock.pipeline.follow import MOST_BYTES
+from penstock.pipeline.mqtt import Broker
+from penstock.pipeline.policies import Asker, following
+from penstock.pipeline.publish import SUBJECT, Publisher, check_prefix
+from penstock.pipeline.stream import Batch, Stream, start
+from penstock.pipeline.views import every_subject
+
+_EPILOG = f"""\
+Each batch is written as Parquet to FOLDER/view/batch=N, by subject and date, when the node has sealed segments; what of
+the journal cannot be read, to FOLDER/quarantine. Stopped or killed, the same command goes on where it was: the tables
+have each event once. What is published by MQTT may be published again after a kill; the user property `governed-id` is
+then the same. Monitors go on in the states that the checkpoint has.
+In the prefix of topics, {SUBJECT} stands for the name of the subject.
+Exit code: 0, 1 if the job fails, 2 for bad arguments, 3 if the domain does not check.
+"""
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="penstock pipeline stream",
+        description="Write what subjects may have of all that nodes record, as they record it.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument
+    add("--domain", type=Path, required=True, metavar="FILE", help="judge everything by this domain file")
+    add("--from", dest="journal", type=Path, required=True, metavar="JOURNAL", help="the folder of a journal")
+    add("--to", type=Path, required=True, metavar="FOLDER", help="where the tables are written")
+    add("--checkpoint", type=Path, required=True, metavar="FOLDER", help="where the stream keeps how far it is")
+    whom = parser.add_mutually_exclusive_group(required=True)
+    whom.add_argument("--subject", action="append", metavar="NAME", help="a client of the domain, or a client id")
+    whom.add_argument("--all-subjects", action="store_true", help="every client that the domain lists")
+    add("--user", help="the user name of a subject that is not listed")
+    add("--node", action="append", metavar="NAME", help="only what this node records (may be repeated)")
+    add("--publish", metavar="URL", help="also publish views to a broker: mqtt://[user[:password]@]host[:port]")
+    add("--topic-prefix", metavar="P", default=f"governed/{SUBJECT}", help="publish to P/TOPIC (default: %(default)s)")
+    add("--client-id", metavar="ID", default="penstock-stream", help="publish as this client (default: %(default)s)")
+    add("--once", action="store_true", help="end when all segments that are sealed now are done")
+    add("--every", type=float, default=1.0, metavar="SECONDS", help="look for new segments so often (default: 1)")
+    add("--max-bytes", type=int, default=MOST_BYTES, metavar="N", help="of segments, for one batch (default: 64 MiB)")
+    add("--master", metavar="URL", help="where Spark runs (default: what SPARK_REMOTE says, else local[*])")
+    add("--json", action="store_true", help="print one JSON object for each batch")
+    return parser
+
+
+def main(argv: list[str]) -> int:
+    parser = _parser()
+    options = parser.parse_args(argv)
+    if options.user is not None and options.all_subjects:
+        parser.error("--user goes with --subject")
+    if options.every <= 0 or options.max_bytes <= 0:
+        parser.error("--every and --max-bytes are more than 0")
+    return run_job("stream", options, lambda spark: _stream(spark, options))
+
+
+def _stream(spark: SparkSession, options: argparse.Namespace) -> None:
+    askers = _askers(options)
+    stream = Stream(
+        options.journal,
+        options.domain,
+        options.to,
+        options.checkpoint,
+        askers,
+        nodes_of(options),
+        options.max_bytes,
+        spark.sparkContext.defaultParallelism,
+    )
+    publisher = None
+    if options.publish is not None:
+        check_prefix(options.topic_prefix, len(askers))
+        publisher = Publisher(Broker.of_url(options.publish, options.client_id), options.topic_prefix)
+    tell = _tell_json if options.json else _tell
+    query = start(spark, stream, options.once, options.every, publisher.publish if publisher else None, tell)
+    try:
+        with _until_asked():
+            query.awaitTermination()
+    except KeyboardInterrupt:
+        query.stop()
+    finally:
+        if publisher is not None:
+            publisher.close()
+
+
+def _askers(options: argparse.Namespace) -> tuple[Asker, ...]:
+    if options.all_subjects:
+        return every_subject(following(options.domain, options.journal))
+    return tuple(Asker(name, options.user) for name in dict.fromkeys(options.subject))
+
+
+def _tell(batch: Batch) -> None:
+    counts = ", ".join(f"{name} {count}" for name, count in sorted(batch.counts.items()))
+    print(f"batch {batch.number}: {counts or 'nothing for anybody'}", flush=True)
+
+
+def _tell_json(batch: Batch) -> None:
+    print(json.dumps({"batch": batch.number, "subjects": batch.counts}), flush=True)
+
+
+@contextmanager
+def _until_asked() -> Iterator[None]:
+    """SIGTERM ends it as Ctrl-C does."""
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
