@@ -107,14 +107,14 @@ def longest_way(whole: Ensemble) -> int:
     for source, target in whole.links:
         if source in near and target in near:
             near[source].append(target)
-    if whole.is_cyclic:
-        return len(near) - 1
-    return max((_depth(near, name) for name in near), default=0)
+    # Where nodes are joined in a cycle, ways that are longer than the shortest may be all that is open.
+    return max((_depth(near, name)[whole.is_cyclic] for name in near), default=0)
 
 
-def _depth(near: dict[str, list[str]], start: str) -> int:
+def _depth(near: dict[str, list[str]], start: str) -> tuple[int, int]:
+    """The most links of shortest ways from a node, and how many other nodes can be reached."""
     depth, seen, here = 0, {start}, [start]
-    while here := [name for one in here for name in near[one] if name not in seen]:
+    while here := list(dict.fromkeys(name for one in here for name in near[one] if name not in seen)):
         seen.update(here)
         depth += 1
-    return depth
+    return depth, len(seen) - 1
