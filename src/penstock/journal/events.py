@@ -1,6 +1,6 @@
 """A segment as tables: its events, one for each row, and what in it cannot be read."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -78,6 +78,8 @@ ARRIVAL, OUTPUT = "arrival", "output"
 _SOURCE_COLUMNS = ("client_id", "user", "entity", "link_type", "neighbour", "version")
 _VERDICT_COLUMNS = ("effect", "stage", "rule", "reason")
 _REACHED_LIST = pa.list_(REACHED)
+
+_CHUNK_BYTES = 16 * 2**20
 
 _decode = msgspec.json.decode
 Ints = npt.NDArray[np.int64]
@@ -208,10 +210,22 @@ def _defined(known: dict[int, dict[str, Any]], numbers: pa.ChunkedArray) -> tupl
 def _read_all(table: pa.Table, versions: npt.NDArray[np.int8]) -> Packets:
     """All packets, chunk by chunk: what one chunk takes is bounded."""
     parts, start = [], 0
-    for chunk in table["packet"].chunks:
+    for chunk in _joined(table["packet"]):
         parts.append(read_packets(chunk.fill_null(b""), versions[start : start + len(chunk)]))
         start += len(chunk)
     return Packets(*(pa.chunked_array(columns).combine_chunks() for columns in zip(*parts, strict=True)))
+
+
+def _joined(column: pa.ChunkedArray) -> Iterator[pa.Array]:
+    """The column in chunks that are worth an effort and not too large."""
+    some: list[pa.Array] = []
+    for chunk in column.chunks:
+        if some and sum(each.nbytes for each in some) + chunk.nbytes > _CHUNK_BYTES:
+            yield pa.concat_arrays(some)
+            some = []
+        some.append(chunk)
+    if some:
+        yield pa.concat_arrays(some)
 
 
 def _arrivals(is_output: npt.NDArray[np.bool_]) -> Ints:

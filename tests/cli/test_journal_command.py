@@ -1,0 +1,127 @@
+"""`penstock journal` on journals that tests have written."""
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.journal.segment import Segment
+from tests.support.commands import penstock, run
+from tests.support.journals import DENIED, NOON, rows, write_segments
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Path:
+    write_segments(
+        tmp_path,
+        [rows(("door/1", b"open"), ("temp/1", b"\xff\x00"))],
+        [rows(("door/2", b"shut"), note=DENIED, time=NOON + 60)],
+    )
+    return tmp_path
+
+
+def _lines(*arguments: str) -> list[dict[str, Any]]:
+    code, out, error = run(penstock("journal", *arguments, "--json"))
+    assert (code, error) == (0, "")
+    return [json.loads(line) for line in out.splitlines()]
+
+
+SHOWN = {
+    "all": ((), ["door/1", "temp/1", "door/2"]),
+    "by topic": (("--topic", "door/#"), ["door/1", "door/2"]),
+    "by its sender": (("--client", "sensor"), ["door/1", "temp/1", "door/2"]),
+    "by the client id of whom it reached": (("--client", "phone-7"), ["door/1", "temp/1"]),
+    "by a client that has no part in it": (("--client", "other"), []),
+    "by effect": (("--effect", "suppress"), ["door/2"]),
+    "from a time on": (("--from", "2023-11-15T12:00:30"), ["door/2"]),
+    "up to a time": (("--to", "2023-11-15T13:00:30+01:00"), ["door/1", "temp/1"]),
+    "of another node": (("--node", "m"), []),
+    "no more than": (("--limit", "2"), ["door/1", "temp/1"]),
+}
+
+
+@pytest.mark.parametrize("title", SHOWN)
+def test_show_filters(journal: Path, title: str) -> None:
+    arguments, topics = SHOWN[title]
+    assert [row["topic"] for row in _lines("show", str(journal), *arguments)] == topics
+
+
+def test_show_gives_an_account(journal: Path) -> None:
+    code, out, _ = run(penstock("journal", "show", str(journal)))
+    assert code == 0
+    assert out.splitlines()[:4] == [
+        "2023-11-15T12:00:00.000000Z n #3 door/1 from `sensor` (sensor-1) by lan, QoS 0",
+        "    open",
+        "    admit: pass",
+        "    reached phone (QoS 0)",
+    ]
+    assert "    2 bytes: ff 00" in out
+    assert out.splitlines()[-1] == "    admit: suppress by acl line 3: `sue` may not write `x`"
+
+
+def test_stats(journal: Path) -> None:
+    segment = Segment(journal, "n", "test", 100, NOON)
+    segment.gap(100, NOON, 5)
+    segment.seal()
+    (told,) = _lines("stats", str(journal))
+    assert {name: told[name] for name in ("node", "rows", "arrivals", "files", "topics", "events_per_second")} == {
+        "node": "n",
+        "rows": 3,
+        "arrivals": 3,
+        "files": 3,
+        "topics": 3,
+        "events_per_second": 0.05,
+    }
+    assert told["denials"] == [{"stage": "admit", "rule": "acl line 3", "count": 1}]
+    assert list(told["problems"].values()) == [1]
+    assert "acl line 3" in run(penstock("journal", "stats", str(journal)))[1]
+
+
+def test_compact_says_what_it_did(journal: Path) -> None:
+    before = _lines("show", str(journal))
+    (told,) = _lines("compact", str(journal))
+    assert (told["rows"], told["files"]) == (3, 2)
+    assert _lines("show", str(journal)) == before
+    assert run(penstock("journal", "compact", str(journal)))[1] == "nothing to compact\n"
+
+
+def test_tail_begins_with_the_last_and_goes_on(journal: Path) -> None:
+    command = penstock("journal", "tail", str(journal), "--json", "-n", "2")
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as tail:
+        assert tail.stdout is not None
+        earlier = [json.loads(tail.stdout.readline())["topic"] for _ in range(2)]
+        segment = Segment(journal, "n", "test", 100, NOON + 120)
+        later = []
+        seq = 100
+        for topic in ("a", "b"):
+            seq = segment.write(seq, rows((topic, b"")))
+            later.append(json.loads(tail.stdout.readline())["topic"])
+        segment.seal()
+        tail.kill()
+    assert (earlier, later) == (["temp/1", "door/2"], ["a", "b"])
+
+
+MISTAKES = {
+    "no such folder": (("show", "nowhere"), 1, "there is no journal `nowhere`"),
+    "not a filter": (("show", ".", "--topic", "a/#/b"), 2, "--topic"),
+    "not a time": (("show", ".", "--from", "noon"), 2, "`noon` is not a time"),
+    "not a number": (("show", ".", "--limit", "-1"), 2, "--limit"),
+}
+
+
+@pytest.mark.parametrize("title", MISTAKES)
+def test_mistakes(title: str) -> None:
+    arguments, code, text = MISTAKES[title]
+    ended, _, error = run(penstock("journal", *arguments))
+    assert ended == code
+    assert text in error
+
+
+def test_a_domain_file_leads_to_its_journal(journal: Path) -> None:
+    domain = journal.parent / "domain.yaml"
+    domain.write_text(f"domain: test\nnodes: {{n: {{listen: '127.0.0.1:0'}}}}\njournal: {{folder: {journal.name}}}\n")
+    assert len(_lines("show", str(domain))) == 3
+    domain.write_text("domain: test\nnodes: {n: {listen: '127.0.0.1:0'}}\n")
+    assert "keeps no journal" in run(penstock("journal", "show", str(domain)))[2]
