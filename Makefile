@@ -27,7 +27,7 @@ demo: $(VENV)/.ready-run ## one node, a smart home, a supply chain: real nodes, 
 	$(BIN)/python examples/supply-chain/reports.py
 
 test: test-tools lint types imports ## every check and every test
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest -n 2 --dist loadgroup $(ARGS)
 
 lint: $(VENV)/.ready-dev ## style: ruff, rules and format
 	$(BIN)/ruff check .
