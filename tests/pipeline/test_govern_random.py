@@ -36,13 +36,13 @@ def _recorded(spark: SparkSession, joined: Joined) -> Recorded:
 
 @pytest.fixture(scope="module")
 def in_trees(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Recorded:
-    return _recorded(spark, Joined(gathered(40, plays()), tmp_path_factory.mktemp("trees")))
+    return _recorded(spark, Joined(gathered(25, plays()), tmp_path_factory.mktemp("trees")))
 
 
 @pytest.fixture(scope="module")
 def in_cycles(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Recorded:
     strategy = plays(cyclic=True, by_themselves=False)
-    return _recorded(spark, Joined(gathered(20, strategy), tmp_path_factory.mktemp("cycles")))
+    return _recorded(spark, Joined(gathered(12, strategy), tmp_path_factory.mktemp("cycles")))
 
 
 def test_as_it_stood(in_trees: Recorded) -> None:

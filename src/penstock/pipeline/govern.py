@@ -22,7 +22,7 @@ from penstock.pipeline.monitors import edited, emitted
 from penstock.pipeline.policies import Asker, Policies
 from penstock.pipeline.satisfied import one_holds
 from penstock.pipeline.tables import typed_columns_of
-from penstock.pipeline.typed import TypedConditions
+from penstock.pipeline.typed import MOST_BRANCHES, TypedConditions
 
 VIEW = (
     "subject",
@@ -122,8 +122,9 @@ def _reads_alike(policies: Policies) -> bool:
 
 
 def _texts(conditions: list[Condition]) -> set[str]:
-    """Each by itself, and all together."""
-    return {one.text for one in conditions} | ({all_of(conditions).text} if conditions else set())
+    """Each by itself, and if they are few all together."""
+    together = {all_of(conditions).text} if 1 < len(conditions) <= MOST_BRANCHES else set()
+    return {one.text for one in conditions} | together
 
 
 def view(events: DataFrame, policies: Policies, askers: tuple[Asker, ...]) -> DataFrame:
@@ -134,7 +135,8 @@ def view(events: DataFrame, policies: Policies, askers: tuple[Asker, ...]) -> Da
 def given(events: DataFrame, policies: Policies, askers: tuple[Asker, ...]) -> DataFrame:
     """What subjects are given, with all that is known of it: the columns `EVENT`, and what was decided."""
     governing = Governing.of(policies, askers)
-    typed = typed_columns_of(events) if governing.wheres and governing.trusts_types else ()
+    is_few = 0 < len(governing.wheres) <= MOST_BRANCHES
+    typed = typed_columns_of(events) if is_few and governing.trusts_types else ()
     return goes(comes(events, governing, typed), governing)
 
 
@@ -231,7 +233,7 @@ def _match(rows: DataFrame, governing: Governing) -> DataFrame:
     if not governing.wheres:
         return rows.withColumn("wanted", F.col("reads")).filter(F.col("wanted") | F.col("looks_on"))
     typed = typed_columns_of(rows)
-    conditions = TypedConditions(rows, typed, governing.wheres, governing.are_all_wheres)
+    conditions = TypedConditions(rows, typed, governing.wheres if typed else (), governing.are_all_wheres)
     if not conditions:
         return _asked(rows, governing).drop(*typed)
     # Two tables: what Spark can decide by itself is not sent to Python and back.

@@ -5,9 +5,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Any
 
-from penstock.domain import Domain, Ensemble, Limits, ensemble, expand, load, read
+from penstock.domain import ClientEntry, Domain, Ensemble, Limits, ensemble, expand, load, read
 from penstock.domain.graph import graph
 from penstock.engine import place, subscribe
 from penstock.engine.node import Node
@@ -15,11 +14,13 @@ from penstock.engine.overlay import NODE_PREFIX
 from penstock.engine.plan import LinkClass
 from penstock.engine.session import Session, Subscribed
 from penstock.journal.revision import DOMAIN, FOLDER, Revision
+from penstock.language.condition import Condition
 from penstock.model.link import Link
 from penstock.model.subject import Subject
 from penstock.model.topic import parse_filter
 from penstock.pipeline.errors import PipelineError
 from penstock.policy.acl import Acl
+from penstock.policy.filters import FilterTree
 from penstock.policy.protocol import UNLISTED
 
 
@@ -79,15 +80,7 @@ class Policy:
         self.domain = domain
         self.ensemble = whole
         self.acls = acls
-        self._nodes: dict[str, Node] = {}
-
-    def node(self, name: str) -> Node | None:
-        """The engine's node of this name, without sessions; None if the domain has none."""
-        if name not in self.ensemble.nodes:
-            return None
-        if name not in self._nodes:
-            self._nodes[name] = self.new_node(name)
-        return self._nodes[name]
+        self._publishers: dict[tuple[str, str, str | None, str, str | None], Publisher | None] = {}
 
     def new_node(self, name: str) -> Node:
         """A node whose monitors have seen nothing yet."""
@@ -97,10 +90,18 @@ class Policy:
         self, node: Node, client_id: str, user: str | None, entity: str, neighbour: str | None
     ) -> Publisher | None:
         """Who published, under this policy; None if it would not have been let in."""
+        who = (node.name, client_id, user, entity, neighbour)
+        if who not in self._publishers:
+            self._publishers[who] = self._publisher(node, *who[1:])
+        return self._publishers[who]
+
+    def _publisher(
+        self, node: Node, client_id: str, user: str | None, entity: str, neighbour: str | None
+    ) -> Publisher | None:
         if neighbour is not None:
             link = self.ensemble.links.get((neighbour, node.name))
             return None if link is None else Publisher(neighbour, LinkClass(None, link.type, neighbour))
-        entry = next((one for one in self._listed.get(node.name, ()) if one.name == entity), None)
+        entry = self._listed.get((node.name, entity))
         if entry is None:
             entry = self.ensemble.client(node.name, client_id, user)
         if entry is None:
@@ -109,8 +110,8 @@ class Policy:
         return Publisher(entry.name, LinkClass(rights, entry.publish, advertised=entry.advertises))
 
     @cached_property
-    def _listed(self) -> dict[str, tuple[Any, ...]]:
-        return {node: tuple(self.ensemble.listed(node)) for node in self.ensemble.nodes}
+    def _listed(self) -> dict[tuple[str, str], ClientEntry]:
+        return {(node, one.name): one for node in self.ensemble.nodes for one in self.ensemble.listed(node)}
 
     def session(self, node: Node, asker: Asker) -> Session | None:
         """The subject as a session of a node; None if it has no place there."""
@@ -159,8 +160,29 @@ def by_name(node: Node, session: Session, topic: str) -> Subscribed:
     """The session's subscription to one topic by its name, with what the domain says for the client."""
     filter = parse_filter(topic)
     subscribed = Subscribed(session, topic, 2)
+    everything = session.where
+    if len(everything) > _FEW:
+        session.where = tuple(everything[place] for place in _tree(everything).find(topic))
     subscribed.condition = subscribe.condition_of(node, session, filter, "")
+    session.where = everything
     return subscribed
+
+
+_FEW = 32
+"""Filters that are asked one after the other; among more, those that may cover a topic are found first."""
+_MOST_TREES = 1000
+_Where = tuple[tuple[str, Condition], ...]
+_trees: dict[int, tuple[_Where, FilterTree]] = {}
+"""By identity, which is quick to ask; what is found is held, so that nothing else can have it."""
+
+
+def _tree(where: _Where) -> FilterTree:
+    known = _trees.get(id(where))
+    if known is None:
+        if len(_trees) >= _MOST_TREES:
+            _trees.clear()
+        known = _trees[id(where)] = where, FilterTree(filter for filter, _ in where)
+    return known[1]
 
 
 def link_into(node: Node, publisher: Publisher) -> Link:
