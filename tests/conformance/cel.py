@@ -2,8 +2,8 @@
 
 FOLDER is the unpacked npm package `@bufbuild/cel-spec`, which has the cases of google/cel-spec (tests/simple/testdata)
 as JavaScript objects in protobuf's JSON form; `node` reads them. A case about something that docs/conditions.md leaves
-out is skipped: `skip_reason` looks at the case, never at what we make of it. Every other case must come to what CEL says
-on both evaluators, and pass the checker unless it is to fail or says that it is not checked.
+out is skipped: `skip_reason` looks at the case, never at what we make of it. Every other case must come to what CEL
+says on both evaluators, and pass the checker unless it is to fail or says that it is not checked.
 """
 
 import base64

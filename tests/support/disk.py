@@ -78,7 +78,10 @@ def _session(session: Session) -> object:
         "expiry": session.expiry,
         "will": None if will is None else (_event(will.event), will.event.retain, will.delay, will.lifetime),
         "subscriptions": {
-            key: (one.qos, one.no_local, one.retain_as_published, one.identifier, one.asked, one.condition, one.is_local)
+            key: (
+                (one.qos, one.no_local, one.retain_as_published, one.identifier),
+                (one.asked, one.condition, one.is_local),
+            )
             for key, one in session.subscriptions.items()
         },
         "advertisements": dict(session.advertisements),
