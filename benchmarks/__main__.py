@@ -1,16 +1,20 @@
-"""`python -m benchmarks`: the node beside other brokers, then matching by content.
+"""`python -m benchmarks`: the node beside other brokers, then matching by content, then what a journal costs.
 
-`node` or `matching` as the first argument: only that, with its own options. Without, options are those of `node`, and
-only it is run; but `--quick` is for both.
+`node`, `matching` or `journal` as the first argument: only that, with its own options. Without, options are those of `node`, and
+only it is run; but `--quick` is for all.
 """
 
 import sys
 from collections.abc import Callable, Sequence
 
-from benchmarks import node
+from benchmarks import journal, node
 from benchmarks.matching import __main__ as matching
 
-PARTS: dict[str, Callable[[Sequence[str]], int]] = {"node": node.main, "matching": matching.main}
+PARTS: dict[str, Callable[[Sequence[str]], int]] = {
+    "node": node.main,
+    "matching": matching.main,
+    "journal": journal.main,
+}
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -1,14 +1,17 @@
 """`penstock journal` on journals that tests have written."""
 
+import io
 import json
 import subprocess
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from penstock.cli.main import main
 from penstock.journal.segment import Segment
-from tests.support.commands import penstock, run
+from tests.support.commands import penstock
 from tests.support.journals import DENIED, NOON, rows, write_segments
 
 
@@ -22,8 +25,19 @@ def journal(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def _run(*arguments: str) -> tuple[int, str, str]:
+    """The command in this process, which is quicker."""
+    out, error = io.StringIO(), io.StringIO()
+    with redirect_stdout(out), redirect_stderr(error):
+        try:
+            code = main(["journal", *arguments])
+        except SystemExit as ended:
+            code = int(ended.code or 0)
+    return code, out.getvalue(), error.getvalue()
+
+
 def _lines(*arguments: str) -> list[dict[str, Any]]:
-    code, out, error = run(penstock("journal", *arguments, "--json"))
+    code, out, error = _run(*arguments, "--json")
     assert (code, error) == (0, "")
     return [json.loads(line) for line in out.splitlines()]
 
@@ -49,7 +63,7 @@ def test_show_filters(journal: Path, title: str) -> None:
 
 
 def test_show_gives_an_account(journal: Path) -> None:
-    code, out, _ = run(penstock("journal", "show", str(journal)))
+    code, out, _ = _run("show", str(journal))
     assert code == 0
     assert out.splitlines()[:4] == [
         "2023-11-15T12:00:00.000000Z n #3 door/1 from `sensor` (sensor-1) by lan, QoS 0",
@@ -76,7 +90,7 @@ def test_stats(journal: Path) -> None:
     }
     assert told["denials"] == [{"stage": "admit", "rule": "acl line 3", "count": 1}]
     assert list(told["problems"].values()) == [1]
-    assert "acl line 3" in run(penstock("journal", "stats", str(journal)))[1]
+    assert "acl line 3" in _run("stats", str(journal))[1]
 
 
 def test_compact_says_what_it_did(journal: Path) -> None:
@@ -84,7 +98,7 @@ def test_compact_says_what_it_did(journal: Path) -> None:
     (told,) = _lines("compact", str(journal))
     assert (told["rows"], told["files"]) == (3, 2)
     assert _lines("show", str(journal)) == before
-    assert run(penstock("journal", "compact", str(journal)))[1] == "nothing to compact\n"
+    assert _run("compact", str(journal))[1] == "nothing to compact\n"
 
 
 def test_tail_begins_with_the_last_and_goes_on(journal: Path) -> None:
@@ -114,7 +128,7 @@ MISTAKES = {
 @pytest.mark.parametrize("title", MISTAKES)
 def test_mistakes(title: str) -> None:
     arguments, code, text = MISTAKES[title]
-    ended, _, error = run(penstock("journal", *arguments))
+    ended, _, error = _run(*arguments)
     assert ended == code
     assert text in error
 
@@ -124,4 +138,4 @@ def test_a_domain_file_leads_to_its_journal(journal: Path) -> None:
     domain.write_text(f"domain: test\nnodes: {{n: {{listen: '127.0.0.1:0'}}}}\njournal: {{folder: {journal.name}}}\n")
     assert len(_lines("show", str(domain))) == 3
     domain.write_text("domain: test\nnodes: {n: {listen: '127.0.0.1:0'}}\n")
-    assert "keeps no journal" in run(penstock("journal", "show", str(domain)))[2]
+    assert "keeps no journal" in _run("show", str(domain))[2]
