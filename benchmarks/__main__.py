@@ -1,7 +1,7 @@
 """`python -m benchmarks`: the node beside other brokers, then matching by content, then what a journal costs.
 
-`node`, `matching` or `journal` as the first argument: only that, with its own options. Without, options are those of `node`, and
-only it is run; but `--quick` is for all.
+`node`, `matching` or `journal` as the first argument: only that, with its own options. Without, options
+are those of `node`, and only it is run; but `--quick` is for all.
 """
 
 import sys
