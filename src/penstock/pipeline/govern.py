@@ -144,13 +144,13 @@ def comes(events: DataFrame, governing: Governing, typed: tuple[str, ...] = ()) 
     """The stages before `match`, once for an event: what is let in, as monitors leave it; with typed content."""
     rows = decide.decide(events.select(*EVENT, *typed), governing.policies, governing.askers)
     rows = rows.withColumn("passes", F.lit(True)).withColumn("part", F.lit(0))
-    names = _names()
+    names = stage_names()
     return _through(names[: names.index("match")], rows, governing)
 
 
 def goes(rows: DataFrame, governing: Governing) -> DataFrame:
     """The stages from `match` on, for each subject."""
-    names = _names()
+    names = stage_names()
     return _through(names[names.index("match") :], rows, governing)
 
 
@@ -165,12 +165,13 @@ def _through(names: list[str], rows: DataFrame, governing: Governing) -> DataFra
 
 def check_stages() -> None:
     """Raises `PipelineError` if the engine has a stage that has no side here: nothing may pass it unseen."""
-    missing = [name for name in _names() if name not in SIDES]
+    missing = [name for name in stage_names() if name not in SIDES]
     if missing:
         raise PipelineError(f"stage `{missing[0]}` is not known to the pipeline: nothing can be governed")
 
 
-def _names() -> list[str]:
+def stage_names() -> list[str]:
+    """The stages of the engine, in its order."""
     return [stage.__name__.rpartition(".")[2] for stage in path.STAGES]
 
 

@@ -72,7 +72,7 @@ def view(events: DataFrame, governing: Governing) -> DataFrame:
     govern.check_stages()
     rows = decide.decide_by_batch(events.select(*EVENT), governing.policies, governing.askers)
     rows = rows.withColumn("passes", F.lit(True)).withColumn("part", F.lit(0))
-    for name in govern._names():
+    for name in govern.stage_names():
         on_rows = STREAM_SIDES[name].on_rows
         if on_rows is not None:
             rows = on_rows(rows, governing)
