@@ -1,12 +1,13 @@
 """Conditions on Spark, many at a time: each has its own content in its own column of a table of one row."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from pyspark.sql import Column, SparkSession
+from pyspark.sql import Column, Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
     ArrayType,
@@ -26,6 +27,22 @@ from penstock.language.errors import Kind
 from penstock.language.tree import Tree
 from penstock.language.values import Uint, Value
 from penstock.pipeline.columns import Explanation, explained_column
+
+CODEGEN_OFF = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+
+
+@contextmanager
+def settings(spark: SparkSession, changed: dict[str, str]) -> Iterator[None]:
+    """Runs with other settings of the session."""
+    before = {key: spark.conf.get(key) for key in changed}
+    for key, value in changed.items():
+        spark.conf.set(key, value)
+    try:
+        yield
+    finally:
+        for key, old in before.items():
+            spark.conf.set(key, old or "")
+
 
 _TYPES: dict[type, DataType] = {
     type(None): NullType(),
@@ -98,23 +115,27 @@ class Answer:
 
 
 def answers(spark: SparkSession, questions: Iterable[Question], at_once: int = 50) -> list[Answer]:
-    """What each condition comes to; exactly one of value and error has to be there."""
-    waiting = list(questions)
-    found: list[Answer] = []
-    for start in range(0, len(waiting), at_once):
-        found += _answered(spark, waiting[start : start + at_once])
-    return found
+    """What each condition comes to. Those that are native go together, as do those that are not."""
+    asked = [(at, each, *each.column(f"c{at}")) for at, each in enumerate(questions)]
+    found: dict[int, Answer] = {}
+    for native in (True, False):
+        alike = [each for each in asked if each[3].native is native]
+        for start in range(0, len(alike), at_once):
+            found |= _answered(spark, alike[start : start + at_once])
+    return [found[at] for at, *_ in asked]
 
 
-def _answered(spark: SparkSession, questions: list[Question]) -> list[Answer]:
-    fields = [
-        StructField(f"c{at}", BinaryType() if each.schema is None else each.schema)
-        for at, each in enumerate(questions)
-    ]
-    table = spark.createDataFrame([tuple(each.content for each in questions)], StructType(fields), verifySchema=False)
-    columns, explanations = zip(*(each.column(f"c{at}") for at, each in enumerate(questions)), strict=True)
-    (row,) = table.select(*(column.alias(f"r{at}") for at, column in enumerate(columns))).collect()
-    for each in row:
-        assert (each.value is None) is not (each.error is None), f"both or none of value and error: {each}"
-    outcomes = [each.value if each.error is None else Kind(each.error) for each in row]
-    return [Answer(outcome, how) for outcome, how in zip(outcomes, explanations, strict=True)]
+def _answered(spark: SparkSession, asked: list[tuple[int, Question, Column, Explanation]]) -> dict[int, Answer]:
+    types = [BinaryType() if each.schema is None else each.schema for _, each, _, _ in asked]
+    fields = [StructField(f"c{at}", type_) for (at, *_), type_ in zip(asked, types, strict=True)]
+    table = spark.createDataFrame(
+        [tuple(each.content for _, each, _, _ in asked)], StructType(fields), verifySchema=False
+    )
+    (row,) = table.select(*(column.alias(f"r{at}") for at, _, column, _ in asked)).collect()
+    return {at: Answer(outcome(found), how) for (at, _, _, how), found in zip(asked, row, strict=True)}
+
+
+def outcome(found: Row) -> bool | Kind:
+    """What a row of a condition's column says: exactly one of value and error."""
+    assert (found.value is None) is not (found.error is None), f"both or none of value and error: {found}"
+    return bool(found.value) if found.error is None else Kind(found.error)

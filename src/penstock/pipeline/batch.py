@@ -4,7 +4,7 @@ It runs in Spark's Python workers, so the package has to be installed there. The
 deterministic: otherwise a filter on its result would run it twice for each row.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import lru_cache
 from itertools import pairwise
 
@@ -37,12 +37,11 @@ def over_payload(tree: Tree, payload: Column, format: Format | None) -> Column:
 
 
 def _function(text: str, decide: Callable[[Condition, pa.Array], list[Outcome]]) -> Callable[[Column], Column]:
-    def evaluate(batches: Iterator[pa.Array]) -> Iterator[pa.Array]:
-        condition = _condition(text)
-        for batch in batches:
-            yield _outcomes(decide(condition, batch))
+    def evaluate(batch: pa.Array) -> pa.Array:
+        return _outcomes(decide(_condition(text), batch))
 
-    return arrow_udf(evaluate, OUTCOME).asNondeterministic()
+    # A function of batches, not of iterators: of those, Spark would run each in a worker of its own.
+    return arrow_udf(evaluate, OUTCOME).asNondeterministic()  # type: ignore[call-overload, no-any-return]
 
 
 @lru_cache(maxsize=10_000)

@@ -4,4 +4,4 @@ from penstock.model.errors import PenstockError
 
 
 class PipelineError(PenstockError):
-    """A schema that content cannot have."""
+    """What a job of the pipeline cannot work with: a schema that content cannot have, a session that does not start."""

@@ -30,7 +30,7 @@ from penstock.pipeline.native.parts import (
     where,
 )
 from penstock.pipeline.native.relations import may_be_key, present
-from penstock.pipeline.native.shapes import KEPT, common, read, shape_of, stored
+from penstock.pipeline.native.shapes import KEPT, common, fitted, read, shape_of, stored
 
 _MISSING = Kind.NO_SUCH_ATTRIBUTE
 
@@ -107,8 +107,9 @@ def _entry(operand: Part, key: Part) -> Part:
         case Cell(MapType()) as map_, _:
             return _value(map_, key)
         case Entries(entries), Constant(value):
-            known = {} if type(value) in (list, dict) else dict(entries)
-            return _chosen(known[as_key(value)], operand, key) if as_key(value) in known else fail(_MISSING, operand)
+            known = dict(entries)
+            if type(value) not in (list, dict) and as_key(value) in known:
+                return _chosen(known[as_key(value)], operand, key)
         case Entries(), _ if kind_of(key) not in (list, dict):
             raise Gap("a key from content")
     return _missing(operand, key)
@@ -128,7 +129,7 @@ def _value(map_: Cell, key: Part) -> Part:
     missing = where(~F.map_contains_key(map_.value, cell(key).value), _MISSING)
     nullable = map_.shape.valueContainsNull or isinstance(data, NullType)
     return made(
-        shape_of(data), read(data, column), (map_, key), before=(*no_nulls(map_), missing), nullable=nullable, uses=2
+        shape_of(data), read(data, column), (map_, key), before=(*no_nulls(map_), missing), nullable=nullable, uses=4
     )
 
 
@@ -175,7 +176,7 @@ def _place(key: Cell) -> tuple[Column | None, Column, int]:
     """Whether a key is a whole number, and as which int; NULL beyond what an array can have."""
     value = key.value
     if key.shape != types.DOUBLE:
-        return None, value.try_cast("int"), 1
+        return None, value.try_cast("int"), 2
     finite = ~F.isnan(value) & (F.abs(value) != float("inf"))
     whole = finite & (F.rint(value) == value)
     return whole, F.when(whole & (F.abs(value) < float(1 << 31)), value).cast("int"), 4
@@ -189,9 +190,8 @@ def as_array(part: Part) -> Cell:
     assert isinstance(part, Items)
     cells = [column(each) for each in part.parts]
     data, nullable = in_list(cells)
-    return made(
-        ArrayType(data, nullable), unless_failed(F.array(*[each.value.cast(data) for each in cells]), part), part.parts
-    )
+    columns = [fitted(each.value, stored(each.shape), data) for each in cells]
+    return made(ArrayType(data, nullable), unless_failed(F.array(*columns), part), part.parts, uses=2)
 
 
 def column(part: Part) -> Cell:

@@ -1,7 +1,6 @@
 """Arithmetic. Nothing here depends on Spark's ANSI mode: what overflows or divides by zero is NULL, then an error."""
 
 from collections.abc import Callable
-from decimal import Decimal
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
@@ -11,6 +10,7 @@ from penstock.language.errors import Kind
 from penstock.language.limits import MOST_SIZE
 from penstock.language.types import Scalar
 from penstock.language.values import LEAST_INT, MOST_UINT, Uint
+from penstock.pipeline.native.bounds import within
 from penstock.pipeline.native.parts import UINT, where
 from penstock.pipeline.native.tables import Made, Native, Table
 
@@ -18,7 +18,7 @@ _Two = Callable[[Column, Column], Column]
 
 
 def _int(run: _Two) -> Native:
-    return lambda left, right: Made(types.INT, run(left, right), Kind.OUT_OF_RANGE)
+    return lambda left, right: Made(types.INT, run(left, right), Kind.OUT_OF_RANGE, uses=2)
 
 
 def _uint(run: _Two) -> Native:
@@ -31,7 +31,11 @@ def _double(run: _Two) -> Native:
 
 def within_uint(number: Column) -> Column:
     """A decimal as a uint; NULL if it is none."""
-    return F.when((number >= 0) & (number <= F.lit(Decimal(MOST_UINT))), number).cast(UINT)
+    return within(number, 0, MOST_UINT).cast(UINT)
+
+
+def _uint_product(left: Column, right: Column) -> Column:
+    return F.try_multiply(left, right).try_cast("decimal(28,0)")
 
 
 def _by_zero(divisor: Column) -> Column:
@@ -90,7 +94,7 @@ OPERATORS: Table = {
     ("%", (int, int)): _int_remainder,
     ("+", (Uint, Uint)): _uint(F.try_add),
     ("-", (Uint, Uint)): _uint(F.try_subtract),
-    ("*", (Uint, Uint)): _uint(F.try_multiply),
+    ("*", (Uint, Uint)): _uint(_uint_product),
     ("/", (Uint, Uint)): _uint_quotient,
     ("%", (Uint, Uint)): _uint_remainder,
     ("+", (float, float)): _double(lambda left, right: left + right),
@@ -104,7 +108,7 @@ OPERATORS: Table = {
 
 
 NEGATION: dict[type, Native] = {
-    int: lambda value: Made(types.INT, F.try_subtract(F.lit(0), value), Kind.OUT_OF_RANGE),
+    int: lambda value: Made(types.INT, F.try_subtract(F.lit(0), value), Kind.OUT_OF_RANGE, uses=2),
     float: lambda value: Made(types.DOUBLE, F.negative(value)),
 }
 """`-value`, by type."""

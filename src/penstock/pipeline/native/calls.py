@@ -35,7 +35,7 @@ from penstock.pipeline.native.parts import (
 )
 from penstock.pipeline.native.patterns import native_pattern
 from penstock.pipeline.native.relations import present
-from penstock.pipeline.native.shapes import common
+from penstock.pipeline.native.shapes import common, fitted, stored
 from penstock.pipeline.native.tables import Made, Native, Table
 
 TABLE: Table = {
@@ -135,7 +135,7 @@ def _joined(left: Part, right: Part) -> Part:
     arrays = as_array(left), as_array(right)
     shape = common([each.shape for each in arrays if isinstance(each.shape, ArrayType)])
     assert isinstance(shape, ArrayType)
-    first, second = (each.value.cast(shape) for each in arrays)
+    first, second = (fitted(each.value, stored(each.shape), shape) for each in arrays)
     value = F.when(F.array_size(first) + F.array_size(second) <= MOST_SIZE, F.concat(first, second))
     return made(shape, value, arrays, before=no_nulls(*arrays), fails=Kind.TOO_COSTLY, uses=2)
 

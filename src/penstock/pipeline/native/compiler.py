@@ -48,6 +48,7 @@ from penstock.pipeline.native.parts import (
     Entries,
     Items,
     Part,
+    Shape,
     absorbed,
     chosen,
     errors_of,
@@ -60,7 +61,7 @@ from penstock.pipeline.native.parts import (
     opened,
 )
 from penstock.pipeline.native.relations import contains, equality, order, present
-from penstock.pipeline.native.shapes import common, stored
+from penstock.pipeline.native.shapes import common, fitted, stored
 
 _MOST_WRITTEN_OUT = 50
 
@@ -307,8 +308,14 @@ def _either(test: Cell, yes: Part, no: Part) -> Part:
     shape = shapes[0] if shapes else types.NULL
     if any(each != shape for each in shapes):
         shape = common([stored(each) for each in shapes])  # type: ignore[assignment]
-    first, second = (replace(each, value=F.lit(None)) if each.shape in (NEVER, types.NULL) else each for each in cells)
+    first, second = (replace(each, value=_as(each, shape)) for each in cells)
     return chosen(shape, test, first, second)
+
+
+def _as(part: Cell, shape: Shape) -> Column:
+    if part.shape in (NEVER, types.NULL):
+        return F.lit(None)
+    return part.value if part.shape == shape else fitted(part.value, stored(part.shape), stored(shape))
 
 
 def _map_value(*flat: Value) -> Value:

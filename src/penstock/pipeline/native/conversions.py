@@ -53,8 +53,8 @@ def _uint_of_double(value: Column) -> Made:
 
 def _uint_of_string(text: Column) -> Made:
     right = text.rlike(_INTEGER)
-    whole = F.when(right, within_uint(text.try_cast("decimal(38,0)")))
-    return Made(types.UINT, whole, Kind.OUT_OF_RANGE, _invalid(right), uses=4)
+    whole = F.when(right, within_uint(text.try_cast("decimal(28,0)")))
+    return Made(types.UINT, whole, Kind.OUT_OF_RANGE, _invalid(right), uses=2)
 
 
 def _double_of_string(text: Column) -> Made:

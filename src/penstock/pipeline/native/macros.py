@@ -9,10 +9,22 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructTy
 from penstock.language import types
 from penstock.language.errors import Kind
 from penstock.language.limits import MOST_STEPS
+from penstock.language.values import keys
 from penstock.pipeline.native.access import as_array, in_list
-from penstock.pipeline.native.parts import Cell, Part, Shape, made, no_nulls, unless_failed, where
+from penstock.pipeline.native.parts import (
+    Cell,
+    Constant,
+    Entries,
+    Items,
+    Part,
+    Shape,
+    made,
+    no_nulls,
+    unless_failed,
+    where,
+)
 from penstock.pipeline.native.relations import present
-from penstock.pipeline.native.shapes import element
+from penstock.pipeline.native.shapes import element, fitted, stored
 
 Body = Callable[[Part], Cell]
 """What a macro does with an element."""
@@ -26,8 +38,11 @@ def elements(part: Part) -> Cell:
         case Cell(StructType() as shape, value):
             names = [F.when(present(part, name), F.lit(name)) for name in shape.names]
             there = F.filter(F.array(*names).cast("array<string>"), lambda name: name.isNotNull())
-            keys = unless_failed(F.when(value.isNotNull(), there), part)
-            return made(ArrayType(StringType(), False), keys, (part,), before=no_nulls(part))
+            there = unless_failed(F.when(value.isNotNull(), there), part)
+            return made(ArrayType(StringType(), False), there, (part,), before=no_nulls(part))
+        case Entries(entries):
+            array = as_array(Items(tuple(map(Constant, keys(dict(entries))))))
+            return made(array.shape, unless_failed(array.value, part), (part,), uses=2)
         case _:
             array = as_array(part)
             return made(array.shape, array.value, (array,), before=no_nulls(array))
@@ -41,7 +56,9 @@ def quantified(array: Cell, deciding: bool, body: Body) -> Cell:
         found = ~F.forall(loop.first, lambda x: ~body(loop.at(x)).value)
     else:
         found = F.forall(loop.first, lambda x: body(loop.at(x)).value)
-    value = F.when(~loop.too_many, found).when(found == F.lit(deciding), F.lit(deciding))
+    # Beyond the bound, what has not been decided is NULL.
+    beyond = F.when(loop.too_many, F.lit(None).cast("boolean")).otherwise(F.lit(not deciding))
+    value = found | beyond if deciding else found & beyond
     error = F.when(loop.too_many, F.lit(Kind.TOO_COSTLY.value)).otherwise(loop.first_error(body, None))
     return made(types.BOOL, value, (array, loop.sample(body)), before=(F.when(value.isNull(), error),), uses=2)
 
@@ -64,8 +81,12 @@ def mapped(array: Cell, body: Body, guard: Body | None) -> Cell:
     loop = _Loop(array)
     kept = array.value if guard is None else F.filter(array.value, lambda x: guard(loop.at(x)).value)
     data, nullable = in_list([loop.sample(body)])
-    value = F.transform(kept, lambda x: body(loop.at(x)).value.cast(data))
+    value = F.transform(kept, lambda x: _fitted(body(loop.at(x)), data))
     return loop.strict(ArrayType(data, nullable), value, body, guard)
+
+
+def _fitted(part: Cell, data: DataType) -> Column:
+    return fitted(part.value, stored(part.shape), data)
 
 
 class _Loop:
@@ -77,7 +98,7 @@ class _Loop:
         self._data: DataType = array.shape.elementType
         self._may_be_null = array.shape.containsNull
         self.too_many = F.array_size(array.value) > MOST_STEPS
-        self.first = F.when(self.too_many, F.slice(array.value, 1, MOST_STEPS)).otherwise(array.value)
+        self.first = F.slice(array.value, 1, MOST_STEPS)
 
     def at(self, x: Column) -> Cell:
         return element(self._data, x, self._may_be_null)

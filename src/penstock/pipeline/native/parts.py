@@ -27,7 +27,8 @@ NEVER = Scalar("never")
 UINT, NANOS = "decimal(20,0)", "decimal(22,0)"
 """Spark has no unsigned integers, and nanoseconds from the year 1 on take more than 64 bits."""
 
-_MOST_WEIGHT = 3_000
+_MOST_WEIGHT = 2_000
+"""Parts of an expression. Spark takes seconds to plan and compile one that is much larger."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -169,9 +169,10 @@ def contains(left: Part, right: Part) -> Cell:
     """`left in right`"""
     if is_never(left) or is_never(right):
         return never(*errors_of(left, right))
+    uses = 2
     match opened(right):
         case Items(items):
-            column = _among(left, items)
+            column, uses = _among(left, items), 2 + len(items)
         case Entries(entries):
             column = unless_failed(_among_keys(left, [key for key, _ in entries]), left, right)
         case Cell(ArrayType()) as array:
@@ -182,7 +183,7 @@ def contains(left: Part, right: Part) -> Cell:
             column = _in_record(left, solid(record))
         case _:
             return fail(Kind.NO_MATCHING_OVERLOAD, left, right)
-    return made(types.BOOL, column, (left, right), before=no_nulls(right), uses=2)
+    return made(types.BOOL, column, (left, right), before=no_nulls(right), uses=uses)
 
 
 def _among(left: Part, items: tuple[Part, ...]) -> Column:

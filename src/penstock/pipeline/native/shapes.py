@@ -96,10 +96,15 @@ def common(types_: list[DataType]) -> DataType:
     typed = [each for each in types_ if not isinstance(each, NullType)]
     if typed and all(isinstance(each, ArrayType) for each in typed):
         arrays = [each for each in typed if isinstance(each, ArrayType)]
-        return ArrayType(common([each.elementType for each in arrays]), any(each.containsNull for each in arrays))
+        return ArrayType(common([each.elementType for each in arrays]))
     if any(each != typed[0] for each in typed):
         raise Gap("values of different types")
     return typed[0] if typed else NullType()
+
+
+def fitted(column: Column, given: DataType, wanted: DataType) -> Column:
+    """A column of one type as one of another that `common` found for it."""
+    return column if alike(given, wanted) else column.cast(wanted)
 
 
 def alike(left: DataType, right: DataType) -> bool:

@@ -14,7 +14,7 @@ class Made:
     """What a function makes of its arguments' columns.
 
     The value is NULL where one of them is, and where the function fails; then as `before` says, else as `fails` does.
-    `uses` is how often each argument stands in the value.
+    `uses` is how often each argument stands in the value; Spark's `try_` functions have each argument twice.
     """
 
     shape: Shape

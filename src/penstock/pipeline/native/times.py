@@ -10,38 +10,30 @@ from penstock.language import types
 from penstock.language.errors import Kind
 from penstock.language.values import LEAST_INT, MOST_INT, Duration, Timestamp
 from penstock.model.values import FIRST_SECOND, LAST_SECOND, SECOND
+from penstock.pipeline.native.bounds import within
 from penstock.pipeline.native.parts import NANOS, where
 from penstock.pipeline.native.tables import Made, Native, Table
 
 _DAY = 86_400
-_FORM = (
-    r"\A[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt]([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\.[0-9]{1,9})?"
-    r"([Zz]|[+-][0-9]{2}:[0-9]{2})\z"
-)
+_FORM = r"\A[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt][0-9]{2}:[0-5][0-9]:[0-5][0-9](\.[0-9]{1,9})?([Zz]|[+-][0-9]{2}:[0-9]{2})\z"
 
 
-def _timestamp(nanos: Column) -> Column:
-    """Nanoseconds as a timestamp; NULL beyond the years that there are."""
-    first, last = Decimal(FIRST_SECOND * SECOND), Decimal(LAST_SECOND * SECOND + SECOND - 1)
-    return F.when((nanos >= F.lit(first)) & (nanos <= F.lit(last)), nanos).cast(NANOS)
+def _nanos(seconds: Column) -> Column:
+    """Seconds as a timestamp; NULL beyond the years that there are."""
+    return within(seconds, FIRST_SECOND, LAST_SECOND).cast("decimal(12,0)") * F.lit(Decimal(SECOND))
 
 
-def _in_nanos(seconds: Column) -> Column:
-    return seconds.cast("decimal(20,0)") * F.lit(Decimal(SECOND))
+def _moved(nanos: Column) -> Made:
+    there = within(nanos, FIRST_SECOND * SECOND, LAST_SECOND * SECOND + SECOND - 1)
+    return Made(types.TIMESTAMP, there.cast(NANOS), Kind.OUT_OF_RANGE)
 
 
 def _wide(duration: Column) -> Column:
     return duration.cast("decimal(20,0)")
 
 
-def _moved(nanos: Column) -> Made:
-    return Made(types.TIMESTAMP, _timestamp(nanos), Kind.OUT_OF_RANGE, uses=2)
-
-
 def _between(left: Column, right: Column) -> Made:
-    nanos = left - right
-    whole = F.when((nanos >= F.lit(Decimal(LEAST_INT))) & (nanos <= F.lit(Decimal(MOST_INT))), nanos)
-    return Made(types.DURATION, whole.cast("long"), Kind.OUT_OF_RANGE, uses=2)
+    return Made(types.DURATION, within(left - right, LEAST_INT, MOST_INT).cast("long"), Kind.OUT_OF_RANGE)
 
 
 OPERATORS: Table = {
@@ -49,7 +41,9 @@ OPERATORS: Table = {
     ("+", (Duration, Timestamp)): lambda left, right: _moved(_wide(left) + right),
     ("-", (Timestamp, Duration)): lambda left, right: _moved(left - _wide(right)),
     ("-", (Timestamp, Timestamp)): _between,
-    ("+", (Duration, Duration)): lambda left, right: Made(types.DURATION, F.try_add(left, right), Kind.OUT_OF_RANGE),
+    ("+", (Duration, Duration)): lambda left, right: Made(
+        types.DURATION, F.try_add(left, right), Kind.OUT_OF_RANGE, uses=2
+    ),
     ("-", (Duration, Duration)): lambda left, right: Made(
         types.DURATION, F.try_subtract(left, right), Kind.OUT_OF_RANGE
     ),
@@ -58,28 +52,22 @@ OPERATORS: Table = {
 
 
 def _from_string(text: Column) -> Made:
-    """A timestamp as RFC 3339 writes it. All positions are known, once the form is right."""
-    date = F.substring(text, 1, 10).try_cast("date")
-    right = text.rlike(_FORM) & date.isNotNull() & (F.substring(text, 1, 4) != "0000")
-    fraction = F.rpad(F.regexp_extract(text, r"\.([0-9]+)", 1), 9, "0")
-    seconds = F.unix_date(date) * F.lit(_DAY).cast("long") + _clock(text, 12) + _number(text, 18) - _offset(text)
-    nanos = _in_nanos(seconds) + fraction.try_cast("decimal(9,0)")
+    """A timestamp as RFC 3339 writes it. Spark reads what has no fraction and is in UTC; the rest is added."""
+    in_utc = F.concat(F.upper(F.substring(text, 1, 19)), F.lit("Z")).try_cast("timestamp")
+    right = text.rlike(_FORM) & in_utc.isNotNull() & ~F.startswith(text, F.lit("0000"))
+    seconds = F.unix_seconds(F.when(right, in_utc)) - _offset(text)
+    fraction = F.rpad(F.regexp_extract(text, r"\.([0-9]{1,9})", 1), 9, "0").try_cast("decimal(9,0)")
     invalid = where(~right, Kind.INVALID_ARGUMENT)
-    return Made(types.TIMESTAMP, F.when(right, _timestamp(nanos)), Kind.OUT_OF_RANGE, (invalid,), uses=20)
-
-
-def _number(text: Column, place: int) -> Column:
-    return F.substring(text, place, 2).try_cast("long")
-
-
-def _clock(text: Column, place: int) -> Column:
-    """`hh:mm` at a place, in seconds."""
-    return _number(text, place) * 3_600 + _number(text, place + 3) * 60
+    return Made(types.TIMESTAMP, (_nanos(seconds) + fraction).cast(NANOS), Kind.OUT_OF_RANGE, (invalid,), uses=9)
 
 
 def _offset(text: Column) -> Column:
+    """How many seconds the zone of a timestamp is from UTC."""
     sign = F.substring(text, -6, 1)
-    return F.when(sign == "+", _clock(text, -5)).when(sign == "-", -_clock(text, -5)).otherwise(F.lit(0))
+    hours, minutes = F.substring(text, -5, 2).try_cast("long"), F.substring(text, -2, 2).try_cast("long")
+    return F.when(sign == "+", F.lit(60)).when(sign == "-", F.lit(-60)).otherwise(F.lit(0)) * F.coalesce(
+        hours * 60 + minutes, F.lit(0)
+    )
 
 
 def to_seconds(nanos: Column) -> Column:
@@ -90,7 +78,7 @@ def to_seconds(nanos: Column) -> Column:
 CONVERSIONS: Table = {
     ("int", (Timestamp,)): lambda value: Made(types.INT, to_seconds(value)),
     ("timestamp", (str,)): _from_string,
-    ("timestamp", (int,)): lambda seconds: _moved(_in_nanos(seconds)),
+    ("timestamp", (int,)): lambda seconds: Made(types.TIMESTAMP, _nanos(seconds).cast(NANOS), Kind.OUT_OF_RANGE),
     ("timestamp", (Timestamp,)): lambda value: Made(types.TIMESTAMP, value),
     ("duration", (Duration,)): lambda value: Made(types.DURATION, value),
 }
@@ -128,9 +116,8 @@ def milliseconds(nanos: Column) -> Made:
 
 def on_calendar(name: str, nanos: Column, offset: int) -> Made:
     """What a timestamp says on the calendar of places with an offset from UTC, in seconds."""
-    seconds = to_seconds(nanos) + F.lit(offset).cast("long")
-    there = F.when((seconds >= F.lit(FIRST_SECOND)) & (seconds <= F.lit(LAST_SECOND)), seconds)
-    return Made(types.INT, CALENDAR[name](there).cast("long"), Kind.OUT_OF_RANGE, uses=3)
+    there = within(to_seconds(nanos) + F.lit(offset), FIRST_SECOND, LAST_SECOND).cast("long")
+    return Made(types.INT, CALENDAR[name](there).cast("long"), Kind.OUT_OF_RANGE)
 
 
 def _whole(unit: int) -> Native:
