@@ -153,10 +153,12 @@ class Joined:
                 rehearsal.subscribe(subject, topic, no_local=False)
         for device, filter, condition in self.advertised:
             rehearsal.advertise(device, "own", filter, condition)
-        for device, node, topic, payload, qos in self.published * ROUNDS:
-            rehearsal.publish(device, topic, payload, qos, node=node)
-            rehearsal.run()
-        journal.add_all(rehearsal.nodes.values(), journal.keep(self.domain))
+        revision = journal.keep(self.domain)
+        for _ in range(ROUNDS):
+            for device, node, topic, payload, qos in self.published:
+                rehearsal.publish(device, topic, payload, qos, node=node)
+                rehearsal.run()
+            journal.add_all(rehearsal.nodes.values(), revision)
         return delivered(rehearsal, self.subjects)
 
 
