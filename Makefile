@@ -16,7 +16,7 @@ CEL := var/cel/package
 export PATH := $(PATH):/usr/sbin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format types imports bench reproduce fuzz soak cel clean test-tools
+.PHONY: help demo test pipeline lint format types imports bench reproduce fuzz soak cel clean test-tools
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -27,7 +27,10 @@ demo: $(VENV)/.ready-run ## one node, a smart home, a supply chain: real nodes, 
 	$(BIN)/python examples/supply-chain/reports.py
 
 test: test-tools lint types imports ## every check and every test
-	$(BIN)/python -m pytest -n 2 --dist loadgroup $(ARGS)
+	$(BIN)/python -m pytest -n 2 --dist loadgroup -m "not recorded" $(ARGS)
+
+pipeline: $(VENV)/.ready-dev test-tools ## the tests that govern whole journals on Spark: minutes
+	$(BIN)/python -m pytest -m recorded $(ARGS)
 
 lint: $(VENV)/.ready-dev ## style: ruff, rules and format
 	$(BIN)/ruff check .

@@ -12,6 +12,8 @@ from tests.support.played import Recording, RecordingPlayer
 from tests.support.recorded import Written
 from tests.support.script import Case, cases
 
+pytestmark = pytest.mark.recorded
+
 STAGES = ("admit", "conform", "match")
 ALL = [case for stage in STAGES for case in cases(stage)]
 

@@ -19,6 +19,8 @@ from tests.support.node import LiveNode
 from tests.support.paho import Paho
 from tests.support.recorded import Views, differences, viewed
 
+pytestmark = pytest.mark.recorded
+
 ACL = """\
 topic readwrite t/#
 topic readwrite alarm

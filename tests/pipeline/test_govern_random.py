@@ -12,6 +12,8 @@ from penstock.pipeline.policies import Asker, Policies, as_it_stood, judged_by
 from tests.support.governed import Joined, gathered, plays
 from tests.support.recorded import Views, Written, differences, viewed
 
+pytestmark = pytest.mark.recorded
+
 
 @dataclass(frozen=True)
 class Recorded:

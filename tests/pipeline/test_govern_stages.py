@@ -17,6 +17,8 @@ from penstock.pipeline.policies import Asker, as_it_stood, judged_by
 from penstock.policy.acl import Acl
 from tests.support.recorded import Got, Views, Written, delivered, record, viewed
 
+pytestmark = pytest.mark.recorded
+
 NAMES = [stage.__name__.rpartition(".")[2] for stage in path.STAGES]
 
 ACL = """\

@@ -11,6 +11,8 @@ from penstock.pipeline.policies import Asker, as_it_stood, judged_by
 from tests.support.governed import Joined, gathered, plays
 from tests.support.recorded import Written
 
+pytestmark = pytest.mark.recorded
+
 
 @pytest.mark.parametrize(
     ("cyclic", "again"), [(False, False), (True, True)], ids=["trees, as it stood", "cycles, as it stands"]

@@ -18,6 +18,8 @@ from penstock.pipeline.views import read_view
 from tests.support.governed import Joined, gathered, plays
 from tests.support.recorded import Written, differences, viewed
 
+pytestmark = pytest.mark.recorded
+
 SHAPE: dict[str, object] = {"subjects": ["a"]}
 
 
