@@ -16,7 +16,7 @@ CEL := var/cel/package
 export PATH := $(PATH):/usr/sbin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test pipeline lint format types imports bench reproduce fuzz soak cel clean test-tools
+.PHONY: help demo test pipeline lint format types imports bench reproduce fuzz soak cluster cel clean test-tools
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -58,6 +58,9 @@ fuzz: $(VENV)/.ready-dev ## the tests with random input, with many more examples
 
 soak: $(VENV)/.ready-dev test-tools ## the tests of load and of kill -9, for longer than `test` does
 	PENSTOCK_SOAK=1 $(BIN)/python -m pytest -m soak $(ARGS)
+
+cluster: $(VENV)/.ready-dev test-tools ## jobs on a standalone Spark cluster, a worker lost, streams killed often (about ten minutes)
+	PENSTOCK_CLUSTER=1 $(BIN)/python -m pytest -m cluster $(ARGS)
 
 cel: $(VENV)/.ready-dev $(CEL) ## CEL's own conformance cases on our evaluators; npm fetches them
 	$(BIN)/python -m tests.conformance.cel $(CEL)
