@@ -27,7 +27,7 @@ demo: $(VENV)/.ready-run ## one node, a smart home, a supply chain: real nodes, 
 	$(BIN)/python examples/supply-chain/reports.py
 
 test: test-tools lint types imports ## every check and every test
-	$(BIN)/python -m pytest -n 2 --dist loadgroup -m "not recorded" $(ARGS)
+	$(BIN)/python -m pytest -n 2 --dist loadgroup -m "not recorded and not cluster" $(ARGS)
 
 pipeline: $(VENV)/.ready-dev test-tools ## the tests that govern whole journals on Spark: minutes
 	$(BIN)/python -m pytest -m recorded $(ARGS)
@@ -60,7 +60,7 @@ soak: $(VENV)/.ready-dev test-tools ## the tests of load and of kill -9, for lon
 	PENSTOCK_SOAK=1 $(BIN)/python -m pytest -m soak $(ARGS)
 
 cluster: $(VENV)/.ready-dev test-tools ## jobs on a standalone Spark cluster, a worker lost, streams killed often (about ten minutes)
-	PENSTOCK_CLUSTER=1 $(BIN)/python -m pytest -m cluster $(ARGS)
+	$(BIN)/python -m pytest -m cluster $(ARGS)
 
 cel: $(VENV)/.ready-dev $(CEL) ## CEL's own conformance cases on our evaluators; npm fetches them
 	$(BIN)/python -m tests.conformance.cel $(CEL)
