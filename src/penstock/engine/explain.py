@@ -201,10 +201,20 @@ class _Walk:
         verdicts, outputs = [*before, matched], list[Event]()
         if matched.effect is not Effect.SUPPRESS:
             verdicts.append(routed)
-        if routed.effect is not Effect.SUPPRESS and (targets or candidate.onlooker):
+        goes_on = routed.effect is not Effect.SUPPRESS and bool(targets or candidate.onlooker)
+        if goes_on and self._is_first(came, link, event, verdicts):
             sent = self._emitted(came, candidate, targets, event, verdicts)
             outputs = [made for target, one in sent for made in self._sent(came.node, target, one, verdicts)]
         return Decision(came.node.name, came.link, came.event, link, tuple(verdicts), tuple(outputs))
+
+    def _is_first(self, came: Arrival, link: Link, event: Event, verdicts: list[Verdict]) -> bool:
+        """Whether the monitors of a link to a client see the event for the first time; without any, `_sent` asks."""
+        if not event.id or link.target in came.node.neighbours or self._watch(came.node, link) is None:
+            return True
+        if self._had[came.node.name].is_first(event, link):
+            return True
+        verdicts.append(_had_it(link.target))
+        return False
 
     def _emitted(
         self, came: Arrival, candidate: _Candidate, targets: tuple[Target, ...], event: Event, verdicts: list[Verdict]
@@ -245,8 +255,9 @@ class _Walk:
     def _sent(self, node: Node, target: Target, event: Event, verdicts: list[Verdict]) -> Iterator[Event]:
         """The event as it leaves for one session, if it does: then it goes on from there."""
         session = target.session
-        if event.id and session.neighbour is None and not self._had[node.name].is_first(event, session.id):
-            verdicts.append(Verdict("emit", Effect.SUPPRESS, "once", f"`{session.entity}` has had it by another way"))
+        is_watched = session.neighbour is not None or session.watch_out is not None
+        if event.id and not is_watched and not self._had[node.name].is_first(event, session.id):
+            verdicts.append(_had_it(session.entity))
             return
         told = event._replace(qos=min(event.qos, target.qos), retain=event.retain and target.retain_as_published)
         last = _leaves(session, told.qos)
@@ -334,6 +345,10 @@ def _route(came: Arrival, link: Link, event: Event) -> Verdict:
     table = came.node.table
     effect = Effect.PASS if table.allows(came.link.type, link.type) else Effect.SUPPRESS
     return Verdict("route", effect, "brokering", table.why(came.link.type, link.type))
+
+
+def _had_it(entity: str) -> Verdict:
+    return Verdict("emit", Effect.SUPPRESS, "once", f"`{entity}` has had it by another way")
 
 
 def _leaves(session: Session, qos: int) -> Verdict:
