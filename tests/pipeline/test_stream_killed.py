@@ -42,9 +42,7 @@ class Streaming:
     def is_killed_when_there_is(self, path: str) -> None:
         """Start it, and kill it with all that it has started as soon as there is such a file."""
         with self._log.open("wb") as log:
-            process = subprocess.Popen(
-                self._command, stdout=log, stderr=log, env=ENVIRONMENT, start_new_session=True
-            )
+            process = subprocess.Popen(self._command, stdout=log, stderr=log, env=ENVIRONMENT, start_new_session=True)
         try:
             end = time.monotonic() + PATIENCE
             while not (self.folder / path).exists():
