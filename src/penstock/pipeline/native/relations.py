@@ -1,5 +1,6 @@
 """Equality, order and `in`, by the types of both sides."""
 
+import math
 from functools import reduce
 
 from pyspark.sql import Column
@@ -36,7 +37,6 @@ from penstock.pipeline.native.shapes import KEPT, alike, element, is_kept, shape
 _NUMBERS = (int, Uint, float)
 _ORDERED = (str, bytes, bool, Timestamp, Duration)
 _MIRRORED = {">": "<", ">=": "<="}
-_INFINITY = float("inf")
 
 
 def equality(left: Part, right: Part) -> Cell:
@@ -47,8 +47,15 @@ def equality(left: Part, right: Part) -> Cell:
 
 
 def _uses(left: Part, right: Part) -> int:
-    plain = all(kind_of(part) is not float and not getattr(part, "nullable", False) for part in (left, right))
-    return 1 if plain else 3
+    if _may_be_null(left) or _may_be_null(right):
+        return 3
+    numbers = float not in (kind_of(left), kind_of(right)) or _is_finite(left) or _is_finite(right)
+    return 1 if numbers else 3
+
+
+def _is_finite(part: Part) -> bool:
+    """Whether it is a number in any case, and so neither NaN nor infinite."""
+    return isinstance(part, Constant) and kind_of(part) in _NUMBERS and math.isfinite(part.value)
 
 
 def _equal(left: Part, right: Part) -> Column:
@@ -61,7 +68,7 @@ def _equal(left: Part, right: Part) -> Column:
         raise Gap("equality of maps")
     if is_null(left) or is_null(right):
         return unless_failed(_null(left) & _null(right), left, right)
-    base = _equal_scalars(cell(left), cell(right)) if _comparable(first, second) else F.lit(False)
+    base = _equal_scalars(left, right) if _comparable(first, second) else F.lit(False)
     nulls = _null(left), _null(right)
     if _may_be_null(left) or _may_be_null(right):
         base = F.when(nulls[0] | nulls[1], nulls[0] & nulls[1]).otherwise(base)
@@ -84,10 +91,10 @@ def _null(part: Part) -> Column:
     return part.value.isNull() if isinstance(part, Cell) and part.nullable else F.lit(False)
 
 
-def _equal_scalars(left: Cell, right: Cell) -> Column:
-    first, second = _on_one_line(left, right)
+def _equal_scalars(left: Part, right: Part) -> Column:
+    first, second = _on_one_line(cell(left), cell(right))
     equal = first == second
-    if types.DOUBLE not in (left.shape, right.shape):
+    if float not in (kind_of(left), kind_of(right)) or _is_finite(left) or _is_finite(right):
         return equal
     # Spark has NaN equal to itself.
     return F.when(F.isnan(first) & F.isnan(second), F.lit(False)).otherwise(equal)
@@ -146,20 +153,23 @@ def order(symbol: str, left: Part, right: Part) -> Cell:
     first, second = kind_of(left), kind_of(right)
     if not (first in _NUMBERS and second in _NUMBERS) and not (first is second and first in _ORDERED):
         return fail(Kind.NO_MATCHING_OVERLOAD, left, right)
-    one, other = cell(left), cell(right)
-    column = _in_order(symbol, one, other)
+    column = _in_order(symbol, left, right)
     return made(types.BOOL, column, (left, right), before=no_nulls(left, right), uses=_uses(left, right))
 
 
-def _in_order(symbol: str, left: Cell, right: Cell) -> Column:
+def _in_order(symbol: str, left: Part, right: Part) -> Column:
     if symbol in _MIRRORED:
         return _in_order(_MIRRORED[symbol], right, left)
-    first, second = _on_one_line(left, right)
-    if types.DOUBLE not in (left.shape, right.shape):
+    first, second = _on_one_line(cell(left), cell(right))
+    if float not in (kind_of(left), kind_of(right)):
         return first < second if symbol == "<" else first <= second
     # Spark has NaN above all numbers and equal to itself; here it has no order.
     if symbol == "<":
-        return first < F.nanvl(second, F.lit(-_INFINITY))
+        return first < F.nanvl(second, F.lit(-math.inf))
+    if _is_finite(right):
+        return first <= second
+    if _is_finite(left):
+        return first <= F.nanvl(second, F.lit(-math.inf))
     unordered = F.isnan(first) | F.isnan(second)
     known = first.isNotNull() & second.isNotNull()
     return F.when(unordered, F.when(known, F.lit(False))).otherwise(first <= second)
