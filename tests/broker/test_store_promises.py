@@ -70,7 +70,7 @@ class Promises(RuleBasedStateMachine):
         self.disk = Disk()
         self.lives = {name: Life() for name in NAMES}
         self.readers_of: dict[bytes, dict[str, int]] = {}
-        """For each payload the readers that must get it, with the QoS."""
+        """For each payload the readers that must get it, with the lowest QoS at which it was ever theirs."""
         self.settled: set[tuple[str, bytes]] = set()
         self.acknowledged: set[bytes] = set()
         self.count = 0
@@ -146,13 +146,14 @@ class Promises(RuleBasedStateMachine):
 
     def _expect(self, packet: Publish) -> None:
         """The node takes it for new: whoever subscribes now must get it."""
+        before = self.readers_of.get(packet.payload, {})
         wanted = self.readers_of[packet.payload] = {}
         for reader in READERS:
             session = self.joined.node.sessions.get(reader)
             subscriptions = session.subscriptions.values() if session is not None else ()
             levels = [one.qos for one in subscriptions if matches(one.filter, packet.topic)]
             if levels:
-                wanted[reader] = min(packet.qos, max(levels))
+                wanted[reader] = min(packet.qos, max(levels), before.get(reader, 2))
 
     @rule(name=st.sampled_from(NAMES))
     def answer(self, name: str) -> None:

@@ -61,6 +61,7 @@ class Admin:
             socket = self._http.config.bind_socket()
         except SystemExit:
             raise PenstockError(f"admin address `{self._address}` cannot be listened on") from None
+        socket.listen()  # before the node says that it is ready: who comes now waits, and is not refused
         host, port = socket.getsockname()[:2]
         self.address = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
         self._task = asyncio.create_task(self._http.serve([socket]))
