@@ -28,8 +28,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     measured: list[Measurement] = []
     code = 0
     try:
-        for workload, count in _planned(options):
-            measured += measure(workload, count)
+        for workload, counts in _planned(options):
+            measured += measure(workload, counts)
     except KeyboardInterrupt:
         print("interrupted; what was measured until then:", file=sys.stderr)
         code = 130
@@ -53,14 +53,11 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _planned(options: argparse.Namespace) -> list[tuple[Workload, int]]:
+def _planned(options: argparse.Namespace) -> list[tuple[Workload, Sequence[int]]]:
     chosen = [each for each in WORKLOADS if each.name in options.workloads]
-    first = SIZES if chosen[0] is WORKLOADS[0] else OTHER_SIZES
-    planned = []
-    for workload in chosen:
-        sizes = QUICK_SIZES if options.quick else first if workload is chosen[0] else OTHER_SIZES
-        planned += [(workload, count) for count in options.sizes or sizes]
-    return planned
+    usual = [SIZES if each is WORKLOADS[0] else OTHER_SIZES for each in chosen]
+    counts = [options.sizes or (QUICK_SIZES if options.quick else each) for each in usual]
+    return list(zip(chosen, counts, strict=True))
 
 
 if __name__ == "__main__":

@@ -11,9 +11,9 @@ from time import process_time
 from typing import Protocol, TypeVar
 
 from benchmarks.matching.counting import Counting, Each
-from benchmarks.matching.workload import Workload
+from benchmarks.matching.workload import Subscription, Workload
 from penstock.engine.predicates import Predicates
-from penstock.language.condition import make_condition
+from penstock.language.condition import Condition, make_condition
 from penstock.model.content import Content, Format
 
 T = TypeVar("T")
@@ -22,7 +22,7 @@ TREE, COUNTING, EACH = "tree", "counting", "each"
 PUBLICATIONS = 1_000
 WARM_UP = 10
 """Rounds before measuring: blocks are sorted when they have been asked for a while."""
-ROUNDS = 31
+ROUNDS = 101
 SECONDS_FOR_OTHERS = 2.0
 """How long the ways that are only there to compare with are measured."""
 
@@ -40,8 +40,8 @@ class Measurement:
     workload: str
     index: str
     subscriptions: int
-    seconds: float
-    """For one publication."""
+    rounds: tuple[float, ...]
+    """Seconds for one publication, in each round."""
     matches: float
     """Of one publication, on average."""
     seconds_to_add: float
@@ -49,40 +49,83 @@ class Measurement:
     seconds_to_make: float
     """The condition of one subscription: parse, check and compile."""
 
+    @property
+    def seconds(self) -> float:
+        """For one publication: the median."""
+        return median(self.rounds)
 
-def measure(workload: Workload, count: int) -> list[Measurement]:
-    """All three ways with so many subscriptions; they must find the same."""
+
+@dataclass(frozen=True, slots=True)
+class _Filled:
+    """The node's index with so many subscriptions."""
+
+    subscriptions: list[Subscription]
+    conditions: list[Condition]
+    tree: Predicates[int]
+    adding: float
+    making: float
+
+
+def measure(workload: Workload, counts: Sequence[int]) -> list[Measurement]:
+    """All three ways with so many subscriptions, and so many; the three must find the same."""
     contents = [Content(payload, Format.JSON) for payload in workload.publications(PUBLICATIONS)]
+    filled = [_fill(workload, count) for count in counts]
+    gc.collect()
+    gc.freeze()  # millions of objects that stay are no news to the collector
+    try:
+        trees = _interleaved([each.tree for each in filled], contents)
+        made = []
+        for each, rounds in zip(filled, trees, strict=True):
+            ways: dict[str, Index] = {COUNTING: Counting(each.subscriptions), EACH: Each(each.conditions)}
+            found = sum(len(each.tree.match(content)) for content in contents) / len(contents)
+            made.append(_measurement(workload, TREE, each, rounds, found))
+            for name, index in ways.items():
+                some = contents[: _affordable(index, contents)]
+                _check_same(each.tree, index, some)
+                made.append(_measurement(workload, name, each, (_round(index, some),), found))
+    finally:
+        gc.unfreeze()
+    return made
+
+
+def _fill(workload: Workload, count: int) -> _Filled:
+    print(f"{workload.name}: making {count:,} subscriptions", file=sys.stderr)
     subscriptions = workload.subscriptions(count)
     conditions, making = _timed(lambda: [make_condition(" && ".join(map(str, each))) for each in subscriptions])
     tree: Predicates[int] = Predicates()
 
-    def fill() -> Index:
+    def add_all() -> None:
         for number, condition in enumerate(conditions):
             tree.add(number, condition, number)
-        return tree
 
-    ways: dict[str, Callable[[], Index]] = {
-        TREE: fill,
-        COUNTING: lambda: Counting(subscriptions),
-        EACH: lambda: Each(conditions),
-    }
-    made = []
-    gc.collect()
-    gc.freeze()  # a million objects that stay are no news to the collector
-    try:
-        for name, make in ways.items():
-            index, adding = _timed(make)
-            some = contents if name == TREE else contents[: _affordable(index, contents)]
-            _check_same(tree, index, some)
-            found = sum(len(index.match(content)) for content in some)
-            seconds = _for_each(index, some, ROUNDS if name == TREE else 1)
-            each = adding / count, making / count
-            made.append(Measurement(workload.name, name, count, seconds, found / len(some), *each))
-            print(f"{workload.name} {count:,} {name}: {seconds * 1e6:,.1f} us", file=sys.stderr)
-    finally:
-        gc.unfreeze()
+    _, adding = _timed(add_all)
+    return _Filled(subscriptions, conditions, tree, adding / count, making / count)
+
+
+def _measurement(
+    workload: Workload, name: str, filled: _Filled, rounds: tuple[float, ...], matches: float
+) -> Measurement:
+    count = len(filled.subscriptions)
+    made = Measurement(workload.name, name, count, rounds, matches, filled.adding, filled.making)
+    print(f"{workload.name} {count:,} {name}: {made.seconds * 1e6:,.1f} us", file=sys.stderr)
     return made
+
+
+def _interleaved(indexes: Sequence[Index], contents: Sequence[Content]) -> list[tuple[float, ...]]:
+    """Seconds of each index in each round, in which all take turns: what disturbs the machine disturbs all of them."""
+    for index in indexes:
+        for _ in range(WARM_UP):
+            _round(index, contents)
+    rounds = [[_round(index, contents) for index in indexes] for _ in range(ROUNDS)]
+    return list(zip(*rounds, strict=True))
+
+
+def _round(index: Index, contents: Sequence[Content]) -> float:
+    match = index.match
+    start = process_time()
+    for content in contents:
+        match(content)
+    return (process_time() - start) / len(contents)
 
 
 def _timed(work: Callable[[], T]) -> tuple[T, float]:
@@ -101,22 +144,6 @@ def _check_same(tree: Index, other: Index, contents: Sequence[Content]) -> None:
     for content in contents:
         if sorted(tree.match(content)) != sorted(other.match(content)):
             raise AssertionError(f"two ways to match do not find the same for {content.payload!r}")
-
-
-def _for_each(index: Index, contents: Sequence[Content], rounds: int) -> float:
-    """The processor time of one match: the median of rounds over all contents."""
-    if rounds > 1:
-        for _ in range(WARM_UP):
-            for content in contents:
-                index.match(content)
-    match = index.match
-    times = []
-    for _ in range(rounds):
-        start = process_time()
-        for content in contents:
-            match(content)
-        times.append((process_time() - start) / len(contents))
-    return median(times)
 
 
 def of_call(work: Callable[[], object], times: int = 20_000) -> float:

@@ -75,7 +75,10 @@ atoms = st.one_of(
     st.builds(lambda path, sign: f"{sign}has({path})", paths, st.sampled_from(["", "!"])),
     st.sampled_from(["a > b", "s.contains('a')", "a + 1 > 2", "(a > 1 || b > 1)", "a.exists(x, x > 1)", "1 < 2"]),
 )
-conditions = st.lists(atoms, min_size=1, max_size=4).map(lambda parts: condition_of(" && ".join(parts)))
+either = st.lists(atoms, min_size=2, max_size=4).map(lambda parts: f"({' || '.join(parts)})")
+conditions = st.lists(st.one_of(atoms, atoms, either), min_size=1, max_size=4).map(
+    lambda parts: condition_of(" && ".join(parts))
+)
 
 ranges_of_two = st.builds(
     lambda a, width, b, height: condition_of(f"a >= {a} && a < {a + width} && b >= {b} && b < {b + height}"),

@@ -1,8 +1,9 @@
 """Which conditions hold for content: the conditional subscriptions of one topic filter.
 
 Equal conditions are one entry. An entry is filed by the name of an attribute that it needs, and there by what it says
-about attributes, in a tree of blocks (`engine/matching_tree.py`, `engine/block.py`). A condition that says of no
-attribute which numbers, strings or bools it may be, such as `a > b`, is decided for every content.
+about attributes, in a tree of blocks (`engine/matching_tree.py`, `engine/block.py`). A condition with `||` between
+attributes is filed as its alternatives. One that says of no attribute which numbers, strings or bools it may be, such
+as `a > b`, is decided for every content.
 """
 
 from collections.abc import Hashable
@@ -10,7 +11,8 @@ from typing import Generic, TypeVar
 
 from penstock.engine.block import Entry
 from penstock.engine.matching_tree import CROWD, Node
-from penstock.language.condition import Condition
+from penstock.language.alternatives import alternatives
+from penstock.language.condition import Condition, condition_of
 from penstock.model.content import Content, Unreadable
 
 T = TypeVar("T")
@@ -19,7 +21,7 @@ T = TypeVar("T")
 class Predicates(Generic[T]):
     """Values by key, each with a condition, found by content."""
 
-    __slots__ = ("_by_key", "_by_text", "_crowd", "_loose", "_trees")
+    __slots__ = ("_alternatives", "_by_key", "_by_text", "_crowd", "_loose", "_trees")
 
     def __init__(self, crowd: int = CROWD) -> None:
         """An index that divides its conditions when there are more than `crowd` of them."""
@@ -30,6 +32,8 @@ class Predicates(Generic[T]):
         """By the name of an attribute that all entries of the tree need."""
         self._loose: dict[str, Entry] = {}
         """Entries that need none, by their texts."""
+        self._alternatives: Predicates[Entry] | None = None
+        """Entries by text and number of the alternative; no alternative has alternatives."""
 
     def __len__(self) -> int:
         """The number of keys."""
@@ -63,6 +67,9 @@ class Predicates(Generic[T]):
         for entry in self._loose.values():
             if entry.condition.holds(content) is True:
                 found.extend(entry.values.values())
+        if self._alternatives is not None:
+            for entry in dict.fromkeys(self._alternatives.match(content)):
+                found.extend(entry.values.values())
         if not self._trees:
             return found
         attributes = content.attributes
@@ -77,6 +84,14 @@ class Predicates(Generic[T]):
         return found
 
     def _file(self, entry: Entry) -> None:
+        several = alternatives(entry.condition.tree) if entry.condition.ranges is None else ()
+        if several:
+            if self._alternatives is None:
+                self._alternatives = Predicates(self._crowd)
+            for number, tree in enumerate(several):
+                self._alternatives.add((entry.condition.text, number), condition_of(tree), entry)
+            entry.alternatives = len(several)
+            return
         names = [path[0] for path in entry.where]
         if names:
             trees = self._trees
@@ -90,6 +105,12 @@ class Predicates(Generic[T]):
 
     def _withdraw(self, entry: Entry) -> None:
         name = entry.name
+        if entry.alternatives and self._alternatives is not None:
+            for number in range(entry.alternatives):
+                self._alternatives.remove((entry.condition.text, number))
+            if not len(self._alternatives):
+                self._alternatives = None
+            return
         if name is None:
             self._loose.pop(entry.condition.text, None)
             return
