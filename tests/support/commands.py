@@ -1,5 +1,6 @@
 """The `penstock` command as its own process, for tests."""
 
+import signal
 import subprocess
 import sys
 import time
@@ -16,8 +17,15 @@ def penstock(*arguments: str) -> list[str]:
 
 
 def start(command: list[str]) -> subprocess.Popen[bytes]:
-    """Start a command whose output can be read."""
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    """Start a command whose output can be read, and which an interrupt stops.
+
+    A shell has what it runs in the background ignore interrupts, and all that is started from there would do so too.
+    """
+
+    def heed() -> None:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=heed)
 
 
 def finish(process: subprocess.Popen[bytes]) -> tuple[int, str, str]:

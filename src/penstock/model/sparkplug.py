@@ -34,7 +34,7 @@ def read_sparkplug(payload: bytes) -> dict[str, Value]:
     there if the payload has them.
     """
     try:
-        return _Payload(payload).read()
+        return Decoder(payload).read()
     except UnicodeDecodeError:
         raise ContentError("not Sparkplug B: a string is not UTF-8") from None
     except BoundError:
@@ -48,21 +48,21 @@ _INT, _LONG, _FLOAT, _DOUBLE, _BOOLEAN, _STRING, _BYTES, _DATA_SET, _TEMPLATE = 
 _WRITTEN = (VARINT, VARINT, FIXED32, FIXED64, VARINT, LENGTH, LENGTH, LENGTH, LENGTH)
 
 
-def _value_keys(first: int, last: int) -> dict[int, int]:
+def value_keys(first: int, last: int) -> dict[int, int]:
     """The ways to write a value by their keys, in a message where the first of them has this number."""
     return {key(first + kind, written): kind for kind, written in enumerate(_WRITTEN[: last + 1])}
 
 
-_OF_METRIC = _value_keys(10, _TEMPLATE)
-_OF_PARAMETER = _value_keys(3, _STRING)
-_OF_CELL = _value_keys(1, _STRING)
+OF_METRIC = value_keys(10, _TEMPLATE)
+_OF_PARAMETER = value_keys(3, _STRING)
+_OF_CELL = value_keys(1, _STRING)
 
 _float = struct.Struct("<f").unpack_from
 _double = struct.Struct("<d").unpack_from
 
 
-class _Payload:
-    """One payload on its way to attributes."""
+class Decoder:
+    """One payload on its way to attributes; it counts what it has decoded, and stops at the bounds."""
 
     __slots__ = ("_data", "_nodes")
 
@@ -118,8 +118,8 @@ class _Payload:
                 type_ = value & 0xFFFF_FFFF
             elif tag == 0x38:
                 is_null = value != 0
-            elif (kind := _OF_METRIC.get(tag)) is not None:
-                place = _only(place, kind, value, end)
+            elif (kind := OF_METRIC.get(tag)) is not None:
+                place = self._only(place, kind, value, end)
         return name, alias, None if is_null or place is None else self._value(*place, type_, depth)
 
     def _value(self, kind: int, value: int, stop: int, type_: int, depth: int) -> Value:
@@ -178,7 +178,7 @@ class _Payload:
         place: tuple[int, int, int] | None = None
         for tag, value, _, end in fields(self._data, start, stop):
             if (kind := _OF_CELL.get(tag)) is not None:
-                place = _only(place, kind, value, end)
+                place = self._only(place, kind, value, end)
         return None if place is None else self._value(*place, type_, depth)
 
     def _template(self, start: int, stop: int, depth: int) -> Value:
@@ -212,7 +212,7 @@ class _Payload:
             elif tag == 0x10:
                 type_ = value & 0xFFFF_FFFF
             elif (kind := _OF_PARAMETER.get(tag)) is not None:
-                place = _only(place, kind, value, end)
+                place = self._only(place, kind, value, end)
         return name, None if place is None else self._value(*place, type_, depth)
 
     def _packed(self, start: int, stop: int) -> list[int]:
@@ -237,9 +237,9 @@ class _Payload:
         if depth > MOST_DEPTH:
             raise BoundError(f"more than {MOST_DEPTH} Sparkplug B values inside each other")
 
-
-def _only(place: tuple[int, int, int] | None, kind: int, value: int, stop: int) -> tuple[int, int, int]:
-    """The place of the only value. Readers differ in what they make of two, so that two could hide one."""
-    if place is not None:
-        raise ContentError(f"there are two values where one is expected, up to byte {stop}")
-    return kind, value, stop
+    @staticmethod
+    def _only(place: tuple[int, int, int] | None, kind: int, value: int, stop: int) -> tuple[int, int, int]:
+        """The place of the only value. Readers differ in what they make of two, so that two could hide one."""
+        if place is not None:
+            raise ContentError(f"there are two values where one is expected, up to byte {stop}")
+        return kind, value, stop

@@ -1,0 +1,57 @@
+"""Topics of Sparkplug 3.0 (norm, section 4): what kind of message, of which edge node or device."""
+
+from typing import NamedTuple
+
+from penstock.model.errors import ContentError
+
+NAMESPACE = "spBv1.0"
+STATE = "STATE"
+OF_NODES = frozenset({"NBIRTH", "NDEATH", "NDATA", "NCMD"})
+OF_DEVICES = frozenset({"DBIRTH", "DDEATH", "DDATA", "DCMD"})
+BIRTHS = frozenset({"NBIRTH", "DBIRTH"})
+REPORTS = frozenset({"NDATA", "DDATA"})
+"""What reports by exception: only what has changed."""
+
+
+class Source(NamedTuple):
+    """An edge node, or a device behind one."""
+
+    group: str
+    edge: str
+    device: str = ""
+
+    @property
+    def node(self) -> "Source":
+        """The edge node itself."""
+        return Source(self.group, self.edge)
+
+    def __str__(self) -> str:
+        return "/".join(self if self.device else self[:2])
+
+
+class MessageTopic(NamedTuple):
+    """The parts of a topic: a message of (or a command to) a source; or the state of a host."""
+
+    type: str
+    source: Source | None
+    host: str = ""
+
+
+def in_namespace(topic: str) -> bool:
+    """Whether a topic belongs to Sparkplug, validly or not."""
+    return topic == NAMESPACE or topic.startswith(NAMESPACE + "/")
+
+
+def message_topic(topic: str) -> MessageTopic:
+    """The parts of a topic of the namespace; raises `ContentError` for one that the norm does not know."""
+    match topic.split("/"):
+        case [_, "STATE", host] if host:
+            return MessageTopic(STATE, None, host)
+        case [_, group, kind, edge] if kind in OF_NODES and group and edge:
+            return MessageTopic(kind, Source(group, edge))
+        case [_, group, kind, edge, device] if kind in OF_DEVICES and group and edge and device:
+            return MessageTopic(kind, Source(group, edge, device))
+    raise ContentError(
+        f"`{topic}` is not a Sparkplug topic: expected `{NAMESPACE}/<group>/<N… type>/<edge node>`, "
+        f"`{NAMESPACE}/<group>/<D… type>/<edge node>/<device>` or `{NAMESPACE}/STATE/<host>`"
+    )
