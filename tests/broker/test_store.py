@@ -237,7 +237,7 @@ def test_conditions_names_and_advertisements_are_loaded(store: Store) -> None:
     save(joined, store)
     loaded = load(store, START)
     assert durable_state(loaded) == durable_state(joined.node)
-    assert loaded.sessions["ann"].advertised == joined.node.sessions["ann"].advertised
+    assert loaded.sessions["ann"].claims == joined.node.sessions["ann"].claims
     ann.unsubscribe("a", user_properties=(("name", "big"),))
     ann.publish("$penstock/unadvertise", b'{"name": "one"}', qos=1)
     save(joined, store)

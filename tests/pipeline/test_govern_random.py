@@ -43,7 +43,7 @@ def in_trees(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> R
 
 @pytest.fixture(scope="module")
 def in_cycles(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Recorded:
-    strategy = plays(cyclic=True, by_themselves=False)
+    strategy = plays(cyclic=True)
     return _recorded(spark, Joined(gathered(12, strategy), tmp_path_factory.mktemp("cycles")))
 
 

@@ -30,6 +30,7 @@ pattern readwrite none/%c
 CLIENTS: dict[str, dict[str, Any]] = {
     "p-admit": {"node": "admit", "user": "p-admit"},
     "p-conform": {"node": "conform", "advertises": [{"name": "one", "filter": "#", "where": "x < 5"}]},
+    "q-conform": {"node": "conform", "advertises": [{"name": "one", "filter": "#", "where": "x < 5"}]},
     "p-edit": {"node": "edit"},
     "p-match": {"node": "match"},
     "p-route": {"node": "route", "type": {"publish": "closed", "notify": "open"}},
@@ -42,9 +43,11 @@ MONITORS = {
     "once": {"link": "p-edit -> edit", "states": {"q0": {"a": {"pass": True, "next": "q1"}}, "q1": {"*": "suppress"}}},
     "masks": {"link": "emit -> s-emit", "states": {"q0": {"a": {"rename": "masked"}, "b": "suppress", "*": "pass"}}},
 }
+OF_Q = [("q-conform", "a", b'{"x": 2}'), ("q-conform", "a", b'{"x": 3.5}'), ("q-conform", "a", b'{"x": 6}')]
+"""Of a client that advertises `x > 3` by itself."""
 PUBLISHED = {
     "admit": [("p-admit", "a", b"yes"), ("p-admit", "b", b"no"), ("p-admit", "none/p-admit", b"by a pattern")],
-    "conform": [("p-conform", "a", b'{"x": 4}'), ("p-conform", "a", b'{"x": 5}'), ("p-conform", "b", b"none")],
+    "conform": [("p-conform", "a", b'{"x": 4}'), ("p-conform", "a", b'{"x": 5}'), ("p-conform", "b", b"none"), *OF_Q],
     "edit": [("p-edit", "a", b"1"), ("p-edit", "a", b"2")],
     "match": [("p-match", "a", b'{"x": 3}'), ("p-match", "a", b'{"x": 4}'), ("p-match", "b", b'{"x": 3}')],
     "route": [("p-route", "a", b"closed"), ("q-route", "a", b"open")],
@@ -52,7 +55,7 @@ PUBLISHED = {
 }
 SEEN: dict[str, list[Got]] = {
     "admit": [("a", b"yes", 1), ("none/p-admit", b"by a pattern", 1)],
-    "conform": [("a", b'{"x": 4}', 1)],
+    "conform": [("a", b'{"x": 4}', 1), ("a", b'{"x": 3.5}', 1)],
     "edit": [("a", b"1", 1)],
     "match": [("a", b'{"x": 4}', 1), ("b", b'{"x": 3}', 1)],
     "route": [("a", b"open", 1)],
@@ -84,6 +87,7 @@ def live(tmp_path_factory: pytest.TempPathFactory) -> tuple[Written, Views]:
     record(rehearsal)
     for name in CLIENTS:
         rehearsal.connect(name)
+    rehearsal.advertise("q-conform", "own", "#", "x > 3")
     for name in NAMES:
         for topic in TOPICS:
             rehearsal.subscribe(f"s-{name}", topic, no_local=False)
@@ -124,9 +128,23 @@ def test_a_domain_that_stands_is_asked_at_each_stage(
     askers = tuple(Asker(f"s-{name}") for name in NAMES)
     found = viewed(view(events, judged_by(open_domain, tmp_path, live[0].folder), askers))
     for name in NAMES:
-        expected = [(topic, payload, 1) for _, topic, payload in PUBLISHED[name]]
-        stopped_then = SEEN["conform"]  # it is not known whether the client had advertised too
-        assert found[f"s-{name}", name] == (stopped_then if name == "conform" else expected), name
+        expected = [(topic, payload, 1) for _, topic, payload in PUBLISHED[name] if payload != b'{"x": 2}']
+        assert found[f"s-{name}", name] == expected, name
+
+
+def test_other_advertisements_of_the_domain_do_not_undo_a_client_s_own(
+    spark: SparkSession, live: tuple[Written, Views], tmp_path: Path
+) -> None:
+    wider = [{"name": "wide", "filter": "a", "where": "x < 6"}]
+    clients = {name: {"type": "open", **client} for name, client in CLIENTS.items()}
+    clients |= {name: {**clients[name], "advertises": wider} for name in ("p-conform", "q-conform")}
+    events = tables.events(spark, live[0].folder)
+    domain = judged_by(_domain(tmp_path, clients=clients), tmp_path, live[0].folder)
+    assert viewed(view(events, domain, (Asker("s-conform"),)))["s-conform", "conform"] == [
+        ("a", b'{"x": 4}', 1),
+        ("a", b'{"x": 5}', 1),
+        ("a", b'{"x": 3.5}', 1),
+    ]
 
 
 def test_every_stage_of_the_engine_has_its_side() -> None:

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.recorded
 def test_what_comes_by_way_of_all_nodes(
     spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, cyclic: bool, again: bool
 ) -> None:
-    joined = Joined(gathered(8, plays(cyclic=cyclic, by_themselves=False)), tmp_path_factory.mktemp("plays"))
+    joined = Joined(gathered(8, plays(cyclic=cyclic)), tmp_path_factory.mktemp("plays"))
     journal = Written(joined.folder / "journal")
     delivered = joined.played(journal)
     folder = journal.folder

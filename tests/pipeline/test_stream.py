@@ -25,7 +25,7 @@ SHAPE: dict[str, object] = {"subjects": ["a"]}
 
 def test_streamed_views_are_what_nodes_delivered(spark: SparkSession, tmp_path: Path) -> None:
     """Trees and cycles, with monitors on links into nodes and to subjects, in several batches."""
-    scenes = gathered(8, plays(by_themselves=False)) + gathered(8, plays(cyclic=True, by_themselves=False))
+    scenes = gathered(8, plays()) + gathered(8, plays(cyclic=True))
     joined = Joined(scenes, tmp_path)
     journal = Written(tmp_path / "journal")
     delivered = joined.played(journal)

@@ -37,8 +37,8 @@ class Play:
 
 
 @st.composite
-def plays(draw: st.DrawFn, cyclic: bool = False, by_themselves: bool = True) -> Play:
-    """A scene of `random_domains` with more to decide; devices may advertise `by_themselves` too."""
+def plays(draw: st.DrawFn, cyclic: bool = False) -> Play:
+    """A scene of `random_domains` with more to decide; devices may advertise by themselves too."""
     scene = draw(scenes(cyclic=cyclic, most_publications=6))
     plain = yaml.safe_load(written(scene.domain))
     for client in plain["clients"].values():
@@ -54,12 +54,13 @@ def plays(draw: st.DrawFn, cyclic: bool = False, by_themselves: bool = True) -> 
         if draw(st.booleans()):
             rules = draw(st.lists(st.sampled_from(RIGHTS), min_size=1, max_size=3))
             patterns = draw(st.lists(st.sampled_from(PATTERNS), max_size=1))
-            acls[node] = "".join([f"topic {rule}\n" for rule in rules] + [f"pattern {rule}\n" for rule in patterns])
+            said = [f"topic {rule}\n" for rule in rules] + [f"pattern {rule}\n" for rule in patterns]
+            acls[node] = "".join([*said, "pattern write $penstock/advertise\n"])
     published = [
         (one.device, one.broker, *_encoded(*parts(one.topic)), draw(st.integers(0, 2))) for one in scene.publications
     ]
     own = st.tuples(st.sampled_from(list(plain["clients"])), st.sampled_from(FILTERS), st.sampled_from(CONDITIONS))
-    advertised = draw(st.lists(own, max_size=1)) if by_themselves else []
+    advertised = draw(st.lists(own, max_size=1))
     return Play(plain, acls, tuple(published), tuple(advertised))
 
 

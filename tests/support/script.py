@@ -8,6 +8,7 @@ verb with its object:
     subscribe: {ann: a/+}                          also a list, also {filter: a/+, qos: 1, id: 7, no_local: true, ...};
                                                    `granted` is the expected reason code, if it is not the QoS
                                                    and {filter: a, where: x > 1, name: big, scope: local}
+                                                   and {filter: a, properties: {Where: x > 1}, granted: REASON}
     unsubscribe: {ann: a/+}                        also {ann: {filter: a/+, name: big}}
     advertise: {bob: {name: one, filter: a, where: x > 1}}     `answer: REASON` if it is refused
     unadvertise: {bob: one}
@@ -132,6 +133,7 @@ class Player:
                 fields: dict[str, Any] = {"filter": one} if isinstance(one, str) else dict(one)
                 identifier = fields.pop("id", identifier)
                 wishes |= {key: fields.pop(key) for key in ("where", "name", "scope") if key in fields}
+                wishes |= fields.pop("properties", {})
                 granted.append(fields.pop("granted", fields.get("qos", 0)))
                 wanted.append(Subscription(**fields))
             ids = (identifier,) if identifier else ()
@@ -145,8 +147,10 @@ class Player:
         for name, given in what.items():
             client, named = self._clients[name], given if isinstance(given, dict) else {"filter": given}
             filters = _listed(named["filter"])
-            client.unsubscribe(*filters, user_properties=(("name", named["name"]),) if "name" in named else ())
-            _find(client, Unsuback(client.last_id, (0,) * len(filters) if client.version == 5 else ()))
+            told = {"name": named["name"]} if "name" in named else named.get("properties", {})
+            client.unsubscribe(*filters, user_properties=tuple(told.items()))
+            answer = Reason[named.get("answer", "SUCCESS")]
+            _find(client, Unsuback(client.last_id, (answer,) * len(filters) if client.version == 5 else ()))
 
     def _publish(self, what: dict[str, Any]) -> None:
         for name, given in what.items():

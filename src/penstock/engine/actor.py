@@ -91,7 +91,7 @@ class Actor:
         self._send(Unsubscribe(self._next_id(), (filter,), told))
 
     def advertise(self, name: str, filter: str, where: str = "", scope: str = "global") -> None:
-        told = {"name": name, "filter": filter, "where": where, "scope": scope}
+        told = {"name": name, "filter": filter, "scope": scope, **({"where": where} if where else {})}
         self._advertised[name] = msgspec.json.encode(told)
         self.publish(ADVERTISE, self._advertised[name], 1, False)
 

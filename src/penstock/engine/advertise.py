@@ -4,13 +4,17 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
+from penstock.engine import edit
+from penstock.engine.plan import Draft, LinkClass, Plans
 from penstock.engine.session import Session
-from penstock.engine.tell import Outcome
+from penstock.engine.tell import Outcome, problem_of_name
 from penstock.language.condition import make_condition
 from penstock.language.errors import ConditionError
 from penstock.model.errors import TopicError
 from penstock.model.topic import parse_filter
+from penstock.model.verdict import Effect, Verdict
 from penstock.policy.advertisement import Advertisement
+from penstock.wire.primitives import is_name
 from penstock.wire.reason import Reason
 
 if TYPE_CHECKING:
@@ -22,7 +26,6 @@ TOPICS = frozenset({ADVERTISE, UNADVERTISE})
 
 MOST_ADVERTISEMENTS = 1000
 """Advertisements that one session may have."""
-LONGEST_NAME = 200
 
 
 class _Advertised(msgspec.Struct, forbid_unknown_fields=True):
@@ -30,7 +33,7 @@ class _Advertised(msgspec.Struct, forbid_unknown_fields=True):
 
     name: str
     filter: str
-    where: str = ""
+    where: str | msgspec.UnsetType = msgspec.UNSET
     scope: Literal["global", "local"] = "global"
 
 
@@ -40,8 +43,19 @@ class _Unadvertised(msgspec.Struct, forbid_unknown_fields=True):
     name: str
 
 
+def judge(node: "Node", link: LinkClass, topic: str) -> Verdict:
+    """May a client on such a link advertise, or take an advertisement back? Its rights must grant it, as for any topic,
+    and its monitors must not suppress the topic. They are not asked about content: it is no event.
+    """
+    if link.rights is not None and not link.rights.may_write(topic):
+        return Verdict("admit", Effect.SUPPRESS, "acl", link.rights.why_write(topic))
+    draft = Draft(node, topic, Plans(link, {}))
+    edit.plan(draft)
+    return draft.verdict
+
+
 def receive(node: "Node", session: Session, topic: str, payload: bytes) -> Outcome:
-    """A client advertises, or takes an advertisement back."""
+    """A client that may do so advertises, or takes an advertisement back."""
     outcome = _advertise(node, session, payload) if topic == ADVERTISE else _unadvertise(node, session, payload)
     if outcome.reason >= 0x80:
         node.deny("advertise denied", session, topic, outcome.text)
@@ -51,13 +65,15 @@ def receive(node: "Node", session: Session, topic: str, payload: bytes) -> Outco
 def _advertise(node: "Node", session: Session, payload: bytes) -> Outcome:
     try:
         told = msgspec.json.decode(payload, type=_Advertised)
-        made = make_advertisement(node, told.name, told.filter, told.where, told.scope)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         return Outcome(Reason.PAYLOAD_FORMAT_INVALID, f"not an advertisement: {error}")
+    problem = problem_of_name(told.name) if told.name else "an advertisement has a name"
+    if problem:
+        return Outcome(Reason.PAYLOAD_FORMAT_INVALID, problem)
+    try:
+        made = _made(node, told)
     except (TopicError, ConditionError) as error:
         return Outcome(Reason.PAYLOAD_FORMAT_INVALID, f"advertisement `{told.name}`: {error}")
-    if not 0 < len(told.name) <= LONGEST_NAME:
-        return Outcome(Reason.PAYLOAD_FORMAT_INVALID, f"an advertisement's name has 1 to {LONGEST_NAME} characters")
     if len(session.advertisements) >= MOST_ADVERTISEMENTS and told.name not in session.advertisements:
         return Outcome(Reason.QUOTA_EXCEEDED, f"session has {MOST_ADVERTISEMENTS} advertisements already")
     session.advertisements[made.name] = made
@@ -78,20 +94,20 @@ def _unadvertise(node: "Node", session: Session, payload: bytes) -> Outcome:
     return Outcome(Reason.SUCCESS)
 
 
-def make_advertisement(
-    node: "Node", name: str, filter: str, where: str, scope: Literal["global", "local"]
-) -> Advertisement:
+def _made(node: "Node", told: _Advertised) -> Advertisement:
     """The advertisement that a client tells of; raises `TopicError` or `ConditionError`."""
-    parsed = parse_filter(filter)
-    if parsed.group is not None:
+    filter, where = told.filter, told.where
+    if not is_name(filter):
+        raise TopicError(f"topic filter {filter[:80]!r} contains a control character or a non-character")
+    if parse_filter(filter).group is not None:
         raise TopicError(f"`{filter}` is a shared subscription, not topics to publish on")
-    condition = make_condition(where, node.ensemble.declared(filter)) if where else None
-    return Advertisement(name, filter, condition, scope)
+    # An empty condition is a mistake, and taken for none it would say more than was meant.
+    condition = None if where is msgspec.UNSET else make_condition(where, node.ensemble.declared(filter))
+    return Advertisement(told.name, filter, condition, told.scope)
 
 
 def changed(node: "Node", session: Session) -> None:
     """What a session may publish has changed, and what other nodes are told of it."""
-    session.advertised = (*session.given, *session.advertisements.values())
     session.plans = None
     node.interest_changed = True
 

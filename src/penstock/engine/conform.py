@@ -1,36 +1,56 @@
-"""Stage 3, conform: does the event keep its producer's advertisement?
+"""Stage 3, conform: does the event keep its producer's advertisements?
 
 A producer that has advertised anything may publish just what one of its advertisements says (contracts §2.1); one that
-has not may publish anything.
+has not may publish anything. The domain can advertise for it: then what it publishes must be as one of the domain's
+advertisements says too, whatever it advertises itself.
 """
 
-from penstock.engine.plan import Draft, Plan
-from penstock.language.condition import Condition
+from penstock.engine.plan import Demand, Draft, Plan
 from penstock.model.content import Content
 from penstock.model.topic import matches
 from penstock.model.verdict import Effect, Verdict
+from penstock.policy.advertisement import OWN, Claim
 
 
 def plan(draft: Draft) -> None:
     """Decide by topic where that is enough; else the conditions of the advertisements are left to be asked."""
-    if draft.link.is_admitted or not draft.link.advertised:
+    if draft.link.is_admitted:
         return
-    found = [one.condition for one in draft.link.advertised if matches(one.filter, draft.topic)]
-    if not found:
-        reason = f"its publisher advertises nothing on `{draft.topic}`"
-        draft.verdict = Verdict("conform", Effect.SUPPRESS, "advertisement", reason)
-    elif None not in found:
+    asked = [one for one in (_demand(claim, draft.topic) for claim in draft.link.claims) if one is not None]
+    if asked and not asked[0].conditions:
+        draft.verdict = _nothing(asked[0].rule, draft.topic)
+    elif asked:
         draft.plan = Plan(draft.verdict)
-        draft.plan.conforms = tuple(one for one in found if one is not None)
+        draft.plan.conforms = tuple(asked)
 
 
-def judge(conditions: tuple[Condition, ...], content: Content) -> Verdict:
-    """Whether content is as one of the advertisements says; an error is not as advertised."""
-    said = []
-    for condition in conditions:
-        outcome = condition.holds(content)
-        if outcome is True:
-            return Verdict("conform", Effect.PASS, condition.text)
-        said.append(f"`{condition.text}` is false" if outcome is False else f"`{condition.text}`: {outcome}")
-    reason = f"not as its publisher advertises: {'; '.join(said)}"
-    return Verdict("conform", Effect.SUPPRESS, "advertisement", reason)
+def _demand(claim: Claim, topic: str) -> Demand | None:
+    """What is left to ask of events on a topic; None if the topic is enough."""
+    found = [one.condition for one in claim.advertisements if matches(one.filter, topic)]
+    conditions = tuple(condition for condition in found if condition is not None)
+    return None if len(conditions) < len(found) else Demand(claim.rule, conditions)
+
+
+def judge(demands: tuple[Demand, ...], topic: str, content: Content) -> Verdict:
+    """Whether content is as one of the advertisements of each demand says; an error is not as advertised."""
+    kept = []
+    for rule, conditions in demands:
+        said = []
+        for condition in conditions:
+            outcome = condition.holds(content)
+            if outcome is True:
+                kept.append(condition.text)
+                break
+            said.append(f"`{condition.text}` is false" if outcome is False else f"`{condition.text}`: {outcome}")
+        else:
+            if not conditions:
+                return _nothing(rule, topic)
+            whose = "its publisher advertises" if rule == OWN else "the domain advertises for its publisher"
+            return Verdict("conform", Effect.SUPPRESS, rule, f"not as {whose}: {'; '.join(said)}")
+    return Verdict("conform", Effect.PASS, ", ".join(kept))
+
+
+def _nothing(rule: str, topic: str) -> Verdict:
+    if rule == OWN:
+        return Verdict("conform", Effect.SUPPRESS, rule, f"its publisher advertises nothing on `{topic}`")
+    return Verdict("conform", Effect.SUPPRESS, rule, f"the domain advertises nothing on `{topic}` for its publisher")

@@ -24,7 +24,7 @@ from penstock.model.subject import Subject
 from penstock.model.topic import matches, parse_filter
 from penstock.model.verdict import Effect, Verdict
 from penstock.policy.acl import Rights
-from penstock.policy.advertisement import Advertisement
+from penstock.policy.advertisement import Claim, claims
 from penstock.policy.monitor import State
 from penstock.wire.errors import WireError
 
@@ -43,7 +43,7 @@ class Arrival:
     session: Session | None
     """Who sent it, if connected or known."""
     rights: Rights | None
-    advertised: tuple[Advertisement, ...] = ()
+    claims: tuple[Claim, ...] = ()
 
     @property
     def neighbour(self) -> str | None:
@@ -54,7 +54,7 @@ def arrival(node: Node, entity: str, event: Event) -> Arrival:
     """The event as it would come from a client, a neighbour or a foreign broker; raises `ExplainError`."""
     session = _session(node, entity)
     if session is not None:
-        subject, rights, advertised = session.subject, session.rights, session.advertised
+        subject, rights, bound = session.subject, session.rights, session.claims
         link = Link(session.entity, node.name, session.publish_type)
     else:
         subject = node.ensemble.shown(node.name, entity) or Subject(entity, None, "", f"{node.name}/0")
@@ -62,12 +62,12 @@ def arrival(node: Node, entity: str, event: Event) -> Arrival:
         if entry is None:
             raise ExplainError(f"`{entity}` has no place at node `{node.name}`")
         link, _ = entry.links(node.name)
-        rights, advertised = node.rights_of(subject.client_id, subject.user), entry.advertises
+        rights, bound = node.rights_of(subject.client_id, subject.user), claims((), entry.advertises)
     path = (entity,) if session is not None and session.neighbour is not None else ()
     told = event._replace(origin=subject.client_id, user=subject.user, link_type=link.type, path=path)
     if node.ensemble.is_cyclic:
         told = told._replace(id="explained")
-    return Arrival(node, link, told, session, rights, advertised)
+    return Arrival(node, link, told, session, rights, bound)
 
 
 def _session(node: Node, entity: str) -> Session | None:
@@ -293,12 +293,13 @@ def _admitted(came: Arrival) -> Verdict:
 
 
 def _conformed(came: Arrival) -> tuple[Verdict, ...]:
-    if not came.advertised:
+    if not came.claims:
         return ()
-    draft = Draft(came.node, came.event.topic, Plans(LinkClass(advertised=came.advertised), {}))
+    topic = came.event.topic
+    draft = Draft(came.node, topic, Plans(LinkClass(claims=came.claims), {}))
     conform.plan(draft)
     if draft.plan is not None:
-        return (conform.judge(draft.plan.conforms, came.node.ensemble.reader.read(came.event)),)
+        return (conform.judge(draft.plan.conforms, topic, came.node.ensemble.reader.read(came.event)),)
     if draft.verdict.effect is Effect.SUPPRESS:
         return (draft.verdict,)
     return (Verdict("conform", Effect.PASS, "advertisement"),)

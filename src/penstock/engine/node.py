@@ -112,7 +112,7 @@ class Node:
         """The plans that this session's publications follow; sessions that are alike share them."""
         plans, watch = session.plans, session.watch_in
         if plans is None or (watch is not None and plans.key.states is not watch.key):
-            link = LinkClass(session.rights, session.publish_type, session.neighbour, advertised=session.advertised)
+            link = LinkClass(session.rights, session.publish_type, session.neighbour, claims=session.claims)
             if watch is not None:
                 link = link._replace(monitors=watch.monitors, states=watch.key)
             plans = session.plans = self._plans(link)
@@ -123,7 +123,7 @@ class Node:
     def plans_after_conform(self, plans: Plans) -> Plans:
         """The plans for what was found to keep its producer's advertisements."""
         if plans.conformed is None:
-            plans.conformed = self._plans(plans.key._replace(advertised=()))
+            plans.conformed = self._plans(plans.key._replace(claims=()))
         return plans.conformed
 
     def plans_after_edit(self, session: Session) -> Plans:

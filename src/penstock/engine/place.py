@@ -33,7 +33,6 @@ def settle_in(node: "Node", session: Session) -> bool:
     session.entity = entry.name
     session.publish_type, session.notify_type = entry.publish, entry.notify
     session.where, session.given = entry.where, entry.advertises
-    session.advertised = (*session.given, *session.advertisements.values())
     inwards, outwards = entry.links(node.name)
     session.watch_in = watch(node, inwards)
     # What goes to a node is edited there, where it arrives (brokering §5.3 T-Deliver); others cannot do it themselves.

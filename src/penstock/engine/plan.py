@@ -12,7 +12,7 @@ from penstock.engine.session import Session, Subscribed
 from penstock.language.condition import Condition
 from penstock.model.verdict import Effect, Verdict
 from penstock.policy.acl import Rights
-from penstock.policy.advertisement import Advertisement
+from penstock.policy.advertisement import Claim
 from penstock.policy.brokering import DEFAULT_TYPE
 from penstock.policy.monitor import Monitor
 
@@ -36,8 +36,8 @@ class LinkClass(NamedTuple):
     """Admission and monitors are behind it: an event of the node itself, or what a monitor made."""
     is_own: bool = False
     """An event of the node itself, which is told to everybody who may read it."""
-    advertised: tuple[Advertisement, ...] = ()
-    """What may be published, if its producer advertises."""
+    claims: tuple[Claim, ...] = ()
+    """What binds its producer: each must be kept."""
 
 
 class Target:
@@ -95,6 +95,14 @@ class Group:
         return None if second is None else (second, (self.turn + 1) % count)
 
 
+class Demand(NamedTuple):
+    """What content must be for the event to be as its producer's advertisements say, by one of their claims."""
+
+    rule: str
+    conditions: tuple[Condition, ...]
+    """One of these must hold; without any, nothing is advertised on the topic."""
+
+
 class Plan:
     """What is left to do for an event on a topic."""
 
@@ -123,8 +131,8 @@ class Plan:
         """What the journal says of all its events, if there is one."""
         self.edited = False
         """The link's monitor must be asked about each event; then nothing below is set."""
-        self.conforms: tuple[Condition, ...] = ()
-        """One of these must hold for the event; then the plan without advertisements counts, and this one is empty."""
+        self.conforms: tuple[Demand, ...] = ()
+        """To be asked of each event; if it keeps them, the plan without advertisements counts, and this one is empty."""
         self.predicates: tuple[Predicates[Subscribed], ...] = ()
         """Conditional subscriptions to look in for each event, whose plan is then made of what they and the event are;
         `matched` and `onlookers` are what is sure already.

@@ -66,13 +66,24 @@ def receive(node: "Node", session: Session, packet: Publish, now: float) -> None
         told = travel.id_of(packet.properties) if session.neighbour is not None else ""
         event = _arriving(node, event, told, now)
     if session.neighbour is None and topic in advertise.TOPICS:
-        outcome = advertise.receive(node, session, topic, packet.payload)
+        outcome = _control(node, session, event, now)
     elif _is_known_replay(node, session, packet, event):
         outcome = _DONE
     else:
         outcome = carry(node, node.plans_of(session), event, session, now)
     if packet.qos:
         _answer(node, session, packet, outcome)
+
+
+def _control(node: "Node", session: Session, event: Event, now: float) -> Outcome:
+    """What a client tells the node itself; that it may not is recorded as of any topic."""
+    plans = node.plans_of(session)
+    verdict = advertise.judge(node, plans.key, event.topic)
+    if verdict.effect is not Effect.SUPPRESS:
+        return advertise.receive(node, session, event.topic, event.payload)
+    _record(node, plans, find_plan(node, plans, event.topic.encode()), event, session, now, verdict)
+    node.deny("advertise denied", session, event.topic, verdict.reason)
+    return Outcome(Reason.NOT_AUTHORIZED, verdict.reason)
 
 
 def _event(session: Session, topic: str, packet: Publish, now: float) -> Event:
@@ -114,7 +125,7 @@ def carry(node: "Node", plans: Plans, event: Event, sender: Session | None, now:
     """Take an event through the stages, by its plan; what became of it, as its sender is told."""
     plan = find_plan(node, plans, event.topic.encode())
     if plan.conforms:
-        judged = conform.judge(plan.conforms, node.ensemble.reader.read(event))
+        judged = conform.judge(plan.conforms, event.topic, node.ensemble.reader.read(event))
         if judged.effect is Effect.SUPPRESS:
             _record(node, plans, plan, event, sender, now, judged)
             return _suppressed(node, event, sender, judged.reason)

@@ -7,7 +7,7 @@ from penstock.language.condition import Condition
 from penstock.model.event import Event
 from penstock.model.subject import Subject
 from penstock.policy.acl import Rights
-from penstock.policy.advertisement import Advertisement
+from penstock.policy.advertisement import Advertisement, Claim, claims
 from penstock.policy.brokering import DEFAULT_TYPE
 from penstock.wire.reason import Reason
 from penstock.wire.session import WAITING
@@ -233,8 +233,6 @@ class Session:
         self.advertisements: dict[str, Advertisement] = {}
         """What it has advertised, by name; and in `given` what the domain advertises for it."""
         self.given: tuple[Advertisement, ...] = ()
-        self.advertised: tuple[Advertisement, ...] = ()
-        """Both: all that it may publish. Empty: anything."""
         self.version = version
         self.expiry: float = 0
         self.durable = False
@@ -279,6 +277,11 @@ class Session:
         self.alias_maximum = 0
         self.aliases_in: dict[int, str] | None = None
         self.aliases_out: dict[str, int] | None = None
+
+    @property
+    def claims(self) -> tuple[Claim, ...]:
+        """What binds it when it publishes."""
+        return claims(self.advertisements.values(), self.given)
 
     def next_id(self) -> int:
         """A packet identifier that is not in use. The window is smaller than the identifiers are many."""

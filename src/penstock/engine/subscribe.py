@@ -9,7 +9,7 @@ from penstock.engine.plan import Group
 from penstock.engine.predicates import Predicates
 from penstock.engine.render import Forms
 from penstock.engine.session import Replay, Session, Subscribed, key_of
-from penstock.engine.tell import Outcome, encode_told
+from penstock.engine.tell import LONGEST_NAME, Outcome, encode_told, problem_of_name
 from penstock.language.condition import Condition, all_of, make_condition
 from penstock.language.errors import ConditionError
 from penstock.language.types import ANYTHING, Record
@@ -25,7 +25,6 @@ from penstock.wire.reason import Reason
 if TYPE_CHECKING:
     from penstock.engine.node import Node
 
-LONGEST_NAME = 200
 _WISHES = ("where", "name", "scope")
 _WHERE = "where"
 """The key of the conditional subscriptions of a filter in the index."""
@@ -80,9 +79,12 @@ def unsubscribe(node: "Node", session: Session, packet: Unsubscribe) -> None:
     """Drop the subscriptions and answer."""
     reasons: list[int] = []
     # [MQTT-3.10.4-6] [MQTT-3.11.3-1] [MQTT-3.11.3-2]
-    name = _Wishes.of(packet.properties).name
+    wishes = _Wishes.of(packet.properties)
     for filter in [_parse(text) for text in packet.filters]:
-        existed = remove(node, session, key_of(filter.text, name))
+        if wishes.problem:
+            reasons.append(Reason.IMPLEMENTATION_SPECIFIC_ERROR)
+            continue
+        existed = remove(node, session, key_of(filter.text, wishes.name))
         reasons.append(Reason.SUCCESS if existed else Reason.NO_SUBSCRIPTION_EXISTED)
     # [MQTT-3.10.4-4] [MQTT-3.10.4-5]
     answer = Unsuback(packet.packet_id, tuple(reasons) if session.version == 5 else ())
@@ -236,20 +238,22 @@ class _Wishes(NamedTuple):
 
     @classmethod
     def of(cls, properties: Properties) -> "_Wishes":
-        told = [pair for pair in properties.user_properties if pair[0] in _WISHES]
-        if not told:
+        if not properties.user_properties:
             return cls()
+        told = [pair for pair in properties.user_properties if pair[0] in _WISHES]
+        mistaken = next((key for key, _ in properties.user_properties if key not in _WISHES and _means(key)), None)
+        if mistaken is not None:  # not understood, it would be a subscription to more than was asked for
+            return cls(problem=f"user property {mistaken!r} is not known: is `{_means(mistaken)}` meant?")
         said = dict(told)
         if len(said) < len(told):
             return cls(problem=f"more than one of {', '.join(f'`{name}`' for name in _WISHES)}")
         name, scope = said.get("name", ""), said.get("scope", "global")
         if scope not in ("global", "local"):
-            return cls(problem=f"scope `{scope[:LONGEST_NAME]}` is neither `global` nor `local`")
+            return cls(problem=f"scope {scope[:LONGEST_NAME]!r} is neither `global` nor `local`")
         if said.get("where") == "":  # no condition would be more than was asked for
             return cls(problem="condition: expected a condition, there is nothing")
-        if len(name) > LONGEST_NAME:
-            return cls(problem=f"a subscription's name has at most {LONGEST_NAME} characters")
-        return cls(name, said.get("where", ""), scope == "local")
+        problem = problem_of_name(name)
+        return cls(problem=problem) if problem else cls(name, said.get("where", ""), scope == "local")
 
     def condition(self, node: "Node", session: Session, filter: Filter) -> Condition | Outcome | None:
         """The condition of a subscription to this filter, or why there is none."""
@@ -259,6 +263,14 @@ class _Wishes(NamedTuple):
             return condition_of(node, session, filter, self.where, node.ensemble.declared(filter.filter))
         except ConditionError as error:
             return Outcome(Reason.IMPLEMENTATION_SPECIFIC_ERROR, f"condition: {error}")
+
+
+def _means(key: str) -> str | None:
+    """Which wish somebody meant who wrote in other case, with blanks around it, or exchanged two letters."""
+    plain = key.strip().lower()
+    exchanged = (plain[:at] + plain[at + 1] + plain[at] + plain[at + 2 :] for at in range(len(plain) - 1))
+    longest = max(map(len, _WISHES))
+    return next((one for one in (plain, *exchanged) if one in _WISHES), None) if len(plain) <= longest else None
 
 
 def _parse(text: str) -> Filter:

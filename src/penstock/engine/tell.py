@@ -6,6 +6,7 @@ import msgspec
 
 from penstock.wire.codec import encode
 from penstock.wire.packet import MQTT_5, Connack, Disconnect, Puback, Pubrec, Suback
+from penstock.wire.primitives import is_name
 from penstock.wire.properties import Properties
 from penstock.wire.reason import Reason
 
@@ -20,6 +21,16 @@ class Outcome(NamedTuple):
     text: str = ""
 
 
+LONGEST_NAME = 200
+
+
+def problem_of_name(name: str) -> str:
+    """What is wrong with a name that a client gives to a subscription or an advertisement; empty if nothing."""
+    if len(name) > LONGEST_NAME:
+        return f"a name has at most {LONGEST_NAME} characters, this one has {len(name)}"
+    return "" if is_name(name) else f"name {name!r} contains a control character or a non-character"
+
+
 def encode_told(
     packet: Connack | Disconnect | Puback | Pubrec | Suback, text: str, version: int, asked: bool, most: int
 ) -> bytes:
@@ -27,7 +38,7 @@ def encode_told(
     packet size, 0 if it has none.
     """
     if text and asked and version == MQTT_5:
-        told = msgspec.structs.replace(packet, properties=Properties(reason_string=text[:LONGEST]))
+        told = msgspec.structs.replace(packet, properties=Properties(reason_string=text[:LONGEST].replace("\0", "\ufffd")))
         data = encode(told, version)
         # [MQTT-3.2.2-19], [MQTT-3.4.2-2], [MQTT-3.5.2-2], [MQTT-3.9.2-1], [MQTT-3.14.2-3]
         if not most or len(data) <= most:

@@ -261,12 +261,8 @@ def _draft(node: Node, publisher: Publisher, topic: str) -> Draft:
 
 
 def _advertises_the_same(publisher: Publisher, before: Before | None) -> bool:
-    """Whether the domain says the same for the publisher as it did then, or says nothing now.
-
-    What a client advertised by itself is known only by what was decided then.
-    """
-    given = publisher.link.advertised
-    return not given or (before is not None and before.publisher.link.advertised == given)
+    """Whether the domain says the same for the publisher as it did then."""
+    return before is not None and before.publisher.link.claims == publisher.link.claims
 
 
 def admit_key(node: Node, publisher: Publisher, topic: str) -> Verdict:
@@ -281,7 +277,8 @@ def conform_key(node: Node, publisher: Publisher, topic: str) -> tuple[bool | No
     draft = _draft(node, publisher, topic)
     conform.plan(draft)
     if draft.plan is not None:
-        return None, tuple(one.text for one in draft.plan.conforms)
+        (asked,) = draft.plan.conforms  # what clients advertise themselves is known only by what was decided then
+        return None, tuple(one.text for one in asked.conditions)
     return draft.verdict.effect is not Effect.SUPPRESS, ()
 
 

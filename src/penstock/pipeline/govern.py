@@ -23,6 +23,7 @@ from penstock.pipeline.policies import Asker, Policies
 from penstock.pipeline.satisfied import one_holds
 from penstock.pipeline.tables import typed_columns_of
 from penstock.pipeline.typed import MOST_BRANCHES, TypedConditions
+from penstock.policy.advertisement import OWN
 
 VIEW = (
     "subject",
@@ -65,6 +66,7 @@ EVENT = (
     "id",
     "effect",
     "stage",
+    "rule",
     "open",
 )
 """What the stages ask of an event."""
@@ -185,7 +187,9 @@ def _was_stopped_at(*stages: str) -> Column:
 
 
 def _conform(rows: DataFrame, governing: Governing) -> DataFrame:
-    """As it was decided then, if that was by the same advertisements; else by those of the policy."""
+    """As it was decided then, if that was by the same advertisements of the domain; else by those of the policy, and
+    what the client's own stopped stays stopped.
+    """
     if not governing.policies.decide_again:
         return rows.withColumn("passes", F.col("passes") & ~_was_stopped_at("conform"))
     now = F.coalesce(F.col("conforms"), F.lit(False))
@@ -195,8 +199,9 @@ def _conform(rows: DataFrame, governing: Governing) -> DataFrame:
         now = F.coalesce(F.col("conforms"), F.col("asked"), F.lit(False))
     then = ~_was_stopped_at("conform")
     is_known = F.col("is_trusted") & ~_was_stopped_at("admit")
-    # A client's own advertisements are not recorded: that it was stopped by them is.
-    kept = F.when(is_known, then).otherwise(now)
+    # A client's own advertisements are not recorded: that it was stopped by them is, for they are asked first.
+    by_its_own = _was_stopped_at("conform") & (F.col("rule") == OWN)
+    kept = F.when(is_known, then).otherwise(now & ~by_its_own)
     return rows.withColumn("passes", F.col("passes") & ((F.col("kind") == OUTPUT) | kept)).drop("asked")
 
 

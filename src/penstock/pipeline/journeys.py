@@ -91,6 +91,7 @@ def _passed(given: DataFrame) -> DataFrame:
         "path": F.array_append("path", F.col("node")),
         "effect": F.lit("pass"),
         "stage": F.lit(""),
+        "rule": F.lit(""),
         "open": F.lit(False),
     }
     return sent.select(*(said.get(name, F.col(name)).alias(name) for name in EVENT))

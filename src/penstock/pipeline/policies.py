@@ -20,6 +20,7 @@ from penstock.model.subject import Subject
 from penstock.model.topic import parse_filter
 from penstock.pipeline.errors import PipelineError
 from penstock.policy.acl import Acl
+from penstock.policy.advertisement import claims
 from penstock.policy.filters import FilterTree
 from penstock.policy.protocol import UNLISTED
 
@@ -107,7 +108,7 @@ class Policy:
         if entry is None:
             return None
         rights = node.rights_of(client_id, user)
-        return Publisher(entry.name, LinkClass(rights, entry.publish, advertised=entry.advertises))
+        return Publisher(entry.name, LinkClass(rights, entry.publish, claims=claims((), entry.advertises)))
 
     @cached_property
     def _listed(self) -> dict[tuple[str, str], ClientEntry]:

@@ -18,7 +18,7 @@ VARINT_MOST = 268_435_455
 # Mosquitto, refuses them in names (client, user, topic, filter), where they would forge log lines and hide
 # from whoever reads an access list; in the values of properties they pass.
 _NOT_IN_NAMES = re.compile(
-    "[\x01-\x1f\x7f-\x9f\ufdd0-\ufdef"
+    "[\0-\x1f\x7f-\x9f\ufdd0-\ufdef"
     + "".join(chr(plane << 16 | low) for plane in range(17) for low in (0xFFFE, 0xFFFF))
     + "]"
 )
@@ -96,9 +96,14 @@ def text_of(raw: bytes) -> str:
 
 def name_of(raw: bytes) -> str:
     text = text_of(raw)
-    if not text.isprintable() and _NOT_IN_NAMES.search(text):
+    if not is_name(text):
         raise malformed(f"name `{text[:80]!r}` contains a control character or a non-character")
     return text
+
+
+def is_name(text: str) -> bool:
+    """Whether text that names something has no control character and no non-character in it; U+0000 is one."""
+    return text.isprintable() or not _NOT_IN_NAMES.search(text)
 
 
 def topic_of(raw: bytes) -> str:
