@@ -255,6 +255,16 @@ MATCHES = {
         json('{"a": 9007199254740992.0}'),
         ["a == 9007199254740992", "a == 9007199254740993", "a >= 9007199254740993"],
     ),
+    "a double that is left out between integers that are not": (
+        ["a != 0.5 && a > -9", "a > 0 && a != 0.5", "a != 1.0 && a > -9"],
+        json('{"a": 0.5}'),
+        ["a != 1.0 && a > -9"],
+    ),
+    "a double between integers that are listed": (
+        ["a in [1, 2, 3, 4, 5, 6, 7, 8, 9]", "a in [1.5, 2, 3, 4, 5, 6, 7, 8, 9]"],
+        json('{"a": 1.5}'),
+        ["a in [1.5, 2, 3, 4, 5, 6, 7, 8, 9]"],
+    ),
     "a field that is broken": (["o.x == 1 || !has(o.x)", "!has(o.x)"], json('{"o": 1}'), []),
     "not a number": (
         ["a > 1.0", "a < 1.0", "!(a > 1.0)", "a != 1.0"],

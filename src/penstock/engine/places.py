@@ -11,7 +11,7 @@ from typing import NamedTuple
 from penstock.language.condition import Condition
 from penstock.language.ranges import Path, Ranges, ranges
 from penstock.language.regions import Region, double_at
-from penstock.language.spans import Spans
+from penstock.language.spans import Spans, intersect, spans
 from penstock.language.tree import And
 from penstock.language.values import LEAST_INT, MOST_UINT, Uint, Value
 
@@ -86,13 +86,32 @@ def _numbers(region: Region) -> Places:
         points: set[float] = {number for start, end in integers for number in range(start, end)}
         points.update(double_at(place) for start, end in doubles for place in range(start, end))
         return Places(points=tuple(points), is_exact=all(abs(point) < _EXACT for point in points))
-    spans = [_integer_span(start, end - 1) for start, end in integers]
-    spans += [_double_span(double_at(start), double_at(end - 1)) for start, end in doubles]
+    of_doubles = [_double_span(double_at(start), double_at(end - 1)) for start, end in doubles]
+    both = [*(_integer_span(start, end - 1) for start, end in integers), *of_doubles]
     if region.not_a_number:
-        spans.append((math.inf, None))  # to `bisect`, what is not a number is after everything
-    merged = _merged(spans)
+        both.append((math.inf, None))  # to `bisect`, what is not a number is after everything
+    merged = _merged(both)
     edges = (edge for span in merged for edge in span if edge is not None)
-    return Places(spans=merged, is_exact=all(abs(edge) < _EXACT or math.isinf(edge) for edge in edges))
+    is_exact = (
+        all(abs(edge) < _EXACT or math.isinf(edge) for edge in edges)
+        and set(merged) <= {*_merged(of_doubles), (math.inf, None)}  # `x != 0.5`: integers on both sides, and a hole
+        and intersect(integers, _integers(merged)) == _integers(merged)
+    )
+    return Places(spans=merged, is_exact=is_exact)
+
+
+def _integers(line: tuple[Span, ...]) -> Spans:
+    """The integers on a line of numbers."""
+    return spans(
+        *(
+            (
+                LEAST_INT if start == -math.inf else math.ceil(start),
+                MOST_UINT + 1 if end is None or end == math.inf else math.ceil(end),
+            )
+            for start, end in line
+            if start != math.inf
+        )
+    )
 
 
 def _size(line: Spans) -> int:

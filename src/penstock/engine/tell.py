@@ -38,7 +38,9 @@ def encode_told(
     packet size, 0 if it has none.
     """
     if text and asked and version == MQTT_5:
-        told = msgspec.structs.replace(packet, properties=Properties(reason_string=text[:LONGEST].replace("\0", "\ufffd")))
+        told = msgspec.structs.replace(
+            packet, properties=Properties(reason_string=text[:LONGEST].replace("\0", "\ufffd"))
+        )
         data = encode(told, version)
         # [MQTT-3.2.2-19], [MQTT-3.4.2-2], [MQTT-3.5.2-2], [MQTT-3.9.2-1], [MQTT-3.14.2-3]
         if not most or len(data) <= most:
