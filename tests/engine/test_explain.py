@@ -125,7 +125,8 @@ def test_what_is_not_as_advertised_goes_no_further() -> None:
         "conform: suppress by advertisement: not as the domain advertises for its publisher: `value < 50` is false",
     ]
     assert said(decisions(room, "here", "sensor", "t", payload="on"), "here", None)[-1] == (
-        "conform: suppress by advertisement: not as the domain advertises for its publisher: `value < 50`: there is no `value`"
+        "conform: suppress by advertisement: not as the domain advertises for its publisher: "
+        "`value < 50`: there is no `value`"
     )
     assert said(decisions(room, "here", "sensor", "u", payload="1"), "here", None)[-1] == (
         "conform: suppress by advertisement: the domain advertises nothing on `u` for its publisher"

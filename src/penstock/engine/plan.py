@@ -132,7 +132,7 @@ class Plan:
         self.edited = False
         """The link's monitor must be asked about each event; then nothing below is set."""
         self.conforms: tuple[Demand, ...] = ()
-        """To be asked of each event; if it keeps them, the plan without advertisements counts, and this one is empty."""
+        """To be asked of each event; if it keeps them, the plan without advertisements counts, and this is empty."""
         self.predicates: tuple[Predicates[Subscribed], ...] = ()
         """Conditional subscriptions to look in for each event, whose plan is then made of what they and the event are;
         `matched` and `onlookers` are what is sure already.
