@@ -24,6 +24,7 @@ from penstock.domain import (
     NodeSettings,
     Tls,
 )
+from penstock.domain.access import AccessControl, AccessSettings
 from penstock.domain.base import keys
 from penstock.domain.contents import AdvertisementSettings, ContentRule
 from penstock.domain.federation import LinkTypes
@@ -84,11 +85,17 @@ TEST_TABLES: tuple[tuple[str, type[BaseModel]], ...] = (
 )
 JOURNAL_PAGE = _DOCS / "journal.md"
 JOURNAL_TABLES: tuple[tuple[str, type[BaseModel]], ...] = (("journal", JournalSettings),)
+ACCESS_PAGE = _DOCS / "access.md"
+ACCESS_TABLES: tuple[tuple[str, type[BaseModel]], ...] = (
+    ("access", AccessControl),
+    ("access.policies", AccessSettings),
+)
 PAGES = (
     (PAGE, TABLES),
     (DOMAIN_PAGE, DOMAIN_TABLES),
     (TEST_PAGE, TEST_TABLES),
     (JOURNAL_PAGE, JOURNAL_TABLES),
+    (ACCESS_PAGE, ACCESS_TABLES),
 )
 _MIB = 2**20
 _BLOCK = re.compile(r"(<!-- settings of (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)

@@ -234,7 +234,7 @@ class Server:
             if name in contexts and name in self._contexts and here is not None and here.address == listener.address:
                 self._contexts[name].present = contexts[name]
         self.settings = settings.model_copy(update={"listen": self.settings.listen, "store": self.settings.store})
-        self.node.govern(settings.limits, passwords, acl, ensemble)
+        self.node.govern(settings.limits, passwords, acl, ensemble, time.time())
         self.node.suppressed_reason = _SUPPRESSED[settings.suppressed]
         self._forget_neighbours(overlay.prepare(self.node))
         for connection in list(self.connections):

@@ -210,7 +210,7 @@ class Store:
             self._load_retained(node, now)
             self._load_deliveries(node, sessions)
             for restored in sessions.values():
-                judge_again(node, restored)
+                judge_again(node, restored, now)
             for number, packet_id in self._db.execute("SELECT session, packet_id FROM received"):
                 session = sessions.get(number)
                 if session is not None:

@@ -28,6 +28,7 @@ from penstock.policy.advertisement import Advertisement
 from penstock.policy.brokering import Table
 from penstock.policy.monitor import Monitor
 from penstock.policy.protocol import UNLISTED
+from penstock.policy.sparkplug import Access
 
 
 class ClientEntry(NamedTuple):
@@ -42,6 +43,10 @@ class ClientEntry(NamedTuple):
     """By topic filter, a condition on what goes to its subscriptions that the filter covers."""
     advertises: tuple[Advertisement, ...] = ()
     """What the file says that it will publish."""
+    edge: str = ""
+    """The Sparkplug edge node that it is, as `GROUP/EDGE`."""
+    groups: tuple[str, ...] = ()
+    attributes: tuple[tuple[str, bool | int | float | str], ...] = ()
 
     def links(self, node: str) -> tuple[Link, Link]:
         """The link on which it publishes to `node`, and the one on which it is notified."""
@@ -107,6 +112,12 @@ class Ensemble:
     assertions: tuple[Assertion, ...]
     reader: Reader
     """Reads payloads as the domain says."""
+    access: Access | None
+    """Who may read and write which Sparkplug messages; None: nothing is said of it."""
+    certificates: bool
+    """Whether births are kept for those who may read them."""
+    edges: dict[str, str]
+    """Edge nodes (`GROUP/EDGE`) that are clients of the domain, by the name of the client."""
     is_cyclic: bool
     """Whether nodes and foreign brokers are joined in a cycle, so that an event may come back."""
     _rules: tuple[ContentRule, ...] = field(repr=False)
@@ -212,6 +223,9 @@ def ensemble(domain: Domain, folder: Path | None = None) -> Ensemble:
         connections=domain.links,
         assertions=tuple(_assertions(domain)),
         reader=reader,
+        access=None if domain.access is None else Access(domain.access.compiled()),
+        certificates=domain.access is not None and domain.access.certificates,
+        edges={client.edge: name for name, client in domain.clients.items() if client.edge is not None},
         is_cyclic=joined.is_cyclic,
         _rules=domain.content,
         _parents=joined.parents,
@@ -236,7 +250,16 @@ def _matches(domain: Domain) -> dict[str, list[_Match]]:
         for node in client.node:
             types = client_types(domain, name, node)
             listener = _listener(domain.nodes[node], node, client.listener)
-            entry = ClientEntry(name, types.publish, types.notify, where=where, advertises=advertises)
+            entry = ClientEntry(
+                name,
+                types.publish,
+                types.notify,
+                where=where,
+                advertises=advertises,
+                edge=client.edge or "",
+                groups=client.groups,
+                attributes=tuple(client.attributes.items()),
+            )
             found[node].append(_Match(entry, client.client_id(name), client.user, client.certificate, listener))
     return {node: sorted(several, key=lambda match: match.rank) for node, several in found.items()}
 

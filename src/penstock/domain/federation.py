@@ -19,12 +19,19 @@ from penstock.domain.base import (
     TopicFilter,
     as_several,
     check_filter,
+    matching,
 )
 from penstock.domain.contents import AdvertisementSettings, ConditionText
 from penstock.domain.units import KEY, Below, HostPort, mistake, mistakes
 
 Mode = Literal["all", "subscribed", "advertised", "routed"]
 """How events, subscriptions and advertisements spread over a link."""
+
+EdgeName = Annotated[
+    str,
+    matching(r"^[^/+#]+/[^/+#]+$", "`GROUP/EDGE`, the two names of an edge node"),
+    WithJsonSchema({"type": "string", "pattern": "^[^/+#]+/[^/+#]+$"}),
+]
 
 _PAIR_FORM = "two names, the one that dials first, such as `[gateway, cloud]`"
 
@@ -229,6 +236,18 @@ class ClientSettings(Settings):
     )
     advertises: tuple[AdvertisementSettings, ...] = Field(
         default=(), description="what it will publish; if it is not empty, it may publish nothing else"
+    )
+
+    edge: EdgeName | None = Field(
+        default=None,
+        description="`GROUP/EDGE`: the Sparkplug edge node that it is; no other client may publish as that one, and it"
+        " as no other",
+    )
+    groups: Annotated[tuple[Name, ...], OneOrMany()] = Field(
+        default=(), description="groups that it belongs to, for policies that are about groups"
+    )
+    attributes: dict[Name, bool | int | float | str] = Field(
+        default={}, description="what conditions of policies may ask of it as `subject.attributes`"
     )
 
     def types_at(self, node: str) -> LinkTypes | None:

@@ -48,6 +48,8 @@ def map_files(
         role = next((note for note in field.metadata if isinstance(note, FileRole)), None)
         if role is None:
             updates[name] = _map_value(value, where, change)
+        elif isinstance(value, tuple):
+            updates[name] = tuple(change((*where, number), role, one) for number, one in enumerate(value))
         elif value is not None:
             updates[name] = change(where, role, value)
     return model.model_copy(update=updates)

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
+from penstock.domain.access import Access
 from penstock.domain.base import (
     MEMORY,
     Count,
@@ -295,6 +296,10 @@ class Domain(Settings):
     )
     protocols: dict[Name, ProtocolSettings] = Field(
         default={}, description="orders of events that are held, by name; they expand to monitors"
+    )
+    access: Access | None = Field(
+        default=None,
+        description="who may read and write which Sparkplug messages and metrics; unset: Sparkplug is like all else",
     )
     journal: JournalSettings | None = Field(
         default=None, description="what nodes record of events and decisions; unset: nothing"

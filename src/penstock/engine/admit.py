@@ -9,7 +9,7 @@ from penstock.model.verdict import Effect, Verdict
 from penstock.policy.passwords import Passwords
 from penstock.wire.packet import Connect
 
-RESERVED = ("$SYS/", "$CONTROL/", "$share/", "$queue/", "$penstock/")
+RESERVED = ("$SYS/", "$CONTROL/", "$share/", "$queue/", "$penstock/", "$sparkplug/")
 """Topics that only the node itself publishes to."""
 
 

@@ -3,7 +3,7 @@
 from collections import deque
 from typing import TYPE_CHECKING
 
-from penstock.engine import edit, match, route, travel
+from penstock.engine import edit, match, project, route, travel
 from penstock.engine.edit import Watch
 from penstock.engine.plan import Draft, Group, Plan, Target
 from penstock.engine.render import Forms, mark_duplicate, packet_parts
@@ -34,7 +34,8 @@ def plan(draft: Draft) -> None:
         plan.predicates, plan.matched = tuple(draft.predicates), tuple(draft.matched)
         plan.groups, plan.onlookers = groups, onlookers
     else:
-        plan = known_plan(draft.node.interned, draft.verdict, draft.matched, groups, onlookers)
+        is_projected = project.concerns(draft.node, draft.topic)
+        plan = known_plan(draft.node.interned, draft.verdict, draft.matched, groups, onlookers, is_projected)
     draft.plans.routes[draft.topic] = draft.plan = plan
 
 
@@ -44,12 +45,14 @@ def known_plan(
     matched: list[Subscribed],
     groups: tuple[Group, ...],
     onlookers: tuple[Watch, ...],
+    is_projected: bool = False,
 ) -> Plan:
     """The plan for these subscriptions, of those that are known; it is made if it is not there."""
-    key = (*matched, None, *groups, *onlookers)
+    key = (*matched, is_projected, *groups, *onlookers)
     plan = known.get(key)
     if plan is None:
         plan = known[key] = _make_plan(verdict, matched, groups, onlookers)
+        plan.simple = plan.simple and not is_projected
         plan.key = key
     return plan
 
@@ -182,6 +185,25 @@ def deliver(
     kept: Kept | None,
 ) -> Kept | None:
     """Send the event, or queue it. Returns its place in the store, to be shared with its other deliveries."""
+    if node.sparkplug is not None:
+        shown = project.show(node, session, forms)
+        if shown is None:
+            return kept
+        if shown is not forms:
+            shown.kept = _deliver(node, session, qos, retain, ids, shown, shown.kept)
+            return kept
+    return _deliver(node, session, qos, retain, ids, forms, kept)
+
+
+def _deliver(
+    node: "Node",
+    session: Session,
+    qos: int,
+    retain: bool,
+    ids: tuple[int, ...],
+    forms: Forms,
+    kept: Kept | None,
+) -> Kept | None:
     if session.neighbour is not None and node.ensemble.is_cyclic and session.neighbour in node.ensemble.nodes:
         forms, kept = Forms(travel.with_path(forms.event, node.name), forms.now), None
     if qos == 0:
@@ -245,7 +267,7 @@ def pump(node: "Node", session: Session, now: float) -> None:
         node.go_on(session)
 
 
-def judge_again(node: "Node", session: Session) -> None:
+def judge_again(node: "Node", session: Session, now: float | None) -> None:
     """Rights may have changed: what waits and may no longer be read is dropped. What was sent is beyond recall."""
     queue = session.queue
     if not queue:
@@ -253,11 +275,25 @@ def judge_again(node: "Node", session: Session) -> None:
     session.queue = deque()
     session.queued_bytes = 0
     for delivery in queue:
-        if may_have(node, delivery.event, session) and match.is_wanted(node, delivery.event, session):
-            session.queue.append(delivery)
-            session.queued_bytes += delivery.event.size()
-        else:
+        still = _still(node, delivery, now)
+        if still is None:
             node.ledger.settle(delivery)
+            continue
+        if still is not delivery.event:
+            node.ledger.settle(delivery)
+            delivery = Delivery(session, still, delivery.qos, delivery.retain, delivery.ids)
+            if session.durable:
+                node.ledger.keep(delivery, None)
+        session.queue.append(delivery)
+        session.queued_bytes += still.size()
+
+
+def _still(node: "Node", delivery: Delivery, now: float | None) -> Event | None:
+    """What of a message that waits may be read as things are now."""
+    event, session = delivery.event, delivery.session
+    if not may_have(node, event, session) or not match.is_wanted(node, event, session):
+        return None
+    return project.judge_again(node, session, event, now)
 
 
 def may_have(node: "Node", event: Event, session: Session) -> bool:

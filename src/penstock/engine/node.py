@@ -22,6 +22,7 @@ from penstock.engine.predicates import Predicates
 from penstock.engine.record import Recorder
 from penstock.engine.render import to_version_4, to_version_5
 from penstock.engine.session import Session, Subscribed
+from penstock.engine.sparkplug import Sparkplug, renewed
 from penstock.engine.stats import Stats
 from penstock.engine.timers import Timers
 from penstock.model.event import Event
@@ -75,7 +76,7 @@ class Node:
         """By class of links; kept by the sessions that use them, so that those of clients long gone do not gather."""
         self.routes: dict[tuple[str, str | None, bool], dict[str, Plan]] = {}
         """What matching and routing found by topic, for each kind of source that they can tell apart."""
-        self.own_plans = self._plans(LinkClass(is_admitted=True, is_own=True))
+        self.own_plans = self._plans(LinkClass(is_admitted=True, is_own=True, is_pruned=True))
         self.watches: dict[tuple[str, str], Watch] = {}
         """The monitors of each link that has any, with their states."""
         self.onlookers: dict[tuple[str, str], tuple[str, ...]] = {}
@@ -93,6 +94,8 @@ class Node:
         self.interest_due = 0.0
         self.suppressed_reason = Reason.NOT_AUTHORIZED
         """What the sender of a suppressed message is told."""
+        self.sparkplug = None if self.ensemble.access is None else Sparkplug(self.ensemble.access)
+        """What it knows of edge nodes, if there are access policies."""
         self.timers = Timers()
         self.ledger = Ledger(durable)
         self.once = Once()
@@ -120,6 +123,12 @@ class Node:
                 watch.key = plans.key.states  # the same object, so that the next look is quick
         return plans
 
+    def plans_after_prune(self, plans: Plans) -> Plans:
+        """The plans for what has been pruned."""
+        if plans.pruned is None:
+            plans.pruned = self._plans(plans.key._replace(is_pruned=True))
+        return plans.pruned
+
     def plans_after_conform(self, plans: Plans) -> Plans:
         """The plans for what was found to keep its producer's advertisements."""
         if plans.conformed is None:
@@ -130,7 +139,7 @@ class Node:
         """The plans for what a monitor on this session's link has made."""
         plans = session.edited_plans
         if plans is None:
-            link = LinkClass(None, session.publish_type, session.neighbour, is_admitted=True)
+            link = LinkClass(None, session.publish_type, session.neighbour, is_admitted=True, is_pruned=True)
             plans = session.edited_plans = self._plans(link)
         return plans
 
@@ -168,12 +177,18 @@ class Node:
             plan.retire()
 
     def govern(
-        self, limits: Limits, passwords: Passwords | None, acl: Acl | None, ensemble: Ensemble | None = None
+        self,
+        limits: Limits,
+        passwords: Passwords | None,
+        acl: Acl | None,
+        ensemble: Ensemble | None = None,
+        now: float | None = None,
     ) -> None:
-        """Take new settings: whatever waits is judged by them."""
+        """Take new settings: whatever waits is judged by them, as of `now` where a policy asks for the time."""
         self.limits, self.passwords, self.acl = limits, passwords, acl
         self.ensemble = ensemble or self.ensemble
         self.table = self.ensemble.table(self.name)
+        self.sparkplug = renewed(self.sparkplug, self.ensemble.access)
         self.forget_all()
         self.plans.clear()
         self.own_plans = self._plans(self.own_plans.key)
@@ -185,7 +200,7 @@ class Node:
             session.rights = self.rights_of(session.client_id, session.subject.user)
             place.settle_in(self, session)
             subscribe.renew(self, session)
-            emit.judge_again(self, session)
+            emit.judge_again(self, session, now)
 
     def rights_of(self, client_id: str, user: str | None) -> Rights | None:
         """What a client may publish and read; None: everything. A neighbour's events were admitted where they began."""

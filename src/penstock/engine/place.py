@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from penstock.domain import Domain, Listener, NodeSettings
 from penstock.domain.ensemble import ClientEntry, Ensemble, ensemble
 from penstock.domain.units import Address
+from penstock.engine import sparkplug
 from penstock.engine.edit import Watch, tell_failures
 from penstock.engine.session import Session
 from penstock.model.link import Link
@@ -30,7 +31,8 @@ def settle_in(node: "Node", session: Session) -> bool:
     entry = entry_of(node, session.subject) if session.neighbour is None else _neighbour(node, session.neighbour)
     if entry is None:
         return False
-    session.entity = entry.name
+    session.entity, session.entry = entry.name, entry
+    sparkplug.renew(node, session)
     session.publish_type, session.notify_type = entry.publish, entry.notify
     session.where, session.given = entry.where, entry.advertises
     inwards, outwards = entry.links(node.name)

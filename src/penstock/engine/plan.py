@@ -36,6 +36,8 @@ class LinkClass(NamedTuple):
     """Admission and monitors are behind it: an event of the node itself, or what a monitor made."""
     is_own: bool = False
     """An event of the node itself, which is told to everybody who may read it."""
+    is_pruned: bool = False
+    """What its publisher may not write has been taken out."""
     claims: tuple[Claim, ...] = ()
     """What binds its producer: each must be kept."""
 
@@ -117,6 +119,7 @@ class Plan:
         "note",
         "onlookers",
         "predicates",
+        "pruned",
         "simple",
         "targets",
         "valid",
@@ -131,6 +134,8 @@ class Plan:
         """What the journal says of all its events, if there is one."""
         self.edited = False
         """The link's monitor must be asked about each event; then nothing below is set."""
+        self.pruned = False
+        """Each event must be looked at for what its publisher may not write; then the plan for pruned events counts."""
         self.conforms: tuple[Demand, ...] = ()
         """To be asked of each event; if it keeps them, the plan without advertisements counts, and this is empty."""
         self.predicates: tuple[Predicates[Subscribed], ...] = ()
@@ -163,13 +168,15 @@ _PASS = Verdict("admit", Effect.PASS)
 class Plans:
     """The plans of one class of links: those whose events are treated alike."""
 
-    __slots__ = ("__weakref__", "conformed", "key", "known", "routes")
+    __slots__ = ("__weakref__", "conformed", "key", "known", "pruned", "routes")
 
     def __init__(self, key: LinkClass, routes: dict[str, Plan]) -> None:
         self.key = key
         self.routes = routes
         """By topic, what matching and routing found; shared by all classes that these cannot tell apart."""
         self.known: dict[bytes, Plan] = {}
+        self.pruned: Plans | None = None
+        """The plans for what has been pruned."""
         self.conformed: Plans | None = None
         """The plans for what is found to keep its producer's advertisements."""
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from penstock.engine import advertise, conform, edit, emit, match, once, overlay, travel
+from penstock.engine import advertise, conform, edit, emit, match, once, overlay, project, prune, travel
 from penstock.engine.path import MAX_PLANS, compile_plan, read_topic
 from penstock.engine.plan import Draft, Plan, Plans, Target
 from penstock.engine.render import Forms
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 MOST_RESOLVED = 10_000
 """Plans for single contents that are kept: contents may satisfy subscriptions in any combination."""
 
+_REFUSED = {"sparkplug": Reason.PAYLOAD_FORMAT_INVALID}
 _DONE = Outcome(Reason.SUCCESS)
 _UNHEARD = Outcome(Reason.NO_MATCHING_SUBSCRIBERS)
 _ANSWERS: dict[int, type[Pubrec] | type[Pubcomp]] = {PUBREC: Pubrec, PUBCOMP: Pubcomp}
@@ -124,6 +125,15 @@ def _is_known_replay(node: "Node", session: Session, packet: Publish, event: Eve
 def carry(node: "Node", plans: Plans, event: Event, sender: Session | None, now: float) -> Outcome:
     """Take an event through the stages, by its plan; what became of it, as its sender is told."""
     plan = find_plan(node, plans, event.topic.encode())
+    if plan.pruned:
+        assert sender is not None  # what the node says itself is not pruned
+        pruned, judged = prune.run(node, sender, event, now)
+        if judged.effect is Effect.SUPPRESS:
+            _record(node, plans, plan, event, sender, now, judged)
+            node.deny("publish denied", sender, event.topic, judged.reason)
+            return Outcome(_REFUSED.get(judged.rule, Reason.NOT_AUTHORIZED), judged.reason)
+        event, plans = pruned, node.plans_after_prune(plans)
+        plan = find_plan(node, plans, event.topic.encode())
     if plan.conforms:
         judged = conform.judge(plan.conforms, event.topic, node.ensemble.reader.read(event))
         if judged.effect is Effect.SUPPRESS:
@@ -144,6 +154,9 @@ def carry(node: "Node", plans: Plans, event: Event, sender: Session | None, now:
         outputs = edit.run(node, sender.watch_in, event, now)
         _record(node, plans, plan, event, sender, now, None if outputs else _edited(sender.watch_in))
         return _carry_outputs(node, event, outputs, sender, now)
+    wrong = project.take(node, event, now) if node.sparkplug is not None else ""
+    if wrong:
+        return _suppressed(node, event, sender, wrong)
     # [MQTT-3.3.1-5] [MQTT-3.3.1-8] [MQTT311-3.3.1-7] [MQTT311-3.3.1-12]
     if event.retain:
         node.retain(event, sender)

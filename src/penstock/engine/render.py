@@ -1,9 +1,13 @@
 """Packets as bytes: an event rendered once for each form that its subscribers need."""
 
 from math import ceil
+from typing import TYPE_CHECKING
 
 from penstock.model.event import Event
 from penstock.wire.codec import encode_varint
+
+if TYPE_CHECKING:
+    from penstock.engine.session import Kept
 
 _EXPIRY = b"\x02"
 _SUBSCRIPTION_ID = b"\x0b"
@@ -45,12 +49,15 @@ def packet_parts(
 class Forms:
     """The forms of one event that have been rendered so far, so that a fan-out renders each only once."""
 
-    __slots__ = ("_forms", "event", "now")
+    __slots__ = ("_forms", "_views", "event", "kept", "now")
 
     def __init__(self, event: Event, now: float) -> None:
         self.event = event
         self.now = now
         self._forms: dict[tuple[int, int, bool, tuple[int, ...]], tuple[bytes, bytes]] = {}
+        self._views: dict[bytes, Forms] | None = None
+        self.kept: Kept | None = None
+        """Of a view, its place in the store."""
 
     def parts(self, version: int, qos: int, retain: bool, ids: tuple[int, ...]) -> tuple[bytes, bytes]:
         key = (version, qos, retain, ids)
@@ -61,6 +68,15 @@ class Forms:
                 parts = (parts[0] + parts[1], b"")
             self._forms[key] = parts
         return parts
+
+    def view(self, payload: bytes) -> "Forms":
+        """The event with another payload: one for all who see the same of it."""
+        if self._views is None:
+            self._views = {}
+        found = self._views.get(payload)
+        if found is None:
+            found = self._views[payload] = Forms(self.event._replace(payload=payload), self.now)
+        return found
 
 
 def mark_duplicate(packet: bytes) -> bytes:

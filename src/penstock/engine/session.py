@@ -13,10 +13,12 @@ from penstock.wire.reason import Reason
 from penstock.wire.session import WAITING
 
 if TYPE_CHECKING:
+    from penstock.domain.ensemble import ClientEntry
     from penstock.engine.edit import Watch
     from penstock.engine.interest import Offer, Offered, Want
     from penstock.engine.plan import Plans, Target
     from penstock.engine.record import Source
+    from penstock.engine.sparkplug import Actor
 
 NEVER = float("inf")
 
@@ -147,6 +149,7 @@ class Session:
     """A client's state. `outlet` is None while it is offline."""
 
     __slots__ = (
+        "actor",
         "advertised",
         "advertisements",
         "alias_maximum",
@@ -163,6 +166,7 @@ class Session:
         "edited_plans",
         "ended",
         "entity",
+        "entry",
         "expiry",
         "given",
         "held",
@@ -207,6 +211,9 @@ class Session:
         self.rights: Rights | None = None
         # Its place in the ensemble: who it is there, and what its two links are.
         self.entity = subject.client_id
+        self.entry: ClientEntry | None = None
+        self.actor: Actor | None = None
+        """As a subject of access policies; None until it is asked for."""
         self.neighbour: str | None = None
         """The name of the node or foreign broker behind it; None for a client."""
         self.announced: frozenset[Want] | None = None

@@ -14,6 +14,7 @@ from typing import Literal, NamedTuple
 from penstock.language.condition import Condition
 from penstock.language.tree import Attribute, Has, walk
 from penstock.language.values import Value
+from penstock.model.errors import PolicyError
 from penstock.model.topic import matches
 from penstock.policy.filters import FilterTree
 from penstock.policy.wildcards import Names
@@ -41,6 +42,24 @@ class AccessPolicy:
     """None: always."""
     id: str = field(default="", compare=False)
     """What explanations call it: a name, or where it stands."""
+
+
+_KINDS = ("client", "user", "group", "edge")
+
+
+def parse_subject(written: str) -> str:
+    """The subject of a policy as it is written: `a1` is a client id, `G1/E1` an edge node; raises `PolicyError`."""
+    if written == EVERYBODY:
+        return written
+    kind, colon, name = written.partition(":")
+    if not colon or kind not in _KINDS:
+        kind, name = ("edge" if written.count("/") == 1 else "client"), written
+    if not name or (kind == "edge" and (name.count("/") != 1 or not all(name.split("/")))):
+        raise PolicyError(
+            f"`{written}` is no subject: expected a client id, `GROUP/EDGE`, `client:ID`, `user:NAME`, `group:NAME`, "
+            "`edge:GROUP/EDGE` or `*`"
+        )
+    return f"{kind}:{name}"
 
 
 class Granted(NamedTuple):

@@ -1,0 +1,94 @@
+"""Stage 9, project: which metrics may this subject read, and which withheld ones does it now get back?
+
+It is asked for each session when an event is delivered, so that there is no way around it; readers of whom the same is
+said, and who have had the same, share one view (`policy/plant.py`).
+"""
+
+from typing import TYPE_CHECKING
+
+from penstock.engine.render import Forms
+from penstock.engine.sparkplug import CERTIFICATES, Sparkplug, actor_of, governed, moment
+from penstock.model.errors import ContentError
+from penstock.model.event import Event
+from penstock.model.sparkplug_topic import BIRTHS
+from penstock.policy.views import START, UNKNOWN, Request, seen
+
+if TYPE_CHECKING:
+    from penstock.engine.node import Node
+    from penstock.engine.session import Session
+
+
+def concerns(node: "Node", topic: str) -> bool:
+    """Whether events on this topic are projected."""
+    return node.sparkplug is not None and bool(governed(topic))
+
+
+def take(node: "Node", event: Event, now: float) -> str:
+    """Learn from an event that goes out now; why it must not, if it is no Sparkplug."""
+    sparkplug = node.sparkplug
+    if sparkplug is None or not governed(event.topic) or event.topic.startswith(CERTIFICATES) or not event.payload:
+        return ""
+    try:
+        read = sparkplug.read(event.topic, event.payload)
+        sparkplug.plant.take(read.topic, read.message)
+    except ContentError as error:
+        return str(error)
+    if read.topic.type in BIRTHS and node.ensemble.certificates:
+        node.publish(CERTIFICATES + event.topic, event.payload, now, retain=True)
+    return ""
+
+
+def show(node: "Node", session: "Session", forms: Forms) -> Forms | None:
+    """The event as a session may see it; None if it may not."""
+    sparkplug = node.sparkplug
+    topic = "" if sparkplug is None else governed(forms.event.topic)
+    if sparkplug is None or not topic:
+        return forms
+    actor = actor_of(node, session)
+    if actor is None or not forms.event.payload:
+        return forms
+    payload = _payload(sparkplug, session, topic, forms)
+    if payload is None or payload is forms.event.payload:
+        return None if payload is None else forms
+    return forms.view(payload)
+
+
+def _payload(sparkplug: Sparkplug, session: "Session", topic: str, forms: Forms) -> bytes | None:
+    actor = session.actor
+    assert actor is not None
+    event = forms.event
+    try:
+        read = sparkplug.read(topic, event.payload)
+        grants = actor.grants(sparkplug.access, topic, "read")
+        if event.topic != topic:  # a certificate tells of the past, and is no part of what the reader is told in order
+            view, _ = seen(grants, Request(read.topic, read.message, UNKNOWN, moment(forms.now)), actor.record, START)
+            return None if view is None else event.payload if view.is_whole else view.payload()
+        shown = sparkplug.plant.show(
+            actor.reader, grants, read.topic, read.message, actor.record, moment(forms.now), read.state
+        )
+    except ContentError:
+        return None
+    if shown is None:
+        return None
+    return event.payload if shown.is_whole else shown.payload()
+
+
+def judge_again(node: "Node", session: "Session", event: Event, now: float | None) -> Event | None:
+    """What waits for a session and was projected before policies changed: what of it may still be seen."""
+    sparkplug = node.sparkplug
+    topic = "" if sparkplug is None else governed(event.topic)
+    actor = actor_of(node, session) if topic else None
+    if sparkplug is None or actor is None or not event.payload:
+        return event
+    try:
+        read = sparkplug.read(topic, event.payload)
+        source = read.topic.source
+        known = UNKNOWN if source is None else sparkplug.plant.known(source)
+        grants = actor.grants(sparkplug.access, topic, "read")
+        time = None if now is None else moment(now)
+        view, _ = seen(grants, Request(read.topic, read.message, known, time, read.state), actor.record, START)
+    except ContentError:
+        return None
+    if view is None:
+        return None
+    return event if view.is_whole else event._replace(payload=view.payload())

@@ -1,0 +1,83 @@
+"""Stage 2, prune: which metrics of this message may it write? (sparkplug Definition 3)
+
+What is not Sparkplug is refused on Sparkplug's topics. An edge node that is a client of the domain is nobody else's to
+speak for.
+"""
+
+from typing import TYPE_CHECKING
+
+from penstock.engine.plan import Draft, Plan
+from penstock.engine.sparkplug import Actor, Read, Sparkplug, actor_of, governed, moment
+from penstock.model.errors import ContentError
+from penstock.model.event import Event
+from penstock.model.verdict import Effect, Verdict
+from penstock.policy.views import UNKNOWN, Request, written
+
+if TYPE_CHECKING:
+    from penstock.engine.node import Node
+    from penstock.engine.session import Session
+
+COMMANDS = frozenset({"NCMD", "DCMD"})
+
+
+def plan(draft: Draft) -> None:
+    """Content decides: each event must be looked at."""
+    if draft.node.sparkplug is not None and not draft.link.is_pruned and governed(draft.topic):
+        draft.plan = Plan(draft.verdict)
+        draft.plan.pruned = True
+
+
+def run(node: "Node", sender: "Session", event: Event, now: float) -> tuple[Event, Verdict]:
+    """The event as its publisher may write it, and what was decided."""
+    sparkplug = node.sparkplug
+    assert sparkplug is not None
+    if event.retain and not event.payload:
+        return event, _PASS  # a retained message is taken back: there is nothing in it
+    try:
+        read = sparkplug.read(event.topic, event.payload)
+    except ContentError as error:
+        return event, Verdict("prune", Effect.SUPPRESS, "sparkplug", str(error))
+    actor = actor_of(node, sender)
+    if actor is None:
+        return event, _PASS  # it was pruned where it began
+    return _judge(node, sparkplug, actor, event, read, now)
+
+
+_PASS = Verdict("prune", Effect.PASS)
+
+
+def _judge(
+    node: "Node", sparkplug: Sparkplug, actor: Actor, event: Event, read: Read, now: float
+) -> tuple[Event, Verdict]:
+    usurped = _usurped(node, actor, read)
+    if usurped:
+        return event, Verdict("prune", Effect.SUPPRESS, "edge", usurped)
+    grants = actor.grants(sparkplug.access, event.topic, "write")
+    source = read.topic.source
+    known = UNKNOWN if source is None else sparkplug.plant.known(source)
+    try:
+        view = written(grants, Request(read.topic, read.message, known, moment(now), read.state), actor.record)
+    except ContentError as error:
+        return event, Verdict("prune", Effect.SUPPRESS, "sparkplug", f"not Sparkplug B: {error}")
+    if view is None:
+        reason = f"no access policy that applies lets `{actor.record['client']}` write to `{event.topic}`"
+        return event, Verdict("prune", Effect.SUPPRESS, "access", reason)
+    if view.is_whole:
+        return event, _PASS
+    names = ", ".join(f"`{metric.name or metric.alias}`" for metric in view.removed)
+    replaced = event._replace(payload=view.payload())
+    return replaced, Verdict("prune", Effect.REPLACE, "access", f"without {names}, which it may not write")
+
+
+def _usurped(node: "Node", actor: Actor, read: Read) -> str:
+    """Why a client may not speak for an edge node; empty if it may."""
+    source = read.topic.source
+    if source is None or read.topic.type in COMMANDS:
+        return ""
+    edge = str(source.node)
+    owner = node.ensemble.edges.get(edge)
+    if actor.edge == edge or (owner is None and not actor.edge):
+        return ""
+    if owner is not None:
+        return f"edge node `{edge}` is client `{owner}`, and nobody else speaks for it"
+    return f"the client is edge node `{actor.edge}`, and does not speak for `{edge}`"

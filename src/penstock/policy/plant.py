@@ -1,0 +1,173 @@
+"""What is known of edge nodes and devices, and what each reader has had of them: views in the order of messages.
+
+A node keeps one plant, and Spark makes one for each edge node that it looks back on: both go through `Plant.take` once
+for each message and through `Plant.show` once for each message and reader.
+
+A reader's `seq` has no gaps but those that are real. What is withheld as a whole is not counted, so that a host asks
+for no rebirth; what was lost on its way here leaves the gap that it would leave without policies.
+"""
+
+from dataclasses import dataclass, field
+
+from penstock.model.errors import ContentError
+from penstock.model.sparkplug_message import Message
+from penstock.model.sparkplug_metric import Record
+from penstock.model.sparkplug_topic import BIRTHS, REPORTS, MessageTopic, Source
+from penstock.model.values import Value
+from penstock.policy.sparkplug import Grants
+from penstock.policy.views import START, UNKNOWN, Known, Request, Standing, View, seen
+
+MOST_SOURCES = 100_000
+"""Edge nodes and devices that are known at a time."""
+
+_CYCLE = 256
+"""`seq` goes from 0 to 255, and begins again."""
+
+
+@dataclass(slots=True)
+class _Numbered:
+    """The messages of an edge node and its devices, which share one `seq`."""
+
+    last: int
+    lost: int = 0
+    """How many did not come since the birth."""
+
+
+@dataclass(slots=True)
+class Reader:
+    """What one reader has had."""
+
+    standings: dict[Source, Standing] = field(default_factory=dict)
+    numbers: dict[Source, tuple[int, int]] = field(default_factory=dict)
+    """By edge node, the last `seq` that it was shown, and how many were lost before."""
+
+
+class Plant:
+    """Edge nodes and devices by what they have said."""
+
+    def __init__(self) -> None:
+        self._known: dict[Source, Known] = {}
+        self._numbered: dict[Source, _Numbered] = {}
+        self._message: Message | None = None
+        self._made: dict[tuple[Grants, Standing, int], _Made] = {}
+        """Views of this one message, so that readers of whom the same is said share them."""
+
+    def known(self, source: Source) -> Known:
+        """What is known of an edge node or device."""
+        return self._known.get(source, UNKNOWN)
+
+    def sources(self) -> tuple[Source, ...]:
+        """All that a birth was seen of."""
+        return tuple(self._known)
+
+    def take(self, topic: MessageTopic, message: Message) -> None:
+        """Take in a message that was admitted; raises `ContentError` for a birth that is none."""
+        source = topic.source
+        if source is None:
+            return
+        if topic.type in BIRTHS:
+            self._born(source, message)
+        elif topic.type in REPORTS and source in self._known:
+            self._known[source].reported(message)
+        self._number(topic, source.node, message.seq)
+
+    def _born(self, source: Source, message: Message) -> None:
+        known = Known()
+        known.born(message)
+        if source not in self._known and len(self._known) >= MOST_SOURCES:
+            raise ContentError(f"more than {MOST_SOURCES} edge nodes and devices")
+        self._known[source] = known
+
+    def _number(self, topic: MessageTopic, edge: Source, seq: int | None) -> None:
+        if seq is None:
+            return
+        numbered = self._numbered.get(edge)
+        if topic.type == "NBIRTH" or numbered is None:
+            self._numbered[edge] = _Numbered(seq)
+            return
+        numbered.lost += (seq - numbered.last - 1) % _CYCLE
+        numbered.last = seq
+
+    def show(
+        self,
+        reader: Reader,
+        grants: Grants,
+        topic: MessageTopic,
+        message: Message,
+        subject: Record,
+        now: Value = None,
+        state: Record | None = None,
+    ) -> "Shown | None":
+        """What a reader is shown of a message that was taken in; None if nothing."""
+        source = topic.source
+        before = START if source is None else reader.standings.get(source, START)
+        known = UNKNOWN if source is None else self.known(source)
+        made = self._view(grants, Request(topic, message, known, now, state or {}), subject, before)
+        if source is not None and made.after is not before:
+            _keep(reader.standings, source, made.after)
+        if made.view is None:
+            return None
+        return Shown(made, None if source is None else self._next(reader, topic, source.node, message.seq))
+
+    def _view(self, grants: Grants, request: Request, subject: Record, before: Standing) -> "_Made":
+        if request.message is not self._message:
+            self._message, self._made = request.message, {}
+        key = grants, before, id(subject) if grants.reads_subject else 0
+        made = self._made.get(key)
+        if made is None:
+            made = self._made[key] = _Made(*seen(grants, request, subject, before))
+        return made
+
+    def _next(self, reader: Reader, topic: MessageTopic, edge: Source, seq: int | None) -> int | None:
+        """The `seq` for a reader; that of the message itself if it begins here."""
+        numbered = self._numbered.get(edge)
+        if seq is None or numbered is None:
+            return None
+        if topic.type != "NBIRTH" and edge in reader.numbers:
+            last, lost = reader.numbers[edge]
+            seq = (last + 1 + numbered.lost - lost) % _CYCLE
+        reader.numbers[edge] = seq, numbered.lost
+        return seq
+
+
+def _keep(standings: dict[Source, Standing], source: Source, standing: Standing) -> None:
+    if standing == START:
+        standings.pop(source, None)
+    else:
+        standings[source] = standing
+
+
+@dataclass(slots=True)
+class _Made:
+    """A view, the standing after it, and its bytes by `seq`."""
+
+    view: View | None
+    after: Standing
+    payloads: dict[int | None, bytes] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What a reader is shown of a message."""
+
+    _made: _Made
+    seq: int | None
+    """None: as in the message."""
+
+    @property
+    def view(self) -> View:
+        """What is taken out and what is given back."""
+        assert self._made.view is not None
+        return self._made.view
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it is the message as it is."""
+        return self.view.is_whole and self.seq in (None, self.view.message.seq)
+
+    def payload(self) -> bytes:
+        """Its bytes: the same object for all who are shown the same."""
+        payloads = self._made.payloads
+        if self.seq not in payloads:
+            payloads[self.seq] = self.view.payload(self.seq)
+        return payloads[self.seq]
