@@ -56,11 +56,11 @@ class Plant:
             client.subscribe("spBv1.0/#").take()
         self.seq = -1
 
-    def says(self, topic: str, seq: int | None = None, by: str = "", **values: int) -> None:
+    def says(self, topic: str, seq: int | None = None, **values: int) -> None:
         """Publish, with the next `seq` unless another is given."""
         self.seq = self.seq + 1 if seq is None else seq
         payload = encode({"timestamp": 1, "metrics": metrics(**values), "seq": self.seq % 256})
-        (self.clients[by] if by else self.edge).publish(topic, payload)
+        self.edge.publish(topic, payload)
 
     def got(self, name: str) -> list[tuple[int | None, dict[str, Any]]]:
         """What a reader has got since the last time: `seq` and values."""
