@@ -97,22 +97,33 @@ class MqttReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target = self._open().settled()
 
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:
-        end = self._open().written(start["next"])
+        inbox = self._open()
+        begin = self._begin(start, inbox.spool)
+        end = inbox.written()
         if self._target is not None:
-            end = max(min(end, self._target), start["next"])
+            end = max(min(end, self._target), begin)
         if isinstance(limit, ReadMaxRows):
-            end = min(end, start["next"] + limit.max_rows)
+            end = min(end, begin + limit.max_rows)
         return {"next": end}
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[Rows]:
-        inbox = self._open()
+        spool = self._open().spool
         try:
             return [
-                Rows(first, list(inbox.spool.read(first, min(first + _TASK_ROWS, end["next"]))))
-                for first in range(start["next"], end["next"], _TASK_ROWS)
+                Rows(first, list(spool.read(first, min(first + _TASK_ROWS, end["next"]))))
+                for first in range(self._begin(start, spool), end["next"], _TASK_ROWS)
             ]
         except LookupError as error:
             raise PipelineError(f"the spool `{self._spool}` is not that of this checkpoint: {error}") from error
+
+    def _begin(self, start: Offset, spool: Spool) -> int:
+        """Where a batch begins. The spool of the checkpoint may be lost: the broker has what it did not answer for."""
+        if start["next"] < spool.committed and self._acknowledge == _ON_SPOOL:
+            raise PipelineError(
+                f"the spool `{self._spool}` is not that of this checkpoint, and what was in that one was acknowledged:"
+                " what of it no batch had is lost; begin with a new checkpoint"
+            )
+        return max(start["next"], spool.committed)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, Rows)
@@ -122,8 +133,9 @@ class MqttReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             "seq": list(range(partition.first, partition.first + len(messages))),
             **{name: [getattr(one, name) for one in messages] for name in COLUMNS[2:]},
         }
-        arrays = [pa.array(told[name], SCHEMA.field(name).type) for name in self._columns]
-        yield pa.RecordBatch.from_arrays(arrays, names=self._columns)
+        schema = pa.schema([SCHEMA.field(name) for name in self._columns])
+        arrays = [pa.array(told[field.name], field.type) for field in schema]
+        yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
     def commit(self, end: Offset) -> None:
         self._open().commit(end["next"])
@@ -177,12 +189,10 @@ class Inbox:
             raise PipelineError(f"`{broker}` does not answer to SUBSCRIBE")
         self._check()
 
-    def written(self, start: int) -> int:
+    def written(self) -> int:
         """Up to which number everything is on disk."""
         self._check()
         with self._lock:
-            if start > self.spool.next:  # a new spool: what is not committed comes again
-                self.spool.begin_at(start)
             self.spool.sync()
             return self.spool.next
 
@@ -191,7 +201,7 @@ class Inbox:
         self._last = time.monotonic()
         while time.monotonic() - self._last < _QUIET:
             time.sleep(0.05)
-        return self.written(0)
+        return self.written()
 
     def commit(self, number: int) -> None:
         """A batch is done with, up to this number."""
@@ -213,11 +223,19 @@ class Inbox:
             self._arrived.wait()
             self._arrived.clear()
             try:
-                self._acknowledge(self.written(0))
+                self._acknowledge(self.written())
             except OSError as error:
                 self._problem = f"the spool cannot be written: {error}"
             except PipelineError:
                 return
+
+    def _is_known(self, message: paho.MQTTMessage) -> bool:
+        """Whether the broker sends again what is in the spool: by what it calls it, and what it says."""
+        number = self._unanswered.get(message.mid)
+        if number is None:
+            return False
+        (kept,) = self.spool.read(number, number + 1)
+        return kept.topic == message.topic and kept.payload == message.payload
 
     def close(self) -> None:
         """Leave; the session stays."""
@@ -253,8 +271,7 @@ class Inbox:
         self._last = time.monotonic()
         try:
             with self._lock:
-                is_known = message.dup and message.mid in self._unanswered
-                if not is_known:
+                if not (message.dup and self._is_known(message)):
                     number = self.spool.append(_told(message))
                     if message.qos:
                         self._unanswered[message.mid] = number

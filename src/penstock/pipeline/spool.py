@@ -1,6 +1,7 @@
 """Messages on disk until they are done with: files of numbered records, and a note of how far that is."""
 
 import os
+import time
 from bisect import bisect_right
 from collections.abc import Iterator
 from pathlib import Path
@@ -34,14 +35,15 @@ _decode = msgspec.msgpack.Decoder(Message).decode
 
 
 class Spool:
-    """A folder of records. What a process that was killed left half written is not there."""
+    """A folder of records. What a process that was killed left half written is not there.
+
+    The numbers of a new one begin with the time in microseconds, after all that a lost one in its place can have had: so
+    a checkpoint never takes a record for one that it knows.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         folder.mkdir(parents=True, exist_ok=True)
-        done = folder / _DONE
-        self.committed = int(done.read_text()) if done.exists() else 0
-        """Everything before this number is done with."""
         self._firsts: list[int] = []
         self._places: dict[int, list[int]] = {}
         """For each file, by the number of its first record, where its records begin; then where they end."""
@@ -50,7 +52,12 @@ class Spool:
             self._firsts.append(first)
             self._places[first] = _places(path)
             os.truncate(path, self._places[first][-1])
+        begin = self._firsts[0] if self._firsts else time.time_ns() // 1000
+        done = folder / _DONE
+        self.committed = int(done.read_text()) if done.exists() else begin
+        """Everything before this number is done with."""
         self._file = -1
+        self._is_synced = True
         self._begin()
 
     @property
@@ -69,13 +76,16 @@ class Spool:
         number, places = self.next, self._places[self._firsts[-1]]
         end = places[-1] + len(record)
         while record:
+            self._is_synced = False
             record = record[os.write(self._file, record) :]
         places.append(end)
         return number
 
     def sync(self) -> None:
         """The disk has all of it."""
-        os.fsync(self._file)
+        if not self._is_synced:
+            os.fsync(self._file)
+            self._is_synced = True
 
     def read(self, start: int, end: int) -> Iterator[Message]:
         """Records from one number to before another; raises `LookupError` if they are not there any more."""
@@ -108,14 +118,6 @@ class Spool:
             first = self._firsts.pop(0)
             del self._places[first]
             self._path(first).unlink()
-
-    def begin_at(self, number: int) -> None:
-        """Go on with this number: what was before is not here."""
-        self.commit(number)
-        self._firsts.append(number)
-        self._places[number] = [0]
-        self._forget()
-        self._begin()
 
     def close(self) -> None:
         os.close(self._file)
