@@ -337,6 +337,27 @@ async def test_a_reload_is_another_revision(tmp_path: Path) -> None:
     assert (kept / str(second["revision"]) / "main.acl").read_text() == "topic readwrite other\n"
 
 
+async def test_a_reload_takes_other_settings_of_the_journal(tmp_path: Path) -> None:
+    with journalling(tmp_path, {"segment_age": 3600}) as node:
+        peer = await node.peer("c")
+        node.write_domain({"segment_age": 1})
+        node.reload()
+        await peer.publish("t", b"1", 1)
+        node.until_recorded(1)
+        until(lambda: [part.is_open for part in parts(node.journal)] == [False], "the segment is sealed")
+
+
+async def test_a_reload_does_not_move_the_journal_and_says_so(tmp_path: Path) -> None:
+    with journalling(tmp_path) as node:
+        peer = await node.peer("c")
+        node.write_domain({"folder": "elsewhere"})
+        node.reload()
+        await peer.publish("t", b"1", 1)
+        node.until_recorded(1)
+        node.until_logged("journal changed: `folder` (needs a restart)")
+    assert not (tmp_path / "elsewhere").exists()
+
+
 def test_without_pyarrow_the_error_says_what_to_install(tmp_path: Path) -> None:
     node = Journalled(tmp_path)
     node.write_domain()

@@ -43,6 +43,7 @@ def test_equal_domains_have_no_difference(title: str) -> None:
         ({"domain": "z"}, ["domain changed: from `penstock` to `z` (needs a restart)"]),
         ({"nodes": nodes("a", "b", "c")}, ["node `c` added"]),
         ({"nodes": node("a", listen="127.0.0.1:5")}, ["listeners `a` changed (needs a restart)"]),
+        ({"journal": {"folder": "j"}}, ["journal added (needs a restart)"]),
         ({"nodes": node("a", store="a.db")}, ["settings `a` changed: `store` (needs a restart)"]),
         ({"nodes": node("a", sys_interval=5)}, ["settings `a` changed: `sys_interval`"]),
         ({"nodes": node("a", limits={"inflight": 5})}, ["limits `a` changed"]),

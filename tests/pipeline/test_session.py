@@ -56,6 +56,11 @@ def test_a_failure_of_java_is_its_cause(spark: SparkSession) -> None:
     assert "\n" not in str(error.value)
 
 
+def test_what_caused_it_is_said_rather_than_what_wraps_it() -> None:
+    wrapped = ("[STREAM_FAILED] it failed", "org.apache.spark.SparkException: Exception thrown in awaitResult: ")
+    assert sentence(*wrapped, "[STATE] there is no state\nmore of it") == "[STATE] there is no state"
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [

@@ -61,7 +61,7 @@ def plant(folder: Path, segments: int, events: int = 7) -> Plant:
     rehearsal.connect("sensor")
     journal = Written(folder / "journal")
     # Monitors of another name: they are run by the stream, and what the journal has of them is no use.
-    revision = journal.keep(domain)
+    revision = journal.keep(domain, folder)
     for number in range(segments):
         for event in range(events):
             rehearsal.publish("sensor", "t", b"%d.%d" % (number, event), 1)

@@ -25,9 +25,9 @@ class Written:
         self.folder = folder
         self._next: dict[str, int] = {}
 
-    def keep(self, domain: Domain) -> str:
-        """Keep the policies in force; returns their digest."""
-        revision = Revision.of(domain)
+    def keep(self, domain: Domain, folder: Path | None = None) -> str:
+        """Keep the policies in force, with the monitors that are in the folder; returns their digest."""
+        revision = Revision.of(domain, folder)
         revision.keep(self.folder)
         return revision.digest
 

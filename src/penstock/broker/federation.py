@@ -53,6 +53,8 @@ class Federation:
             log.log(logging.WARNING if change.needs_restart else logging.INFO, str(change))
         self._domain = domain
         for name, server in self.servers.items():
+            if server.journal is not None and domain.journal is not None:
+                server.journal.set(domain.journal)
             self._revise(domain, server)
             server.reload(domain.nodes[name], files[name], whole)
             self._share_secrets(server)
@@ -63,7 +65,7 @@ class Federation:
         if server.journal is not None:
             from penstock.journal.revision import Revision
 
-            server.journal.govern(Revision.of(domain))
+            server.journal.govern(Revision.of(domain, self._folder))
 
     async def stop(self) -> None:
         for server in self.servers.values():

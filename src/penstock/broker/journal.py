@@ -96,6 +96,10 @@ class Journal:
         self._hand_over(weight)
         return None
 
+    def set(self, settings: JournalSettings) -> None:
+        """Take other settings; the folder stays what it is until the node is started again."""
+        self.settings = settings
+
     def govern(self, revision: Revision) -> None:
         """Other policies are in force from here on."""
         self._hand_over(self.recorder.weight)

@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple
 from penstock.domain.base import Settings, keys
 from penstock.domain.expand import expand
 from penstock.domain.graph import graph
-from penstock.domain.schema import Domain, NodeSettings
+from penstock.domain.schema import Domain, JournalSettings, NodeSettings
 from penstock.model.link import Link
 
 Effect = Literal["added", "removed", "changed"]
@@ -39,6 +39,7 @@ class Kind(StrEnum):
     TABLE = "table"
     DEFAULT = "default"
     MONITOR = "monitor"
+    JOURNAL = "journal"
     ASSERTIONS = "assertions"
 
 
@@ -86,6 +87,7 @@ class Difference:
 _OF_NODE = {"listen": Kind.LISTENERS, "limits": Kind.LIMITS, "passwords": Kind.PASSWORDS, "acl": Kind.ACL}
 _AT_START = ("listen", "store", "synchronous", "admin", "log")
 _ELSEWHERE = ("brokering",)
+_OF_JOURNAL_AT_START = ("folder",)
 
 
 def diff(old: Domain, new: Domain) -> Difference:
@@ -109,6 +111,7 @@ def _changes(old: Domain, new: Domain) -> Iterator[Change]:
     yield from _in_order(Kind.CONTENT, *({", ".join(one.topics): one for one in each.content} for each in (old, new)))
     yield from _tables(old, new)
     yield from _in_order(Kind.MONITOR, old.monitors, new.monitors)
+    yield from _journal(old.journal, new.journal)
     if old.assertions != new.assertions:
         yield Change(Kind.ASSERTIONS, "changed", "", old.assertions, new.assertions)
 
@@ -147,6 +150,18 @@ def _node(name: str, old: NodeSettings, new: NodeSettings) -> Iterator[Change]:
             kind = _OF_NODE.get(key, Kind.SETTINGS)
             detail = "" if key in _OF_NODE else f"`{key}`"
             yield Change(kind, "changed", name, before, after, detail, needs_restart=key in _AT_START)
+
+
+def _journal(old: JournalSettings | None, new: JournalSettings | None) -> Iterator[Change]:
+    if old is None or new is None:
+        if old is not new:
+            yield Change(Kind.JOURNAL, "added" if old is None else "removed", "", old, new, needs_restart=True)
+        return
+    for key, field, _ in keys(JournalSettings):
+        before, after = getattr(old, field), getattr(new, field)
+        if before != after:
+            needs_restart = key in _OF_JOURNAL_AT_START
+            yield Change(Kind.JOURNAL, "changed", "", before, after, f"`{key}`", needs_restart)
 
 
 def _connections(old: Domain, new: Domain) -> Iterator[Change]:

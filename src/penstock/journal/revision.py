@@ -1,30 +1,39 @@
 """The policies that were in force: kept beside what they decided, so that it can be judged again as it was then."""
 
 import hashlib
+import importlib.util
+import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 from penstock.domain import Domain
 from penstock.domain.write import written
+from penstock.policy.monitor import module_file
 
 FOLDER = "revisions"
 DOMAIN = "domain.yaml"
+MONITORS = "monitors"
+"""Folder of the modules of Python monitors that were beside the domain file."""
+INSTALLED = "installed.json"
+"""The digests of those that were installed: they may need more than their own file."""
 _DIGITS = 16
 
 
 class Revision(NamedTuple):
-    """A domain and the access control files that it names, by what they say."""
+    """A domain and the files that it names, access control and Python monitors, by what they say."""
 
     digest: str
     files: tuple[tuple[str, bytes], ...]
 
     @classmethod
-    def of(cls, domain: Domain) -> "Revision":
-        """The revision of a domain as its files are now."""
+    def of(cls, domain: Domain, folder: Path | None = None) -> "Revision":
+        """The revision of a domain as its files are now; `folder` is that of the domain file."""
         open_ = domain.model_copy(
             update={"links": tuple(link.model_copy(update={"secret": None}) for link in domain.links)}
         )  # whoever may read the journal is not to pass for a node
         files = [(DOMAIN, written(open_).encode())]
+        files += _modules(domain, folder)
         files += [(f"{name}.acl", node.acl.read_bytes()) for name, node in domain.nodes.items() if node.acl is not None]
         digest = hashlib.sha256()
         for name, data in files:
@@ -39,9 +48,38 @@ class Revision(NamedTuple):
         draft = home.with_name(f"_{self.digest}")
         draft.mkdir(parents=True, exist_ok=True)
         for name, data in self.files:
+            (draft / name).parent.mkdir(exist_ok=True, parents=True)
             (draft / name).write_bytes(data)
         try:
             draft.rename(home)
         except OSError:  # another node was faster
             if not home.is_dir():
                 raise
+
+
+def _modules(domain: Domain, folder: Path | None) -> Iterator[tuple[str, bytes]]:
+    places = {settings.python for settings in domain.monitors.values() if settings.python is not None}
+    installed = {}
+    for name in sorted({place.partition(":")[0] for place in places}):
+        file = module_file(name, folder)
+        if file is not None:
+            yield f"{MONITORS}/{name.replace('.', '/')}.py", file.read_bytes()
+        else:
+            installed[name] = installed_digest(name)
+    if installed:
+        yield INSTALLED, json.dumps(installed, indent=2, sort_keys=True).encode()
+
+
+def installed_digest(module_name: str) -> str | None:
+    """What tells the file of an installed module from others; None if there is no file."""
+    try:
+        spec = importlib.util.find_spec(module_name)
+    except (ImportError, ValueError):
+        return None
+    if spec is None or spec.origin is None or not Path(spec.origin).is_file():
+        return None
+    return digest_of(Path(spec.origin).read_bytes())
+
+
+def digest_of(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()[:_DIGITS]

@@ -1,5 +1,6 @@
 """Policies where they are needed: a domain travels to Spark's workers as its files, and is compiled there, once."""
 
+import json
 import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -13,8 +14,9 @@ from penstock.engine.node import Node
 from penstock.engine.overlay import NODE_PREFIX
 from penstock.engine.plan import LinkClass
 from penstock.engine.session import Session, Subscribed
-from penstock.journal.revision import DOMAIN, FOLDER, Revision
+from penstock.journal.revision import DOMAIN, FOLDER, INSTALLED, MONITORS, Revision, digest_of, installed_digest
 from penstock.language.condition import Condition
+from penstock.model.errors import PolicyError
 from penstock.model.link import Link
 from penstock.model.subject import Subject
 from penstock.model.topic import parse_filter
@@ -32,7 +34,7 @@ class Standing:
     digest: str
     files: tuple[tuple[str, bytes], ...] = field(compare=False)
     folder: str
-    """Where Python monitors are looked for, before Python's own path."""
+    """Where Python monitors that are not among the files are looked for, before Python's own path."""
 
     def compiled(self) -> "Policy":
         """What the files say; made once in a process."""
@@ -59,10 +61,30 @@ def _compiled(standing: Standing) -> "Policy":
     with tempfile.TemporaryDirectory() as made:
         folder = Path(made)
         for name, data in standing.files:
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_bytes(data)
         domain = expand(read(folder / DOMAIN, {}).domain)
         acls = {name: Acl.read(folder / f"{name}.acl") for name in domain.nodes if (folder / f"{name}.acl").exists()}
-    return Policy(standing.digest, domain, ensemble(domain, Path(standing.folder)), acls)
+        kept = folder / MONITORS
+        whole = ensemble(domain, kept if kept.is_dir() else Path(standing.folder))
+    return Policy(standing.digest, domain, whole, acls, _modules(standing))
+
+
+def _modules(standing: Standing) -> dict[str, str]:
+    """The digests of Python monitors' modules; raises `PipelineError` if one that is installed is another than then."""
+    found = {}
+    for name, data in standing.files:
+        if name == INSTALLED:
+            for module, digest in json.loads(data).items():
+                if digest != installed_digest(module):
+                    raise PipelineError(
+                        f"module `{module}` of a Python monitor is not the one of policies `{standing.digest}`: install"
+                        " what was installed then, or name a domain with --domain"
+                    )
+                found[module] = digest
+        elif name.startswith(f"{MONITORS}/"):
+            found[name.removeprefix(f"{MONITORS}/").removesuffix(".py").replace("/", ".")] = digest_of(data)
+    return found
 
 
 class Publisher:
@@ -76,11 +98,19 @@ class Publisher:
 class Policy:
     """A domain, compiled, with the access control files of its nodes."""
 
-    def __init__(self, digest: str, domain: Domain, whole: Ensemble, acls: Mapping[str, Acl]) -> None:
+    def __init__(
+        self,
+        digest: str,
+        domain: Domain,
+        whole: Ensemble,
+        acls: Mapping[str, Acl],
+        modules: Mapping[str, str] | None = None,
+    ) -> None:
         self.digest = digest
         self.domain = domain
         self.ensemble = whole
         self.acls = acls
+        self._modules = modules or {}
         self._publishers: dict[tuple[str, str, str | None, str, str | None], Publisher | None] = {}
 
     def new_node(self, name: str) -> Node:
@@ -151,7 +181,8 @@ class Policy:
         found: dict[tuple[str, str], tuple[object, ...]] = dict.fromkeys((*joined.links, *joined.unlisted), ())
         for name, settings in self.domain.monitors.items():
             content = self.domain.content if settings.states is not None else ()
-            made = (name, settings.model_dump(exclude={"link", "on"}), content)
+            code = self._modules.get(settings.python.partition(":")[0]) if settings.python is not None else None
+            made = (name, settings.model_dump(exclude={"link", "on"}), content, code)
             for ends in dict.fromkeys(joined.monitored(settings)):
                 found[ends] = (*found[ends], made)
         return found
@@ -223,8 +254,12 @@ class Policies:
         return self.by_digest[digest].compiled()
 
     def known(self, revision: str | None) -> "Policy | None":
-        """What was in force, if it is known."""
-        return self.by_digest[revision].compiled() if revision in self.by_digest else None  # type: ignore[index]
+        """What was in force, if that is known and can still be made: a monitor's module may not be there any more."""
+        standing = self.by_digest.get(revision) if revision is not None else None
+        try:
+            return None if standing is None else standing.compiled()
+        except (PipelineError, PolicyError):
+            return None
 
 
 def as_it_stood(journal: Path, modules: Path = Path()) -> Policies:
@@ -239,7 +274,7 @@ def as_it_stands(domain: Path, journal: Path) -> Policies:
 
 def following(domain: Path, journal: Path) -> Policies:
     """As `as_it_stands`, for a journal that grows: it may come to name policies that are not there yet."""
-    digest, files = Revision.of(load(domain))
+    digest, files = Revision.of(load(domain), domain.parent)
     stands = Standing(digest, files, str(domain.parent.resolve()))
     return Policies(_Growing(stands, journal.resolve()), digest)
 
@@ -269,7 +304,7 @@ class _Growing(Mapping[str, Standing]):
 
 def judged_by(domain: Domain, folder: Path, journal: Path | None = None) -> Policies:
     """Everything is judged by one domain, whose Python monitors are in `folder`."""
-    digest, files = Revision.of(domain)
+    digest, files = Revision.of(domain, folder)
     kept = _kept(journal, folder) if journal is not None else {}
     return Policies({**kept, digest: Standing(digest, files, str(folder.resolve()))}, digest)
 
@@ -286,4 +321,5 @@ def _homes(journal: Path) -> list[Path]:
 
 
 def _files(home: Path) -> tuple[tuple[str, bytes], ...]:
-    return tuple((path.name, path.read_bytes()) for path in sorted(home.iterdir()))
+    found = (path for path in sorted(home.rglob("*")) if path.is_file())
+    return tuple((path.relative_to(home).as_posix(), path.read_bytes()) for path in found)

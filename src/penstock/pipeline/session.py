@@ -20,6 +20,8 @@ SETTINGS = {
     "spark.sql.parquet.compression.codec": "zstd",
     # Partition columns are text (subjects, dates): `007` is not a number.
     "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
+    # A busy machine takes longer than Spark's 15 seconds to start a worker of Python's.
+    "spark.python.authenticate.socketTimeout": "180s",
 }
 LOCAL = {
     "spark.ui.enabled": "false",
@@ -35,7 +37,9 @@ _JAVA = (
     " `apt install openjdk-17-jre-headless`; macOS: `brew install openjdk@17`) and put it on the PATH or set JAVA_HOME,"
     " or name a Spark Connect server with --master sc://HOST or SPARK_REMOTE"
 )
-_PYTHON_ERROR = re.compile(r"^(?:[\w.]+\.)?(\w+(?:Error|Exception|Gap)): (.+)$", re.MULTILINE)
+_PYTHON_ERROR = re.compile(
+    r"^(?!(?:org|java|javax|scala|com|io)\.)(?:[\w.]+\.)?(\w+(?:Error|Exception|Gap)): (.+)$", re.MULTILINE
+)
 
 
 def open_session(master: str | None = None, name: str = "penstock") -> SparkSession:
@@ -102,18 +106,30 @@ def readable() -> Iterator[None]:
     try:
         yield
     except PySparkException as error:
-        raise PipelineError(sentence(str(error))) from error
+        raise PipelineError(sentence(*_causes(error))) from error
     except Exception as error:
         if type(error).__module__.partition(".")[0] in ("py4j", "grpc"):
             raise PipelineError(sentence(str(error))) from error
         raise
 
 
-def sentence(text: str) -> str:
-    """What went wrong, out of what Spark says: the last Python error if there is one, else the first line."""
-    ours = _PYTHON_ERROR.findall(text)
+def _causes(error: BaseException) -> Iterator[str]:
+    """What an error says, then what the one that caused it says, and so on: Spark wraps them, and wraps say little."""
+    one: BaseException | None = error
+    while one is not None:
+        yield str(one)
+        one = getattr(one, "_cause", None)
+
+
+def sentence(*texts: str) -> str:
+    """What went wrong, out of what Spark says, and what its causes say.
+
+    It is the last Python error if there is one, else the last cause, without the name of its class.
+    """
+    ours = _PYTHON_ERROR.findall("\n".join(texts))
     if ours:
         return str(ours[-1][1]).strip()
+    text = texts[-1]
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     causes = [line.partition("Caused by: ")[2] for line in lines if line.startswith("Caused by: ")]
     said = causes[-1] if causes else next((line for line in lines if not line.startswith("An error occurred")), text)

@@ -37,8 +37,8 @@ _decode = msgspec.msgpack.Decoder(Message).decode
 class Spool:
     """A folder of records. What a process that was killed left half written is not there.
 
-    The numbers of a new one begin with the time in microseconds, after all that a lost one in its place can have had: so
-    a checkpoint never takes a record for one that it knows.
+    The numbers of a new one begin with the time in microseconds, after all that a lost one in its place can have had:
+    so a checkpoint never takes a record for one that it knows.
     """
 
     def __init__(self, folder: Path) -> None:

@@ -178,6 +178,8 @@ class _Sink:
                 return
             done.parent.mkdir(parents=True, exist_ok=True)
             draft.rename(done)
+        else:  # it was killed after that: monitors must go on from the states that the batch leaves
+            rows.write.format("noop").mode("overwrite").save()
         written = spark.read.parquet(str(done))
         if self._publish is not None:
             self._publish(written, number)

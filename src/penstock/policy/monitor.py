@@ -221,9 +221,15 @@ def python_monitor(
     return PythonMonitor(name, inner)
 
 
-def _import(module_name: str, folder: Path | None) -> ModuleType:
+def module_file(module_name: str, folder: Path | None) -> Path | None:
+    """The file of a module in the folder; None if there is none, and it is imported as Python does."""
     file = folder.joinpath(*module_name.split(".")).with_suffix(".py") if folder is not None else None
-    if file is None or not file.is_file():
+    return file if file is not None and file.is_file() else None
+
+
+def _import(module_name: str, folder: Path | None) -> ModuleType:
+    file = module_file(module_name, folder)
+    if file is None:
         return importlib.import_module(module_name)
     unique = f"penstock monitor {file.resolve()}"  # run anew at each load, so that a reload sees the file as it is
     spec = importlib.util.spec_from_file_location(unique, file)

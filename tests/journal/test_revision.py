@@ -1,0 +1,56 @@
+"""Revisions: whatever decides is part of them, the code of Python monitors too."""
+
+from pathlib import Path
+
+import pytest
+
+from penstock.domain import Domain, load
+from penstock.journal.revision import FOLDER, INSTALLED, Revision
+
+DOMAIN = """\
+domain: d
+nodes: {{n: {{listen: "127.0.0.1:0", store: memory}}}}
+clients: {{c: {{node: n, type: t}}}}
+brokering: {{types: [t]}}
+monitors: {{m: {{link: c -> n, python: "{where}"}}}}
+"""
+CODE = "class Monitor:\n    def start(self):\n        return 0\n    def step(self, state, event, now):\n        {}\n"
+PASSES, SUPPRESSES = CODE.format("return state, [event]"), CODE.format("return state, []")
+
+
+def _domain(folder: Path, where: str) -> Domain:
+    (folder / "domain.yaml").write_text(DOMAIN.format(where=where))
+    return load(folder / "domain.yaml")
+
+
+@pytest.mark.parametrize(
+    ("where", "file"),
+    [("watching:Monitor", "watching.py"), ("parts.watching:Monitor", "parts/watching.py")],
+    ids=["beside the domain file", "in a folder there"],
+)
+def test_the_code_of_a_python_monitor_is_kept(tmp_path: Path, where: str, file: str) -> None:
+    (tmp_path / file).parent.mkdir(exist_ok=True)
+    (tmp_path / file).write_text(PASSES)
+    domain = _domain(tmp_path, where)
+    before = Revision.of(domain, tmp_path)
+    before.keep(tmp_path / "j")
+    (tmp_path / file).write_text(SUPPRESSES)
+    after = Revision.of(domain, tmp_path)
+    after.keep(tmp_path / "j")
+    assert before.digest != after.digest
+    kept = tmp_path / "j" / FOLDER
+    assert (kept / before.digest / "monitors" / file).read_text() == PASSES
+    assert (kept / after.digest / "monitors" / file).read_text() == SUPPRESSES
+
+
+def test_an_installed_monitor_is_known_by_what_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "site").mkdir()
+    monkeypatch.syspath_prepend(tmp_path / "site")
+    module = tmp_path / "site" / "penstock_test_installed.py"
+    module.write_text(PASSES)
+    domain = _domain(tmp_path, "penstock_test_installed:Monitor")
+    before = Revision.of(domain, tmp_path)
+    assert INSTALLED in dict(before.files)
+    assert Revision.of(domain, tmp_path) == before
+    module.write_text(SUPPRESSES)
+    assert Revision.of(domain, tmp_path).digest != before.digest
