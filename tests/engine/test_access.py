@@ -1,11 +1,14 @@
 """Access policies on a node: what edge nodes may write, and what readers see of it."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from penstock.broker.store import Store
 from penstock.domain import Domain, ensemble
+from penstock.engine import emit
 from penstock.model.sparkplug import read_sparkplug
 from penstock.wire.packet import Puback, Publish
 from tests.support.joined import Client, Joined
@@ -48,10 +51,13 @@ def metrics(**values: int) -> list[dict[str, Any]]:
 class Plant:
     """A node with an edge node, a host and two readers of the same rights."""
 
-    def __init__(self, text: str = DOMAIN) -> None:
-        self.joined = Joined(whole=ensemble(Domain.model_validate(yaml.safe_load(text))))
+    def __init__(self, text: str = DOMAIN, durable: bool = False) -> None:
+        self.joined = Joined(
+            durable=durable, commits=not durable, whole=ensemble(Domain.model_validate(yaml.safe_load(text)))
+        )
         self.edge = self.joined.connect("e1")
-        self.clients = {name: self.joined.connect(name) for name in ("a1", "a2", "scada")}
+        lasting: dict[str, Any] = {"session_expiry": 3600} if durable else {}
+        self.clients = {name: self.joined.connect(name, **lasting) for name in ("a1", "a2", "scada")}
         for client in self.clients.values():
             client.subscribe("spBv1.0/#").take()
         self.seq = -1
@@ -62,11 +68,51 @@ class Plant:
         payload = encode({"timestamp": 1, "metrics": metrics(**values), "seq": self.seq % 256})
         self.edge.publish(topic, payload)
 
+    def settle(self, store: Store) -> None:
+        """Commit, and let go what waited for it."""
+        changes, deferred = self.joined.node.ledger.take()
+        store.write(changes)
+        store.commit()
+        emit.release(self.joined.node, deferred)
+        emit.flush(self.joined.node)
+
     def got(self, name: str) -> list[tuple[int | None, dict[str, Any]]]:
         """What a reader has got since the last time: `seq` and values."""
         found = [packet for packet in self.clients[name].take() if isinstance(packet, Publish)]
         read = [read_sparkplug(packet.payload) for packet in found]
         return [(one.get("seq"), one["metrics"]) for one in read]
+
+
+def restarted(plant: Plant, store: Store) -> None:
+    """The node ends; another begins with what is in the store, and the same clients come back."""
+    changes, _ = plant.joined.node.ledger.take()
+    store.write(changes)
+    store.commit()
+    whole = plant.joined.node.ensemble
+    plant.joined = Joined(durable=True, commits=False, whole=whole)
+    store.load(plant.joined.node, plant.joined.now)
+    plant.edge = plant.joined.connect("e1")
+    names: dict[str, Any] = {"clean_start": False, "session_expiry": 3600}
+    plant.clients = {name: plant.joined.connect(name, **names) for name in plant.clients}
+    plant.settle(store)
+
+
+def test_what_is_owed_to_a_reader_outlives_the_node() -> None:
+    store = Store(Path(":memory:"), "normal")
+    plant = Plant(durable=True)
+    plant.says(NBIRTH, a=0, hide=0, hidden__x=0)
+    plant.says(NDATA, hide=1, hidden__x=7)
+    plant.says(NDATA, hide=1, hidden__x=8)
+    restarted(plant, store)
+    plant.got("a1")
+    plant.says(NDATA, hide=0)
+    plant.settle(store)
+    assert [values for _, values in plant.got("a1")] == [{"hide": 0, "hidden/x": 8}]
+    restarted(plant, store)
+    plant.says(NDATA, hide=0)
+    plant.settle(store)
+    assert [values for _, values in plant.got("a1")] == [{"hide": 0}]
+    store.close()
 
 
 def test_a_view_has_no_excluded_metric_and_what_is_whole_is_as_it_came() -> None:

@@ -7,17 +7,19 @@ While it runs the next batch gathers, so the busier the node, the larger the bat
 import contextlib
 import sqlite3
 from collections import deque
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 
 from penstock.engine.advertise import changed as advertised
-from penstock.engine.changes import Changes
+from penstock.engine.changes import Changes, Withheld
 from penstock.engine.emit import judge_again
 from penstock.engine.lifecycle import schedule
 from penstock.engine.node import Node
 from penstock.engine.overlay import neighbour_in
 from penstock.engine.place import settle_in
+from penstock.engine.project import restore
 from penstock.engine.session import NEVER, Delivery, Kept, Session, Subscribed, Will
 from penstock.engine.subscribe import add, condition_of
 from penstock.language.condition import make_condition
@@ -28,7 +30,7 @@ from penstock.model.subject import Subject
 from penstock.model.topic import parse_filter
 from penstock.policy.advertisement import Advertisement
 
-VERSION = 2
+VERSION = 3
 IN_MEMORY = ":memory:"
 """The path of a store that ends with its process."""
 
@@ -64,6 +66,9 @@ CREATE TABLE monitor (
   source TEXT NOT NULL, target TEXT NOT NULL, name TEXT NOT NULL, state BLOB NOT NULL,
   PRIMARY KEY (source, target, name)
 ) WITHOUT ROWID;
+CREATE TABLE standing (
+  session INTEGER NOT NULL, source TEXT NOT NULL, withheld BLOB NOT NULL, PRIMARY KEY (session, source)
+) WITHOUT ROWID;
 CREATE TABLE received (
   session INTEGER NOT NULL, packet_id INTEGER NOT NULL, PRIMARY KEY (session, packet_id)
 ) WITHOUT ROWID;
@@ -85,6 +90,13 @@ CREATE TABLE advertisement (
 ) WITHOUT ROWID;
 """
 """What makes a store of format 1 one of format 2: subscriptions have names and conditions, and clients advertise."""
+
+_FROM_2 = """
+CREATE TABLE standing (
+  session INTEGER NOT NULL, source TEXT NOT NULL, withheld BLOB NOT NULL, PRIMARY KEY (session, source)
+) WITHOUT ROWID;
+"""
+"""Format 3: what readers of Sparkplug messages are owed."""
 
 
 class StoreError(PenstockError):
@@ -115,8 +127,9 @@ class Store:
         (found,) = self._db.execute("PRAGMA user_version").fetchone()
         if found == 0:
             self._db.executescript(f"BEGIN; {_SCHEMA} PRAGMA user_version = {VERSION}; COMMIT;")
-        elif found == 1:
-            self._db.executescript(f"BEGIN; {_FROM_1} PRAGMA user_version = {VERSION}; COMMIT;")
+        elif found in (1, 2):
+            steps = f"{_FROM_1} {_FROM_2}" if found == 1 else _FROM_2
+            self._db.executescript(f"BEGIN; {steps} PRAGMA user_version = {VERSION}; COMMIT;")
         elif found != VERSION:
             raise StoreError(f"store `{self.path}` has format {found}, this version reads {VERSION}")
         self._db.execute("BEGIN IMMEDIATE")  # takes the lock now, not at the first message
@@ -173,6 +186,10 @@ class Store:
             run("DELETE FROM monitor WHERE source = ? AND target = ? AND name = ?", closed)
             watched = [(*key, msgspec.json.encode(one)) for key, one in changes.monitors.items() if one is not None]
             run("INSERT OR REPLACE INTO monitor VALUES (?,?,?,?)", watched)
+        if changes.standings:
+            run("DELETE FROM standing WHERE session = ? AND source = ?", list(changes.standings))
+            owed = [(*key, msgspec.json.encode(one)) for key, one in changes.standings.items() if one is not None]
+            run("INSERT INTO standing VALUES (?,?,?)", owed)
         if changes.received:
             run(
                 "DELETE FROM received WHERE session = ? AND packet_id = ?",
@@ -183,6 +200,7 @@ class Store:
             self._db.execute("DELETE FROM session WHERE id = ?", (number,))
             self._db.execute("DELETE FROM subscription WHERE session = ?", (number,))
             self._db.execute("DELETE FROM advertisement WHERE session = ?", (number,))
+            self._db.execute("DELETE FROM standing WHERE session = ?", (number,))
             self._db.execute("DELETE FROM received WHERE session = ?", (number,))
 
     def commit(self) -> None:
@@ -208,6 +226,7 @@ class Store:
             self._load_subscriptions(node, sessions)
             self._load_advertisements(node, sessions)
             self._load_retained(node, now)
+            restore(node, self._standings(sessions))
             self._load_deliveries(node, sessions)
             for restored in sessions.values():
                 judge_again(node, restored, now)
@@ -218,6 +237,11 @@ class Store:
                     session.received.add(packet_id)
         except (sqlite3.Error, ValueError, TypeError, ConditionError) as error:
             raise StoreError(f"store `{self.path}` cannot be read: {error}") from None
+
+    def _standings(self, sessions: dict[int, Session]) -> Iterator[tuple[Session, str, Withheld]]:
+        for number, source, withheld in self._db.execute("SELECT * FROM standing"):
+            if number in sessions:
+                yield sessions[number], source, msgspec.json.decode(withheld, type=Withheld)
 
     def _load_sessions(self, node: Node, now: float) -> dict[int, Session]:
         sessions: dict[int, Session] = {}

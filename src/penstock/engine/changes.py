@@ -3,11 +3,21 @@
 The last word on a key wins, and what comes and goes between two commits never reaches the disk.
 """
 
+import msgspec
+
 from penstock.engine.session import Delivery, Kept, Session, Subscribed
 from penstock.model.event import Event
 from penstock.model.link import Link
 from penstock.policy.advertisement import Advertisement
 from penstock.policy.monitor import State
+
+
+class Withheld(msgspec.Struct, frozen=True):
+    """What a reader of Sparkplug messages does not have of an edge node or device."""
+
+    metrics: dict[str, bytes]
+    """Those that it may get back: by name, as they were last reported."""
+    unborn: tuple[str, ...]
 
 
 class Changes:
@@ -24,6 +34,7 @@ class Changes:
         "received",
         "retained",
         "sessions",
+        "standings",
         "subscriptions",
         "updated",
     )
@@ -41,6 +52,7 @@ class Changes:
         self.dropped_deliveries: list[int] = []
         self.received: dict[tuple[int, int], bool] = {}
         self.monitors: dict[tuple[str, str, str], State] = {}
+        self.standings: dict[tuple[int, str], Withheld | None] = {}
 
     def __bool__(self) -> bool:
         return bool(
@@ -49,6 +61,7 @@ class Changes:
             or self.updated
             or self.received
             or self.monitors
+            or self.standings
             or self.retained
             or self.messages
             or self.dropped_messages
@@ -133,6 +146,11 @@ class Ledger:
     def received(self, session: Session, packet_id: int, held: bool) -> None:
         if session.durable:
             self.changes.received[session.id, packet_id] = held
+
+    def standing(self, session: Session, source: str, withheld: "Withheld | None") -> None:
+        """What a reader does not have of an edge node or device has changed."""
+        if session.durable:
+            self.changes.standings[session.id, source] = withheld
 
     def monitor(self, link: Link, name: str, state: State) -> None:
         """A monitor's state on a link has changed."""

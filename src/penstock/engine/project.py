@@ -4,14 +4,17 @@ It is asked for each session when an event is delivered, so that there is no way
 said, and who have had the same, share one view (`policy/plant.py`).
 """
 
+import contextlib
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from penstock.engine.changes import Withheld
 from penstock.engine.render import Forms
-from penstock.engine.sparkplug import CERTIFICATES, Sparkplug, actor_of, governed, moment
+from penstock.engine.sparkplug import CERTIFICATES, Actor, Sparkplug, actor_of, governed, moment
 from penstock.model.errors import ContentError
 from penstock.model.event import Event
-from penstock.model.sparkplug_topic import BIRTHS
-from penstock.policy.views import START, UNKNOWN, Request, seen
+from penstock.model.sparkplug_topic import BIRTHS, Source
+from penstock.policy.views import START, UNKNOWN, Request, Standing, seen
 
 if TYPE_CHECKING:
     from penstock.engine.node import Node
@@ -47,13 +50,13 @@ def show(node: "Node", session: "Session", forms: Forms) -> Forms | None:
     actor = actor_of(node, session)
     if actor is None or not forms.event.payload:
         return forms
-    payload = _payload(sparkplug, session, topic, forms)
+    payload = _payload(node, sparkplug, session, topic, forms)
     if payload is None or payload is forms.event.payload:
         return None if payload is None else forms
     return forms.view(payload)
 
 
-def _payload(sparkplug: Sparkplug, session: "Session", topic: str, forms: Forms) -> bytes | None:
+def _payload(node: "Node", sparkplug: Sparkplug, session: "Session", topic: str, forms: Forms) -> bytes | None:
     actor = session.actor
     assert actor is not None
     event = forms.event
@@ -63,14 +66,49 @@ def _payload(sparkplug: Sparkplug, session: "Session", topic: str, forms: Forms)
         if event.topic != topic:  # a certificate tells of the past, and is no part of what the reader is told in order
             view, _ = seen(grants, Request(read.topic, read.message, UNKNOWN, moment(forms.now)), actor.record, START)
             return None if view is None else event.payload if view.is_whole else view.payload()
+        before = _standing(actor, read.topic.source)
         shown = sparkplug.plant.show(
             actor.reader, grants, read.topic, read.message, actor.record, moment(forms.now), read.state
         )
     except ContentError:
         return None
+    if session.durable and read.topic.source is not None:
+        _keep(node, session, actor, read.topic.source, before)
     if shown is None:
         return None
     return event.payload if shown.is_whole else shown.payload()
+
+
+def _standing(actor: Actor, source: Source | None) -> Standing:
+    return START if source is None else actor.reader.standings.get(source, START)
+
+
+def _keep(node: "Node", session: "Session", actor: Actor, source: Source, before: Standing) -> None:
+    """Have the store keep what a reader is owed, and the values that it would get now."""
+    after = _standing(actor, source)
+    if after is before and not after.withheld:
+        return
+    assert node.sparkplug is not None
+    values = node.sparkplug.plant.known(source).values
+    owed = {name: values[name] for name in sorted(after.withheld) if name in values}
+    node.ledger.standing(session, str(source), Withheld(owed, tuple(sorted(after.unborn))) if after != START else None)
+
+
+def restore(node: "Node", owed: Iterable[tuple["Session", str, Withheld]]) -> None:
+    """After a restart: learn the births that were kept, and what each reader is owed."""
+    if node.sparkplug is None:
+        return
+    plant = node.sparkplug.plant
+    for _, event in node.retained.match(f"{CERTIFICATES}#"):
+        with contextlib.suppress(ContentError):
+            read = node.sparkplug.read(governed(event.topic), event.payload)
+            plant.take(read.topic, read.message)
+    for session, name, withheld in owed:
+        actor, source = actor_of(node, session), Source(*name.split("/"))
+        if actor is not None:
+            actor.reader.standings[source] = Standing(frozenset(withheld.metrics), frozenset(withheld.unborn))
+            if source in plant.sources():
+                plant.known(source).values.update(withheld.metrics)
 
 
 def judge_again(node: "Node", session: "Session", event: Event, now: float | None) -> Event | None:
