@@ -16,6 +16,7 @@ from penstock.language.reference import decide, evaluate
 from penstock.language.tree import walk
 from penstock.language.types import BOOL, DYN, TYPE, Scalar
 from penstock.language.values import Value, said
+from penstock.language.work import Work
 from tests.support.conditions import same
 from tests.support.random_conditions import contents, expressions, usual_contents
 
@@ -23,7 +24,7 @@ anything = st.one_of(expressions(), expressions("bool"))
 some_content = st.one_of(contents, usual_contents)
 
 
-def find_xpath(expression: str) -> Value:
+def find_xpath(expression: str, work: Work) -> Value:
     raise failed(Kind.UNREADABLE_CONTENT, f"nothing for `{expression}`")
 
 

@@ -34,7 +34,7 @@ EXAMPLES: dict[str, tuple[str, dict[str, Any]]] = {
     "times in a list": ("[timestamp(a)][b] == timestamp(0)", {"a": "1970-01-01T00:00:00Z", "b": 0}),
     "equality of maps": ("a == b", {"a": {"x": 1}, "b": {"x": 1.0}}),
     "a key from content": ("a[b] == 1", {"a": {"x": 1}, "b": "x"}),
-    "several macros": ("a.exists(x, x > 1) && a.all(x, x < 3)", {"a": [1, 2]}),
+    "work that has to be counted": ("a.exists(x, a.all(y, x >= y))", {"a": [1, 2]}),
     "a macro over a long list": (f"{list(range(60))}.exists(x, x == a)", {"a": 59}),
     "a large condition": ("a" + " + a" * 30 + " == 31", {"a": 1}),
     "names that differ in case": ("a + A == 3", {"a": 1, "A": 2}),

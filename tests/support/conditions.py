@@ -21,6 +21,7 @@ from penstock.language.errors import Failure, Kind, failed
 from penstock.language.times import duration_from_string, timestamp_from_string
 from penstock.language.types import ListType, Record
 from penstock.language.values import TypeName, Uint, Value, equal, make_map
+from penstock.language.work import Work
 
 FOLDER = Path(__file__).parent.parent / "cases" / "conditions"
 EXECUTORS = ("spark",)
@@ -43,7 +44,7 @@ class Case:
     def __str__(self) -> str:
         return f"{self.file}: {self.title}"
 
-    def find_xpath(self, expression: str) -> Value:
+    def find_xpath(self, expression: str, work: Work) -> Value:
         """What the content of the case finds for an XPath expression."""
         if self.xpath is None or expression not in self.xpath:
             raise failed(Kind.UNREADABLE_CONTENT, f"nothing can be found for `{expression}`")

@@ -19,6 +19,7 @@ from penstock.language.functions import (
     has_field,
     index,
     invert,
+    is_written,
     missing,
     negate,
     select,
@@ -44,9 +45,10 @@ from penstock.language.tree import (
     Unary,
     Variable,
     XPath,
-    walk,
 )
 from penstock.language.values import ORDERS, TypeName, Uint, Value, make_map
+from penstock.language.work import CHARACTERS, Work
+from penstock.language.work import parts as count_parts
 
 Evaluator = Callable[..., Value | Failure]
 Decider = Callable[..., Outcome]
@@ -54,6 +56,8 @@ Decider = Callable[..., Outcome]
 _EXACT = 1 << 53
 _COMPARISONS = {**ORDERS, "==": op.eq, "!=": op.ne}
 _MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
+_SHORT = frozenset({"startsWith", "endsWith"})
+"""Tests that look at no more characters than their argument has."""
 _NO_FRAME: codes.Frame = []
 
 
@@ -68,8 +72,10 @@ class _Part:
 def compile_value(tree: Tree) -> Evaluator:
     """The evaluator of an expression: called with attributes, and what finds XPath if there is XML."""
     compiler = _Compiler()
-    run, places = compiler.part(tree, {}).run, compiler.places
+    return _evaluator(compiler.part(tree, {}).run, compiler.places)
 
+
+def _evaluator(run: codes.Code, places: list[None]) -> Evaluator:
     def evaluator(attributes: Mapping[str, Value], xpath: FindXPath = no_xml) -> Value | Failure:
         try:
             return run(attributes, [0, xpath, *places])
@@ -81,10 +87,11 @@ def compile_value(tree: Tree) -> Evaluator:
 
 def compile_decision(tree: Tree) -> Decider:
     """The evaluator of a condition used as policy, which comes to true, to false, or to a failure."""
-    if any(isinstance(node, Macro | XPath) for node, _ in walk(tree)):
-        evaluator = compile_value(tree)
+    compiler = _Compiler()
+    run = compiler.part(tree, {}).run
+    if compiler.needs_frame:
+        evaluator = _evaluator(run, compiler.places)
         return lambda attributes, xpath=no_xml: as_outcome(evaluator(attributes, xpath))
-    run = _Compiler().part(tree, {}).run
 
     def decider(attributes: Mapping[str, Value], xpath: FindXPath = no_xml) -> Outcome:
         try:
@@ -105,6 +112,8 @@ class _Compiler:
 
     def __init__(self) -> None:
         self.places: list[None] = []
+        self.needs_frame = False
+        """Whether it counts steps, asks for XPath or has variables; what does not costs nothing for it."""
 
     def part(self, node: Tree, scope: Scope) -> _Part:
         match node:
@@ -126,7 +135,8 @@ class _Compiler:
             case Call():
                 return self._call(node, scope)
             case XPath(expression):
-                return _Part(lambda attributes, frame: frame[codes.XPATH](expression))
+                self.needs_frame = True
+                return _Part(lambda attributes, frame: frame[codes.XPATH](expression, frame))
             case Unary(operator, operand):
                 return _applied(invert if operator == "!" else negate, [self.part(operand, scope)])
             case Binary():
@@ -167,40 +177,63 @@ class _Compiler:
         function = node.function
         overloads = (FUNCTIONS if node.receiver is None else METHODS).get(function)
         parts = self._parts(node.operands, scope)
-        general = _applied(lambda *values: call(function, overloads, values), parts)
         match node.operands:
-            case (_, Literal("string", str(argument))) if general.constant is None and overloads is not None:
+            case (_, Literal("string", str(argument))) if parts[0].constant is None and overloads is not None:
                 test = codes.string_test(function, argument)
-                if test is not None:
-                    return _Part(
-                        codes.tested(parts[0].run, test, lambda value: call(function, overloads, (value, argument)))
-                    )
-        return general
+                if test is not None and not (function in _SHORT and len(argument) >= CHARACTERS):
+                    self.needs_frame |= function not in _SHORT
+                    run, general = parts[0].run, lambda value: call(function, overloads, (value, argument), [0])
+                    return _Part(codes.tested(run, function, argument, test, general))
+        written = is_written(node.operands)
+        if overloads is None or all(each.cost is None and each.reading is None for each in overloads.values()):
+            return _applied(lambda *values: call(function, overloads, values, [0]), parts)
+        return self._paid(lambda frame, *values: call(function, overloads, values, frame, written), parts)
 
     def _binary(self, node: Binary, scope: Scope) -> _Part:
         symbol = node.operator
         left, right = self.part(node.left, scope), self.part(node.right, scope)
         if left.constant is None and right.constant is not None:
             (constant,) = right.constant
-            if symbol == "in" and type(constant) is list and all(type(each) is str for each in constant):
+            written = isinstance(node.right, ListOf)
+            if symbol == "in" and written and all(map(_is_short, constant)):
                 return _Part(codes.in_strings(left.run, constant))
             if _is_simple(symbol, constant):
-                test = _comparison(symbol, constant, lambda value: calculate(symbol, value, constant))
+                test = _comparison(symbol, constant, lambda value: calculate(symbol, value, constant, [0]))
                 return _Part(_compared(node.left, left.run, test))
         if right.constant is None and left.constant is not None and _is_simple(symbol, left.constant[0]):
             (constant,) = left.constant
-            test = _comparison(_MIRRORED[symbol], constant, lambda value: calculate(symbol, constant, value))
+            test = _comparison(_MIRRORED[symbol], constant, lambda value: calculate(symbol, constant, value, [0]))
             return _Part(_compared(node.right, right.run, test))
+        return self._operator(symbol, node, left, right)
+
+    def _operator(self, symbol: str, node: Binary, left: _Part, right: _Part) -> _Part:
         overloads = OPERATORS.get(symbol)
         if overloads is None:
-            return _applied(lambda first, second: calculate(symbol, first, second), [left, right])
-        return _applied(codes.arithmetic(symbol, overloads), [left, right])
+            written = isinstance(node.right, ListOf)
+            return self._paid(lambda frame, one, other: calculate(symbol, one, other, frame, written), [left, right])
+        if symbol != "+" or _is_number(left) or _is_number(right):
+            return _applied(codes.arithmetic(symbol, overloads), [left, right])
+        return self._paid(codes.paid_arithmetic(symbol, overloads), [left, right])
+
+    def _paid(self, function: Callable[..., Value], parts: list[_Part]) -> _Part:
+        """A strict function that counts steps; if it takes none and its operands are constant, so is its value."""
+        constants = [part.constant[0] for part in parts if part.constant is not None]
+        if len(constants) == len(parts):
+            work: Work = [0]
+            found = _folded(lambda *values: function(work, *values), constants)
+            if not work[0]:
+                return found
+        self.needs_frame = True
+        runs = [part.run for part in parts]
+        return _Part(lambda attributes, frame: function(frame, *[run(attributes, frame) for run in runs]))
 
     def _macro(self, node: Macro, scope: Scope) -> codes.Code:
         place = codes.FIRST_VARIABLE + len(self.places)
         self.places.append(None)
         inner = {**scope, node.variable: place}
-        elements = codes.elements(node.name, self.part(node.range, scope).run)
+        self.needs_frame = True
+        run = self.part(node.range, scope).run
+        elements = codes.elements(node.name, run, count_parts(node.guard, node.body))
         body = self.part(node.body, inner).run
         match node.name:
             case "all" | "exists":
@@ -259,7 +292,16 @@ def _path(node: Tree) -> tuple[str, ...] | None:
 
 
 def _is_simple(symbol: str, constant: Value) -> bool:
-    return symbol in _COMPARISONS and type(constant) in (int, float, str, bool)
+    """Whether it is a comparison that costs nothing: with a scalar, or a short string."""
+    return symbol in _COMPARISONS and (_is_short(constant) or type(constant) in (int, float, bool))
+
+
+def _is_short(constant: Value) -> bool:
+    return type(constant) is str and len(constant) < CHARACTERS
+
+
+def _is_number(part: _Part) -> bool:
+    return part.constant is not None and type(part.constant[0]) in (int, Uint, float)
 
 
 def _comparison(symbol: str, constant: Value, general: Callable[[Value], Value]) -> codes.Comparison:

@@ -4,18 +4,18 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from penstock.language.errors import EvaluationError, Failure, Kind, failed
+from penstock.language.errors import EvaluationError, Failure
 from penstock.language.functions import Overloads
-from penstock.language.limits import MOST_STEPS
-from penstock.language.patterns import matcher
+from penstock.language.patterns import match_cost, matcher
 from penstock.language.values import Value, keys, no_overload
+from penstock.language.work import CHARACTERS, Work, charge
 
-Frame = list[Any]
-"""What one evaluation keeps: elements that macros visited, what finds XPath, then a place for each macro's variable."""
+Frame = Work
+"""What one evaluation keeps: its steps so far, what finds XPath, then a place for each macro's variable."""
 
 Code = Callable[[Mapping[str, Value], Frame], Value]
 
-STEPS, XPATH, FIRST_VARIABLE = range(3)
+XPATH, FIRST_VARIABLE = 1, 2
 
 
 class Comparison(NamedTuple):
@@ -98,7 +98,8 @@ def in_strings(run: Code, constants: list[str]) -> Code:
 
 
 def arithmetic(symbol: str, overloads: Overloads) -> Callable[[Value, Value], Value]:
-    runs = {key: overload.run for key, overload in overloads.items()}
+    """Of numbers and times: what takes no longer for long values."""
+    runs = {key: overload.run for key, overload in overloads.items() if overload.cost is None}
 
     def arithmetic(left: Value, right: Value) -> Value:
         run = runs.get((type(left), type(right)))
@@ -107,6 +108,21 @@ def arithmetic(symbol: str, overloads: Overloads) -> Callable[[Value, Value], Va
         return run(left, right)
 
     return arithmetic
+
+
+def paid_arithmetic(symbol: str, overloads: Overloads) -> Callable[[Frame, Value, Value], Value]:
+    runs = {key: (overload.run, overload.cost) for key, overload in overloads.items()}
+
+    def paid_arithmetic(frame: Frame, left: Value, right: Value) -> Value:
+        found = runs.get((type(left), type(right)))
+        if found is None:
+            raise no_overload(symbol, left, right)
+        run, cost = found
+        if cost is not None:
+            charge(frame, cost(left, right))
+        return run(left, right)
+
+    return paid_arithmetic
 
 
 def string_test(function: str, argument: str) -> Callable[[str], bool] | None:
@@ -124,14 +140,31 @@ def string_test(function: str, argument: str) -> Callable[[str], bool] | None:
     return None
 
 
-def tested(run: Code, test: Callable[[str], bool], general: Callable[[Value], Value]) -> Code:
+def tested(
+    run: Code, function: str, argument: str, test: Callable[[str], bool], general: Callable[[Value], Value]
+) -> Code:
     """A test of a string; what is none goes to the general function."""
 
     def tested(attributes: Mapping[str, Value], frame: Frame) -> Value:
         value = run(attributes, frame)
         return test(value) if type(value) is str else general(value)
 
-    return tested
+    def contained(attributes: Mapping[str, Value], frame: Frame) -> Value:
+        value = run(attributes, frame)
+        if type(value) is not str:
+            return general(value)
+        if len(value) >= CHARACTERS:
+            charge(frame, len(value) // CHARACTERS)
+        return argument in value
+
+    def matched(attributes: Mapping[str, Value], frame: Frame) -> Value:
+        value = run(attributes, frame)
+        if type(value) is not str:
+            return general(value)
+        charge(frame, match_cost(value, argument))
+        return test(value)
+
+    return {"contains": contained, "matches": matched}.get(function, tested)
 
 
 def conditional(condition: Code, yes: Code, no: Code) -> Code:
@@ -169,22 +202,20 @@ def logical(symbol: str, deciding: bool, codes: list[Code]) -> Code:
     return logical
 
 
-def elements(name: str, run: Code) -> Callable[[Mapping[str, Value], Frame], list[Value]]:
+def elements(name: str, run: Code, parts: int) -> Callable[[Mapping[str, Value], Frame], list[Value]]:
+    """What a macro goes through, paid for: as many steps for each element as the parts of what it evaluates."""
+
     def elements(attributes: Mapping[str, Value], frame: Frame) -> list[Value]:
         value = run(attributes, frame)
         if type(value) is list:
+            charge(frame, len(value) * parts)
             return value
         if type(value) is dict:
+            charge(frame, len(value) * parts)
             return keys(value)
         raise no_overload(name, value)
 
     return elements
-
-
-def _step(frame: Frame) -> None:
-    frame[STEPS] += 1
-    if frame[STEPS] > MOST_STEPS:
-        raise failed(Kind.TOO_COSTLY, f"the macros of a condition visit at most {MOST_STEPS} elements")
 
 
 def quantified(name: str, elements: Code, place: int, body: Code) -> Code:
@@ -194,7 +225,6 @@ def quantified(name: str, elements: Code, place: int, body: Code) -> Code:
     def quantified(attributes: Mapping[str, Value], frame: Frame) -> Value:
         failure = None
         for element in elements(attributes, frame):
-            _step(frame)
             frame[place] = element
             try:
                 value = body(attributes, frame)
@@ -224,7 +254,6 @@ def exists_one(elements: Code, place: int, body: Code) -> Code:
     def exists_one(attributes: Mapping[str, Value], frame: Frame) -> Value:
         count = 0
         for element in elements(attributes, frame):
-            _step(frame)
             frame[place] = element
             count += _holds("exists_one", body, attributes, frame)
         return count == 1
@@ -236,7 +265,6 @@ def filtered(elements: Code, place: int, body: Code) -> Code:
     def filtered(attributes: Mapping[str, Value], frame: Frame) -> Value:
         kept = []
         for element in elements(attributes, frame):
-            _step(frame)
             frame[place] = element
             if _holds("filter", body, attributes, frame):
                 kept.append(element)
@@ -249,7 +277,6 @@ def mapped(elements: Code, place: int, guard: Code | None, body: Code) -> Code:
     def mapped(attributes: Mapping[str, Value], frame: Frame) -> Value:
         made = []
         for element in elements(attributes, frame):
-            _step(frame)
             frame[place] = element
             if guard is None or _holds("map", guard, attributes, frame):
                 made.append(body(attributes, frame))

@@ -13,6 +13,7 @@ from penstock.language.printer import show
 from penstock.language.ranges import Ranges, ranges
 from penstock.language.tree import And, Tree, XPath, reads, walk
 from penstock.language.types import ANYTHING, Record
+from penstock.language.work import Work, charge
 from penstock.model.content import Content, ContentError, Unreadable
 from penstock.model.values import Value
 
@@ -45,8 +46,13 @@ class Condition:
 _NOTHING: dict[str, Value] = {}
 
 
-def _find(content: Content, expression: str) -> Value:
+_XPATH = 3
+"""Steps of XPath (`model/xpath.py`) that take as long as one of ours."""
+
+
+def _find(content: Content, expression: str, work: Work) -> Value:
     try:
+        charge(work, content.xpath_cost(expression) // _XPATH)
         return content.xpath(expression)
     except ContentError as error:
         raise failed(Kind.UNREADABLE_CONTENT, str(error)) from None

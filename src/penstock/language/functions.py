@@ -2,11 +2,12 @@
 
 import math
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sized
 from dataclasses import dataclass
 from typing import Any
 
 from penstock.language import types
+from penstock.language.comparing import is_among, is_in, ordered, same
 from penstock.language.conversions import (
     to_bool,
     to_bytes,
@@ -17,7 +18,7 @@ from penstock.language.conversions import (
 )
 from penstock.language.errors import EvaluationError, Kind, failed
 from penstock.language.limits import MOST_SIZE
-from penstock.language.patterns import matches
+from penstock.language.patterns import match_cost, matches
 from penstock.language.times import (
     SECOND,
     duration_accessors,
@@ -27,6 +28,7 @@ from penstock.language.times import (
     timestamp_accessors,
     timestamp_from_string,
 )
+from penstock.language.tree import Literal, Tree
 from penstock.language.types import Type
 from penstock.language.values import (
     LEAST_INT,
@@ -38,20 +40,23 @@ from penstock.language.values import (
     Uint,
     Value,
     as_key,
-    equal,
-    in_order,
     kind,
     no_overload,
     said,
 )
+from penstock.language.work import CHARACTERS, Work, charge
 
 
 @dataclass(frozen=True, slots=True)
 class Overload:
-    """A function for arguments of certain types, and the type of its result."""
+    """A function for arguments of certain types, the type of its result, and what it costs."""
 
     run: Callable[..., Value]
     result: Type
+    cost: Callable[..., int] | None = None
+    """Its steps, of the arguments; None if it takes no longer for long ones."""
+    reading: Callable[..., int] | None = None
+    """Steps before these, if its last argument is not written out in the condition."""
 
 
 Overloads = Mapping[tuple[type, ...], Overload]
@@ -98,6 +103,22 @@ def _joined(left: Any, right: Any) -> Any:
     return left + right
 
 
+def _long(*arguments: Sized) -> int:
+    return sum(map(len, arguments)) // CHARACTERS
+
+
+def _long_first(first: Sized, _: Sized) -> int:
+    return len(first) // CHARACTERS
+
+
+def _long_last(_: Sized, last: Sized) -> int:
+    return len(last) // CHARACTERS
+
+
+def _elements(left: Sized, right: Sized) -> int:
+    return len(left) + len(right)
+
+
 def _integers(symbol: str, run: Callable[[int, int], int]) -> dict[tuple[type, ...], Overload]:
     return {
         (int, int): Overload(lambda left, right: _int(run(left, right), symbol), types.INT),
@@ -109,9 +130,9 @@ OPERATORS: Mapping[str, Overloads] = {
     "+": {
         **_integers("+", operator.add),
         (float, float): Overload(operator.add, types.DOUBLE),
-        (str, str): Overload(_joined, types.STRING),
-        (bytes, bytes): Overload(_joined, types.BYTES),
-        (list, list): Overload(_joined, types.ListType(types.DYN)),
+        (str, str): Overload(_joined, types.STRING, _long),
+        (bytes, bytes): Overload(_joined, types.BYTES, _long),
+        (list, list): Overload(_joined, types.ListType(types.DYN), _elements),
         (Timestamp, Duration): Overload(lambda a, b: make_timestamp(a.nanos + b.nanos), types.TIMESTAMP),
         (Duration, Timestamp): Overload(lambda a, b: make_timestamp(a.nanos + b.nanos), types.TIMESTAMP),
         (Duration, Duration): Overload(lambda a, b: make_duration(a.nanos + b.nanos), types.DURATION),
@@ -134,8 +155,12 @@ def _size(*kinds: type) -> dict[tuple[type, ...], Overload]:
     return {(each,): Overload(len, types.INT) for each in kinds}
 
 
+_TEXTS: Mapping[type, Type] = {str: types.STRING, bytes: types.BYTES}
+"""What a conversion to another type goes through."""
+
+
 def _conversion(run: Callable[[Any], Value], result: Type, *kinds: type) -> dict[tuple[type, ...], Overload]:
-    return {(each,): Overload(run, result) for each in kinds}
+    return {(each,): Overload(run, result, _long if _TEXTS.get(each, result) != result else None) for each in kinds}
 
 
 def _same(value: Value) -> Value:
@@ -143,7 +168,10 @@ def _same(value: Value) -> Value:
 
 
 _SIZES = _size(str, bytes, list, dict)
-_MATCHES: Overloads = {(str, str): Overload(matches, types.BOOL)}
+_MATCHES: Overloads = {
+    # Compiling takes up to 0.1 ms for each character, and what was compiled is not kept for long.
+    (str, str): Overload(matches, types.BOOL, match_cost, lambda text, pattern: 1_000 * len(pattern))
+}
 
 FUNCTIONS: Mapping[str, Overloads] = {
     "size": _SIZES,
@@ -155,12 +183,12 @@ FUNCTIONS: Mapping[str, Overloads] = {
     "bytes": _conversion(to_bytes, types.BYTES, str, bytes),
     "bool": _conversion(to_bool, types.BOOL, bool, str),
     "timestamp": {
-        (str,): Overload(timestamp_from_string, types.TIMESTAMP),
+        (str,): Overload(timestamp_from_string, types.TIMESTAMP, _long),
         (int,): Overload(lambda seconds: make_timestamp(seconds * SECOND), types.TIMESTAMP),
         (Timestamp,): Overload(_same, types.TIMESTAMP),
     },
     "duration": {
-        (str,): Overload(duration_from_string, types.DURATION),
+        (str,): Overload(duration_from_string, types.DURATION, _long),
         (Duration,): Overload(_same, types.DURATION),
     },
     "dyn": {(object,): Overload(_same, types.DYN)},
@@ -174,7 +202,8 @@ def _accessors() -> dict[str, dict[tuple[type, ...], Overload]]:
     for name, zoned in timestamp_accessors().items():
         methods[name] = {
             (Timestamp,): Overload(lambda value, zoned=zoned: zoned(value, "UTC"), types.INT),
-            (Timestamp, str): Overload(zoned, types.INT),
+            # Time zones are read from files.
+            (Timestamp, str): Overload(zoned, types.INT, reading=lambda moment, zone: 1_000),
         }
     for name, whole in duration_accessors().items():
         methods[name][(Duration,)] = Overload(whole, types.INT)
@@ -184,9 +213,9 @@ def _accessors() -> dict[str, dict[tuple[type, ...], Overload]]:
 METHODS: Mapping[str, Overloads] = {
     "size": _SIZES,
     "matches": _MATCHES,
-    "startsWith": {(str, str): Overload(str.startswith, types.BOOL)},
-    "endsWith": {(str, str): Overload(str.endswith, types.BOOL)},
-    "contains": {(str, str): Overload(operator.contains, types.BOOL)},
+    "startsWith": {(str, str): Overload(str.startswith, types.BOOL, _long_last)},
+    "endsWith": {(str, str): Overload(str.endswith, types.BOOL, _long_last)},
+    "contains": {(str, str): Overload(operator.contains, types.BOOL, _long_first)},
     **_accessors(),
 }
 """Functions called as `receiver.function(arguments)`; the receiver is the first of the arguments here."""
@@ -198,38 +227,46 @@ def find_overload(overloads: Overloads, arguments: tuple[Value, ...]) -> Overloa
     return found or overloads.get((object,) * len(arguments))
 
 
-def call(function: str, overloads: Overloads | None, arguments: tuple[Value, ...]) -> Value:
-    """The function's value; raises `EvaluationError` if it has none, or if there is no such function."""
+def is_written(operands: tuple[Tree, ...]) -> bool:
+    """Whether the last argument of a call is written out in the condition."""
+    return not operands or isinstance(operands[-1], Literal)
+
+
+def call(
+    function: str, overloads: Overloads | None, arguments: tuple[Value, ...], work: Work, written: bool = True
+) -> Value:
+    """The function's value; raises `EvaluationError` if it has none, or if there is no such function.
+
+    `written`: the last argument is written out in the condition.
+    """
     if overloads is None:
         raise failed(Kind.NO_MATCHING_OVERLOAD, f"there is no function `{function}`")
     found = find_overload(overloads, arguments)
     if found is None:
         raise no_overload(function, *arguments)
+    if found.reading is not None and not written:
+        charge(work, found.reading(*arguments))
+    if found.cost is not None:
+        charge(work, found.cost(*arguments))
     return found.run(*arguments)
 
 
-def calculate(symbol: str, left: Value, right: Value) -> Value:
-    """The value of a binary operator other than `&&` and `||`."""
+def calculate(symbol: str, left: Value, right: Value, work: Work, written: bool = False) -> Value:
+    """The value of a binary operator other than `&&` and `||`.
+
+    `written`: the right side is a list that is written out in the condition.
+    """
     match symbol:
         case "==":
-            return equal(left, right)
+            return same(left, right, work)
         case "!=":
-            return not equal(left, right)
+            return not same(left, right, work)
         case "<" | "<=" | ">" | ">=":
-            return in_order(symbol, left, right)
+            return ordered(symbol, left, right, work)
         case "in":
-            return is_in(left, right)
+            return (is_among if written else is_in)(left, right, work)
         case _:
-            return call(symbol, OPERATORS[symbol], (left, right))
-
-
-def is_in(element: Value, container: Value) -> bool:
-    """Whether a list has an element, or a map a key."""
-    if type(container) is list:
-        return any(equal(element, other) for other in container)
-    if type(container) is dict:
-        return type(element) not in (list, dict) and as_key(element) in container
-    raise no_overload("in", element, container)
+            return call(symbol, OPERATORS[symbol], (left, right), work)
 
 
 def invert(value: Value) -> bool:

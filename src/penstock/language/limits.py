@@ -15,11 +15,18 @@ MOST_MACROS = 4
 MOST_PATTERN = 1_000
 """Characters of a regular expression."""
 
+MOST_PATTERN_PROGRAM = 1 << 17
+"""Bytes that RE2 may take to compile a regular expression: that is a program of about 8,000 instructions."""
+
 MOST_PATTERN_MEMORY = 1 << 20
 """Bytes that RE2 may take for one regular expression, its automaton included."""
 
-MOST_STEPS = 10_000
-"""Elements that the macros of one evaluation may visit together."""
+MOST_MATCHED = 1 << 16
+"""Characters of a string that a regular expression is looked for in."""
+
+MOST_WORK = 1_000_000
+"""Steps of one evaluation (`work.py`), of about 0.1 us or less each. Content has at most 100,000 values, so that a
+simple macro over any list of it is within the bound."""
 
 MOST_SIZE = 1 << 20
 """Characters, bytes or elements of one value that `+` makes."""

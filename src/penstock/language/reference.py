@@ -1,6 +1,6 @@
 """The reference evaluator: one line for each thing that the language says. Slow; the oracle for the others."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from penstock.language.errors import EvaluationError, Failure, Kind, Outcome, failed
 from penstock.language.functions import (
@@ -11,11 +11,11 @@ from penstock.language.functions import (
     has_field,
     index,
     invert,
+    is_written,
     missing,
     negate,
     select,
 )
-from penstock.language.limits import MOST_STEPS
 from penstock.language.printer import show
 from penstock.language.tree import (
     And,
@@ -38,12 +38,13 @@ from penstock.language.tree import (
     XPath,
 )
 from penstock.language.values import TypeName, Uint, Value, keys, make_map, no_overload, said
+from penstock.language.work import Work, charge, parts
 
-FindXPath = Callable[[str], Value]
-"""What the content finds for an XPath expression; raises `EvaluationError` if it cannot look."""
+FindXPath = Callable[[str, Work], Value]
+"""What the content finds for an XPath expression, paid for; raises `EvaluationError` if it cannot look."""
 
 
-def no_xml(expression: str) -> Value:
+def no_xml(expression: str, work: Work) -> Value:
     """The XPath of content that is not XML."""
     raise failed(Kind.UNREADABLE_CONTENT, f"the content is not XML, so `{expression}` finds nothing in it")
 
@@ -75,7 +76,7 @@ class _Reference:
     def __init__(self, attributes: Mapping[str, Value], xpath: FindXPath) -> None:
         self._attributes = attributes
         self._xpath = xpath
-        self._steps = 0
+        self._work: Work = [0]
 
     def value(self, node: Tree, scope: Scope) -> Value:
         match node:
@@ -99,13 +100,15 @@ class _Reference:
                 return index(self.value(operand, scope), self.value(key, scope))
             case Call(function, receiver, _):
                 arguments = tuple([self.value(operand, scope) for operand in node.operands])
-                return call(function, (FUNCTIONS if receiver is None else METHODS).get(function), arguments)
+                overloads = (FUNCTIONS if receiver is None else METHODS).get(function)
+                return call(function, overloads, arguments, self._work, is_written(node.operands))
             case XPath(expression):
-                return self._xpath(expression)
+                return self._xpath(expression, self._work)
             case Unary(operator, operand):
                 return (invert if operator == "!" else negate)(self.value(operand, scope))
             case Binary(operator, left, right):
-                return calculate(operator, self.value(left, scope), self.value(right, scope))
+                values = self.value(left, scope), self.value(right, scope)
+                return calculate(operator, *values, self._work, isinstance(right, ListOf))
             case And(operands):
                 return self._combined("&&", False, ((operand, scope) for operand in operands))
             case Or(operands):
@@ -142,11 +145,12 @@ class _Reference:
 
     def _macro(self, node: Macro, scope: Scope) -> Value:
         elements = self.value(node.range, scope)
+        if type(elements) not in (list, dict):
+            raise no_overload(node.name, elements)
+        charge(self._work, len(elements) * parts(node.guard, node.body))
         if type(elements) is dict:
             elements = keys(elements)
-        if type(elements) is not list:
-            raise no_overload(node.name, elements)
-        scopes = self._scopes(node.variable, elements, scope)
+        scopes = ({**scope, node.variable: element} for element in elements)
         match node.name:
             case "all" | "exists" as name:
                 return self._combined(name, name == "exists", ((node.body, inner) for inner in scopes))
@@ -161,10 +165,3 @@ class _Reference:
                     for inner in scopes
                     if guard is None or self._truth("map", guard, inner)
                 ]
-
-    def _scopes(self, variable: str, elements: list[Value], scope: Scope) -> Iterator[Scope]:
-        for element in elements:
-            self._steps += 1
-            if self._steps > MOST_STEPS:
-                raise failed(Kind.TOO_COSTLY, f"the macros of a condition visit at most {MOST_STEPS} elements")
-            yield {**scope, variable: element}

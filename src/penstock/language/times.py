@@ -99,20 +99,27 @@ def fixed_offset(zone: str) -> timedelta | None:
     return timedelta(hours=int(match[2]), minutes=int(match[3])) * (-1 if match[1] == "-" else 1)
 
 
+_LONG_ZONE = 100
+"""No time zone has a longer name."""
+
+
 @lru_cache(maxsize=256)
-def _zone(name: str) -> tzinfo:
-    """A time zone by its name or its offset: `Europe/Zurich`, `+02:00`."""
+def _zone(name: str) -> tzinfo | None:
+    """A time zone by its name or its offset: `Europe/Zurich`, `+02:00`; None if there is none."""
     if (offset := fixed_offset(name)) is not None:
         return timezone(offset)
     try:
         return ZoneInfo(name)
     except (OSError, ValueError, LookupError):
-        raise failed(Kind.INVALID_ARGUMENT, f"`{name}` is not a time zone") from None
+        return None
 
 
 def _moment(value: Timestamp, zone: str) -> datetime:
+    found = _zone(zone) if len(zone) <= _LONG_ZONE else None
+    if found is None:
+        raise failed(Kind.INVALID_ARGUMENT, f"`{zone[:_LONG_ZONE]}` is not a time zone")
     try:
-        return (_EPOCH + timedelta(seconds=value.nanos // SECOND)).astimezone(_zone(zone))
+        return (_EPOCH + timedelta(seconds=value.nanos // SECOND)).astimezone(found)
     except OverflowError:
         raise failed(Kind.OUT_OF_RANGE, "a timestamp is from the year 1 to the year 9999") from None
 

@@ -105,16 +105,15 @@ def as_double(number: int | float) -> float:
 def equal(left: Value, right: Value) -> bool:
     """Whether two values are equal; values of different types are not, except numbers."""
     first, second = type(left), type(right)
-    if first in _NUMBERS and second in _NUMBERS:
-        left, right = _on_one_line(left, right)
-        return bool(left == right)
     if first is not second:
-        return False
-    if first is list:
+        if first not in _NUMBERS or second not in _NUMBERS:
+            return False
+        left, right = _on_one_line(left, right)
+    elif first is list:
         return len(left) == len(right) and all(map(equal, left, right))
-    if first is dict:
+    elif first is dict:
         return len(left) == len(right) and all(key in right and equal(left[key], right[key]) for key in left)
-    return bool(left == right)
+    return left == right  # type: ignore[no-any-return]
 
 
 def in_order(symbol: str, left: Value, right: Value) -> bool:

@@ -111,6 +111,10 @@ class Content:
             self._found[expression] = found
         return found
 
+    def xpath_cost(self, expression: str) -> int:
+        """The steps that finding it takes by our estimate, found before or not; raises `ContentError` too."""
+        return self._xml_document().cost(expression)
+
     def refuse(self, reason: str) -> None:
         """Make it unreadable, whatever the payload is."""
         self._attributes = Unreadable(reason)

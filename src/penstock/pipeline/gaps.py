@@ -23,7 +23,7 @@ GAPS: Mapping[str, str] = {
     "times in a list": "a list that is made of timestamps or durations has no column type that keeps nanoseconds",
     "equality of maps": "Spark does not compare maps",
     "a key from content": "which field or entry is meant is only known for each row, and each may have its own type",
-    "several macros": "they share one bound on the elements that are visited",
+    "work that has to be counted": "it may come to more steps than an evaluation may take, and Spark cannot count them",
     "a macro over a long list": "it would be written out for each element",
     "a large condition": "the expression would be too large for Spark to compile",
     "names that differ in case": "Spark takes them for one",

@@ -8,7 +8,7 @@ from pyspark.sql.types import ArrayType, MapType, StructType
 from penstock.language import types
 from penstock.language.errors import EvaluationError, Kind
 from penstock.language.functions import Overloads
-from penstock.language.limits import MOST_SIZE
+from penstock.language.limits import MOST_MATCHED, MOST_SIZE
 from penstock.language.patterns import compiled
 from penstock.language.times import fixed_offset
 from penstock.language.values import Duration, Timestamp, TypeName, Uint, Value
@@ -150,7 +150,8 @@ def _matches(text: Part, pattern: Part) -> Cell:
     test = native_pattern(pattern.value)
     if test is None:
         raise Gap("matches")
-    return _cell(Made(types.BOOL, test(column(text).value)), text)
+    found = F.when(F.length(column(text).value) <= MOST_MATCHED, test(column(text).value))
+    return _cell(Made(types.BOOL, found, Kind.TOO_COSTLY, uses=2), text)
 
 
 def _on_calendar(function: str, moment: Part, zone: Part | None = None) -> Cell:

@@ -11,7 +11,19 @@ from pyspark.sql.types import StructType
 
 from penstock.language import types
 from penstock.language.errors import EvaluationError, Kind
-from penstock.language.functions import FUNCTIONS, METHODS, OPERATORS, calculate, call, has_field, invert, negate
+from penstock.language.functions import (
+    FUNCTIONS,
+    METHODS,
+    OPERATORS,
+    Overload,
+    Overloads,
+    calculate,
+    call,
+    has_field,
+    invert,
+    is_written,
+    negate,
+)
 from penstock.language.functions import index as index_value
 from penstock.language.functions import select as select_value
 from penstock.language.tree import (
@@ -34,12 +46,13 @@ from penstock.language.tree import (
     Variable,
     XPath,
     reads,
-    walk,
 )
 from penstock.language.values import TypeName, Uint, Value, keys, make_map
+from penstock.language.work import Work
 from penstock.pipeline.gaps import Gap
 from penstock.pipeline.native import macros
 from penstock.pipeline.native.access import column, field, has, index, select
+from penstock.pipeline.native.bill import Bill
 from penstock.pipeline.native.calls import calculated, called, negated
 from penstock.pipeline.native.parts import (
     NEVER,
@@ -78,6 +91,7 @@ def compile_native(tree: Tree, schema: StructType, content: Column) -> Outcome:
     """A condition over content in a struct, as Spark's own expressions; raises `Gap`."""
     compiler = _Compiler(Cell(schema, content))
     found = truth(compiler.part(tree, {}))
+    compiler.bill.check()
     error = F.coalesce(F.lit(None).cast("string"), *found.errors)
     if reads(tree):
         unreadable = F.lit(Kind.UNREADABLE_CONTENT.value)
@@ -101,8 +115,8 @@ Scope = Mapping[str, Part]
 class _Compiler:
     def __init__(self, content: Cell) -> None:
         self._content = content
-        self._macros = 0
         self._written_out = 0
+        self.bill = Bill()
 
     def part(self, node: Tree, scope: Scope) -> Part:
         try:
@@ -174,18 +188,28 @@ class _Compiler:
 
     def _call(self, node: Call, scope: Scope) -> Part:
         function = node.function
-        table = FUNCTIONS if node.receiver is None else METHODS
+        overloads = (FUNCTIONS if node.receiver is None else METHODS).get(function)
         parts = self._parts(node.operands, scope)
-        return _folded(
-            lambda *values: call(function, table.get(function), values),
-            lambda *given: called(function, table.get(function), given),
-            *parts,
-        )
+        work: Work = [0]
+
+        def native(*given: Part) -> Part:
+            part = called(function, overloads, given)
+            self.bill.call(node, _overload(overloads, given), given)
+            return part
+
+        written = is_written(node.operands)
+        made_of = _folded(lambda *values: call(function, overloads, values, work, written), native, *parts)
+        if work[0]:
+            self.bill.of_constants(node, work[0])
+        return made_of
 
     def _binary(self, node: Binary, scope: Scope) -> Part:
         symbol = node.operator
+        overloads = OPERATORS.get(symbol)
+        work: Work = [0]
 
         def native(left: Part, right: Part) -> Part:
+            self.bill.binary(node, _overload(overloads, (left, right)), left, right)
             match symbol:
                 case "==":
                     return equality(left, right)
@@ -199,7 +223,11 @@ class _Compiler:
                     return calculated(symbol, OPERATORS[symbol], left, right)
 
         left, right = self._parts((node.left, node.right), scope)
-        return _folded(lambda one, other: calculate(symbol, one, other), native, left, right)
+        written = isinstance(node.right, ListOf)
+        made_of = _folded(lambda one, other: calculate(symbol, one, other, work, written), native, left, right)
+        if work[0]:
+            self.bill.of_constants(node, work[0])
+        return made_of
 
     def _conditional(self, node: Conditional, scope: Scope) -> Part:
         condition = self.part(node.condition, scope)
@@ -219,24 +247,19 @@ class _Compiler:
             return fail(Kind.NO_MATCHING_OVERLOAD, range_)
         if isinstance(range_, Entries) and not errors_of(range_):
             range_ = Items(tuple(map(Constant, keys(dict(range_.parts)))))
-        self._macros += 1
+        most = self.bill.macro(node, range_)
         if isinstance(range_, Items) and not errors_of(range_) and node.name != "filter" and node.guard is None:
             return self._spelled_out(node, range_, scope)
-        return self._looped(node, range_, scope)
-
-    def _bodies(self, node: Macro, scope: Scope) -> tuple[Callable[[Part], Part], Callable[[Part], Cell] | None]:
-        guard = node.guard
-        return (
-            lambda x: self.part(node.body, {**scope, node.variable: x}),
-            None if guard is None else lambda x: truth(self.part(guard, {**scope, node.variable: x})),
-        )
+        return self._looped(node, range_, most, scope)
 
     def _spelled_out(self, node: Macro, items: Items, scope: Scope) -> Part:
         self._written_out += len(items.parts)
         if self._written_out > _MOST_WRITTEN_OUT:
             raise Gap("a macro over a long list")
-        body, _ = self._bodies(node, scope)
-        made_of = [body(item) for item in items.parts]
+        made_of: list[Part] = []
+        for place, item in enumerate(items.parts):
+            with self.bill.inside(node, 1, place):
+                made_of.append(self.part(node.body, {**scope, node.variable: item}))
         match node.name:
             case "all" | "exists":
                 return _combined(node.name == "exists", made_of)
@@ -245,11 +268,17 @@ class _Compiler:
             case _:
                 return _folded(lambda *values: list(values), lambda *given: Items(given), *made_of)
 
-    def _looped(self, node: Macro, range_: Part, scope: Scope) -> Part:
-        if any(isinstance(inner, Macro) for inner, _ in walk(node.body)) or self._macros > 1:
-            raise Gap("several macros")
+    def _looped(self, node: Macro, range_: Part, most: int, scope: Scope) -> Part:
+        def of_each(tree: Tree) -> Callable[[Part], Part]:
+            def evaluated(x: Part) -> Part:
+                with self.bill.inside(node, most):
+                    return self.part(tree, {**scope, node.variable: x})
+
+            return evaluated
+
         array = macros.elements(range_)
-        body, guard = self._bodies(node, scope)
+        body = of_each(node.body)
+        guard = None if node.guard is None else of_each(node.guard)
         match node.name:
             case "all" | "exists":
                 return macros.quantified(array, node.name == "exists", lambda x: truth(body(x)))
@@ -258,7 +287,12 @@ class _Compiler:
             case "filter":
                 return macros.filtered(array, lambda x: truth(body(x)))
             case _:
-                return macros.mapped(array, lambda x: _one_column(body(x)), guard)
+                kept = None if guard is None else lambda x: truth(guard(x))
+                return macros.mapped(array, lambda x: _one_column(body(x)), kept)
+
+
+def _overload(overloads: Overloads | None, parts: tuple[Part, ...]) -> Overload | None:
+    return None if overloads is None else overloads.get(tuple(map(kind_of, parts)))
 
 
 def _one_column(part: Part) -> Cell:

@@ -1,4 +1,4 @@
-"""Macros over a list in a column. A macro visits a bounded number of elements, as everywhere."""
+"""Macros over a list in a column."""
 
 from collections.abc import Callable
 
@@ -7,8 +7,6 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructType
 
 from penstock.language import types
-from penstock.language.errors import Kind
-from penstock.language.limits import MOST_STEPS
 from penstock.language.values import keys
 from penstock.pipeline.native.access import as_array, in_list
 from penstock.pipeline.native.parts import (
@@ -21,7 +19,6 @@ from penstock.pipeline.native.parts import (
     made,
     no_nulls,
     unless_failed,
-    where,
 )
 from penstock.pipeline.native.relations import present
 from penstock.pipeline.native.shapes import element, fitted, stored
@@ -53,14 +50,11 @@ def quantified(array: Cell, deciding: bool, body: Body) -> Cell:
     loop = _Loop(array)
     # `forall` has logic of three values in every mode of Spark, `exists` has not.
     if deciding:
-        found = ~F.forall(loop.first, lambda x: ~body(loop.at(x)).value)
+        value = ~F.forall(array.value, lambda x: ~body(loop.at(x)).value)
     else:
-        found = F.forall(loop.first, lambda x: body(loop.at(x)).value)
-    # Beyond the bound, what has not been decided is NULL.
-    beyond = F.when(loop.too_many, F.lit(None).cast("boolean")).otherwise(F.lit(not deciding))
-    value = found | beyond if deciding else found & beyond
-    error = F.when(loop.too_many, F.lit(Kind.TOO_COSTLY.value)).otherwise(loop.first_error(body, None))
-    return made(types.BOOL, value, (array, loop.sample(body)), before=(F.when(value.isNull(), error),), uses=2)
+        value = F.forall(array.value, lambda x: body(loop.at(x)).value)
+    error = F.when(value.isNull(), loop.first_error(body, None))
+    return made(types.BOOL, value, (array, loop.sample(body)), before=(error,), uses=2)
 
 
 def exists_one(array: Cell, body: Body) -> Cell:
@@ -90,15 +84,13 @@ def _fitted(part: Cell, data: DataType) -> Column:
 
 
 class _Loop:
-    """An array that is gone through; `first` are the elements that may be visited."""
+    """An array that is gone through."""
 
     def __init__(self, array: Cell) -> None:
         assert isinstance(array.shape, ArrayType)
         self._array = array
         self._data: DataType = array.shape.elementType
         self._may_be_null = array.shape.containsNull
-        self.too_many = F.array_size(array.value) > MOST_STEPS
-        self.first = F.slice(array.value, 1, MOST_STEPS)
 
     def at(self, x: Column) -> Cell:
         return element(self._data, x, self._may_be_null)
@@ -116,12 +108,10 @@ class _Loop:
                 return inside
             return F.coalesce(*guard(element).errors, F.when(guard(element).value, inside))
 
-        return F.get(F.filter(F.transform(self.first, error), lambda each: each.isNotNull()), F.lit(0))
+        return F.get(F.filter(F.transform(self._array.value, error), lambda each: each.isNotNull()), F.lit(0))
 
     def strict(self, shape: Shape, value: Column, body: Body, guard: Body | None = None) -> Cell:
         """What needs every element: the first error is the error of all."""
         error = self.first_error(body, guard)
-        whole = F.when(~self.too_many & error.isNull(), value)
-        before = (error, where(self.too_many, Kind.TOO_COSTLY))
         inside = [self.sample(each) for each in (body, guard) if each is not None]
-        return made(shape, whole, (self._array, *inside), before=before, uses=3)
+        return made(shape, F.when(error.isNull(), value), (self._array, *inside), before=(error,), uses=3)
