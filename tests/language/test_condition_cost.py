@@ -1,0 +1,105 @@
+"""What an evaluation costs: evaluators count the same, and what they do is bounded by what they count."""
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.language import work
+from penstock.language.closures import compile_value
+from penstock.language.condition import make_condition
+from penstock.language.errors import ConditionError, Failure, Kind
+from penstock.language.limits import MOST_WORK
+from penstock.language.parser import parse
+from penstock.language.reference import evaluate
+from penstock.model.bounds import MOST_NODES
+from penstock.model.content import Content, Format
+from tests.support.conditions import same
+from tests.support.random_conditions import contents, expressions, usual_contents
+
+anything = st.one_of(expressions(depth=4), expressions("bool", depth=4))
+some_content = st.one_of(contents, usual_contents)
+
+
+@given(anything, some_content, st.integers(0, 60))
+def test_evaluators_count_the_same(text: str, content: dict[str, Any], most: int) -> None:
+    tree = parse(text)
+    with patch.object(work, "MOST_WORK", most):
+        assert same(compile_value(tree)(content), evaluate(tree, content))
+
+
+@given(anything, some_content, st.integers(0, 60))
+def test_what_is_done_is_bounded_by_what_is_counted(text: str, content: dict[str, Any], most: int) -> None:
+    tree = parse(text)
+    evaluator = compile_value(tree)
+    with patch.object(work, "MOST_WORK", most), calls() as counted:
+        evaluator(content)
+    assert len(counted) <= 30 * (work.parts(tree) + most)
+
+
+@contextmanager
+def calls() -> Iterator[list[None]]:
+    """The calls of Python functions inside."""
+    made: list[None] = []
+
+    def count(frame: FrameType, event: str, argument: object) -> None:
+        if event == "call":
+            made.append(None)
+
+    before = sys.getprofile()
+    sys.setprofile(count)
+    try:
+        yield made
+    finally:
+        sys.setprofile(before)
+
+
+LONG = list(range(MOST_NODES * 2 // 5))
+COSTLY = {
+    "elements in a list": ("a.exists(x, x in b)", {"a": [-1] * 50, "b": LONG}),
+    "lists that are equal": ("a.exists(x, b != c)", {"a": [1] * 50, "b": LONG, "c": LONG}),
+    "macros inside each other": ("b.all(x, b.all(y, b.all(z, true)))", {"b": LONG}),
+    "a large body": ("b.all(x, " + " && ".join(["x >= 0"] * 20) + ")", {"b": LONG}),
+    "keys of a map": ("a.all(x, b.all(k, k != ''))", {"a": [1] * 200, "b": {f"k{each}": 1 for each in range(5000)}}),
+}
+
+
+@pytest.mark.parametrize("title", COSTLY)
+def test_what_took_seconds_fails(title: str) -> None:
+    text, content = COSTLY[title]
+    found = make_condition(text).holds(Content(json.dumps(content).encode(), Format.JSON))
+    assert isinstance(found, Failure)
+    assert found.kind is Kind.TOO_COSTLY
+
+
+def test_several_xpaths_share_the_bound() -> None:
+    document = Content(b"<r>" + b"<a><b>1</b></a>" * 9000 + b"</r>", Format.XML)
+    found = "size(xpath('//a[b={}]')) == 1"
+    assert make_condition(found.format(2)).holds(document) is False
+    both = make_condition(" || ".join(found.format(number) for number in range(2, 30))).holds(document)
+    assert isinstance(both, Failure)
+    assert both.kind is Kind.TOO_COSTLY
+
+
+def test_no_document_makes_one_xpath_cost_more_than_the_whole_bound() -> None:
+    document = Content(b"<r>" + b"<a/>" * 9000 + b"</r>", Format.XML)
+    found = make_condition("size(xpath('//a//b')) == 1").holds(document)
+    assert isinstance(found, Failure)
+    assert found.kind is Kind.TOO_COSTLY
+
+
+def test_a_pattern_that_is_too_large_is_refused_when_the_condition_is_made() -> None:
+    with pytest.raises(ConditionError, match="pattern too large"):
+        make_condition(f"a.matches('{'(((a{1,10}){1,10}){1,10})' * 12}')")
+
+
+def test_a_simple_macro_over_the_longest_list_is_within_the_bound() -> None:
+    body = parse("x.celsius >= 80.0 && x.unit == 'C'")
+    assert MOST_NODES * work.parts(body) <= MOST_WORK
