@@ -34,8 +34,8 @@ def plan(draft: Draft) -> None:
         plan.predicates, plan.matched = tuple(draft.predicates), tuple(draft.matched)
         plan.groups, plan.onlookers = groups, onlookers
     else:
-        is_projected = project.concerns(draft.node, draft.topic)
-        plan = known_plan(draft.node.interned, draft.verdict, draft.matched, groups, onlookers, is_projected)
+        known = draft.node.interned
+        plan = known_plan(known, draft.verdict, draft.matched, groups, onlookers, draft.is_projected)
     draft.plans.routes[draft.topic] = draft.plan = plan
 
 

@@ -184,7 +184,19 @@ class Plans:
 class Draft:
     """A plan in the making: each stage adds its part."""
 
-    __slots__ = ("groups", "link", "matched", "node", "onlookers", "plan", "plans", "predicates", "topic", "verdict")
+    __slots__ = (
+        "groups",
+        "is_projected",
+        "link",
+        "matched",
+        "node",
+        "onlookers",
+        "plan",
+        "plans",
+        "predicates",
+        "topic",
+        "verdict",
+    )
 
     def __init__(self, node: "Node", topic: str, plans: Plans) -> None:
         self.node = node
@@ -192,6 +204,8 @@ class Draft:
         self.plans = plans
         self.link = plans.key
         self.verdict = _PASS
+        self.is_projected = False
+        """What of an event goes out depends on who gets it."""
         self.matched: list[Subscribed] = []
         self.groups: list[Group] = []
         self.onlookers: list[Watch] = []

@@ -9,11 +9,12 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from penstock.engine.changes import Withheld
+from penstock.engine.plan import Draft
 from penstock.engine.render import Forms
 from penstock.engine.sparkplug import CERTIFICATES, Actor, Sparkplug, actor_of, governed, moment
 from penstock.model.errors import ContentError
 from penstock.model.event import Event
-from penstock.model.sparkplug_topic import BIRTHS, Source
+from penstock.model.sparkplug_topic import Source, is_birth
 from penstock.policy.views import START, UNKNOWN, Request, Standing, seen
 
 if TYPE_CHECKING:
@@ -21,13 +22,21 @@ if TYPE_CHECKING:
     from penstock.engine.session import Session
 
 
-def concerns(node: "Node", topic: str) -> bool:
-    """Whether events on this topic are projected."""
-    return node.sparkplug is not None and bool(governed(topic))
+def plan(draft: Draft) -> None:
+    """Each delivery must be looked at, so no packet's own bytes are passed on."""
+    draft.is_projected = draft.node.sparkplug is not None and bool(governed(draft.topic))
 
 
 def take(node: "Node", event: Event, now: float) -> str:
-    """Learn from an event that goes out now; why it must not, if it is no Sparkplug."""
+    """Learn from an event that goes out now, and keep a birth; why it must not go, if it is no Sparkplug."""
+    wrong = learn(node, event)
+    if not wrong and node.ensemble.certificates and is_birth(event.topic):
+        node.publish(CERTIFICATES + event.topic, event.payload, now, retain=True)
+    return wrong
+
+
+def learn(node: "Node", event: Event) -> str:
+    """Learn from an event; what is wrong with it, if it is no Sparkplug."""
     sparkplug = node.sparkplug
     if sparkplug is None or not governed(event.topic) or event.topic.startswith(CERTIFICATES) or not event.payload:
         return ""
@@ -36,8 +45,6 @@ def take(node: "Node", event: Event, now: float) -> str:
         sparkplug.plant.take(read.topic, read.message)
     except ContentError as error:
         return str(error)
-    if read.topic.type in BIRTHS and node.ensemble.certificates:
-        node.publish(CERTIFICATES + event.topic, event.payload, now, retain=True)
     return ""
 
 

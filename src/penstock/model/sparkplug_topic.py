@@ -42,6 +42,12 @@ def in_namespace(topic: str) -> bool:
     return topic == NAMESPACE or topic.startswith(NAMESPACE + "/")
 
 
+def is_birth(topic: str) -> bool:
+    """Whether a topic is that of birth certificates."""
+    levels = topic.split("/")
+    return levels[0] == NAMESPACE and len(levels) in (4, 5) and levels[2] in BIRTHS
+
+
 def message_topic(topic: str) -> MessageTopic:
     """The parts of a topic of the namespace; raises `ContentError` for one that the norm does not know."""
     match topic.split("/"):

@@ -19,6 +19,7 @@ from penstock.pipeline import decide
 from penstock.pipeline.decide import AS_IT_CAME, RECORDED, RUN
 from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.monitors import edited, emitted
+from penstock.pipeline.plants import projected, pruned
 from penstock.pipeline.policies import Asker, Policies
 from penstock.pipeline.satisfied import one_holds
 from penstock.pipeline.tables import typed_columns_of
@@ -91,15 +92,18 @@ class Governing:
     watches: bool
     """Whether there are monitors on links to the subjects."""
     is_cyclic: bool
+    has_access: bool
+    """Whether there are access policies."""
 
     @classmethod
     def of(cls, policies: Policies, askers: tuple[Asker, ...]) -> "Governing":
         """Raises what compiling a domain raises, before any job is started."""
-        advertisers = runs = watches = cyclic = False
+        advertisers = runs = watches = cyclic = access = False
         wheres, most = set[str](), 0
         for policy in policies.judging:
             whole = policy.ensemble
             cyclic |= whole.is_cyclic
+            access |= whole.access is not None
             runs |= policies.decide_again and any(
                 policy.ensemble.monitors(link) for link in whole.links.values() if link.target in whole.nodes
             )
@@ -114,7 +118,7 @@ class Governing:
                     most = max(most, len(session.where))
                 watches |= any(session.watch_out is not None for session in sessions)
         trusts = policies.stands is None or _reads_alike(policies)
-        return cls(policies, askers, advertisers, frozenset(wheres), most <= 1, trusts, runs, watches, cyclic)
+        return cls(policies, askers, advertisers, frozenset(wheres), most <= 1, trusts, runs, watches, cyclic, access)
 
 
 def _reads_alike(policies: Policies) -> bool:
@@ -153,7 +157,8 @@ def comes(events: DataFrame, governing: Governing, typed: tuple[str, ...] = ()) 
 def goes(rows: DataFrame, governing: Governing) -> DataFrame:
     """The stages from `match` on, for each subject."""
     names = stage_names()
-    return _through(names[names.index("match") :], rows, governing)
+    views = _through(names[names.index("match") :], rows, governing)
+    return projected(views, rows, governing.policies, governing.askers) if governing.has_access else views
 
 
 def _through(names: list[str], rows: DataFrame, governing: Governing) -> DataFrame:
@@ -182,6 +187,13 @@ def _admit(rows: DataFrame, governing: Governing) -> DataFrame:
     return rows.withColumn("passes", (F.col("kind") == OUTPUT) | F.col("admitted"))
 
 
+def _prune(rows: DataFrame, governing: Governing) -> DataFrame:
+    """As it was decided then, or by the policy: what was taken out then was not recorded, and does not come back."""
+    if not governing.policies.decide_again:
+        return rows.withColumn("passes", F.col("passes") & ~_was_stopped_at("prune"))
+    return pruned(rows, governing.policies) if governing.has_access else rows
+
+
 def _was_stopped_at(*stages: str) -> Column:
     return (F.col("effect") == "suppress") & F.col("stage").isin(*stages)
 
@@ -198,7 +210,7 @@ def _conform(rows: DataFrame, governing: Governing) -> DataFrame:
         rows = rows.withColumn("asked", one_holds(governing.policies, asked))
         now = F.coalesce(F.col("conforms"), F.col("asked"), F.lit(False))
     then = ~_was_stopped_at("conform")
-    is_known = F.col("is_trusted") & ~_was_stopped_at("admit")
+    is_known = F.col("is_trusted") & ~_was_stopped_at("admit", "prune")
     # A client's own advertisements are not recorded: that it was stopped by them is, for they are asked first.
     by_its_own = _was_stopped_at("conform") & (F.col("rule") == OWN)
     kept = F.when(is_known, then).otherwise(now & ~by_its_own)
@@ -213,7 +225,7 @@ def _edit(rows: DataFrame, governing: Governing) -> DataFrame:
     if not governing.may_run:
         return rows.filter(F.col("passes") & stays)
     # A monitor that would have seen other events would be in another state: then it is run as well.
-    reached = ~_was_stopped_at("admit", "conform")
+    reached = ~_was_stopped_at("admit", "prune", "conform")
     differs = (F.col("edit") == RUN) | (F.col("passes") != reached)
     watched = rows.filter(is_arrival & (F.col("edit") != AS_IT_CAME))
     links = watched.groupBy("node", "source").agg(F.max(differs).alias("runs"))
@@ -277,10 +289,12 @@ class Side(NamedTuple):
 
 SIDES: dict[str, Side] = {
     "admit": Side(decide.admit_key, _admit),
+    "prune": Side(None, _prune),
     "conform": Side(decide.conform_key, _conform),
     "edit": Side(decide.edit_key, _edit),
     "match": Side(decide.match_key, _match),
     "route": Side(decide.route_key, None),
+    "project": Side(None, None),  # after the monitors on the link to the subject, as in the engine: `projected`
     "emit": Side(None, _emit),
 }
 """Every stage of the engine, by name."""

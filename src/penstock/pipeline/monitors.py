@@ -45,7 +45,7 @@ def _over(make: Callable[[], "Edit | Emit"]) -> Callable[[Iterator[pa.RecordBatc
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         monitors = make()
         for batch in batches:
-            made = [one for at, row in enumerate(_rows(batch)) for one in monitors.step(at, row)]
+            made = [one for at, row in enumerate(rows_of(batch)) for one in monitors.step(at, row)]
             yield _with_events(batch, made, monitors.numbered)
 
     return work
@@ -136,7 +136,7 @@ class Emit:
         return self._node, self._session
 
 
-def _rows(batch: pa.RecordBatch) -> list[dict[str, Any]]:
+def rows_of(batch: pa.RecordBatch) -> list[dict[str, Any]]:
     """The rows, with the time in seconds."""
     times = batch.column("time").cast(pa.int64()).to_pylist()
     rows: list[dict[str, Any]] = batch.drop_columns(["time"]).to_pylist()

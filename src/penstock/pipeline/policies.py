@@ -159,6 +159,16 @@ class Policy:
         node.sessions[session.client_id] = session
         return session
 
+    def publishing(
+        self, node: Node, client_id: str, user: str | None, entity: str, neighbour: str | None
+    ) -> Session | None:
+        """Who published as a session of a node; None if it has no place there."""
+        if neighbour is not None:
+            return self._neighbour(node, neighbour)
+        shown = self.ensemble.shown(node.name, entity) or Subject(client_id, user, "", f"{node.name}/0")
+        session = Session(len(node.sessions) + 1, shown._replace(client_id=client_id, user=user), 5)
+        return session if place.settle_in(node, session) else None
+
     def _neighbour(self, node: Node, name: str) -> Session | None:
         session = Session(len(node.sessions) + 1, Subject(NODE_PREFIX + name), 5)
         session.neighbour = name

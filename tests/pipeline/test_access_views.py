@@ -1,0 +1,101 @@
+"""Views of Sparkplug messages on Spark are those that a node delivered: byte for byte, in order."""
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from pyspark.sql import SparkSession
+
+from penstock.domain import Domain, ensemble
+from penstock.engine.record import Recorder
+from penstock.pipeline import tables
+from penstock.pipeline.govern import view
+from penstock.pipeline.policies import Asker, as_it_stood, judged_by
+from penstock.wire.packet import Publish
+from tests.support.joined import Joined
+from tests.support.recorded import Views, Written, differences, viewed
+from tests.support.sparkplug import encode
+
+DOMAIN = """
+nodes: {test: {listen: "127.0.0.1:0", store: memory}}
+clients:
+  gateway: {node: test}
+  e0: {node: test, edge: G/E0}
+  a1: {node: test, attributes: {level: 1}}
+  a2: {node: test, attributes: {level: 2}}
+  scada: {node: test}
+  nobody: {node: test}
+access:
+  - {subject: [gateway, e0], topics: "spBv1.0/#", may: write, except: forbidden, when: "!has(never)"}
+  - {subject: scada, topics: "spBv1.0/#", may: read}
+  - {subject: [a1, a2], topics: ["spBv1.0/G/NBIRTH/+", "spBv1.0/G/DBIRTH/+/#"], may: read, except: "s*"}
+  - {subject: [a1, a2], topics: "spBv1.0/+/+/+/#", may: read, when: "!has(drop) && message.type in ['NDATA', 'DDATA']"}
+  - {subject: a1, topics: "spBv1.0/G/#", may: read, except: [secret, b], when: "hide.value > 1"}
+  - {subject: a2, topics: "spBv1.0/G/#", may: read, except: secret, when: "subject.attributes.level > 1 && c.value > 1"}
+"""
+NAMES = ("a", "b", "c", "secret", "hide", "drop", "forbidden", "never")
+SUBJECTS = ("a1", "a2", "scada", "nobody")
+
+
+def messages(seed: int) -> list[tuple[str, str, bytes]]:
+    """Who publishes what where: births now and then, reports, deaths, and things that are no Sparkplug."""
+    draw = random.Random(seed)
+    found = []
+    seqs: dict[str, int] = {}
+    for _ in range(400):
+        edge = f"E{draw.randrange(4)}"
+        kind = draw.choice(["NBIRTH", "DBIRTH", *["NDATA", "DDATA"] * 6, "NDEATH", "NCMD", "WRONG"])
+        names = draw.sample(NAMES[:5], 5) if "BIRTH" in kind else draw.sample(NAMES, draw.randrange(4))
+        topic = f"spBv1.0/G/{kind}/{edge}" + ("/d" if kind[0] == "D" else "")
+        seqs[edge] = 0 if kind == "NBIRTH" else (seqs.get(edge, 0) + draw.choice([1, 1, 1, 2])) % 256
+        payload: dict[str, Any] = {"timestamp": 5, "metrics": [_metric(draw, kind, name) for name in names]}
+        if kind not in ("NDEATH", "NCMD"):
+            payload["seq"] = seqs[edge]
+        found.append((draw.choice(["gateway", "e0"]), topic, encode(payload) if kind != "WRONG" else b"\x12\x09x"))
+    return found
+
+
+def _metric(draw: random.Random, kind: str, name: str) -> dict[str, Any]:
+    made: dict[str, Any] = {"name": name, "int_value": draw.randrange(4), "datatype": 3}
+    if name in NAMES[:5]:
+        made["alias"] = NAMES.index(name)
+        if "DATA" in kind and draw.random() < 0.7:
+            del made["name"]
+    return made
+
+
+def played(domain: Domain, folder: Path, seed: int) -> Views:
+    """Publish it all at a node that records, and return what subjects got."""
+    joined = Joined(whole=ensemble(domain))
+    joined.node.recorder = Recorder()
+    publishers = {name: joined.connect(name) for name in ("gateway", "e0")}
+    readers = {name: joined.connect(name) for name in SUBJECTS}
+    for client in readers.values():
+        client.subscribe("spBv1.0/#").take()
+    for who, topic, payload in messages(seed):
+        publishers[who].publish(topic, payload)
+        joined.now += 1
+    journal = Written(folder)
+    journal.add_all([joined.node], journal.keep(domain))
+    got: Views = {}
+    for name, client in readers.items():
+        for packet in client.take():
+            if isinstance(packet, Publish):
+                got.setdefault((name, "test"), []).append((packet.topic, packet.payload, packet.qos))
+    return got
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["as it stood", "decided again"])
+def test_views_are_what_was_delivered(spark: SparkSession, tmp_path: Path, again: bool) -> None:
+    domain = Domain.model_validate(yaml.safe_load(DOMAIN))
+    live = played(domain, tmp_path / "journal", 1 + again)
+    assert all(len(live[name, "test"]) > 20 for name in SUBJECTS[:3])
+    assert ("nobody", "test") not in live
+    policies = as_it_stood(tmp_path / "journal")
+    if again:
+        same = domain.model_copy(update={"domain": "again"})
+        policies = judged_by(same, tmp_path, tmp_path / "journal")
+    found = viewed(view(tables.events(spark, tmp_path / "journal"), policies, tuple(map(Asker, SUBJECTS))))
+    assert differences(found, live) == []
