@@ -104,6 +104,8 @@ nodes: {here: {listen: "127.0.0.1:0", store: memory}}
 clients:
   sensor: {node: here, advertises: [{name: cold, filter: t, where: "value < 50"}]}
   fan: {node: here}
+  hatch: {node: here}
+  blind: {node: here, where: {t: value > 40}}
 """
 
 
@@ -115,7 +117,7 @@ def test_conditions_are_named_with_what_they_came_to() -> None:
         return said(decisions(room, "here", "sensor", "t", payload=payload), "here", "fan")
 
     assert about_fan("25")[1:3] == ["conform: pass by value < 50", "match: pass by t: `value > 20` holds"]
-    assert about_fan("15")[-1] == "match: suppress by condition: `fan`: `value > 20` is false"
+    assert about_fan("15")[-1] == "match: suppress by condition: subscription of `fan` to `t`: `value > 20` is false"
 
 
 def test_what_is_not_as_advertised_goes_no_further() -> None:
@@ -137,8 +139,65 @@ def test_a_condition_that_fails_says_why() -> None:
     room = stage(CONTENT, subscribe=None)
     room.subscribe("fan", "#", where="level == 'high'")
     assert said(decisions(room, "here", "sensor", "t", payload="1"), "here", "fan")[-1] == (
-        "match: suppress by condition: `fan`: `level == 'high'` fails: there is no `level`"
+        "match: suppress by condition: subscription of `fan` to `#`: `level == 'high'` fails: there is no `level`"
     )
+
+
+def asked_by_nobody(room: Rehearsal, payload: str) -> dict[str, str]:
+    """The last verdict towards each link, where nobody is asked about."""
+    event = Event("t", payload.encode())
+    found = explain(room.nodes, arrival(room.nodes["here"], "sensor", event), room.now)
+    return {one.goes_by.target if one.goes_by else "": str(one.verdicts[-1]) for one in found}
+
+
+def test_each_subscription_whose_condition_does_not_hold_is_named_though_nobody_asked() -> None:
+    room = stage(CONTENT, subscribe=None)
+    assert asked_by_nobody(room, "1") == {"": "match: suppress: nobody here subscribes to `t`"}
+    room.subscribe("fan", "t", where="value > 20")
+    room.subscribe("fan", "+", where="level == 'high'", name="levels")
+    assert asked_by_nobody(room, "1") == {
+        "fan": "match: suppress by condition: "
+        "subscription of `fan` to `+` named `levels`: `level == 'high'` fails: there is no `level`; "
+        "subscription of `fan` to `t`: `value > 20` is false"
+    }
+    assert asked_by_nobody(room, "25")["fan"] == "emit: pass: delivered with QoS 0"
+
+
+def test_members_of_a_group_whose_conditions_do_not_hold_are_named() -> None:
+    room = stage(CONTENT, subscribe=None)
+    room.subscribe("fan", "$share/g/t", where="value > 20", no_local=False)
+    room.subscribe("hatch", "$share/g/t", where="value > 30", no_local=False)
+    assert asked_by_nobody(room, "25") == {
+        "fan": "emit: pass: delivered with QoS 0",
+        "hatch": "match: suppress by condition: subscription of `hatch` to `$share/g/t`: `value > 30` is false",
+    }
+    assert asked_by_nobody(room, "1").keys() == {"fan", "hatch"}
+    assert said(decisions(room, "here", "sensor", "t", payload="1"), "here", "fan")[-1] == (
+        "match: suppress by condition: subscription of `fan` to `$share/g/t`: `value > 20` is false"
+    )
+
+
+def test_what_the_domain_says_for_a_client_is_named_for_a_wider_subscription() -> None:
+    room = stage(CONTENT, subscribe=None)
+    room.subscribe("blind", "#")
+    assert asked_by_nobody(room, "1")["blind"] == (
+        "match: suppress by condition: subscription of `blind` to `#`: `value > 40` is false"
+    )
+    assert said(decisions(room, "here", "sensor", "t", payload="45"), "here", "blind")[2] == (
+        "match: pass by #: `value > 40` holds"
+    )
+
+
+def test_who_may_not_advertise_is_told_why(tmp_path: Path) -> None:
+    (tmp_path / "acl").write_text("topic readwrite #\ntopic deny $penstock/#\n")
+    room = stage(CONTENT, subscribe=None, acls={"here": Acl.read(tmp_path / "acl")})
+    assert said(decisions(room, "here", "fan", "$penstock/advertise"), "here", None) == [
+        f"admit: suppress by acl: may not write to `$penstock/advertise`: by {tmp_path}/acl:2 `topic deny $penstock/#`"
+    ]
+    assert said(decisions(stage(CONTENT), "here", "fan", "$penstock/advertise"), "here", None) == [
+        "admit: suppress by reserved: `$penstock/advertise` is for the node itself: "
+        "what is advertised goes to no subscriber"
+    ]
 
 
 def test_a_table_that_denies_is_named() -> None:

@@ -97,13 +97,13 @@ def _check_plans(node: Node) -> None:
     """Every plan that is still used is what looking at each subscription would give."""
     for plans in (node.own_plans, *node.plans.values()):
         for raw, plan in plans.known.items():
-            if plan.valid and plan.verdict.effect is not Effect.SUPPRESS and not plan.conforms:
+            if plan.valid and plan.verdict.effect is not Effect.SUPPRESS and not plan.conforms and not plan.edited:
                 _check_plan(node, raw.decode(), plan)
 
 
 def _check_plan(node: Node, topic: str, plan: Plan) -> None:
     matched: dict[int, list[Subscribed]] = {}
-    groups, conditional = set(), set()
+    groups, conditional, narrowed = set(), set(), set()
     for session in node.sessions.values():
         for subscribed in session.subscriptions.values():
             filter = parse_filter(subscribed.filter)
@@ -113,11 +113,18 @@ def _check_plan(node: Node, topic: str, plan: Plan) -> None:
                 groups.add((filter.group, filter.filter))
             elif subscribed.condition is not None:
                 conditional.add(filter.filter)
-            elif session.rights is None or session.rights.may_read(topic):
+            elif session.rights is not None and not session.rights.may_read(topic):
+                continue
+            elif any(matches(one, topic) for one, _ in subscribed.also):
+                narrowed.add(subscribed)
+            else:
                 matched.setdefault(session.id, []).append(subscribed)
     assert {(group.name, group.filter) for group in plan.groups} == groups
-    if conditional:
-        assert {id(one) for one in plan.predicates} == {id(node.predicates[filter]) for filter in conditional}
+    if conditional or narrowed:
+        shared = {id(node.predicates[filter]) for filter in conditional}
+        assert {id(one) for one in plan.predicates} >= shared
+        alone = {value for one in plan.predicates if id(one) not in shared for value in one}
+        assert alone == narrowed
         assert sorted(one.key for one in plan.matched) == sorted(one.key for some in matched.values() for one in some)
         return
     assert {target.session.id: target.qos for target in plan.targets} == {

@@ -174,10 +174,23 @@ class Ensemble:
         from a client certificate. Of several entries that fit, the one that says most about the client counts: its
         client id, then its certificate, its user, its listener.
         """
-        for matches in (self._by_id.get((node, client_id), ()), self._matches[node]):
-            for match in matches:
-                if match.fits(client_id, user, listener, certificate):
-                    return match.entry
+        for match in self._candidates(node, client_id):
+            if match.fits(client_id, user, listener, certificate):
+                return match.entry
+        return self._unlisted(node, client_id)
+
+    def publisher(self, node: str, client_id: str, user: str | None) -> ClientEntry | None:
+        """As `client`, of whom only this is known: a certificate's identity is the user, the listener may be any."""
+        for match in self._candidates(node, client_id):
+            if match.fits(client_id, user, match.listener or "", user):
+                return match.entry
+        return self._unlisted(node, client_id)
+
+    def _candidates(self, node: str, client_id: str) -> Iterator[_Match]:
+        yield from self._by_id.get((node, client_id), ())
+        yield from self._matches[node]
+
+    def _unlisted(self, node: str, client_id: str) -> ClientEntry | None:
         default = self._defaults[node]
         # An entity's name is kept for the entity: otherwise anybody could come under it as an unlisted client.
         if default is None or client_id in self._reserved:

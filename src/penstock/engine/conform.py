@@ -5,11 +5,17 @@ has not may publish anything. The domain can advertise for it: then what it publ
 advertisements says too, whatever it advertises itself.
 """
 
-from penstock.engine.plan import Demand, Draft, Plan
+from typing import TYPE_CHECKING
+
+from penstock.engine.plan import Demand, Draft, LinkClass, Plan, Plans
 from penstock.model.content import Content
+from penstock.model.event import Event
 from penstock.model.topic import matches
 from penstock.model.verdict import Effect, Verdict
 from penstock.policy.advertisement import OWN, Claim
+
+if TYPE_CHECKING:
+    from penstock.engine.node import Node
 
 
 def plan(draft: Draft) -> None:
@@ -29,6 +35,19 @@ def _demand(claim: Claim, topic: str) -> Demand | None:
     found = [one.condition for one in claim.advertisements if matches(one.filter, topic)]
     conditions = tuple(condition for condition in found if condition is not None)
     return None if len(conditions) < len(found) else Demand(claim.rule, conditions)
+
+
+def judged(node: "Node", claims: tuple[Claim, ...], event: Event) -> tuple[Verdict, ...]:
+    """What the stage says of one event, whoever asks; nothing if nothing is advertised."""
+    if not claims:
+        return ()
+    draft = Draft(node, event.topic, Plans(LinkClass(claims=claims), {}))
+    plan(draft)
+    if draft.plan is not None:
+        return (judge(draft.plan.conforms, event.topic, node.ensemble.reader.read(event)),)
+    if draft.verdict.effect is Effect.SUPPRESS:
+        return (draft.verdict,)
+    return (Verdict("conform", Effect.PASS, "advertisement"),)
 
 
 def judge(demands: tuple[Demand, ...], topic: str, content: Content) -> Verdict:

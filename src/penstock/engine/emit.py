@@ -3,7 +3,7 @@
 from collections import deque
 from typing import TYPE_CHECKING
 
-from penstock.engine import edit, match, project, route, travel
+from penstock.engine import again, edit, match, project, route, travel
 from penstock.engine.edit import Watch
 from penstock.engine.plan import Draft, Group, Plan, Target
 from penstock.engine.render import Forms, mark_duplicate, packet_parts
@@ -166,13 +166,17 @@ def flush(node: "Node") -> None:
 
 def notify(
     node: "Node", session: Session, qos: int, retain: bool, ids: tuple[int, ...], forms: Forms, kept: Kept | None
-) -> Kept | None:
-    """Deliver to one session alone, through the monitors of its link."""
+) -> tuple[bool, Kept | None]:
+    """Deliver to one session alone, through the monitors of its link: whether anything was sent, and its place in the
+    store, to be shared.
+    """
     if session.watch_out is None:
-        return deliver(node, session, qos, retain, ids, forms, kept)
-    for event in edit.run(node, session.watch_out, forms.event, forms.now):
+        return True, deliver(node, session, qos, retain, ids, forms, kept)
+    made = edit.run(node, session.watch_out, forms.event, forms.now)
+    outputs = [event for event in made if may_have(node, event, session)]
+    for event in outputs:
         deliver(node, session, min(qos, event.qos), retain and event.retain, ids, Forms(event, forms.now), None)
-    return kept
+    return bool(outputs), kept
 
 
 def deliver(
@@ -268,7 +272,9 @@ def pump(node: "Node", session: Session, now: float) -> None:
 
 
 def judge_again(node: "Node", session: Session, now: float | None) -> None:
-    """Rights may have changed: what waits and may no longer be read is dropped. What was sent is beyond recall."""
+    """Policies may have changed: what waits and may no longer be said or read is dropped. What was sent is beyond
+    recall.
+    """
     queue = session.queue
     if not queue:
         return
@@ -291,7 +297,7 @@ def judge_again(node: "Node", session: Session, now: float | None) -> None:
 def _still(node: "Node", delivery: Delivery, now: float | None) -> Event | None:
     """What of a message that waits may be read as things are now."""
     event, session = delivery.event, delivery.session
-    if not may_have(node, event, session) or not match.is_wanted(node, event, session):
+    if not (again.may_say(node, event) and may_have(node, event, session) and match.is_wanted(node, event, session)):
         return None
     return project.judge_again(node, session, event, now)
 

@@ -8,12 +8,11 @@ from collections import deque
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from penstock.engine import admit, conform, edit, once, place, publish
+from penstock.engine import conform, edit, emit, match, once, place, publish, says
 from penstock.engine.edit import Watch
 from penstock.engine.node import Node
 from penstock.engine.once import Once
-from penstock.engine.path import read_topic
-from penstock.engine.plan import Draft, Group, LinkClass, Plans, Target
+from penstock.engine.plan import Group, LinkClass, Target
 from penstock.engine.predicates import Predicates
 from penstock.engine.session import Session, Subscribed
 from penstock.model.decision import Decision
@@ -21,12 +20,10 @@ from penstock.model.errors import PenstockError
 from penstock.model.event import Event
 from penstock.model.link import Link
 from penstock.model.subject import Subject
-from penstock.model.topic import matches, parse_filter
 from penstock.model.verdict import Effect, Verdict
 from penstock.policy.acl import Rights
 from penstock.policy.advertisement import Claim, claims
-from penstock.policy.monitor import State
-from penstock.wire.errors import WireError
+from penstock.policy.monitor import Monitor
 
 
 class ExplainError(PenstockError):
@@ -93,7 +90,13 @@ class _Candidate:
     link: Link
     sessions: list[Session] = field(default_factory=list)
     matched: list[Subscribed] = field(default_factory=list)
+    unmet: list[Subscribed] = field(default_factory=list)
+    """Subscriptions for the topic that ask for other content."""
     onlooker: bool = False
+
+    @property
+    def is_concerned(self) -> bool:
+        return bool(self.matched or self.unmet or self.onlooker)
 
 
 class _Walk:
@@ -118,9 +121,10 @@ class _Walk:
     # --- stages 1 to 4, once for an event
 
     def _at(self, came: Arrival) -> Iterator[Decision]:
-        verdicts: tuple[Verdict, ...] = (_admitted(came),)
+        link = LinkClass(came.rights, came.link.type, came.neighbour, *self._watched(came))
+        verdicts: tuple[Verdict, ...] = (says.admitted(came.node, link, came.event.topic),)
         if verdicts[-1].effect is not Effect.SUPPRESS:
-            verdicts += _conformed(came)
+            verdicts += conform.judged(came.node, came.claims, came.event)
         outputs: tuple[Event, ...] = ()
         if verdicts[-1].effect is not Effect.SUPPRESS:
             outputs, edited = self._edit("edit", came.node, came.link, came.event)
@@ -131,6 +135,11 @@ class _Walk:
             found = list(self._towards_all(came, output, verdicts))
             nobody = Verdict("match", Effect.SUPPRESS, "", f"nobody here subscribes to `{output.topic}`")
             yield from found or [Decision(came.node.name, came.link, came.event, None, (*verdicts, nobody))]
+
+    def _watched(self, came: Arrival) -> tuple[tuple[Monitor, ...], tuple[str | None, ...]]:
+        """The monitors on the link that it came by, and their states, as plans have them."""
+        watch = self._watch(came.node, came.link)
+        return ((), ()) if watch is None else (watch.monitors, watch.key)
 
     def _edit(self, stage: str, node: Node, link: Link, event: Event) -> tuple[tuple[Event, ...], tuple[Verdict, ...]]:
         """What the monitors of a link make of the event, and what each has to say."""
@@ -148,8 +157,8 @@ class _Walk:
             if failures:
                 verdicts.append(Verdict(stage, Effect.SUPPRESS, monitor.name, failures[0].reason))
             else:
-                reason = _edit_reason(before, watch.states[at], went_in, events, why)
-                verdicts.append(Verdict(stage, _edit_effect(went_in, events), monitor.name, reason))
+                reason = says.edit_reason(before, watch.states[at], went_in, events, why)
+                verdicts.append(Verdict(stage, says.edit_effect(went_in, events), monitor.name, reason))
             if not events:
                 break
         return events, tuple(verdicts)
@@ -165,15 +174,17 @@ class _Walk:
 
     def _towards_all(self, came: Arrival, event: Event, before: tuple[Verdict, ...]) -> Iterator[Decision]:
         found = came.node.index.match(event.topic)
-        content = came.node.ensemble.reader.read(event)
         plain = [one for one in found if not isinstance(one, Group | Predicates)]
-        plain += [one for several in found if isinstance(several, Predicates) for one in several.match(content)]
-        for candidate in self._candidates(came, plain):
-            yield self._towards(came, candidate, event, before)
-        for group in (one for one in found if isinstance(one, Group)):
-            yield from self._towards_group(came, group, event, before)
+        plain += [one for several in found if isinstance(several, Predicates) for one in several]
+        groups = [one for one in found if isinstance(one, Group)]
+        by_group = [one for group in groups for one in self._towards_group(came, group, event, before)]
+        shared = {one.goes_by.target for one in by_group if one.goes_by is not None}
+        for candidate in self._candidates(came, plain, event):
+            if candidate.is_concerned or candidate.link.target not in shared:
+                yield self._towards(came, candidate, event, before)
+        yield from by_group
 
-    def _candidates(self, came: Arrival, found: list[Subscribed | Watch]) -> list[_Candidate]:
+    def _candidates(self, came: Arrival, found: list[Subscribed | Watch], event: Event) -> list[_Candidate]:
         """The links out: to every neighbour but the one that it came from, and to the clients that it may concern."""
         node = came.node
         links = {name: _outwards(session, node) for name, session in node.neighbours.items()}
@@ -186,7 +197,7 @@ class _Walk:
             if isinstance(one, Watch):
                 candidate.onlooker = True
             else:
-                candidate.matched.append(one)
+                (candidate.matched if match.satisfies(node, event, one) else candidate.unmet).append(one)
         for session in node.sessions.values():
             if session.neighbour is None and session.entity in candidates:
                 candidates[session.entity].sessions.append(session)
@@ -197,7 +208,10 @@ class _Walk:
         link, topic = candidate.link, event.topic
         readable = [one for one in candidate.matched if _may_read(one.session, topic)]
         targets = _targets(readable)
-        matched, routed = _match(came, candidate, readable, targets, event), _route(came, link, event)
+        matched, routed = (
+            _match(came, candidate, readable, targets, event),
+            says.routed(came.node, came.link, link, event),
+        )
         verdicts, outputs = [*before, matched], list[Event]()
         if matched.effect is not Effect.SUPPRESS:
             verdicts.append(routed)
@@ -213,7 +227,7 @@ class _Walk:
             return True
         if self._had[came.node.name].is_first(event, link):
             return True
-        verdicts.append(_had_it(link.target))
+        verdicts.append(says.had_it(link.target))
         return False
 
     def _emitted(
@@ -240,27 +254,49 @@ class _Walk:
     def _towards_group(
         self, came: Arrival, group: Group, event: Event, before: tuple[Verdict, ...]
     ) -> Iterator[Decision]:
-        found = group.peek(lambda member: publish.may_take(came.node, event, member))
-        if found is None:
-            return
-        target = Target([found[0]])
-        link = _outwards(target.session, came.node)
-        turn = f"the turn of `{link.target}` among {len(group.members)}"
-        verdicts = [*before, Verdict("match", Effect.PASS, found[0].filter, turn), _route(came, link, event)]
-        events, said = self._edit("emit", came.node, link, event)
+        """Towards the member whose turn it is; and towards those that cannot have it, why."""
+        node = came.node
+        found = group.peek(lambda member: publish.may_take(node, event, member))
+        for member in group.members:
+            link = _outwards(member.session, node)
+            if found is not None and member is found[0]:
+                yield self._towards_chosen(came, member, len(group.members), event, before)
+                continue
+            verdicts = list(before)
+            if not _may_read(member.session, event.topic):
+                assert member.session.rights is not None
+                reason = member.session.rights.why_read(event.topic)
+                verdicts.append(Verdict("match", Effect.SUPPRESS, "acl", reason))
+            elif not match.satisfies(node, event, member):
+                verdicts.append(_unsatisfied(node, event, [member]))
+            elif found is None:
+                verdicts += [Verdict("match", Effect.PASS, member.filter), says.routed(node, came.link, link, event)]
+            else:
+                continue  # another's turn
+            yield Decision(node.name, came.link, came.event, link, tuple(verdicts))
+
+    def _towards_chosen(
+        self, came: Arrival, member: Subscribed, members: int, event: Event, before: tuple[Verdict, ...]
+    ) -> Decision:
+        node, link = came.node, _outwards(member.session, came.node)
+        turn = Verdict("match", Effect.PASS, member.filter, f"the turn of `{link.target}` among {members}")
+        verdicts = [*before, turn, says.routed(node, came.link, link, event)]
+        events, said = self._edit("emit", node, link, event)
         verdicts += said
-        outputs = [made for one in events for made in self._sent(came.node, target, one, verdicts)]
-        yield Decision(came.node.name, came.link, came.event, link, tuple(verdicts), tuple(outputs))
+        target = Target([member])
+        readable = [one for one in events if emit.may_have(node, one, member.session)]
+        outputs = [made for one in readable for made in self._sent(node, target, one, verdicts)]
+        return Decision(node.name, came.link, came.event, link, tuple(verdicts), tuple(outputs))
 
     def _sent(self, node: Node, target: Target, event: Event, verdicts: list[Verdict]) -> Iterator[Event]:
         """The event as it leaves for one session, if it does: then it goes on from there."""
         session = target.session
         is_watched = session.neighbour is not None or session.watch_out is not None
         if event.id and not is_watched and not self._had[node.name].is_first(event, session.id):
-            verdicts.append(_had_it(session.entity))
+            verdicts.append(says.had_it(session.entity))
             return
         told = event._replace(qos=min(event.qos, target.qos), retain=event.retain and target.retain_as_published)
-        last = _leaves(session, told.qos)
+        last = says.leaves(session, told.qos)
         if last not in verdicts:
             verdicts.append(last)
         if last.effect is Effect.SUPPRESS:
@@ -276,41 +312,12 @@ class _Walk:
         self._waiting.append(Arrival(beyond, link, came, back, back.rights))
 
 
-# --- what the stages say
-
-
-def _admitted(came: Arrival) -> Verdict:
-    node, topic = came.node, came.event.topic
-    try:
-        read_topic(topic.encode(), node.limits.topic_levels)
-    except WireError as error:
-        return Verdict("admit", Effect.SUPPRESS, "topic", str(error))
-    draft = Draft(node, topic, Plans(LinkClass(came.rights, came.link.type, came.neighbour), {}))
-    admit.plan(draft)
-    if draft.verdict.effect is Effect.PASS and came.rights is not None:
-        return draft.verdict._replace(rule="acl", reason=came.rights.why_write(topic))
-    return draft.verdict
-
-
-def _conformed(came: Arrival) -> tuple[Verdict, ...]:
-    if not came.claims:
-        return ()
-    topic = came.event.topic
-    draft = Draft(came.node, topic, Plans(LinkClass(claims=came.claims), {}))
-    conform.plan(draft)
-    if draft.plan is not None:
-        return (conform.judge(draft.plan.conforms, topic, came.node.ensemble.reader.read(came.event)),)
-    if draft.verdict.effect is Effect.SUPPRESS:
-        return (draft.verdict,)
-    return (Verdict("conform", Effect.PASS, "advertisement"),)
-
-
 def _match(
     came: Arrival, candidate: _Candidate, readable: list[Subscribed], targets: tuple[Target, ...], event: Event
 ) -> Verdict:
     name, topic = candidate.link.target, event.topic
     if any(_local(target, came.session) is not None for target in targets):
-        conditions = dict.fromkeys(one.condition.text for one in readable if one.condition is not None)
+        conditions = dict.fromkeys(one.text for each in readable for one in match.conditions(each, topic))
         reason = " and ".join(f"`{text}` holds" for text in conditions)
         return Verdict("match", Effect.PASS, ", ".join(dict.fromkeys(one.filter for one in readable)), reason)
     if targets:
@@ -321,46 +328,24 @@ def _match(
         rights = candidate.matched[0].session.rights
         assert rights is not None
         return Verdict("match", Effect.SUPPRESS, "acl", rights.why_read(topic))
+    if candidate.unmet:
+        return _unsatisfied(came.node, event, candidate.unmet)
     if not candidate.sessions:
         return Verdict("match", Effect.SUPPRESS, "", f"`{name}` has no session here")
-    unmet = [text for session in candidate.sessions for text in _unmet(came.node, event, session)]
-    if unmet:
-        return Verdict("match", Effect.SUPPRESS, "condition", f"`{name}`: {'; '.join(unmet)}")
     if candidate.sessions[0].neighbour is not None:
         return Verdict("match", Effect.SUPPRESS, "", f"nobody beyond `{name}` subscribes to `{topic}`")
     return Verdict("match", Effect.SUPPRESS, "", f"`{name}` has no subscription that matches `{topic}`")
 
 
-def _unmet(node: Node, event: Event, session: Session) -> Iterator[str]:
-    """Why the session's subscriptions for this topic are not satisfied."""
-    content = node.ensemble.reader.read(event)
-    for one in session.subscriptions.values():
-        if one.condition is not None and matches(parse_filter(one.filter).filter, event.topic):
-            outcome = one.condition.holds(content)
-            yield f"`{one.condition.text}` {'is false' if outcome is False else f'fails: {outcome}'}"
+def _unsatisfied(node: Node, event: Event, subscriptions: list[Subscribed]) -> Verdict:
+    """That the content is not what any of these subscriptions asks for, and why."""
+    said = (f"{_titled(one)}: {' and '.join(match.unmet(node, event, one))}" for one in subscriptions)
+    return Verdict("match", Effect.SUPPRESS, "condition", "; ".join(said))
 
 
-def _route(came: Arrival, link: Link, event: Event) -> Verdict:
-    if event.path and link.target in event.path:
-        return Verdict("route", Effect.SUPPRESS, "path", f"it has been at `{link.target}` already")
-    table = came.node.table
-    effect = Effect.PASS if table.allows(came.link.type, link.type) else Effect.SUPPRESS
-    return Verdict("route", effect, "brokering", table.why(came.link.type, link.type))
-
-
-def _had_it(entity: str) -> Verdict:
-    return Verdict("emit", Effect.SUPPRESS, "once", f"`{entity}` has had it by another way")
-
-
-def _leaves(session: Session, qos: int) -> Verdict:
-    """What is left of `emit` once monitors have spoken."""
-    if session.outlet is not None:
-        reason = f"goes on to `{session.neighbour}`" if session.neighbour else f"delivered with QoS {qos}"
-        return Verdict("emit", Effect.PASS, "", reason)
-    who = f"the link to `{session.neighbour}` is down" if session.neighbour else f"`{session.entity}` is away"
-    if qos:
-        return Verdict("emit", Effect.PASS, "", f"waits, as {who}")
-    return Verdict("emit", Effect.SUPPRESS, "", f"QoS 0 does not wait, and {who}")
+def _titled(one: Subscribed) -> str:
+    name = f" named `{one.name}`" if one.name and one.session.neighbour is None else ""
+    return f"subscription of `{one.session.entity}` to `{one.filter}`{name}"
 
 
 def _may_read(session: Session, topic: str) -> bool:
@@ -386,20 +371,3 @@ def _local(target: Target, sender: Session | None) -> Target | None:
 def _scratch(node: Node) -> Node:
     """A node to report failures of monitors to, in place of the real one."""
     return Node(node.name, node.limits, node.make_id, ensemble=node.ensemble)
-
-
-def _edit_effect(went_in: tuple[Event, ...], came_out: tuple[Event, ...]) -> Effect:
-    if not came_out:
-        return Effect.SUPPRESS
-    if came_out == went_in:
-        return Effect.PASS
-    return Effect.REPLACE if len(came_out) <= len(went_in) else Effect.INJECT
-
-
-def _edit_reason(before: State, after: State, went_in: tuple[Event, ...], came_out: tuple[Event, ...], why: str) -> str:
-    said = [f"in state `{before!s:.80}`" if before == after else f"from state `{before!s:.80}` to `{after!s:.80}`"]
-    said += [why] if why else []
-    if came_out and came_out != went_in:
-        ins, outs = (", ".join(f"`{one.topic}`" for one in some) for some in (went_in, came_out))
-        said.append(f"{ins} becomes {outs}" if ins != outs else "the payload is another")
-    return ", ".join(said)

@@ -1,5 +1,6 @@
 """Stage 5, match: which subscriptions does the event satisfy, by topic and by content?"""
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from penstock.engine import route
@@ -7,6 +8,7 @@ from penstock.engine.edit import Watch
 from penstock.engine.plan import Draft, Group, LinkClass, Plan
 from penstock.engine.predicates import Predicates
 from penstock.engine.session import Session, Subscribed
+from penstock.language.condition import Condition, all_of
 from penstock.model.event import Event
 from penstock.model.topic import matches, parse_filter
 
@@ -21,6 +23,7 @@ def plan(draft: Draft) -> None:
     if known is not None and known.valid:
         draft.plan = known  # found for another class of links already
         return
+    narrowed: Predicates[Subscribed] = Predicates()
     # [MQTT-3.3.2-3] [MQTT-4.7.3-4]
     for found in draft.node.index.match(topic):
         if isinstance(found, Group):
@@ -30,7 +33,13 @@ def plan(draft: Draft) -> None:
         elif isinstance(found, Predicates):
             draft.predicates.append(found)
         elif _may_read(found.session, topic):
-            draft.matched.append(found)
+            also = tuple(conditions(found, topic))
+            if also:
+                narrowed.add(found, all_of(also), found)
+            else:
+                draft.matched.append(found)
+    if narrowed:
+        draft.predicates.append(narrowed)
 
 
 def satisfied(node: "Node", plan: Plan, link: LinkClass, event: Event) -> list[Subscribed]:
@@ -40,14 +49,32 @@ def satisfied(node: "Node", plan: Plan, link: LinkClass, event: Event) -> list[S
         one
         for predicates in plan.predicates
         for one in predicates.match(content)
-        if _may_read(one.session, event.topic) and route.is_open(node, link, one.session)
+        if _may_read(one.session, event.topic)
+        and route.is_open(node, link, one.session)
+        and (not one.also or satisfies(node, event, one))
     ]
 
 
 def satisfies(node: "Node", event: Event, subscribed: Subscribed) -> bool:
     """Whether the event's content is what the subscription asks for; a condition that fails is not satisfied."""
-    condition = subscribed.condition
-    return condition is None or condition.holds(node.ensemble.reader.read(event)) is True
+    return not any(unmet(node, event, subscribed))
+
+
+def unmet(node: "Node", event: Event, subscribed: Subscribed) -> Iterator[str]:
+    """What the subscription asks for and the event's content is not, and why."""
+    for condition in conditions(subscribed, event.topic):
+        outcome = condition.holds(node.ensemble.reader.read(event))
+        if outcome is not True:
+            yield f"`{condition.text}` {'is false' if outcome is False else f'fails: {outcome}'}"
+
+
+def conditions(subscribed: Subscribed, topic: str) -> Iterator[Condition]:
+    """What content on a topic that the subscription matches must satisfy."""
+    if subscribed.condition is not None:
+        yield subscribed.condition
+    for filter, condition in subscribed.also:
+        if matches(filter, topic):
+            yield condition
 
 
 def is_wanted(node: "Node", event: Event, session: Session) -> bool:

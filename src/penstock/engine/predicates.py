@@ -6,7 +6,7 @@ attributes is filed as its alternatives. One that says of no attribute which num
 as `a > b`, is decided for every content.
 """
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 from typing import Generic, TypeVar
 
 from penstock.engine.block import Entry
@@ -38,6 +38,11 @@ class Predicates(Generic[T]):
     def __len__(self) -> int:
         """The number of keys."""
         return len(self._by_key)
+
+    def __iter__(self) -> Iterator[T]:
+        """The values, whatever their conditions."""
+        for entry in self._by_text.values():
+            yield from entry.values.values()
 
     def add(self, key: Hashable, condition: Condition, value: T) -> None:
         """Store a value, in place of the one that the key has."""

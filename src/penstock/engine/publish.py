@@ -267,9 +267,9 @@ def spread(node: "Node", plan: Plan, event: Event, sender: Session | None, now: 
             retain = event.retain and chosen.retain_as_published
             # [MQTT-4.8.2-3]
             qos = min(event.qos, chosen.qos)
-            if node.recorder is not None and sender is not None:
+            sent, kept = emit.notify(node, chosen.session, qos, retain, chosen.ids, forms, kept)
+            if sent and node.recorder is not None and sender is not None:
                 node.recorder.chose(chosen)
-            kept = emit.notify(node, chosen.session, qos, retain, chosen.ids, forms, kept)
     return bool(plan.targets or plan.groups or any(targets for _, targets in plan.watched))
 
 

@@ -65,6 +65,7 @@ class Subscribed:
     """One subscription of one session, as the index holds it."""
 
     __slots__ = (
+        "also",
         "asked",
         "condition",
         "filter",
@@ -101,6 +102,8 @@ class Subscribed:
         """Other nodes are not told of it."""
         self.condition: Condition | None = None
         """What content must satisfy: as its client asked, and as the domain says for the client."""
+        self.also: tuple[tuple[str, Condition], ...] = ()
+        """What the domain says for the client of only some of its topics, by filter."""
         self.qos = qos
         self.no_local = no_local
         self.retain_as_published = retain_as_published
@@ -236,7 +239,7 @@ class Session:
         self.edited_plans: Plans | None = None
         """For what the monitors on its link make."""
         self.where: tuple[tuple[str, Condition], ...] = ()
-        """What the domain adds to its subscriptions, by the filter that covers them."""
+        """What content must satisfy to go to it, by topic filter: the domain's word, whatever it subscribes to."""
         self.advertisements: dict[str, Advertisement] = {}
         """What it has advertised, by name; and in `given` what the domain advertises for it."""
         self.given: tuple[Advertisement, ...] = ()

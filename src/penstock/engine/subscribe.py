@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Hashable
 from typing import TYPE_CHECKING, NamedTuple
 
-from penstock.engine import emit, match, travel
+from penstock.engine import again, emit, match, travel
 from penstock.engine.plan import Group
 from penstock.engine.predicates import Predicates
 from penstock.engine.render import Forms
@@ -15,7 +15,7 @@ from penstock.language.errors import ConditionError
 from penstock.language.types import ANYTHING, Record
 from penstock.model.errors import TopicError
 from penstock.model.event import Event
-from penstock.model.topic import Filter, covers, parse_filter
+from penstock.model.topic import Filter, covers, overlaps, parse_filter
 from penstock.wire.codec import encode
 from penstock.wire.errors import WireError
 from penstock.wire.packet import Suback, Subscribe, Unsuback, Unsubscribe
@@ -94,6 +94,7 @@ def unsubscribe(node: "Node", session: Session, packet: Unsubscribe) -> None:
 def add(node: "Node", subscribed: Subscribed, filter: Filter) -> None:
     """Put a subscription into the index; one with the same filter and name is replaced."""  # [MQTT-3.8.4-3]
     session, key, place = subscribed.session, subscribed.key, _place(subscribed)
+    subscribed.also = _narrowing(session, filter)
     previous = session.subscriptions.get(key)
     if previous is not None and not _alike(previous, subscribed):
         _take_out(node, previous, filter)
@@ -173,7 +174,7 @@ def renew(node: "Node", session: Session) -> None:
     for subscribed in list(session.subscriptions.values()):
         filter = parse_filter(subscribed.filter)
         condition = condition_of(node, session, filter, subscribed.asked)
-        if condition != subscribed.condition:
+        if condition != subscribed.condition or subscribed.also != _narrowing(session, filter):
             _take_out(node, subscribed, filter)
             del session.subscriptions[subscribed.key]
             subscribed.condition = condition
@@ -187,6 +188,15 @@ def condition_of(
     conditions = [make_condition(asked, declared)] if asked else []
     conditions += [condition for wide, condition in session.where if covers(wide, filter.filter)]
     return all_of(conditions) if conditions else None
+
+
+def _narrowing(session: Session, filter: Filter) -> tuple[tuple[str, Condition], ...]:
+    """What the domain says for the client of some topics of the filter, and not of all."""
+    return tuple(
+        (one, condition)
+        for one, condition in session.where
+        if overlaps(one, filter.filter) and not covers(one, filter.filter)
+    )
 
 
 def advance(node: "Node", session: Session, now: float) -> None:
@@ -222,10 +232,7 @@ def _may_pass(node: "Node", event: Event, session: Session) -> bool:
     """What was retained is judged as of now: may its publisher still say this, and may this subscriber hear it?"""
     if session.neighbour is not None and (event.origin == session.client_id or session.neighbour in event.path):
         return False  # brokering §5.3 T-Broker: z != x; what comes back would also replace what is newer there
-    publisher = node.rights_of(event.origin, event.user) if event.origin else None
-    if publisher is not None and not publisher.may_write(event.topic):
-        return False
-    return emit.may_have(node, event, session)
+    return again.may_say(node, event) and emit.may_have(node, event, session)
 
 
 class _Wishes(NamedTuple):

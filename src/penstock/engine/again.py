@@ -1,0 +1,43 @@
+"""What was kept is judged again, by policies as they are now: might its publisher still publish it?
+
+Its own advertisements are left out: they say what it will publish from now on. So are publishers with monitors on their
+link. What these let in, they may have made: on topics that the publisher itself has no right to.
+"""
+
+from typing import TYPE_CHECKING
+
+from penstock.domain.ensemble import ClientEntry
+from penstock.engine import conform
+from penstock.model.event import Event
+from penstock.model.verdict import Effect
+from penstock.policy.advertisement import claims
+
+if TYPE_CHECKING:
+    from penstock.engine.node import Node
+
+
+def may_say(node: "Node", event: Event) -> bool:
+    """Whether the publisher of an event has a place, the right to its topic, and the domain's word for its content."""
+    session = node.sessions.get(event.origin)
+    if not event.origin or (session is not None and session.neighbour is not None):
+        return True  # the node's own, or judged where it began
+    entry = _publisher(node, event)
+    if entry is None:
+        return False
+    inwards, _ = entry.links(node.name)
+    if node.ensemble.monitors(inwards):
+        return True
+    rights = node.rights_of(event.origin, event.user)
+    if rights is not None and not rights.may_write(event.topic):
+        return False
+    verdicts = conform.judged(node, claims((), entry.advertises), event)
+    return all(one.effect is not Effect.SUPPRESS for one in verdicts)
+
+
+def _publisher(node: "Node", event: Event) -> ClientEntry | None:
+    """Who published, as the domain has it now. How a client came in is known only while its session lasts."""
+    session = node.sessions.get(event.origin)
+    if session is None or session.subject.user != event.user:
+        return node.ensemble.publisher(node.name, event.origin, event.user)
+    shown = session.subject
+    return node.ensemble.client(node.name, shown.client_id, shown.user, shown.listener, shown.certificate)
