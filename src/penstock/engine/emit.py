@@ -297,7 +297,8 @@ def judge_again(node: "Node", session: Session, now: float | None) -> None:
 def _still(node: "Node", delivery: Delivery, now: float | None) -> Event | None:
     """What of a message that waits may be read as things are now."""
     event, session = delivery.event, delivery.session
-    if not (again.may_say(node, event) and may_have(node, event, session) and match.is_wanted(node, event, session)):
+    is_said = session.watch_out is not None or again.may_say(node, event)  # a monitor may have made another of it
+    if not (is_said and may_have(node, event, session) and match.is_wanted(node, event, session)):
         return None
     return project.judge_again(node, session, event, now)
 
