@@ -158,7 +158,11 @@ def goes(rows: DataFrame, governing: Governing) -> DataFrame:
     """The stages from `match` on, for each subject."""
     names = stage_names()
     views = _through(names[names.index("match") :], rows, governing)
-    return projected(views, rows, governing.policies, governing.askers) if governing.has_access else views
+    for name in names:
+        on_views = SIDES[name].on_views
+        if on_views is not None:
+            views = on_views(views, rows, governing)
+    return views
 
 
 def _through(names: list[str], rows: DataFrame, governing: Governing) -> DataFrame:
@@ -280,11 +284,20 @@ def _emit(rows: DataFrame, governing: Governing) -> DataFrame:
     return rows.filter(~F.col("watched") & F.col("wanted")).unionByName(seen)
 
 
+def _project(views: DataFrame, learnt: DataFrame, governing: Governing) -> DataFrame:
+    """What of Sparkplug messages subjects may see, in the order of each edge node."""
+    if not governing.has_access:
+        return views
+    return projected(views, learnt, governing.policies, governing.askers)
+
+
 class Side(NamedTuple):
-    """What the pipeline does at a stage: once for each key, and for each row."""
+    """What the pipeline does at a stage: once for each key, for each row, and for what is about to go to subjects."""
 
     on_keys: Callable[..., object] | None
     on_rows: Callable[[DataFrame, Governing], DataFrame] | None
+    on_views: Callable[[DataFrame, DataFrame, Governing], DataFrame] | None = None
+    """Of what goes to subjects, and of all that goes through the nodes."""
 
 
 SIDES: dict[str, Side] = {
@@ -294,7 +307,7 @@ SIDES: dict[str, Side] = {
     "edit": Side(decide.edit_key, _edit),
     "match": Side(decide.match_key, _match),
     "route": Side(decide.route_key, None),
-    "project": Side(None, None),  # after the monitors on the link to the subject, as in the engine: `projected`
+    "project": Side(None, None, _project),
     "emit": Side(None, _emit),
 }
 """Every stage of the engine, by name."""
