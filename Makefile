@@ -16,15 +16,16 @@ CEL := var/cel/package
 export PATH := $(PATH):/usr/sbin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test pipeline lint format types imports bench reproduce fuzz soak cluster cel clean test-tools
+.PHONY: help demo test pipeline lint format types imports bench reproduce fuzz soak cluster cel clean test-tools java
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: $(VENV)/.ready-run ## one node, a smart home, a supply chain: real nodes, real clients, and an account of what happened
+demo: $(VENV)/.ready-pipeline java ## one node, a smart home, a supply chain; then what was recorded, on Spark: an account of what happened
 	$(BIN)/python examples/one-node/demo.py
 	$(BIN)/python examples/smart-home/play.py
 	$(BIN)/python examples/supply-chain/reports.py
+	$(BIN)/python examples/smart-home/looking_back.py
 
 test: test-tools lint types imports ## every check and every test
 	$(BIN)/python -m pytest -n 2 --dist loadgroup -m "not recorded and not cluster" $(ARGS)
@@ -76,13 +77,18 @@ $(CEL):
 	cd $(@D) && npm pack --silent @bufbuild/cel-spec@0.6.1 && tar xzf bufbuild-cel-spec-0.6.1.tgz
 	touch $@
 
+java:
+	@scripts/need java:default-jre-headless
+
 test-tools:
 	@scripts/need mosquitto:mosquitto mosquitto_pub:mosquitto-clients openssl:openssl java:default-jre-headless
 
 # One mark for each set of dependencies, each on top of the one before, so that `make -j demo test` sets up in order.
 $(VENV)/.ready-run: pyproject.toml scripts/setup-venv
 	$(SETUP) run
-$(VENV)/.ready-dev: $(VENV)/.ready-run
+$(VENV)/.ready-pipeline: $(VENV)/.ready-run
+	$(SETUP) pipeline
+$(VENV)/.ready-dev: $(VENV)/.ready-pipeline
 	$(SETUP) dev
 $(VENV)/.ready-bench: $(VENV)/.ready-dev
 	$(SETUP) bench

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import groupby, pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -51,11 +51,20 @@ class JournalSource(DataSource):
         return JournalReader(schema, self.options)
 
 
-class Span(InputPartition):
-    """Rows of one node: from `start` to before `end`, which are in these files, if they have not been compacted."""
+class Span(NamedTuple):
+    """Rows of one node: from `start` to before `end`, which are in this file, if it has not been compacted."""
 
-    def __init__(self, node: str, start: int, end: int, found: tuple[Part, ...]) -> None:
-        self.node, self.start, self.end, self.found = node, start, end, found
+    node: str
+    start: int
+    end: int
+    part: Part
+
+
+class Spans(InputPartition):
+    """What one task reads."""
+
+    def __init__(self, spans: tuple[Span, ...]) -> None:
+        self.spans = spans
 
 
 class JournalReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -99,7 +108,7 @@ class JournalReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 if following is None:
                     del waiting[node]
                     continue
-                size += following[0].path.stat().st_size if following[0].path.exists() else 0
+                size += _size(following[0])
                 if most is not None and size > most and end != start:
                     return end
                 end[node] = max(following[1], end.get(node, 0))
@@ -127,22 +136,30 @@ class JournalReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     # --- what there is
 
-    def partitions(self, start: Offset, end: Offset) -> Sequence[Span]:
-        spans: list[Span] = []
+    def partitions(self, start: Offset, end: Offset) -> Sequence[Spans]:
+        tasks, some, size = list[Spans](), list[Span](), 0
+        for span in self._spans(start, end):
+            some.append(span)
+            size += _size(span.part)
+            if size > _TASK_BYTES:
+                tasks.append(Spans(tuple(some)))
+                some, size = [], 0
+        return [*tasks, Spans(tuple(some))] if some else tasks
+
+    def _spans(self, start: Offset, end: Offset) -> Iterator[Span]:
+        """File by file, without holes."""
         for node in sorted(end):
             first, last = start.get(node, 0), end[node]
             if first >= last:
                 continue
-            some: list[Part] = []
-            size = 0
-            for part in self._between(node, first, last):
-                if some and size > _TASK_BYTES:
-                    spans.append(Span(node, first, part.first, tuple(some)))
-                    first, some, size = part.first, [], 0
-                some.append(part)
-                size += part.path.stat().st_size if part.path.exists() else 0
-            spans.append(Span(node, first, last, tuple(some)))
-        return spans
+            found = self._between(node, first, last)
+            if not found:
+                raise PipelineError(f"rows {first} to {last - 1} of node `{node}` are gone from `{self._folder}`")
+            for part, following in pairwise([*found, None]):
+                assert part is not None
+                until = last if following is None else following.first
+                yield Span(node, first, until, part)
+                first = until
 
     def _between(self, node: str, start: int, end: int) -> list[Part]:
         """The files of a node that may have rows with these numbers."""
@@ -151,8 +168,12 @@ class JournalReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return [part for part, last in zip(of_node, ends, strict=True) if part.first < end and last > start]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, Span)
-        node, start, found = partition.node, partition.start, list(partition.found)
+        assert isinstance(partition, Spans)
+        for span in partition.spans:
+            yield from self._read(span)
+
+    def _read(self, span: Span) -> Iterator[pa.RecordBatch]:
+        node, start, found = span.node, span.start, [span.part]
         attempts = 0
         while found:
             part = found.pop(0)
@@ -162,10 +183,10 @@ class JournalReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 attempts += 1
                 if attempts > _ATTEMPTS:
                     raise PipelineError(f"`{part.path}` is gone, and nothing has its rows") from None
-                found = self._between(node, start, partition.end)
+                found = self._between(node, start, span.end)
                 continue
-            rows = _within(whole.events, start, partition.end)
-            self._set_aside(_within(whole.lost, start, partition.end))
+            rows = _within(whole.events, start, span.end)
+            self._set_aside(_within(whole.lost, start, span.end))
             start = max(start, whole.last + 1)
             yield from rows.select(self._columns).to_batches(max_chunksize=_BATCH_ROWS)
 
@@ -186,6 +207,13 @@ def _within(table: pa.Table, start: int, end: int) -> pa.Table:
     seq = table["seq"]
     inside = pc.and_(pc.greater_equal(seq, start), pc.less(seq, end))
     return table.filter(pc.fill_null(inside, True))
+
+
+def _size(part: Part) -> int:
+    try:
+        return part.path.stat().st_size
+    except FileNotFoundError:  # compacted at this moment
+        return 0
 
 
 def _end(part: Part) -> int:

@@ -23,6 +23,8 @@ from penstock.pipeline.policies import Asker, Policies
 _FIRST_DAY = "2020-01-01"
 _PLACE_BITS, _DAY_BITS = 16, 48
 """An arrival's number: 15 bits for the day, 32 for its place in it, 16 for its place among what was made of it."""
+_PART_ROWS = 20_000
+"""Rows for which a task of its own is worth while."""
 
 
 class Journeys(NamedTuple):
@@ -57,19 +59,31 @@ def origin_of(arrival: Column) -> Column:
 def journeys(began: DataFrame, policies: Policies, askers: tuple[Asker, ...]) -> Journeys:
     """Let events go their way from where they began, to these subjects."""
     wholes = [policy.ensemble for policy in policies.judging]
-    neighbours = tuple(Asker(name, is_neighbour=True) for name in dict.fromkeys(n for one in wholes for n in one.nodes))
-    passed = began.select(*EVENT).limit(0)
+    nodes = dict.fromkeys(name for whole in wholes for name in whole.nodes)
+    neighbours = tuple(Asker(name, is_neighbour=True) for name in nodes)
+    there = Governing.of(policies, (*neighbours, *askers))
+    beyond = Governing.of(replace(policies, are_recorded=False), there.askers)
+    # What leads to nodes has no conditions and no monitors here, and each way that there is counts.
+    onwards = replace(there, wheres=frozenset(), watches=False, is_cyclic=False)
+    came = _settled(comes(began, there))
+    passed, arrived = began.select(*EVENT).limit(0), came
     for _ in range(max(map(longest_way, wholes), default=0)):
-        # Cut off from what it is made of: otherwise each time would work out all times before it.
-        passed = _passed(_given(began, passed, policies, neighbours)).localCheckpoint()
-    return Journeys(_told(_given(began, passed, policies, askers)), _told(passed.withColumn("subject", F.col("node"))))
+        passed = _settled(_passed(goes(_towards(arrived, neighbours), onwards)))
+        arrived = came.unionByName(comes(passed, beyond))
+    seen = goes(_towards(arrived, askers), there)
+    return Journeys(_told(seen), _told(passed.withColumn("subject", F.col("node"))))
 
 
-def _given(began: DataFrame, passed: DataFrame, policies: Policies, askers: tuple[Asker, ...]) -> DataFrame:
-    there = Governing.of(policies, askers)
-    beyond = Governing.of(replace(policies, are_recorded=False), askers)
-    rows = comes(began, there).unionByName(comes(passed, beyond))
-    return goes(rows, there)
+def _settled(rows: DataFrame) -> DataFrame:
+    """Rows cut off from what they are made of: otherwise each time would work out all times before it."""
+    done = rows.localCheckpoint()
+    return done.coalesce(1 + done.count() // _PART_ROWS)
+
+
+def _towards(rows: DataFrame, askers: tuple[Asker, ...]) -> DataFrame:
+    """The rows with only these among their receivers."""
+    labels = [asker.label for asker in askers]
+    return rows.withColumn("receivers", F.filter("receivers", lambda one: one["subject"].isin(*labels)))
 
 
 def _passed(given: DataFrame) -> DataFrame:

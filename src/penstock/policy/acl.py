@@ -100,6 +100,10 @@ class Rights:
             return f"may subscribe to `{filter}`: what may be read is decided for each message"
         return f"may not subscribe to `{filter}`: nothing of it may be read, by {rule.source}"
 
+    def deciding(self, topic: str, access: Access) -> Rule | None:
+        """The rule that decides; None if none speaks of it, so that it is denied."""
+        return self._speaking(topic, access)
+
     def _speaking(self, topic: str, access: Access) -> Rule | None:
         """The rule that decides."""
         for rules, tree in ((self.topics, self._trees[0]), (self.patterns, self._trees[1])):

@@ -97,6 +97,11 @@ class Automaton:
             return move.next, (event,)
         return move.next, tuple([output.event(event) for output in move.outputs])
 
+    def edge(self, state: State, event: Event) -> str:
+        """The label of the edge that an event takes; `*` also where there is none."""
+        move = self._table(state).move(event.topic)
+        return move.chosen(self.reader.read(event)).edge if move.guards else move.edge
+
     def steady(self, state: State, topic: str) -> bool | None:
         return self._table(state).move(topic).steady
 

@@ -25,6 +25,15 @@ class Edge:
     filter: str
     action: Action
 
+    @property
+    def label(self) -> str:
+        """How it is told from the others of its state."""
+        return label_of(self.filter, self.action.when)
+
+
+def label_of(filter: str, when: Condition | None) -> str:
+    return filter if when is None else f"{filter} when {when.text}"
+
 
 class Made(NamedTuple):
     """An output for one topic: its own topic is known, only the payload is still to be made."""
@@ -61,6 +70,8 @@ class Move(NamedTuple):
     error: str = ""
     guards: "tuple[Guard, ...]" = ()
     """What is tried first, by the event's content."""
+    edge: str = ""
+    """The label of the edge."""
 
     def tried(self, content: Content) -> "Iterator[tuple[Guard, Outcome]]":
         """The guards with what each comes to, until one is taken."""
@@ -113,10 +124,10 @@ class _Compiled(NamedTuple):
                 for name, payload, out in self.outputs
             )
         except TopicError as error:
-            return Move(self.next, (), None, error=str(error))
+            return Move(self.next, (), None, error=str(error), edge=label_of(self.filter, self.when))
         is_pass = len(made) == 1 and made[0].is_same(topic)
         is_idle = self.next == state and (is_pass or not made)
-        return Move(self.next, made, is_pass if is_idle else None, is_pass)
+        return Move(self.next, made, is_pass if is_idle else None, is_pass, edge=label_of(self.filter, self.when))
 
 
 class Table:

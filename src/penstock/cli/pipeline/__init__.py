@@ -7,6 +7,8 @@ from penstock.cli.exits import EXIT_ERROR, EXIT_USAGE
 
 JOBS = {
     "govern": "write the authorised views of subjects: of all that was recorded, what each may have",
+    "replay": "hold a draft of a domain against recorded traffic: who would gain or lose what",
+    "audit": "say who saw what, what was denied, and which rules and rights nothing has needed",
     "stream": "the same as the journal grows, exactly once into tables, and out to MQTT topics",
 }
 

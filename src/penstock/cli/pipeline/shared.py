@@ -5,7 +5,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import date
+from datetime import UTC, date, datetime
 from pathlib import Path
 
 from pyspark.errors import PySparkException
@@ -49,19 +49,28 @@ def days_of(options: argparse.Namespace) -> Days | None:
     return options.since or date.min, options.until or date.max
 
 
-def run_job(name: str, options: argparse.Namespace, job: Callable[[SparkSession], None]) -> int:
-    """Run a job in a session of its own; what goes wrong is said in a sentence."""
+def run_job(name: str, options: argparse.Namespace, job: Callable[[SparkSession], int | None]) -> int:
+    """Run a job in a session of its own; what goes wrong is said in a sentence. Returns the exit code."""
     try:
         spark = open_session(options.master, f"penstock {name}")
         try:
             with readable(), _progress(spark, name):
-                job(spark)
+                code = job(spark)
         finally:
             spark.stop()
     except (PenstockError, ConditionError, OSError) as error:
         print(f"penstock: {error}", file=sys.stderr)
         return EXIT_DOMAIN if isinstance(error, DomainError) else EXIT_ERROR
-    return 0
+    return code or 0
+
+
+def plain(value: object) -> object:
+    """Named tuples as JSON has them; times are UTC."""
+    if isinstance(value, datetime):
+        return value.astimezone(UTC).isoformat()
+    if isinstance(value, tuple) and hasattr(value, "_asdict"):
+        return {key: plain(one) for key, one in value._asdict().items()}
+    return [plain(one) for one in value] if isinstance(value, tuple) else value
 
 
 @contextmanager

@@ -1,0 +1,114 @@
+"""`penstock pipeline audit`: who saw what, and what of the policies nothing has needed."""
+
+import argparse
+import json
+import time
+from collections import Counter
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from penstock.cli.pipeline.shared import add_options, days_of, nodes_of, plain, run_job
+from penstock.cli.table import print_table
+from penstock.pipeline import report
+from penstock.pipeline.audit import Audit, audit
+
+_EPILOG = """\
+Rules and rights are those of --domain, or of the policies in force last; all that was recorded is held against them.
+With --to, the tables `seen`, `denials`, `unused` and `rights` are written as Parquet.
+Exit code: 0, 1 if the job fails, 2 for bad arguments, 3 if the domain does not check.
+"""
+_MOST_ROWS = 40
+_SEEN = ("subject", "topic", "publisher", "events", "first", "last")
+_DENIALS = ("node", "stage", "rule", "publisher", "topic", "events", "first", "last", "because")
+_UNUSED = ("kind", "node", "rule")
+_RIGHTS = ("subject", "node", "rule", "access", "filter", "reads", "writes", "suggestion")
+
+
+def parser() -> argparse.ArgumentParser:
+    """What the command line may have."""
+    made = argparse.ArgumentParser(
+        prog="penstock pipeline audit",
+        description="Say who saw what and when, what was denied by which rule, which rules decided nothing, and which"
+        " rights nobody used.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add_options(made)
+    made.add_argument("--domain", type=Path, metavar="FILE", help="look at the rules of this domain file")
+    made.add_argument("--to", type=Path, metavar="FOLDER", help="write the tables")
+    made.add_argument("--html", type=Path, metavar="FILE", help="write a report with plots")
+    return made
+
+
+def main(argv: list[str]) -> int:
+    options = parser().parse_args(argv)
+    return run_job("audit", options, lambda spark: run(spark, options))
+
+
+def run(spark: SparkSession, options: argparse.Namespace) -> None:
+    """The job, and what it prints."""
+    began = time.monotonic()
+    found = audit(spark, options.journal, options.to, options.domain, nodes_of(options), days_of(options))
+    seconds = time.monotonic() - began
+    if options.html is not None:
+        options.html.write_text(_page(found, options.journal), encoding="utf-8")
+    if options.json:
+        told = plain(found)
+        assert isinstance(told, dict)
+        print(json.dumps({**told, "seconds": round(seconds, 3)}, indent=2))
+    else:
+        _show(found, seconds)
+
+
+def _show(found: Audit, seconds: float) -> None:
+    _tell("who saw what", _SEEN, found.seen)
+    _tell("denials", _DENIALS[:-1], [denial[:-1] for denial in found.denials])
+    _tell(f"rules that decided nothing, of {found.rules}", _UNUSED, found.unused)
+    _tell("rights that nobody used, or not all of them", _RIGHTS, found.rights)
+    print(f"{found.events} events of clients in {seconds:.1f} s; rules of revision {found.revision}")
+
+
+def _tell(
+    title: str, titles: tuple[str, ...], rows: "list[tuple[object, ...]] | tuple[tuple[object, ...], ...]"
+) -> None:
+    print(f"{title}: {len(rows) or 'none'}")
+    if rows:
+        print_table(titles, [tuple(map(report.told, row)) for row in rows[:_MOST_ROWS]])
+    if len(rows) > _MOST_ROWS:
+        print(f"and {len(rows) - _MOST_ROWS} more: see --json or --html")
+    print()
+
+
+def _page(found: Audit, journal: Path) -> str:
+    saw, denied = Counter[str](), Counter[str]()
+    for seen in found.seen:
+        saw[seen.subject] += seen.events
+    for denial in found.denials:
+        denied[f"{denial.stage} {denial.rule}"] += denial.events
+    return report.page(
+        f"Audit of {journal.name}",
+        f"{found.events:,} events of clients. Rules and rights are those of revision {found.revision}.",
+        report.section(
+            "Over time",
+            report.timeline(
+                ("passed", "denied"), [(step.time, (step.events - step.denied, step.denied)) for step in found.steps]
+            ),
+        ),
+        report.section(
+            "Who saw what",
+            report.bars(("events",), [(name, (count,)) for name, count in saw.items()]),
+            report.table(_SEEN, found.seen),
+        ),
+        report.section(
+            "Denials",
+            report.bars(("events",), [(name, (count,)) for name, count in denied.items()]),
+            report.table(_DENIALS, found.denials),
+        ),
+        report.section(
+            "Rules that decided nothing",
+            report.text(f"{len(found.unused)} of {found.rules}: candidates for removal."),
+            report.table(_UNUSED, found.unused),
+        ),
+        report.section("Rights that nobody used, or not all of them", report.table(_RIGHTS, found.rights)),
+    )

@@ -1,0 +1,134 @@
+"""`penstock pipeline replay`: a draft of a domain over recorded traffic."""
+
+import argparse
+import json
+import time
+from collections import Counter
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from penstock.cli.exits import EXIT_ERROR
+from penstock.cli.pipeline.shared import add_options, days_of, nodes_of, plain, run_job
+from penstock.cli.table import print_table
+from penstock.pipeline import report
+from penstock.pipeline.replay import Claim, Replay, replay
+
+_EPILOG = """\
+Each event begins again at the node that a client gave it to, and goes its way through all nodes: by the policies in
+force when it came, and by the draft, as if every subject had subscribed to everything. Monitors are run, in order.
+With --to, each event that changes for somebody is a row of the table FOLDER/changes.
+Exit code: 0, 1 if the job fails or an assertion of the draft fails on what was recorded, 2 for bad arguments, 3 if the
+draft does not check.
+"""
+_MOST_ROWS = 40
+_TITLES = ("subject", "topic", "publisher", "then", "draft", "gained", "lost", "changed", "received", "rule")
+
+
+def parser() -> argparse.ArgumentParser:
+    """What the command line may have."""
+    made = argparse.ArgumentParser(
+        prog="penstock pipeline replay",
+        description="Say what a draft of a domain would change: who gains or loses which events, by which rule.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add_options(made)
+    made.add_argument("--domain", type=Path, required=True, metavar="DRAFT", help="the draft, a domain file")
+    made.add_argument("--to", type=Path, metavar="FOLDER", help="write a table of all changes")
+    made.add_argument("--html", type=Path, metavar="FILE", help="write a report with plots")
+    made.add_argument(
+        "--subject", action="append", default=[], metavar="NAME", help="only about this client (may be repeated)"
+    )
+    return made
+
+
+def main(argv: list[str]) -> int:
+    options = parser().parse_args(argv)
+    return run_job("replay", options, lambda spark: run(spark, options))
+
+
+def run(spark: SparkSession, options: argparse.Namespace) -> int:
+    """The job, and what it prints; returns the exit code."""
+    began = time.monotonic()
+    found = replay(
+        spark,
+        options.journal,
+        options.domain,
+        options.to,
+        nodes_of(options),
+        days_of(options),
+        tuple(dict.fromkeys(options.subject)),
+    )
+    seconds = time.monotonic() - began
+    if options.html is not None:
+        options.html.write_text(_page(found, options.domain), encoding="utf-8")
+    if options.json:
+        told = plain(found)
+        assert isinstance(told, dict)
+        claims = [{**one, "holds": claim.holds} for one, claim in zip(told["claims"], found.claims, strict=True)]
+        print(json.dumps({**told, "claims": claims, "holds": found.holds, "seconds": round(seconds, 3)}, indent=2))
+    else:
+        _show(found, seconds)
+    return 0 if found.holds else EXIT_ERROR
+
+
+def _show(found: Replay, seconds: float) -> None:
+    rows = [tuple(map(str, total)) for total in found.totals]
+    print_table(("subject", "then", "draft", "gained", "lost", "changed"), rows)
+    if found.changes:
+        print()
+        print_table(_TITLES, [tuple(map(str, change[:10])) for change in found.changes[:_MOST_ROWS]])
+        if len(found.changes) > _MOST_ROWS:
+            print(f"and {len(found.changes) - _MOST_ROWS} more: see --json or --html")
+    print(f"\n{found.events} events played again in {seconds:.1f} s")
+    for claim in found.claims:
+        if not claim.holds:
+            print(f"\n`{claim.text}` fails: {claim.events} events show it")
+            for line in _breaches(claim):
+                print(f"  {line}")
+    if found.claims and found.holds:
+        print("no event speaks against an assertion")
+
+
+def _breaches(claim: Claim) -> list[str]:
+    return [
+        f"{report.moment(one.time)} {one.publisher} published `{one.said}` at {one.node} (seq {one.seq}):"
+        f" {one.subject} would have got `{one.topic}`"
+        for one in claim.first
+    ]
+
+
+def _page(found: Replay, draft: Path) -> str:
+    period = f", {report.moment(found.first)} to {report.moment(found.last)} UTC" if found.first and found.last else ""
+    by_rule: Counter[str] = Counter()
+    for change in found.changes:
+        by_rule[change.rule or "not looked for"] += change.gained + change.lost + change.changed
+    failing = [claim for claim in found.claims if not claim.holds]
+    claims = [report.text(f"{claim.text}: {claim.events:,} events speak against it", is_bad=True) for claim in failing]
+    shown = [(one.time, one.node, one.seq, one.publisher, one.said, one.subject) for c in failing for one in c.first]
+    told = [(claim.text, "holds" if claim.holds else "fails", claim.events) for claim in found.claims]
+    return report.page(
+        f"Replay of {draft.name}",
+        f"{found.events:,} events that clients published{period}; then: by the policies in force when each came.",
+        report.section(
+            "Assertions",
+            *claims,
+            report.table(("assertion", "", "events"), told),
+            *([report.table(("time", "node", "seq", "publisher", "topic", "would reach"), shown)] if shown else []),
+        ),
+        report.section(
+            "By subject",
+            report.bars(
+                ("gained", "lost", "changed"),
+                [(one.subject, (one.gained, one.lost, one.changed)) for one in found.totals],
+            ),
+            report.table(("subject", "then", "draft", "gained", "lost", "changed"), found.totals),
+        ),
+        report.section("By rule", report.bars(("events",), [(rule, (count,)) for rule, count in by_rule.items()])),
+        report.section(
+            "Over time",
+            report.timeline(("gained", "lost"), [(step.time, (step.gained, step.lost)) for step in found.steps]),
+        ),
+        report.section("By topic", report.table((*_TITLES, "because"), found.changes)),
+    )

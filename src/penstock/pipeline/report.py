@@ -1,0 +1,144 @@
+"""Reports as one HTML file with everything in it: tables, and plots as SVG drawn here."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from html import escape
+from itertools import pairwise
+
+MOST_ROWS = 500
+"""Rows of a table that are shown."""
+MOST_BARS = 30
+
+_WIDTH, _LABEL, _BAR, _HEIGHT = 900, 240, 20, 180
+_STYLE = """
+:root { color-scheme: light dark; --ink: #1c2430; --faint: #6b7688; --line: #d9dee6; --page: #fff; --band: #f5f7fa;
+  --c0: #2f6fb7; --c1: #c4472f; --c2: #8a6d1f; }
+@media (prefers-color-scheme: dark) { :root { --ink: #e6eaf0; --faint: #98a3b3; --line: #384252; --page: #151a21;
+  --band: #1d242d; --c0: #6ea8e6; --c1: #ee7d66; --c2: #d9b95c; } }
+body { font: 15px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--page); max-width: 60rem;
+  margin: 2rem auto; padding: 0 1rem; }
+h1 { font-size: 1.6rem; } h2 { font-size: 1.15rem; margin-top: 2.2rem; }
+p.lead, .faint { color: var(--faint); } .bad { color: var(--c1); font-weight: 600; }
+.wide { overflow-x: auto; } table { border-collapse: collapse; width: 100%; font-size: .9rem; }
+th, td { text-align: left; padding: .3rem .6rem; border-bottom: 1px solid var(--line); vertical-align: top; }
+th { color: var(--faint); font-weight: 600; } tr:nth-child(even) td { background: var(--band); }
+td.number { text-align: right; font-variant-numeric: tabular-nums; }
+svg { width: 100%; height: auto; } svg text { fill: var(--ink); font: 12px system-ui, sans-serif; }
+svg .faint { fill: var(--faint); } svg line { stroke: var(--line); }
+.c0 { fill: var(--c0); } .c1 { fill: var(--c1); } .c2 { fill: var(--c2); }
+"""
+
+Series = tuple[str, ...]
+"""The names of what is counted; each has its colour."""
+
+
+def page(title: str, lead: str, *sections: str) -> str:
+    """A whole page."""
+    return (
+        f'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f'<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{escape(title)}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n"
+        f'<h1>{escape(title)}</h1>\n<p class="lead">{escape(lead)}</p>\n' + "\n".join(sections) + "\n</body>\n</html>\n"
+    )
+
+
+def section(title: str, *parts: str) -> str:
+    """A part of a page."""
+    return f"<section>\n<h2>{escape(title)}</h2>\n" + "\n".join(parts) + "\n</section>"
+
+
+def text(words: str, is_bad: bool = False) -> str:
+    """A paragraph."""
+    kind = "bad" if is_bad else "good"
+    return f'<p class="{kind}">{escape(words)}</p>'
+
+
+def table(titles: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    """A table; numbers stand to the right."""
+    if not rows:
+        return '<p class="faint">None.</p>'
+    head = "".join(f"<th>{escape(title)}</th>" for title in titles)
+    body = "\n".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in rows[:MOST_ROWS])
+    more = f'<p class="faint">and {len(rows) - MOST_ROWS} more</p>' if len(rows) > MOST_ROWS else ""
+    return f'<div class="wide"><table>\n<tr>{head}</tr>\n{body}\n</table></div>{more}'
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, int):
+        return f'<td class="number">{value:,}</td>'
+    return f"<td>{escape(told(value))}</td>"
+
+
+def told(value: object) -> str:
+    """A value of a table, in words."""
+    return moment(value) if isinstance(value, datetime) else str(value)
+
+
+def moment(time: datetime) -> str:
+    """A time to the second, UTC; Spark gives those of the machine."""
+    return time.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def bars(series: Series, rows: Sequence[tuple[str, Sequence[int]]]) -> str:
+    """A bar for each row, with a piece for each of the series; the longest bars first."""
+    shown = sorted((row for row in rows if any(row[1])), key=lambda row: -sum(row[1]))[:MOST_BARS]
+    if not shown:
+        return '<p class="faint">Nothing to draw.</p>'
+    scale = (_WIDTH - _LABEL - 60) / max(sum(values) for _, values in shown)
+    drawn = [_legend(series)]
+    for at, (label, values) in enumerate(shown):
+        y, x = 30 + at * (_BAR + 6), float(_LABEL)
+        drawn.append(f'<text x="{_LABEL - 8}" y="{y + 14}" text-anchor="end">{escape(_short(label))}</text>')
+        for colour, value in enumerate(values):
+            drawn.append(_box(x, y, value * scale, _BAR, colour, f"{label}: {value:,} {series[colour]}"))
+            x += value * scale
+        drawn.append(f'<text x="{x + 6:.1f}" y="{y + 14}" class="faint">{sum(values):,}</text>')
+    return _drawing(30 + len(shown) * (_BAR + 6), drawn)
+
+
+def timeline(series: Series, steps: Sequence[tuple[datetime, Sequence[int]]]) -> str:
+    """Counts over time: for each step a column, in pieces."""
+    if not steps:
+        return '<p class="faint">Nothing to draw.</p>'
+    first, last = steps[0][0], steps[-1][0]
+    gaps = [(later[0] - step[0]).total_seconds() for step, later in pairwise(steps)]
+    length = min(gaps, default=1.0)
+    span = (last - first).total_seconds() + length
+    high = max(sum(values) for _, values in steps)
+    left, right, foot = 50, _WIDTH - 10, 30 + _HEIGHT
+    width = max(2.0, (right - left) * length / span - 1)
+    drawn = [_legend(series), f'<line x1="{left}" y1="{foot}" x2="{right}" y2="{foot}"/>']
+    drawn.append(f'<text x="{left - 6}" y="40" text-anchor="end" class="faint">{high:,}</text>')
+    for time, values in steps:
+        x, y = left + (right - left) * (time - first).total_seconds() / span, float(foot)
+        for colour, value in enumerate(values):
+            tall = value / high * (_HEIGHT - 10)
+            y -= tall
+            drawn.append(_box(x, y, width, tall, colour, f"{moment(time)}: {value:,} {series[colour]}"))
+    drawn.append(f'<text x="{left}" y="{foot + 18}" class="faint">{moment(first)}</text>')
+    drawn.append(f'<text x="{right}" y="{foot + 18}" text-anchor="end" class="faint">{moment(last)} UTC</text>')
+    return _drawing(foot + 26, drawn)
+
+
+def _legend(series: Series) -> str:
+    parts, x = [], _LABEL if len(series) > 1 else 50
+    for colour, name in enumerate(series):
+        parts.append(f'<rect class="c{colour}" x="{x}" y="6" width="12" height="12"/>')
+        parts.append(f'<text x="{x + 18}" y="16">{escape(name)}</text>')
+        x += 36 + 8 * len(name)
+    return "".join(parts)
+
+
+def _box(x: float, y: float, width: float, height: float, colour: int, title: str) -> str:
+    if width <= 0 or height <= 0:
+        return ""
+    size = f'x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}"'
+    return f'<rect class="c{colour}" {size}><title>{escape(title)}</title></rect>'
+
+
+def _drawing(height: int, drawn: Sequence[str]) -> str:
+    return f'<svg viewBox="0 0 {_WIDTH} {height}" role="img">\n' + "\n".join(filter(None, drawn)) + "\n</svg>"
+
+
+def _short(label: str) -> str:
+    return label if len(label) <= 34 else label[:33] + "…"
