@@ -16,6 +16,7 @@ SETTINGS = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     "spark.sql.session.timeZone": "UTC",
+    "spark.python.daemon.module": "penstock.pipeline.daemon",
     # Otherwise each expression that is made asks for the stack of the caller, which takes twice as long as making it.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
 }
@@ -32,3 +33,18 @@ def spark() -> Iterator[SparkSession]:
     session.sparkContext.setLogLevel("OFF")
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="module")
+def interpreted(spark: SparkSession) -> Iterator[SparkSession]:
+    """The session, without making Java of each plan: for jobs of many plans over few rows that takes most of the time.
+
+    Not for tests of conditions: these must hold as jobs run them.
+    """
+    settings = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+    before = {key: spark.conf.get(key) for key in settings}
+    for key, value in settings.items():
+        spark.conf.set(key, value)
+    yield spark
+    for key, old in before.items():
+        spark.conf.set(key, old or "")

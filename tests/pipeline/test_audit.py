@@ -15,8 +15,6 @@ from tests.support.home import recorded_home
 from tests.support.journals import events
 from tests.support.recorded import Written, record
 
-pytestmark = pytest.mark.recorded
-
 ACL = """\
 user sue
 topic write s/#
@@ -31,8 +29,22 @@ pattern write log/%c
 DOMAIN = {
     "domain": "audited",
     "clients": {
-        "sensor": {"node": "main", "type": "inside", "user": "sue"},
-        "viewer": {"node": "main", "type": "outside", "user": "vic"},
+        "sensor": {
+            "node": "main",
+            "type": "inside",
+            "user": "sue",
+            "advertises": [
+                {"name": "all", "filter": "s/+"},
+                {"name": "spare", "filter": "other"},
+                {"name": "hot", "filter": "m/#", "where": "t > 1"},
+            ],
+        },
+        "viewer": {
+            "node": "main",
+            "type": "outside",
+            "user": "vic",
+            "where": {"s/t": "true", "x/never": "t > 1"},
+        },
         "boss": {"node": "main", "type": "inside", "user": "bob"},
     },
     "brokering": {
@@ -83,8 +95,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def audited(spark: SparkSession, folder: Path) -> Audit:
-    return audit(spark, folder, folder / "tables")
+def audited(interpreted: SparkSession, folder: Path) -> Audit:
+    return audit(interpreted, folder, folder / "tables")
 
 
 def _sent(journal: Path) -> Iterator[tuple[str, str, str]]:
@@ -113,9 +125,9 @@ def test_who_saw_what_and_what_was_denied(audited: Audit, folder: Path) -> None:
     _check_counts(audited, folder)
 
 
-def test_the_same_in_the_smart_home(spark: SparkSession, tmp_path: Path) -> None:
+def test_the_same_in_the_smart_home(interpreted: SparkSession, tmp_path: Path) -> None:
     list(recorded_home(tmp_path))
-    found = audit(spark, tmp_path)
+    found = audit(interpreted, tmp_path)
     _check_counts(found, tmp_path)
     unused = {one.rule for one in found.unused}
     assert "deny from sensitive to internet" not in unused, "it kept motion from the cloud"
@@ -129,6 +141,9 @@ def test_rules_that_decided_nothing(audited: Audit) -> None:
         ("acl", "main", "main.acl:3 `topic read cmd`"),
         ("acl", "main", "main.acl:8 `topic read #`"),
         ("acl", "main", "main.acl:9 `pattern write log/%c`"),
+        ("advertisement", "main", "sensor advertises other"),
+        ("advertisement", "main", "sensor advertises m/# when t > 1"),
+        ("where", "main", "viewer where x/never: t > 1"),
         ("brokering", "", "deny from spare to inside"),
         ("monitor", "", "careful: in q0, s/never"),
         ("monitor", "", "careful: in q0, *"),

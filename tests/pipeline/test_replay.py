@@ -16,8 +16,6 @@ from penstock.domain import ensemble, load
 from penstock.engine.rehearsal import Rehearsal
 from tests.support.home import BARRIER, FILE, SAID, recorded_home
 
-pytestmark = pytest.mark.recorded
-
 DRAFT = "deny: [{from: door, to: internet}]"
 """Lets motion out of the house, and nothing of what the bell and the camera say."""
 
@@ -50,7 +48,7 @@ class Replayed:
 
 
 @pytest.fixture(scope="module")
-def replayed(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Replayed:
+def replayed(interpreted: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Replayed:
     folder = tmp_path_factory.mktemp("home")
     received = Counter((device, topic) for device, _, topic in recorded_home(folder / "journal"))
     draft = folder / "draft.yaml"
@@ -60,7 +58,7 @@ def replayed(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> R
     page, tables = folder / "report.html", folder / "tables"
     options = ["--from", str(folder / "journal"), "--domain", str(draft), "--html", str(page), "--to", str(tables)]
     with redirect_stdout(StringIO()) as printed:
-        code = run(spark, parser().parse_args([*options, "--json"]))
+        code = run(interpreted, parser().parse_args([*options, "--json"]))
     return Replayed(draft, code, json.loads(printed.getvalue()), page.read_text("utf-8"), tables, received)
 
 

@@ -24,6 +24,8 @@ from penstock.pipeline.journeys import journeys, origins
 from penstock.pipeline.policies import Asker, Policies, Policy, as_it_stands, as_it_stood
 from penstock.policy.protocol import UNLISTED
 
+MOST_ROWS = 10_000
+"""Changes that are told: those with most events. The table that is written has all."""
 MOST_EXPLAINED = 300
 """Changes for which the rule is looked for: those with most events."""
 SHOWN = 3
@@ -240,24 +242,24 @@ def _changes(
     firsts = [F.min(F.when(one, F.col("origin"))).alias(name) for one, name in ((is_more, "more"), (is_less, "less"))]
     groups = each.groupBy("subject", "topic", "publisher").agg(*_sums(), *firsts)
     weight = F.col("gained") + F.col("lost") + F.col("changed")
-    rows = groups.filter(weight > 0).orderBy(weight.desc(), "subject", "topic", "publisher").collect()
-    received = _received(events, {row.topic for row in rows})
+    beside = groups.filter(weight > 0).join(_received(events, askers), ["subject", "topic"], "left")
+    rows = beside.orderBy(weight.desc(), "subject", "topic", "publisher").limit(MOST_ROWS).collect()
     reasons = _Reasons(began, policy, then, askers, rows[:MOST_EXPLAINED])
-    return tuple(_change(row, received.get((row.subject, row.topic), 0), *reasons.of(row)) for row in rows)
+    return tuple(_change(row, *reasons.of(row)) for row in rows)
 
 
-def _change(row: Row, received: int, rule: str, reason: str) -> Change:
+def _change(row: Row, rule: str, reason: str) -> Change:
     told = (row.then, row.draft, row.gained, row.lost, row.changed)
-    return Change(row.subject, row.topic, row.publisher, *told, received, rule, reason)
+    return Change(row.subject, row.topic, row.publisher, *told, row.received or 0, rule, reason)
 
 
-def _received(events: DataFrame, topics: set[str]) -> dict[tuple[str, str], int]:
+def _received(events: DataFrame, askers: tuple[Asker, ...]) -> DataFrame:
     """How many events live nodes sent, by subject and topic."""
-    if not topics:
-        return {}
-    sent = events.select("topic", F.explode("reached").alias("one")).filter(F.col("topic").isin(*topics))
-    counted = sent.groupBy("one.entity", "topic").count().collect()
-    return {(row[0], row[1]): row[2] for row in counted}
+    sent = events.select("topic", F.explode("reached").alias("to")).select("topic", "to.*")
+    labels = [asker.label for asker in askers]
+    unlisted = F.concat_ws("@", "client_id", "user")
+    subject = F.when(F.col("entity").isin(*labels), F.col("entity")).otherwise(unlisted)
+    return sent.groupBy(subject.alias("subject"), "topic").agg(F.count("*").alias("received"))
 
 
 class _Reasons:

@@ -29,8 +29,9 @@ LOCAL = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.memory": "2g",
     "spark.sql.shuffle.partitions": "32",
+    "spark.python.daemon.module": "penstock.pipeline.daemon",
 }
-"""On one machine nothing listens beyond it."""
+"""On one machine nothing listens beyond it, and what is installed here is installed where the work is."""
 
 _JAVA = (
     "Spark needs Java 17 or 21, and there is none: install one (Debian and Ubuntu:"

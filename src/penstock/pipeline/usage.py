@@ -1,4 +1,5 @@
-"""Which rules had a say in what was recorded: lines of access control files, brokering tables, edges of monitors.
+"""Which rules had a say in what was recorded: lines of access control files, advertisements, conditions on what clients
+are sent, brokering tables, edges of monitors.
 
 Rules are those of one policy; what was recorded is held against them, whatever was in force then.
 """
@@ -15,13 +16,16 @@ from penstock.engine import edit, place
 from penstock.engine.node import Node
 from penstock.journal.events import ARRIVAL
 from penstock.model.event import Event
+from penstock.model.topic import matches
 from penstock.pipeline.monitors import event_of, rows_of
 from penstock.pipeline.policies import Policy, Standing, link_into
 from penstock.policy.acl import Access, Rights, Rule
 from penstock.policy.automaton import Automaton
 from penstock.policy.brokering import Table
+from penstock.policy.filters import FilterTree
+from penstock.policy.moves import label_of
 
-ACL, BROKERING, MONITOR = "acl", "brokering", "monitor"
+ACL, ADVERTISEMENT, WHERE, BROKERING, MONITOR = "acl", "advertisement", "where", "brokering", "monitor"
 
 _USE = pa.schema(
     [
@@ -128,6 +132,7 @@ def rules(policy: Policy, recording: frozenset[str]) -> list[Named]:
         if acl is not None:
             lines = (*acl.anonymous, *(rule for several in acl.users.values() for rule in several), *acl.patterns)
             found += [Named(ACL, name, line(name, rule)) for rule in lines]
+        found += [Named(*known.rule) for known in _by_filter(policy, name)]
         table = policy.ensemble.table(name)
         found += [Named(BROKERING, _whose(policy, name), pair(table, *ends)) for ends in sorted(table.pairs)]
     for link in policy.ensemble.links.values():
@@ -142,6 +147,29 @@ def rules(policy: Policy, recording: frozenset[str]) -> list[Named]:
 def line(node: str, rule: Rule) -> str:
     """A line of an access control file: its number, and what it says."""
     return rule.source[rule.source.rindex(f"{node}.acl:") :] if f"{node}.acl:" in rule.source else rule.source
+
+
+class _ByFilter(NamedTuple):
+    """A rule about what is on topics that a filter matches."""
+
+    filter: str
+    publisher: str | None
+    """Whose events it is about; None: everybody's."""
+    rule: tuple[str, str, str]
+    client: str
+
+
+def _by_filter(policy: Policy, node: str) -> list[_ByFilter]:
+    """What the domain advertises for the clients that it lists at a node, and its conditions on what they are sent."""
+    found: list[_ByFilter] = []
+    for entry in policy.ensemble.listed(node):
+        for one in entry.advertises:
+            said = f"{entry.name} advertises {label_of(one.filter, one.condition)}"
+            found.append(_ByFilter(one.filter, entry.name, (ADVERTISEMENT, node, said), entry.name))
+        for filter, condition in entry.where:
+            said = f"{entry.name} where {filter}: {condition.text}"
+            found.append(_ByFilter(filter, None, (WHERE, node, said), entry.name))
+    return found
 
 
 def pair(table: Table, source: str, target: str) -> str:
@@ -182,6 +210,7 @@ class _Judge:
     def __init__(self, policy: Policy, clients: tuple[Client, ...]) -> None:
         self._policy = policy
         self._nodes = Nodes(policy)
+        self._trees: dict[str, tuple[list[_ByFilter], FilterTree]] = {}
         self._denied: dict[str, list[tuple[str, Rights]]] = {}
         for client in clients:
             rights = self._nodes.rights(client)
@@ -206,6 +235,17 @@ class _Judge:
                 rule = rights.deciding(topic, "read")
                 if rule is not None and rule.access == "deny":
                     yield Use(ACL, node.name, line(node.name, rule), entity, "read", topic, events)
+            for known in self._about(node.name, topic, row["neighbour"] or row["entity"]):
+                yield Use(*known.rule, known.client, "", topic, events)
+
+    def _about(self, node: str, topic: str, publisher: str) -> Iterator[_ByFilter]:
+        if node not in self._trees:
+            found = _by_filter(self._policy, node)
+            self._trees[node] = found, FilterTree(one.filter for one in found)
+        several, tree = self._trees[node]
+        for known in (several[at] for at in tree.find(topic)):
+            if known.publisher in (None, publisher) and matches(known.filter, topic):
+                yield known
 
     def _pairs(self, node: Node, row: dict[str, Any]) -> Iterator[tuple[str, str]]:
         """Entries of the table that let an event go on, or that kept it from a link that there is."""

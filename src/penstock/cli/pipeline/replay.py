@@ -80,7 +80,7 @@ def _show(found: Replay, seconds: float) -> None:
         print()
         print_table(_TITLES, [tuple(map(str, change[:10])) for change in found.changes[:_MOST_ROWS]])
         if len(found.changes) > _MOST_ROWS:
-            print(f"and {len(found.changes) - _MOST_ROWS} more: see --json or --html")
+            print(f"and {len(found.changes) - _MOST_ROWS} more: see --json, --html or --to")
     print(f"\n{found.events} events played again in {seconds:.1f} s")
     for claim in found.claims:
         if not claim.holds:
