@@ -7,6 +7,8 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
+from penstock.pipeline.session import SMALL
+
 SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -37,11 +39,8 @@ def spark() -> Iterator[SparkSession]:
 
 @pytest.fixture(scope="module")
 def interpreted(spark: SparkSession) -> Iterator[SparkSession]:
-    """The session, without making Java of each plan: for jobs of many plans over few rows that takes most of the time.
-
-    Not for tests of conditions: these must hold as jobs run them.
-    """
-    settings = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+    """The session as jobs over small journals have it."""
+    settings = {key: value for key, value in SMALL.items() if key.startswith("spark.sql.")}
     before = {key: spark.conf.get(key) for key in settings}
     for key, value in settings.items():
         spark.conf.set(key, value)

@@ -6,9 +6,40 @@ from pyspark.sql import functions as F
 from penstock.model.topic import matches
 from penstock.pipeline.filters import is_on
 
-FILTERS = ("a", "a/b", "#", "+", "+/+", "a/#", "a/+", "a/+/c", "+/b/#", "/", "/+", "a//b", "$SYS/#", "$SYS/+")
+FILTERS: tuple[str, ...] = (
+    "a",
+    "a/b",
+    "#",
+    "+",
+    "+/+",
+    "a/#",
+    "a/+",
+    "a/+/c",
+    "+/b/#",
+    "/",
+    "/+",
+    "a//b",
+    "$SYS/#",
+    "$SYS/+",
+)
 FILTERS += ("a.b", "a$", "[x]/(y)*", "\\d/#", "a b/+", "é/+", "a\nb")
-TOPICS = ("a", "a/b", "a/b/c", "/", "/a", "a/", "a//b", "$SYS", "$SYS/x", "$SYS/x/y", "a.b", "aXb", "a$", "x/y", "b/b")
+TOPICS: tuple[str, ...] = (
+    "a",
+    "a/b",
+    "a/b/c",
+    "/",
+    "/a",
+    "a/",
+    "a//b",
+    "$SYS",
+    "$SYS/x",
+    "$SYS/x/y",
+    "a.b",
+    "aXb",
+    "a$",
+    "x/y",
+    "b/b",
+)
 TOPICS += ("[x]/(y)*", "7/x", "\\d/x", "a b/c", "é/ß", "a\nb", "a\n", "aa")
 
 

@@ -11,6 +11,7 @@ worked out again and again, each time with one more node on the way, until the l
 from dataclasses import replace
 from typing import NamedTuple
 
+from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
@@ -65,18 +66,21 @@ def journeys(began: DataFrame, policies: Policies, askers: tuple[Asker, ...]) ->
     beyond = Governing.of(replace(policies, are_recorded=False), there.askers)
     # What leads to nodes has no conditions and no monitors here, and each way that there is counts.
     onwards = replace(there, wheres=frozenset(), watches=False, is_cyclic=False)
-    came = _settled(comes(began, there))
+    came = settled(comes(began, there))
     passed, arrived = began.select(*EVENT).limit(0), came
     for _ in range(max(map(longest_way, wholes), default=0)):
-        passed = _settled(_passed(goes(_towards(arrived, neighbours), onwards)))
+        passed = settled(_passed(goes(_towards(arrived, neighbours), onwards)))
         arrived = came.unionByName(comes(passed, beyond))
     seen = goes(_towards(arrived, askers), there)
     return Journeys(_told(seen), _told(passed.withColumn("subject", F.col("node"))))
 
 
-def _settled(rows: DataFrame) -> DataFrame:
-    """Rows cut off from what they are made of: otherwise each time would work out all times before it."""
-    done = rows.localCheckpoint()
+def settled(rows: DataFrame) -> DataFrame:
+    """Rows cut off from what they are made of: otherwise each use would work out all that was before it.
+
+    Two workers have each of them, so that one may be lost.
+    """
+    done = rows.localCheckpoint(storageLevel=StorageLevel.MEMORY_AND_DISK_2)
     return done.coalesce(1 + done.count() // _PART_ROWS)
 
 

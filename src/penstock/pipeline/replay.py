@@ -20,7 +20,7 @@ from penstock.pipeline.because import Example, Explainer, Reason
 from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.filters import is_on
 from penstock.pipeline.govern import EVENT
-from penstock.pipeline.journeys import journeys, origins
+from penstock.pipeline.journeys import journeys, origins, settled
 from penstock.pipeline.policies import Asker, Policies, Policy, as_it_stands, as_it_stood
 from penstock.policy.protocol import UNLISTED
 
@@ -133,29 +133,26 @@ def replay(
     (policy,) = now.judging
     events = tables.events(spark, journal, nodes, days)
     recording = frozenset(part.node for part in parts(journal, nodes, days))
-    began = origins(events.select(*EVENT), recording).localCheckpoint()
+    began = settled(origins(events.select(*EVENT), recording))
     everybody = _everybody(events, (now, then))
     shown = _chosen(everybody, subjects)
     askers = tuple(asker for asker in everybody if asker in shown or _is_claimed(asker, policy))
     ways = journeys(began, now, askers)
-    each = _each(began, journeys(began, then, askers).seen, ways.seen).persist()
+    each = settled(_each(began, journeys(began, then, askers).seen, ways.seen))
     about = each.filter(F.col("subject").isin(*(asker.label for asker in shown)))
-    try:
-        arrivals = began.filter(F.col("kind") == ARRIVAL)
-        count, first, last = arrivals.agg(F.count("*"), F.min("time"), F.max("time")).collect()[0]
-        if to is not None:
-            _write(about, to)
-        return Replay(
-            count,
-            first,
-            last,
-            _totals(about, shown),
-            _changes(about, began, events, policy, then, shown),
-            _claims(each, began, ways.passed, policy),
-            _steps(about, first, last),
-        )
-    finally:
-        each.unpersist()
+    arrivals = began.filter(F.col("kind") == ARRIVAL)
+    count, first, last = arrivals.agg(F.count("*"), F.min("time"), F.max("time")).collect()[0]
+    if to is not None:
+        _write(about, to)
+    return Replay(
+        count,
+        first,
+        last,
+        _totals(about, shown),
+        _changes(about, began, events, policy, then, shown),
+        _claims(each, began, ways.passed, policy),
+        _steps(about, first, last),
+    )
 
 
 def _everybody(events: DataFrame, policies: tuple[Policies, ...]) -> tuple[Asker, ...]:

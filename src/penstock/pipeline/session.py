@@ -4,9 +4,10 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -32,6 +33,14 @@ LOCAL = {
     "spark.python.daemon.module": "penstock.pipeline.daemon",
 }
 """On one machine nothing listens beyond it, and what is installed here is installed where the work is."""
+SMALL = {
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+}
+"""For few rows, on one machine: making Java of each plan, and Java fast, takes longer than the work."""
 
 _JAVA = (
     "Spark needs Java 17 or 21, and there is none: install one (Debian and Ubuntu:"
@@ -43,10 +52,13 @@ _PYTHON_ERROR = re.compile(
 )
 
 
-def open_session(master: str | None = None, name: str = "penstock") -> SparkSession:
+def open_session(
+    master: str | None = None, name: str = "penstock", settings: Mapping[str, str] = MappingProxyType({})
+) -> SparkSession:
     """A session on `master` (`local[*]`, `spark://…`, `yarn`, `k8s://…`, or `sc://…` for Connect).
 
-    Without one it is where SPARK_REMOTE says, else on this machine with all its cores. Raises `PipelineError`.
+    Without one it is where SPARK_REMOTE says, else on this machine with all its cores; there, `settings` count too.
+    Raises `PipelineError`.
     """
     remote = master if master is not None and master.startswith("sc://") else None
     if master is None:
@@ -58,7 +70,7 @@ def open_session(master: str | None = None, name: str = "penstock") -> SparkSess
             return _set(builder.remote(remote).getOrCreate())
         find_java()
         where = master or "local[*]"
-        for key, value in (SETTINGS | LOCAL if where.startswith("local") else SETTINGS).items():
+        for key, value in (SETTINGS | LOCAL | dict(settings) if where.startswith("local") else SETTINGS).items():
             builder = builder.config(key, value)
         with _quiet():
             session = builder.master(where).getOrCreate()

@@ -3,7 +3,7 @@
 import argparse
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -12,12 +12,14 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from penstock.cli.exits import EXIT_DOMAIN, EXIT_ERROR
+from penstock.journal.listing import parts
 from penstock.language.errors import ConditionError
 from penstock.model.errors import DomainError, PenstockError
-from penstock.pipeline.session import open_session, readable
+from penstock.pipeline.session import SMALL, open_session, readable
 from penstock.pipeline.tables import Days
 
 _PERIOD = 0.5
+_SMALL_BYTES = 4 * 2**20
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -49,10 +51,21 @@ def days_of(options: argparse.Namespace) -> Days | None:
     return options.since or date.min, options.until or date.max
 
 
-def run_job(name: str, options: argparse.Namespace, job: Callable[[SparkSession], int | None]) -> int:
+def settings_for(options: argparse.Namespace) -> Mapping[str, str]:
+    """How a session is best set for the part of the journal that is to be read."""
+    size = sum(part.path.stat().st_size for part in parts(options.journal, nodes_of(options), days_of(options)))
+    return SMALL if size <= _SMALL_BYTES else {}
+
+
+def run_job(
+    name: str,
+    options: argparse.Namespace,
+    job: Callable[[SparkSession], int | None],
+    settings: Callable[[argparse.Namespace], Mapping[str, str]] = settings_for,
+) -> int:
     """Run a job in a session of its own; what goes wrong is said in a sentence. Returns the exit code."""
     try:
-        spark = open_session(options.master, f"penstock {name}")
+        spark = open_session(options.master, f"penstock {name}", settings(options))
         try:
             with readable(), _progress(spark, name):
                 code = job(spark)

@@ -63,7 +63,7 @@ def main(argv: list[str]) -> int:
         parser.error("--user goes with --subject")
     if options.every <= 0 or options.max_bytes <= 0:
         parser.error("--every and --max-bytes are more than 0")
-    return run_job("stream", options, lambda spark: _stream(spark, options))
+    return run_job("stream", options, lambda spark: _stream(spark, options), lambda _: {})
 
 
 def _stream(spark: SparkSession, options: argparse.Namespace) -> None:
