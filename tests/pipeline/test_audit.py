@@ -151,6 +151,25 @@ def test_rules_that_decided_nothing(audited: Audit) -> None:
     ]
 
 
+def test_how_many_of_each_kind(audited: Audit) -> None:
+    assert {one.kind: (one.rules, one.unused) for one in audited.kinds} == {
+        "acl": (6, 3),
+        "advertisement": (3, 2),
+        "where": (2, 1),
+        "brokering": (2, 1),
+        "monitor": (5, 3),
+    }
+
+
+def test_who_saw_how_much_when(audited: Audit) -> None:
+    seen, when = Counter[str](), Counter[str]()
+    for one in audited.seen:
+        seen[one.subject] += one.events
+    for part in audited.when:
+        when[part.subject] += part.events
+    assert when == seen
+
+
 def test_rights_that_were_not_used(audited: Audit) -> None:
     assert {(one.subject, one.filter): one.suggestion for one in audited.rights} == {
         ("sensor", "s/#"): "enough: write s/secret, write s/t",

@@ -1,6 +1,6 @@
 """The job `audit`: who saw what and when, what was denied, and what of the policies nothing recorded has needed."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
@@ -74,6 +74,22 @@ class Step(NamedTuple):
     denied: int
 
 
+class When(NamedTuple):
+    """What a subject was sent in a part of the time."""
+
+    subject: str
+    time: datetime
+    events: int
+
+
+class Kind(NamedTuple):
+    """Rules of a kind, and how many of them decided nothing."""
+
+    kind: str
+    rules: int
+    unused: int
+
+
 class Audit(NamedTuple):
     """What a journal says about policies."""
 
@@ -84,10 +100,10 @@ class Audit(NamedTuple):
     seen: tuple[Seen, ...]
     denials: tuple[Denial, ...]
     unused: tuple[Named, ...]
-    rules: int
-    """Rules, used and unused."""
+    kinds: tuple[Kind, ...]
     rights: tuple[Right, ...]
     steps: tuple[Step, ...]
+    when: tuple[When, ...]
 
 
 def audit(
@@ -125,7 +141,7 @@ def audit(
         }
         made = Nodes(policy)
         rights = tuple(right for client in clients for right in _rights(made, client, exercised))
-        seen, denials = _seen(events, policy), _denials(events)
+        seen, denials, begins = _seen(events, policy), _denials(events), _begins(first, last)
         if to is not None:
             _write(spark, to, seen, denials, unused, rights)
         return Audit(
@@ -134,9 +150,10 @@ def audit(
             tuple(Seen(*row) for row in seen.limit(MOST_ROWS).collect()),
             tuple(Denial(*row) for row in denials.limit(MOST_ROWS).collect()),
             unused,
-            len(named),
+            _kinds(named, unused),
             rights,
-            _steps(events, first, last),
+            _steps(events, begins),
+            _when(events, begins, policy),
         )
     finally:
         events.unpersist()
@@ -173,15 +190,22 @@ def _clients(events: DataFrame, policy: Policy) -> tuple[Client, ...]:
     return tuple(found)
 
 
-def _seen(events: DataFrame, policy: Policy) -> DataFrame:
-    """What clients and foreign brokers were sent."""
+def _sent(events: DataFrame, policy: Policy) -> DataFrame:
+    """A row for each event and client or foreign broker that was sent it."""
     sent = events.select("topic", "time", _publisher(), F.explode("reached").alias("to"))
     sent = sent.filter(F.col("to.neighbour").isNull() | ~F.col("to.neighbour").isin(*policy.ensemble.nodes))
-    return (
-        sent.groupBy(F.col("to.entity").alias("subject"), "topic", "publisher")
-        .agg(F.count("*").alias("events"), F.min("time").alias("first"), F.max("time").alias("last"))
-        .orderBy("subject", "topic", "publisher")
-    )
+    return sent.withColumn("subject", F.col("to.entity"))
+
+
+def _seen(events: DataFrame, policy: Policy) -> DataFrame:
+    counted = _sent(events, policy).groupBy("subject", "topic", "publisher")
+    told = counted.agg(F.count("*").alias("events"), F.min("time").alias("first"), F.max("time").alias("last"))
+    return told.orderBy("subject", "topic", "publisher")
+
+
+def _when(events: DataFrame, begins: Column, policy: Policy) -> tuple[When, ...]:
+    counted = _sent(events, policy).groupBy("subject", begins.alias("begins")).count()
+    return tuple(When(*row) for row in counted.orderBy("subject", "begins").limit(MOST_ROWS).collect())
 
 
 def _denials(events: DataFrame) -> DataFrame:
@@ -235,9 +259,18 @@ def _access(reads: bool, writes: bool) -> str:
     return ("read" if reads else "") + ("write" if writes else "")
 
 
-def _steps(events: DataFrame, first: datetime, last: datetime) -> tuple[Step, ...]:
+def _kinds(named: list[Named], unused: tuple[Named, ...]) -> tuple[Kind, ...]:
+    every, idle = Counter(one.kind for one in named), Counter(one.kind for one in unused)
+    return tuple(Kind(kind, count, idle[kind]) for kind, count in every.items())
+
+
+def _begins(first: datetime, last: datetime) -> Column:
+    """When the part of the time begins that a row belongs to."""
     length = max(1, int((last - first).total_seconds() / _STEPS) + 1)
-    begins = F.timestamp_seconds(F.floor(F.unix_timestamp("time") / length) * length)
+    return F.timestamp_seconds(F.floor(F.unix_timestamp("time") / length) * length)
+
+
+def _steps(events: DataFrame, begins: Column) -> tuple[Step, ...]:
     arrivals = events.filter(F.col("kind") == ARRIVAL).groupBy(begins.alias("begins"))
     rows = arrivals.agg(F.count("*"), F.count_if(F.col("effect") == "suppress")).orderBy("begins").collect()
     return tuple(Step(*row) for row in rows)

@@ -4,6 +4,7 @@ Both sides are worked out alike: what subjects are given of all that clients pub
 policies in force when it came, and by the draft. `docs/pipeline.md` has the meaning.
 """
 
+from collections import defaultdict
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
@@ -78,6 +79,23 @@ class Claim(NamedTuple):
         """Whether no event speaks against it; that there is none for a `can` proves nothing."""
         return self.kind == "can" or not self.events
 
+    @property
+    def told(self) -> str:
+        """In a word."""
+        if self.kind == "can":
+            return "shown" if self.events else "not shown"
+        return "holds" if self.holds else "fails"
+
+
+class ByRule(NamedTuple):
+    """What a rule does: that of the draft takes away what is lost, that of then held back what is gained."""
+
+    rule: str
+    reason: str
+    gained: int
+    lost: int
+    changed: int
+
 
 class Total(NamedTuple):
     """All changes for a subject."""
@@ -114,6 +132,15 @@ class Replay(NamedTuple):
     def holds(self) -> bool:
         """Whether all assertions do."""
         return all(claim.holds for claim in self.claims)
+
+    @property
+    def rules(self) -> tuple[ByRule, ...]:
+        """The changes by what is behind them."""
+        sums = defaultdict[tuple[str, str], list[int]](lambda: [0, 0, 0])
+        for one in self.changes:
+            of_rule = sums[one.rule or "not looked for", one.reason]
+            of_rule[:] = [sum(pair) for pair in zip(of_rule, (one.gained, one.lost, one.changed), strict=True)]
+        return tuple(ByRule(*rule, *counts) for rule, counts in sums.items())
 
 
 def replay(

@@ -1,6 +1,6 @@
 """Reports as one HTML file with everything in it: tables, and plots as SVG drawn here."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from html import escape
 from itertools import pairwise
@@ -8,8 +8,10 @@ from itertools import pairwise
 MOST_ROWS = 500
 """Rows of a table that are shown."""
 MOST_BARS = 30
+_LONGEST = 50
+"""Letters of a label."""
 
-_WIDTH, _LABEL, _BAR, _HEIGHT = 900, 240, 20, 180
+_WIDTH, _LABEL, _BAR, _HEIGHT = 900, 330, 20, 180
 _STYLE = """
 :root { color-scheme: light dark; --ink: #1c2430; --faint: #6b7688; --line: #d9dee6; --page: #fff; --band: #f5f7fa;
   --c0: #2f6fb7; --c1: #c4472f; --c2: #8a6d1f; }
@@ -22,7 +24,7 @@ p.lead, .faint { color: var(--faint); } .bad { color: var(--c1); font-weight: 60
 .wide { overflow-x: auto; } table { border-collapse: collapse; width: 100%; font-size: .9rem; }
 th, td { text-align: left; padding: .3rem .6rem; border-bottom: 1px solid var(--line); vertical-align: top; }
 th { color: var(--faint); font-weight: 600; } tr:nth-child(even) td { background: var(--band); }
-td.number { text-align: right; font-variant-numeric: tabular-nums; }
+.number { text-align: right !important; font-variant-numeric: tabular-nums; }
 svg { width: 100%; height: auto; } svg text { fill: var(--ink); font: 12px system-ui, sans-serif; }
 svg .faint { fill: var(--faint); } svg line { stroke: var(--line); }
 .c0 { fill: var(--c0); } .c1 { fill: var(--c1); } .c2 { fill: var(--c2); }
@@ -57,7 +59,8 @@ def table(titles: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     """A table; numbers stand to the right."""
     if not rows:
         return '<p class="faint">None.</p>'
-    head = "".join(f"<th>{escape(title)}</th>" for title in titles)
+    kinds = [' class="number"' if isinstance(value, int) else "" for value in rows[0]]
+    head = "".join(f"<th{kind}>{escape(title)}</th>" for kind, title in zip(kinds, titles, strict=True))
     body = "\n".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in rows[:MOST_ROWS])
     more = f'<p class="faint">and {len(rows) - MOST_ROWS} more</p>' if len(rows) > MOST_ROWS else ""
     return f'<div class="wide"><table>\n<tr>{head}</tr>\n{body}\n</table></div>{more}'
@@ -101,8 +104,7 @@ def timeline(series: Series, steps: Sequence[tuple[datetime, Sequence[int]]]) ->
     if not steps:
         return '<p class="faint">Nothing to draw.</p>'
     first, last = steps[0][0], steps[-1][0]
-    gaps = [(later[0] - step[0]).total_seconds() for step, later in pairwise(steps)]
-    length = min(gaps, default=1.0)
+    length = _least_gap([time for time, _ in steps])
     span = (last - first).total_seconds() + length
     high = max(sum(values) for _, values in steps)
     left, right, foot = 50, _WIDTH - 10, 30 + _HEIGHT
@@ -120,6 +122,35 @@ def timeline(series: Series, steps: Sequence[tuple[datetime, Sequence[int]]]) ->
     return _drawing(foot + 26, drawn)
 
 
+def strips(rows: Mapping[str, Sequence[tuple[datetime, int]]]) -> str:
+    """A line for each row, with a mark for each time at which it has something: the more, the darker."""
+    shown = sorted(rows.items(), key=lambda row: -sum(count for _, count in row[1]))[:MOST_BARS]
+    times = sorted({time for _, marks in shown for time, _ in marks})
+    if not times:
+        return '<p class="faint">Nothing to draw.</p>'
+    first, last, length = times[0], times[-1], _least_gap(times)
+    span, most = (last - first).total_seconds() + length, max(count for _, marks in shown for _, count in marks)
+    left, right, foot = _LABEL, _WIDTH - 60, len(shown) * (_BAR + 6)
+    width = max(2.0, (right - left) * length / span - 1)
+    drawn = [f'<line x1="{left}" y1="{foot}" x2="{right}" y2="{foot}"/>']
+    for at, (label, marks) in enumerate(shown):
+        y = at * (_BAR + 6)
+        drawn.append(f'<text x="{_LABEL - 8}" y="{y + 14}" text-anchor="end">{escape(_short(label))}</text>')
+        for time, count in marks:
+            x = left + (right - left) * (time - first).total_seconds() / span
+            title = f"{label}, {moment(time)}: {count:,}"
+            drawn.append(_box(x, y, width, _BAR, 0, title, 0.25 + 0.75 * count / most))
+        whole = sum(count for _, count in marks)
+        drawn.append(f'<text x="{right + 6}" y="{y + 14}" class="faint">{whole:,}</text>')
+    drawn.append(f'<text x="{left}" y="{foot + 18}" class="faint">{moment(first)}</text>')
+    drawn.append(f'<text x="{right}" y="{foot + 18}" text-anchor="end" class="faint">{moment(last)} UTC</text>')
+    return _drawing(foot + 26, drawn)
+
+
+def _least_gap(times: Sequence[datetime]) -> float:
+    return min(((later - time).total_seconds() for time, later in pairwise(times)), default=1.0)
+
+
 def _legend(series: Series) -> str:
     parts, x = [], _LABEL if len(series) > 1 else 50
     for colour, name in enumerate(series):
@@ -129,10 +160,12 @@ def _legend(series: Series) -> str:
     return "".join(parts)
 
 
-def _box(x: float, y: float, width: float, height: float, colour: int, title: str) -> str:
+def _box(x: float, y: float, width: float, height: float, colour: int, title: str, dark: float = 1.0) -> str:
     if width <= 0 or height <= 0:
         return ""
     size = f'x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}"'
+    if dark < 1.0:
+        size += f' fill-opacity="{dark:.2f}"'
     return f'<rect class="c{colour}" {size}><title>{escape(title)}</title></rect>'
 
 
@@ -141,4 +174,4 @@ def _drawing(height: int, drawn: Sequence[str]) -> str:
 
 
 def _short(label: str) -> str:
-    return label if len(label) <= 34 else label[:33] + "…"
+    return label if len(label) <= _LONGEST else label[: _LONGEST - 1] + "…"

@@ -3,7 +3,8 @@
 import argparse
 import json
 import time
-from collections import Counter
+from collections import Counter, defaultdict
+from datetime import datetime
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -64,7 +65,7 @@ def run(spark: SparkSession, options: argparse.Namespace) -> None:
 def _show(found: Audit, seconds: float) -> None:
     _tell("who saw what", _SEEN, found.seen)
     _tell("denials", _DENIALS[:-1], [denial[:-1] for denial in found.denials])
-    _tell(f"rules that decided nothing, of {found.rules}", _UNUSED, found.unused)
+    _tell(f"rules that decided nothing, of {sum(kind.rules for kind in found.kinds)}", _UNUSED, found.unused)
     _tell("rights that nobody used, or not all of them", _RIGHTS, found.rights)
     print(f"{found.events} events of clients in {seconds:.1f} s; rules of revision {found.revision}")
 
@@ -81,9 +82,12 @@ def _tell(
 
 
 def _page(found: Audit, journal: Path) -> str:
-    saw, denied = Counter[str](), Counter[str]()
-    for seen in found.seen:
-        saw[seen.subject] += seen.events
+    denied, never, wider = Counter[str](), Counter[str](), Counter[str]()
+    saw = defaultdict[str, list[tuple[datetime, int]]](list)
+    for when in found.when:
+        saw[when.subject].append((when.time, when.events))
+    for right in found.rights:
+        (wider if right.reads or right.writes else never)[right.subject] += 1
     for denial in found.denials:
         denied[f"{denial.stage} {denial.rule}"] += denial.events
     return report.page(
@@ -96,8 +100,8 @@ def _page(found: Audit, journal: Path) -> str:
             ),
         ),
         report.section(
-            "Who saw what",
-            report.bars(("events",), [(name, (count,)) for name, count in saw.items()]),
+            "Who saw what, and when",
+            report.strips(saw),
             report.table(_SEEN, found.seen),
         ),
         report.section(
@@ -107,8 +111,16 @@ def _page(found: Audit, journal: Path) -> str:
         ),
         report.section(
             "Rules that decided nothing",
-            report.text(f"{len(found.unused)} of {found.rules}: candidates for removal."),
+            report.text("Candidates for removal; but a rule for the worst day is not used on others."),
+            report.bars(("used", "unused"), [(one.kind, (one.rules - one.unused, one.unused)) for one in found.kinds]),
             report.table(_UNUSED, found.unused),
         ),
-        report.section("Rights that nobody used, or not all of them", report.table(_RIGHTS, found.rights)),
+        report.section(
+            "Rights that nobody used, or not all of them",
+            report.bars(
+                ("wider than used", "never used"),
+                [(name, (wider[name], never[name])) for name in dict.fromkeys((*wider, *never))],
+            ),
+            report.table(_RIGHTS, found.rights),
+        ),
     )

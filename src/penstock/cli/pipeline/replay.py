@@ -3,7 +3,6 @@
 import argparse
 import json
 import time
-from collections import Counter
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -23,6 +22,7 @@ draft does not check.
 """
 _MOST_ROWS = 40
 _TITLES = ("subject", "topic", "publisher", "then", "draft", "gained", "lost", "changed", "received", "rule")
+_BY_RULE = ("rule", "because", "gained", "lost", "changed")
 
 
 def parser() -> argparse.ArgumentParser:
@@ -67,7 +67,8 @@ def run(spark: SparkSession, options: argparse.Namespace) -> int:
         told = plain(found)
         assert isinstance(told, dict)
         claims = [{**one, "holds": claim.holds} for one, claim in zip(told["claims"], found.claims, strict=True)]
-        print(json.dumps({**told, "claims": claims, "holds": found.holds, "seconds": round(seconds, 3)}, indent=2))
+        more = {"claims": claims, "rules": plain(found.rules), "holds": found.holds, "seconds": round(seconds, 3)}
+        print(json.dumps({**told, **more}, indent=2))
     else:
         _show(found, seconds)
     return 0 if found.holds else EXIT_ERROR
@@ -81,6 +82,8 @@ def _show(found: Replay, seconds: float) -> None:
         print_table(_TITLES, [tuple(map(str, change[:10])) for change in found.changes[:_MOST_ROWS]])
         if len(found.changes) > _MOST_ROWS:
             print(f"and {len(found.changes) - _MOST_ROWS} more: see --json, --html or --to")
+        print()
+        print_table(_BY_RULE, [tuple(map(str, rule)) for rule in found.rules[:_MOST_ROWS]])
     print(f"\n{found.events} events played again in {seconds:.1f} s")
     for claim in found.claims:
         if not claim.holds:
@@ -101,13 +104,10 @@ def _breaches(claim: Claim) -> list[str]:
 
 def _page(found: Replay, draft: Path) -> str:
     period = f", {report.moment(found.first)} to {report.moment(found.last)} UTC" if found.first and found.last else ""
-    by_rule: Counter[str] = Counter()
-    for change in found.changes:
-        by_rule[change.rule or "not looked for"] += change.gained + change.lost + change.changed
     failing = [claim for claim in found.claims if not claim.holds]
     claims = [report.text(f"{claim.text}: {claim.events:,} events speak against it", is_bad=True) for claim in failing]
     shown = [(one.time, one.node, one.seq, one.publisher, one.said, one.subject) for c in failing for one in c.first]
-    told = [(claim.text, "holds" if claim.holds else "fails", claim.events) for claim in found.claims]
+    told = [(claim.text, claim.told, claim.events) for claim in found.claims]
     return report.page(
         f"Replay of {draft.name}",
         f"{found.events:,} events that clients published{period}; then: by the policies in force when each came.",
@@ -125,7 +125,15 @@ def _page(found: Replay, draft: Path) -> str:
             ),
             report.table(("subject", "then", "draft", "gained", "lost", "changed"), found.totals),
         ),
-        report.section("By rule", report.bars(("events",), [(rule, (count,)) for rule, count in by_rule.items()])),
+        report.section(
+            "By rule",
+            report.text("The draft's rule takes away what is lost; the rule of then held back what is gained."),
+            report.bars(
+                ("gained", "lost", "changed"),
+                [(one.reason or one.rule, (one.gained, one.lost, one.changed)) for one in found.rules],
+            ),
+            report.table(_BY_RULE, found.rules),
+        ),
         report.section(
             "Over time",
             report.timeline(("gained", "lost"), [(step.time, (step.gained, step.lost)) for step in found.steps]),
