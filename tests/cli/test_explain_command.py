@@ -105,6 +105,58 @@ def test_bad_arguments(home: str, arguments: list[str], message: str) -> None:
     assert message in err
 
 
+PLANT = """
+nodes: {here: {listen: "127.0.0.1:1883"}}
+content: [{topics: t/#, format: json, schema: {v: int}}]
+clients: {sensor: {node: here}, fan: {node: here}, pump: {node: here}}
+"""
+
+
+@pytest.fixture
+def plant(tmp_path: Path) -> str:
+    (tmp_path / "plant.yaml").write_text(PLANT, encoding="utf-8")
+    return str(tmp_path / "plant.yaml")
+
+
+def test_what_is_assumed_is_said(plant: str) -> None:
+    asked = [plant, "--from", "sensor", "--topic"]
+    assert "assumed: every client is connected and subscribes to `#`; " in explain(*asked, "t")
+    assert "subscribes to `#` and `$x/#`; " in explain(*asked, "$x/t")
+    assert "there are only the subscriptions of --subscribed" in explain(*asked, "t", "--subscribed", "fan=t")
+
+
+def test_subscriptions_may_have_conditions(plant: str) -> None:
+    asked = [plant, "--from", "sensor", "--topic", "t/1", "--payload", '{"v": 3}']
+    out = explain(*asked, "--subscribed", "fan=t/+ where v > 2", "--subscribed", "pump=$share/g/t/# where v > 3")
+    assert "fan gets `t/1" in out
+    assert "subscription of `pump` to `$share/g/t/#`: `v > 3` is false" in out
+
+
+def test_the_content_type_and_any_bytes_can_be_said(plant: str, tmp_path: Path) -> None:
+    (tmp_path / "payload").write_bytes(b'\xef\xbb\xbf{"v": 3}')
+    asked = [plant, "--from", "sensor", "--topic", "t/1", "--subscribed", "fan=t/+ where v > 2"]
+    assert "fan gets" in explain(*asked, "--payload-file", str(tmp_path / "payload"))
+    (tmp_path / "payload").write_bytes(b"\xff")
+    assert "not JSON" in explain(*asked, "--payload-file", str(tmp_path / "payload"))
+    out = explain(*asked, "--payload", '{"v": 3}', "--content-type", "text/plain")
+    assert "its content type says text, and on this topic it is json" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--subscribed", "fan=t/+ where v >"], "expected"),
+        (["--subscribed", "fan=t/+ where v > 'x'"], "does not take an int and a string"),
+        (["--payload-file", "nothing-here"], "`nothing-here` cannot be read"),
+        (["--payload", "x", "--payload-file", "y"], "not allowed with argument"),
+    ],
+)
+def test_bad_content(plant: str, arguments: list[str], message: str) -> None:
+    code, out, err = run(penstock("explain", plant, "--from", "sensor", "--topic", "t/1", *arguments))
+    assert (code, out) == (2, "")
+    assert message in err
+
+
 def test_a_domain_that_does_not_check(tmp_path: Path) -> None:
     file = tmp_path / "domain.yaml"
     file.write_text("nodes: {n: {listen: nowhere}}")
@@ -142,6 +194,17 @@ def test_a_live_node_says_why_as_things_are_now(live: tuple[Nodes, str]) -> None
         assert lock.receive().topic == "AC_grant"
         for _ in range(2):  # asking changes nothing
             assert "lock gets `DL_unlock`" in explain(*asked)
+
+
+def test_a_live_node_is_told_content_type_and_bytes(live: tuple[Nodes, str], tmp_path: Path) -> None:
+    nodes, admin = live
+    (tmp_path / "payload").write_bytes(b"\xff" + bytes(100_000))
+    asked = ["--node", admin, "--from", "bell", "--topic", "x", "--payload-file", str(tmp_path / "payload"), "--json"]
+    with Paho("motion").connects(nodes.ports["gateway"]) as motion:
+        motion.subscribe("x", 1)
+        told = json.loads(explain(*asked, "--content-type", "application/json"))
+    assert told["event"]["encoding"] == "base64"
+    assert len(told["receivers"]["motion"]["gets"]) == 1
 
 
 def test_a_client_that_is_not_there_is_told_about(live: tuple[Nodes, str]) -> None:

@@ -15,9 +15,8 @@ from starlette.routing import Route
 
 from penstock.broker.metrics import make_registry
 from penstock.engine.account import Account, account
-from penstock.engine.explain import ExplainError, arrival, explain
+from penstock.engine.explain import ExplainError, arrival, explain, hypothetical
 from penstock.model.errors import PenstockError, TopicError
-from penstock.model.event import Event
 from penstock.model.topic import check_topic
 
 if TYPE_CHECKING:
@@ -45,7 +44,7 @@ class Admin:
         routes = [
             Route("/metrics", self._metrics),
             Route("/health", self._health),
-            Route("/explain", self._explain),
+            Route("/explain", self._explain, methods=["GET", "POST"]),
         ]
         app = Starlette(routes=routes)
         config = uvicorn.Config(
@@ -84,22 +83,27 @@ class Admin:
         return JSONResponse(body, status_code=503 if server.trouble else 200)
 
     async def _explain(self, request: Request) -> Response:
-        """Why an event would be delivered, changed or withheld, as things are now. Nothing is published."""
+        """Why an event would be delivered, changed or withheld, as things are now. Nothing is published.
+
+        A payload that is not text, or long, is the body of a POST.
+        """
+        asked = request.query_params
+        payload = await request.body() if request.method == "POST" else asked.get("payload", "").encode()
         try:
-            told = self._account(request.query_params)
+            told = self._account(asked, payload)
         except (ExplainError, TopicError) as error:
             return JSONResponse({"error": str(error)}, status_code=400)
         return Response(msgspec.json.encode(told), media_type="application/json")
 
-    def _account(self, asked: QueryParams) -> Account:
+    def _account(self, asked: QueryParams, payload: bytes) -> Account:
         node, to = self._server.node, asked.getlist("to")
         for name in ("from", "topic"):
             if not asked.get(name):
                 raise ExplainError(f"`{name}` is missing")
         if asked.get("qos", "0") not in ("0", "1", "2"):
             raise ExplainError(f"`qos` is 0, 1 or 2, found `{asked['qos']:.20}`")
-        topic, payload = check_topic(asked["topic"]), asked.get("payload", "").encode()
-        event = Event(topic, payload, int(asked.get("qos", "0")), asked.get("retain") == "1")
+        topic, qos, retain = check_topic(asked["topic"]), int(asked.get("qos", "0")), asked.get("retain") == "1"
+        event = hypothetical(topic, payload, qos, retain, asked.get("content_type", ""))
         nodes = {name: server.node for name, server in self._servers.items()}
         decisions = explain(nodes, arrival(node, asked["from"], event), self._server.now(), to)
         return account(decisions, node.ensemble, (), to)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlencode
-from urllib.request import urlopen
+from urllib.request import Request, urlopen
 
 import msgspec
 
@@ -17,17 +17,16 @@ from penstock.cli.stage import Stage, everything
 from penstock.cli.table import print_table
 from penstock.domain import check, read
 from penstock.engine.account import Account, DecisionAccount, account
-from penstock.engine.explain import ExplainError, arrival, explain
+from penstock.engine.explain import ExplainError, arrival, explain, hypothetical
 from penstock.engine.rehearsal import Rehearsal, RehearsalError
 from penstock.model.errors import DomainError, PenstockError, TopicError
-from penstock.model.event import Event
 from penstock.model.topic import check_topic, parse_filter
 
 PATIENCE = 10.0
 """Seconds that a node may take to answer."""
 _EPILOG = """\
-With FILE: for a hypothetical event. Every client that the file lists is taken to be connected, and to subscribe to all
-it may, or with --subscribed only to what that says; monitors are in their first states, or in those of --state.
+With FILE: for a hypothetical event. Every client that the file lists is taken to be connected, and to subscribe to `#`,
+or with --subscribed only to what that says; monitors are in their first states, or in those of --state.
 With --node: for an event at a live node, as things are there now. Nothing is published.
 Exit code: 0, 1 if the node cannot be asked, 2 for bad arguments, 3 if the domain does not check.
 """
@@ -49,7 +48,10 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--node", metavar="URL", help="admin address of a live node, as http://127.0.0.1:8080")
     parser.add_argument("--from", dest="source", required=True, metavar="X", help="the client that publishes")
     parser.add_argument("--topic", required=True, metavar="T", help="what it publishes to")
-    parser.add_argument("--payload", default="", metavar="P", help="what it says (default: nothing)")
+    said = parser.add_mutually_exclusive_group()
+    said.add_argument("--payload", default="", metavar="P", help="what it says (default: nothing)")
+    said.add_argument("--payload-file", type=Path, metavar="FILE", help="what it says, byte for byte")
+    parser.add_argument("--content-type", default="", metavar="TYPE", help="MQTT 5 content type, as application/json")
     parser.add_argument("--qos", type=int, choices=(0, 1, 2), default=0, help="(default 0)")
     parser.add_argument("--retain", action="store_true", help="as a retained message")
     parser.add_argument("--to", action="append", default=[], metavar="Y", help="only what leads to Y (may be repeated)")
@@ -65,7 +67,7 @@ def _parser() -> argparse.ArgumentParser:
         "--subscribed",
         action="append",
         default=[],
-        metavar="CLIENT=FILTER",
+        metavar="CLIENT=FILTER[ where CONDITION]",
         help="only these subscriptions are there; CLIENT@NODE: of a client that the file does not list",
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
@@ -114,10 +116,27 @@ def _of_file(options: argparse.Namespace) -> Account:
             raise UsageError(f"no client or foreign broker `{name}` in `{options.file}`")
     for text in options.state:
         _put_state(rehearsal, text)
-    event = Event(options.topic, options.payload.encode(), options.qos, options.retain)
+    event = hypothetical(options.topic, _payload(options), options.qos, options.retain, options.content_type)
     start = arrival(rehearsal.nodes[at], options.source, event)
     decisions = explain(rehearsal.nodes, start, rehearsal.now, known)
-    return account(decisions, stage.whole, known, options.to)
+    told = account(decisions, stage.whole, known, options.to)
+    return msgspec.structs.replace(told, assumed=_assumed(options))
+
+
+def _payload(options: argparse.Namespace) -> bytes:
+    if options.payload_file is None:
+        return str(options.payload).encode()
+    try:
+        return bytes(options.payload_file.read_bytes())
+    except OSError as error:
+        raise UsageError(f"--payload-file: `{options.payload_file}` cannot be read: {error.strerror}") from None
+
+
+def _assumed(options: argparse.Namespace) -> str:
+    if options.subscribed:
+        return "every client is connected, and there are only the subscriptions of --subscribed"
+    filters = " and ".join(f"`{filter}`" for filter in everything(options.topic))
+    return f"every client is connected and subscribes to {filters}; --subscribed says otherwise"
 
 
 def _place(rehearsal: Rehearsal, entity: str, node: str | None) -> str:
@@ -132,7 +151,9 @@ def _place(rehearsal: Rehearsal, entity: str, node: str | None) -> str:
     return places[0]
 
 
-_SUBSCRIBED = re.compile(r"(?P<client>[^@=]+)(@(?P<node>[\w-]+))?=(?P<filter>.+)", re.DOTALL)
+_SUBSCRIBED = re.compile(
+    r"(?P<client>[^@=]+)(@(?P<node>[\w-]+))?=(?P<filter>.+?)(\s+where\s+(?P<where>.+))?", re.DOTALL
+)
 
 
 def _subscribe(rehearsal: Rehearsal, options: argparse.Namespace) -> None:
@@ -140,10 +161,16 @@ def _subscribe(rehearsal: Rehearsal, options: argparse.Namespace) -> None:
         for text in options.subscribed:
             found = _SUBSCRIBED.fullmatch(text)
             if found is None:
-                raise UsageError(f"--subscribed: expected CLIENT=FILTER or CLIENT@NODE=FILTER, found `{text}`")
+                expected = "CLIENT=FILTER or CLIENT@NODE=FILTER, and ` where CONDITION` if there is one"
+                raise UsageError(f"--subscribed: expected {expected}, found `{text}`")
             if not rehearsal.is_connected(found["client"]):
                 rehearsal.connect(found["client"], found["node"])
-            rehearsal.subscribe(found["client"], parse_filter(found["filter"]).text, node=found["node"])
+            wanted, before = parse_filter(found["filter"]), len(rehearsal.notices)
+            no_local = wanted.group is None  # [MQTT-3.8.3-4]
+            rehearsal.subscribe(found["client"], wanted.text, 2, no_local, found["node"], found["where"] or "")
+            refused = [one.reason for one in rehearsal.notices[before:] if one.kind == "subscribe denied"]
+            if refused:
+                raise UsageError(f"--subscribed: `{text}`: {refused[0]}")
         return
     for client in rehearsal.ensemble.devices:
         for filter in everything(options.topic):
@@ -171,14 +198,17 @@ def _put_state(rehearsal: Rehearsal, text: str) -> None:
 
 
 def _of_node(options: argparse.Namespace) -> Account:
-    asked = [("from", options.source), ("topic", options.topic), ("payload", options.payload), ("qos", options.qos)]
+    asked = [("from", options.source), ("topic", options.topic), ("qos", options.qos)]
     asked += [("retain", "1")] if options.retain else []
+    asked += [("content_type", options.content_type)] if options.content_type else []
     asked += [("to", name) for name in options.to]
     address = options.node if "://" in options.node else f"http://{options.node}"
     if not address.startswith(("http://", "https://")):
         raise UsageError(f"--node: expected an http address, found `{options.node}`")
+    question = Request(f"{address.rstrip('/')}/explain?{urlencode(asked)}", _payload(options), method="POST")
+    question.add_header("Content-Type", "application/octet-stream")
     try:
-        with urlopen(f"{address.rstrip('/')}/explain?{urlencode(asked)}", timeout=PATIENCE) as answer:
+        with urlopen(question, timeout=PATIENCE) as answer:
             return msgspec.json.decode(answer.read(), type=Account)
     except HTTPError as error:
         raise PenstockError(f"node at `{options.node}`: {_said(error)}") from None
@@ -197,7 +227,10 @@ def _said(error: HTTPError) -> str:
 
 
 def _show(told: Account) -> None:
-    print(f"{told.source} publishes `{told.event}` with QoS {told.event.qos} at {told.node}\n")
+    print(f"{told.source} publishes `{told.event}` with QoS {told.event.qos} at {told.node}")
+    if told.assumed:
+        print(f"assumed: {told.assumed}")
+    print()
     rows = [row for decision in told.decisions for row in _rows(decision)]
     print_table(("at", "from", "to", "stage", "does", "rule", "because"), rows)
     print()

@@ -92,6 +92,8 @@ class Account(msgspec.Struct, frozen=True):
     event: EventAccount
     decisions: tuple[DecisionAccount, ...]
     receivers: dict[str, ReceiverAccount]
+    assumed: str = ""
+    """What is taken for granted, where it is not a live node that is asked."""
 
 
 def account(

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from penstock.engine import conform, edit, emit, match, once, place, publish, says
+from penstock.engine import conform, edit, emit, match, once, place, publish, says, travel
 from penstock.engine.edit import Watch
 from penstock.engine.node import Node
 from penstock.engine.once import Once
@@ -24,10 +24,21 @@ from penstock.model.verdict import Effect, Verdict
 from penstock.policy.acl import Rights
 from penstock.policy.advertisement import Claim, claims
 from penstock.policy.monitor import Monitor
+from penstock.wire.errors import PacketError
+from penstock.wire.properties import Properties
 
 
 class ExplainError(PenstockError):
     """A question that makes no sense: somebody who is not there."""
+
+
+def hypothetical(topic: str, payload: bytes, qos: int = 0, retain: bool = False, content_type: str = "") -> Event:
+    """An event to ask about; raises `ExplainError` if its content type cannot be sent."""
+    try:
+        properties = travel.travelling(Properties(content_type=content_type)) if content_type else b""
+    except PacketError as error:
+        raise ExplainError(f"content type: {error}") from None
+    return Event(topic, payload, qos, retain, properties)
 
 
 @dataclass(frozen=True, slots=True)
