@@ -104,7 +104,7 @@ class Federation:
         dialler.start()
 
     def _greet_node(self, server: Server, name: str) -> Greeting:
-        return Greeting.of_node(server.name, server.node.secrets[name])
+        return Greeting.of_node(server.name, server.node.secrets[name], server.node.limits.max_packet_size)
 
     def _greet_foreign(self, server: Server, foreign: ForeignSettings) -> Greeting:
         password = None

@@ -47,7 +47,7 @@ takes in all that has come during the one before, so that rounds would grow long
 MOST_DEFERRED = 20_000
 """Packets that wait for the store before connections are no longer read."""
 
-_WARNINGS = ("monitor failed", "full", "slow")
+_WARNINGS = ("monitor failed", "full", "slow", "too long to tell")
 """Notices of what an operator should do something about; refusals are what policies are for."""
 _SUPPRESSED = {"tell": Reason.NOT_AUTHORIZED, "hide": Reason.SUCCESS}
 
@@ -368,7 +368,7 @@ class Server:
             self._report()
         if node.replaying or (node.lagging and self._committing is None):
             self.wake()
-        if node.interest_changed and node.neighbours:
+        if node.news and node.neighbours:
             self._loop.call_later(overlay.REFRESH_SECONDS, self.wake)
 
     def _keep(self, journal: "Journal") -> None:

@@ -277,7 +277,7 @@ class Store:
             if session is not None:
                 condition = make_condition(asked) if asked else None
                 session.advertisements[name] = Advertisement(name, filter, condition, scope)
-                advertised(node, session)
+                advertised(node, session, name)
 
     def _load_retained(self, node: Node, now: float) -> None:
         for topic, payload, qos, properties, expires, *source in self._db.execute("SELECT * FROM retained"):

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from penstock.engine import edit
+from penstock.engine import edit, offers
 from penstock.engine.plan import Draft, LinkClass, Plans
 from penstock.engine.session import Session
 from penstock.engine.tell import Outcome, problem_of_name
@@ -78,7 +78,7 @@ def _advertise(node: "Node", session: Session, payload: bytes) -> Outcome:
         return Outcome(Reason.QUOTA_EXCEEDED, f"session has {MOST_ADVERTISEMENTS} advertisements already")
     session.advertisements[made.name] = made
     node.ledger.advertisement(session, made.name, made)
-    changed(node, session)
+    changed(node, session, made.name)
     return Outcome(Reason.SUCCESS)
 
 
@@ -90,7 +90,7 @@ def _unadvertise(node: "Node", session: Session, payload: bytes) -> Outcome:
     if session.advertisements.pop(told.name, None) is None:
         return Outcome(Reason.UNSPECIFIED_ERROR, f"session has no advertisement `{told.name}`")
     node.ledger.advertisement(session, told.name, None)
-    changed(node, session)
+    changed(node, session, told.name)
     return Outcome(Reason.SUCCESS)
 
 
@@ -106,13 +106,15 @@ def _made(node: "Node", told: _Advertised) -> Advertisement:
     return Advertisement(told.name, filter, condition, told.scope)
 
 
-def changed(node: "Node", session: Session) -> None:
+def changed(node: "Node", session: Session, name: str) -> None:
     """What a session may publish has changed, and what other nodes are told of it."""
     session.plans = None
-    node.interest_changed = True
+    offers.changed(node, session, name)
 
 
 def forget(node: "Node", session: Session) -> None:
     """The session ends, and its advertisements with it."""
+    names = list(session.advertisements)
     session.advertisements.clear()
-    node.interest_changed = True
+    for name in names:
+        offers.changed(node, session, name)

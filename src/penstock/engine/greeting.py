@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 from penstock.engine import lifecycle, overlay
+from penstock.wire.framing import PACKET_MOST
 from penstock.wire.packet import Connect, Subscribe, Subscription
 from penstock.wire.properties import NO_PROPERTIES, Properties
 
@@ -19,17 +20,23 @@ class Greeting(NamedTuple):
     filters: tuple[str, ...] = ()
     """What to subscribe to; nodes say what they want in their own way."""
     qos: int = 0
+    most_bytes: int | None = None
+    """Of the largest packet that it takes; None: any."""
 
     @classmethod
-    def of_node(cls, name: str, secret: bytes) -> "Greeting":
+    def of_node(cls, name: str, secret: bytes, most_bytes: int) -> "Greeting":
         """To another node."""
-        return cls(overlay.NODE_PREFIX + name, user=name, password=secret)
+        most = most_bytes if most_bytes < PACKET_MOST else None
+        return cls(overlay.NODE_PREFIX + name, user=name, password=secret, most_bytes=most)
 
     def packet(self) -> Connect:
         properties = NO_PROPERTIES
         if self.version == 5:
             properties = Properties(
-                session_expiry=lifecycle.NO_EXPIRY, receive_maximum=overlay.WINDOW, request_problem_info=True
+                session_expiry=lifecycle.NO_EXPIRY,
+                receive_maximum=overlay.WINDOW,
+                maximum_packet_size=self.most_bytes,
+                request_problem_info=True,
             )
         return Connect(self.client_id, self.version, False, KEEPALIVE, self.user, self.password, None, properties)
 

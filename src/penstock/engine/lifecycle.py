@@ -290,9 +290,9 @@ def _detach(node: Node, session: Session, now: float) -> None:
     # [MQTT-3.3.2-7]
     session.aliases_in = session.aliases_out = None
     session.resend = None
-    session.announced = None
     if session.neighbour is not None:
-        node.interest_changed = True  # there may be another way to what it offers
+        session.exchange = None
+        node.news.offer(*session.offers)  # there may be another way to what it offers
     session.ended = now
     node.connected -= 1
 

@@ -15,6 +15,8 @@ from penstock.engine import emit, overlay, place, publish, subscribe
 from penstock.engine.changes import Ledger
 from penstock.engine.edit import Watch, tell_failures
 from penstock.engine.index import Index, TopicTree
+from penstock.engine.news import News
+from penstock.engine.offers import OwnOffer
 from penstock.engine.once import Once
 from penstock.engine.place import alone
 from penstock.engine.plan import Group, LinkClass, Plan, Plans
@@ -90,8 +92,11 @@ class Node:
         self.neighbours: dict[str, Session] = {}
         self.secrets: dict[str, bytes] = {}
         """By neighbour, what it must show to be taken for it."""
-        self.interest_changed = False
+        self.news = News(is_all=True)
+        """What has changed in what is wanted and offered, since neighbours were last told."""
         self.interest_due = 0.0
+        self.own_offers: dict[str, OwnOffer] = {}
+        """What clients here advertise, by id."""
         self.suppressed_reason = Reason.NOT_AUTHORIZED
         """What the sender of a suppressed message is told."""
         self.sparkplug = None if self.ensemble.access is None else Sparkplug(self.ensemble.access)
@@ -282,7 +287,7 @@ class Node:
 
     def turn(self, now: float) -> None:
         """Between two rounds of input: go on with what was too much for one round."""
-        if self.interest_changed and self.neighbours:
+        if self.news and self.neighbours:
             overlay.refresh(self, now)
         if self.replaying or self.lagging:
             unfinished = {**self.lagging, **self.replaying}

@@ -12,17 +12,18 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from penstock.domain.federation import LinkSettings
-from penstock.engine import emit, interest, place, subscribe
-from penstock.engine.interest import Offer, Offered, Want
+from penstock.engine import emit, offers, place, subscribe, telling
+from penstock.engine.interest import Exchange
+from penstock.engine.news import News
 from penstock.engine.session import NEVER, Replay, Session, Subscribed, key_of
+from penstock.engine.telling import Interest
+from penstock.engine.want import Offered, Want
 from penstock.language.condition import Condition, make_condition
 from penstock.language.errors import ConditionError
 from penstock.model.errors import TopicError
 from penstock.model.subject import Subject
 from penstock.model.topic import Filter, parse_filter
-from penstock.wire.codec import encode
 from penstock.wire.errors import WireError
-from penstock.wire.packet import Publish
 from penstock.wire.reason import Reason
 
 if TYPE_CHECKING:
@@ -30,29 +31,12 @@ if TYPE_CHECKING:
 
 NODE_PREFIX = "$node/"
 """Client ids that only nodes use."""
-INTEREST = "$penstock/interest"
-"""The control topic on which a node tells a neighbour what it wants."""
 WINDOW = 1000
 """Messages that two nodes may have under way to each other."""
 GRACE_SECONDS = 5.0
 """How long what a neighbour told counts after it has come back and not told it again."""
 REFRESH_SECONDS = 0.05
 """How often interest is worked out at most: many subscriptions at once are one change."""
-
-
-class Interest(msgspec.Struct, frozen=True):
-    """A change of what one side wants, and of the advertisements that it knows of."""
-
-    add: tuple[Want, ...] = ()
-    remove: tuple[Want, ...] = ()
-    offer: tuple[Offer, ...] = ()
-    withdraw: tuple[str, ...] = ()
-    all_wants: bool = False
-    """Whether `add` is all that it wants; and in `all_offers` whether `offer` is all that it knows of."""
-    all_offers: bool = False
-
-    def __bool__(self) -> bool:
-        return bool(self.add or self.remove or self.offer or self.withdraw)
 
 
 def neighbour_in(client_id: str) -> str | None:
@@ -107,41 +91,38 @@ def refresh(node: "Node", now: float) -> None:
     if now < node.interest_due:
         return
     node.interest_due = now + REFRESH_SECONDS
-    node.interest_changed = False
+    news, node.news = node.news, News(is_all=False)
+    if news.is_all:
+        node.own_offers = offers.own_offers(node)
     for name, connection in connections(node):
         session = node.neighbours[name]
-        if session.outlet is None or session.announced is None:
-            continue
-        wanted = interest.wants(node, session, connection.forward)
-        offered = interest.offers(node, session)
-        change = Interest(
-            tuple(sorted(wanted - session.announced)),
-            tuple(sorted(session.announced - wanted)),
-            tuple(sorted(one for id, one in offered.items() if session.offered.get(id) != one)),
-            tuple(sorted(session.offered.keys() - offered.keys())),
-        )
-        if change:
-            _tell(node, session, change)
-            session.announced, session.offered = wanted, offered
+        if session.exchange is not None:
+            change = session.exchange.update(news, connection.forward)
+            if change:
+                _tell(node, session, telling.packets(session, *change))
 
 
 def announce(node: "Node", session: Session) -> None:
     """The link is up: say all that we can offer. What we want may depend on what the other has to offer, which it says
     now too; until we have it, what we wanted before counts there.
     """
-    session.offered = interest.offers(node, session)
-    _tell(node, session, Interest(offer=tuple(sorted(session.offered.values())), all_offers=True))
+    if node.news.is_all:
+        node.own_offers = offers.own_offers(node)
+    session.exchange = Exchange(node, session)
+    _tell(node, session, telling.packets(session, offer=session.exchange.offer_all(), of_all="offers"))
+    node.news.offer(*session.offers)  # there is a way to them again
 
 
 def _ask(node: "Node", session: Session) -> None:
     """Say all that we want."""
-    forward = dict(connections(node))[session.neighbour or ""].forward
-    session.announced = interest.wants(node, session, forward)
-    _tell(node, session, Interest(tuple(sorted(session.announced)), all_wants=True))
+    if session.exchange is not None and not session.exchange.has_asked:
+        forward = dict(connections(node))[session.neighbour or ""].forward
+        _tell(node, session, telling.packets(session, session.exchange.ask_all(forward), of_all="wants"))
 
 
-def _tell(node: "Node", session: Session, change: Interest) -> None:
-    emit.push(node, session, encode(Publish(INTEREST, msgspec.json.encode(change)), 5))
+def _tell(node: "Node", session: Session, packets: Iterator[bytes]) -> None:
+    for packet in packets:
+        emit.push(node, session, packet)
 
 
 # --- what a neighbour tells
@@ -155,15 +136,21 @@ def take_interest(node: "Node", session: Session, payload: bytes, now: float) ->
         offered = {one.id: Offered(one, _condition(one.where)) for one in change.offer}
     except (msgspec.MsgspecError, TopicError, ConditionError) as error:
         raise WireError(Reason.PROTOCOL_ERROR, f"interest of node `{session.neighbour}`: {error}") from None
-    _take_offers(node, session, change, offered, now)
-    if change.all_wants:
-        _doubt_others(session, {key_of(want.filter, want.where) for want in change.add}, now)
+    if change.begins == "offers":
+        session.doubted_offers = dict.fromkeys(session.offers, NEVER)
+    if change.begins == "wants":
+        # A neighbour that has just started does not know yet what those beyond it want.
+        session.doubted = dict.fromkeys(session.subscriptions, NEVER)
+    _take_offers(node, session, change, offered)
     for want, filter, condition in wanted:
         _take_want(node, session, want, filter, condition)
     for want in change.remove:
         _drop_want(node, session, want)
-    if change.all_offers:
+    if change.ends == "offers":
+        session.doubted_offers = dict.fromkeys(session.doubted_offers, now + GRACE_SECONDS)
         _ask(node, session)
+    if change.ends == "wants":
+        session.doubted = dict.fromkeys(session.doubted, now + GRACE_SECONDS)
     subscribe.advance(node, session, now)
 
 
@@ -176,41 +163,28 @@ def expire(node: "Node", now: float) -> None:
         for id in [id for id, due in session.doubted_offers.items() if due <= now]:
             del session.doubted_offers[id]
             session.offers.pop(id, None)
-            node.interest_changed = True
+            node.news.offer(id)
 
 
 def _condition(where: str) -> Condition | None:
     return make_condition(where) if where else None
 
 
-def _take_offers(node: "Node", session: Session, change: Interest, offered: dict[str, Offered], now: float) -> None:
-    if change.all_offers:
-        session.doubted_offers = dict.fromkeys(session.offers, now + GRACE_SECONDS)
-    for id in change.withdraw:
-        session.offers.pop(id, None)
-        session.doubted_offers.pop(id, None)
+def _take_offers(node: "Node", session: Session, change: Interest, offered: dict[str, Offered]) -> None:
     for id, one in offered.items():
         session.offers[id] = one
         session.doubted_offers.pop(id, None)
-    if change.all_offers or change.offer or change.withdraw:
-        node.interest_changed = True
-
-
-def _doubt_others(session: Session, keys: set[str], now: float) -> None:
-    """What was wanted before counts a while longer, but the ways of what is wanted still are told anew.
-
-    A neighbour that has just started does not know yet what those beyond it want.
-    """
-    session.doubted = {key: now + GRACE_SECONDS for key in session.subscriptions if key not in keys}
-    for key in session.subscriptions.keys() & keys:
-        session.subscriptions[key].ways = ()
+    for id in change.withdraw:
+        session.offers.pop(id, None)
+        session.doubted_offers.pop(id, None)
+    node.news.offer(*offered, *change.withdraw)
 
 
 def _take_want(node: "Node", session: Session, want: Want, filter: Filter, condition: Condition | None) -> None:
     key = key_of(want.filter, want.where)
     known = session.subscriptions.get(key)
-    node.interest_changed = True
     if known is not None:
+        node.news.subscription(session, key)
         known.ways = (want.path,) if session.doubted.pop(key, None) else (*known.ways, want.path)
         return
     subscribed = Subscribed(session, want.filter, 2, retain_as_published=True, name=want.where, asked=want.where)
@@ -225,7 +199,7 @@ def _drop_want(node: "Node", session: Session, want: Want) -> None:
     known = session.subscriptions.get(key_of(want.filter, want.where))
     if known is None:
         return
-    node.interest_changed = True
+    node.news.subscription(session, known.key)
     known.ways = tuple(way for way in known.ways if way != want.path)
     if not known.ways:
         session.doubted.pop(known.key, None)

@@ -31,6 +31,8 @@ def settle_in(node: "Node", session: Session) -> bool:
     entry = entry_of(node, session.subject) if session.neighbour is None else _neighbour(node, session.neighbour)
     if entry is None:
         return False
+    if (session.publish_type, session.notify_type) != (entry.publish, entry.notify):
+        _stir(node, session)
     session.entity, session.entry = entry.name, entry
     sparkplug.renew(node, session)
     session.publish_type, session.notify_type = entry.publish, entry.notify
@@ -44,6 +46,12 @@ def settle_in(node: "Node", session: Session) -> bool:
         session.watch_out.sessions.append(session)
     session.plans = session.edited_plans = session.source = None
     return True
+
+
+def _stir(node: "Node", session: Session) -> None:
+    """Its links are of other types: what it may get, and who may get what is its own, is other too."""
+    if session.subscriptions or session.advertisements or session.offers:
+        node.news.everything()
 
 
 def _part(session: Session) -> None:
@@ -69,7 +77,7 @@ def look_on(node: "Node") -> None:
         for text in filters:
             node.index.add(text, ends, node.watches[ends])
     node.onlookers = wanted
-    node.interest_changed = True
+    node.news.everything()
     node.forget_all()
 
 

@@ -9,6 +9,7 @@ from penstock.engine.plan import Draft, Plan, Plans, Target
 from penstock.engine.render import Forms
 from penstock.engine.session import Session, Subscribed
 from penstock.engine.tell import Outcome, encode_told
+from penstock.engine.telling import INTEREST
 from penstock.model.event import Event
 from penstock.model.topic import matches
 from penstock.model.verdict import Effect, Verdict
@@ -59,7 +60,7 @@ def receive(node: "Node", session: Session, packet: Publish, now: float) -> None
         if _is_repeated(node, session, packet):
             return
         _check_window(node, session)
-    if session.neighbour is not None and topic == overlay.INTEREST:
+    if session.neighbour is not None and topic == INTEREST:
         overlay.take_interest(node, session, packet.payload, now)
         return
     event = _event(session, topic, packet, now)

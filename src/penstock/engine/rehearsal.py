@@ -279,7 +279,7 @@ class Rehearsal:
             if waiting:
                 waiting.sort(key=lambda wire: wire.first)
                 self.choose(waiting).hand_over()
-            elif any(node.replaying or (node.interest_changed and node.neighbours) for node in self.nodes.values()):
+            elif any(node.replaying or (node.news and node.neighbours) for node in self.nodes.values()):
                 self.now += overlay.REFRESH_SECONDS
                 for node in self.nodes.values():
                     self._turn(node)
@@ -327,7 +327,7 @@ class Rehearsal:
         neighbour = node.neighbours[second]
         foreign = self._domain.foreign.get(second)
         if foreign is None:
-            dialled = Dialled(neighbour, Greeting.of_node(first, _SECRET))
+            dialled = Dialled(neighbour, Greeting.of_node(first, _SECRET, node.limits.max_packet_size))
         else:
             overlay.subscribe_foreign(node, neighbour, foreign.out, foreign.qos)
             dialled = Dialled(neighbour, Greeting("rehearsal", foreign.version, filters=foreign.in_, qos=foreign.qos))

@@ -15,10 +15,11 @@ from penstock.wire.session import WAITING
 if TYPE_CHECKING:
     from penstock.domain.ensemble import ClientEntry
     from penstock.engine.edit import Watch
-    from penstock.engine.interest import Offer, Offered, Want
+    from penstock.engine.interest import Exchange
     from penstock.engine.plan import Plans, Target
     from penstock.engine.record import Source
     from penstock.engine.sparkplug import Actor
+    from penstock.engine.want import Offered
 
 NEVER = float("inf")
 
@@ -158,7 +159,6 @@ class Session:
         "alias_maximum",
         "aliases_in",
         "aliases_out",
-        "announced",
         "backlog",
         "blocked",
         "buffer",
@@ -170,6 +170,7 @@ class Session:
         "ended",
         "entity",
         "entry",
+        "exchange",
         "expiry",
         "given",
         "held",
@@ -179,7 +180,6 @@ class Session:
         "maximum_packet_size",
         "neighbour",
         "notify_type",
-        "offered",
         "offers",
         "open",
         "outlet",
@@ -219,11 +219,10 @@ class Session:
         """As a subject of access policies; None until it is asked for."""
         self.neighbour: str | None = None
         """The name of the node or foreign broker behind it; None for a client."""
-        self.announced: frozenset[Want] | None = None
-        """What we have told the neighbour that we want; None until then."""
-        self.offered: dict[str, Offer] = {}
-        """The advertisements that we have told the neighbour of; and in `offers` those that it has told us of."""
+        self.exchange: Exchange | None = None
+        """What we tell the neighbour that we want and offer; None while the link is down."""
         self.offers: dict[str, Offered] = {}
+        """The advertisements that the neighbour has told us of."""
         self.doubted: dict[str, float] = {}
         """Of its subscriptions those that a neighbour has not told again since it is back, and until when they count;
         in `doubted_offers` the same of its offers.

@@ -100,7 +100,7 @@ def add(node: "Node", subscribed: Subscribed, filter: Filter) -> None:
         _take_out(node, previous, filter)
         previous = None
     session.subscriptions[key] = subscribed
-    node.interest_changed = True
+    node.news.subscription(session, key)
     if filter.group is not None:
         group = node.groups.get((filter.group, filter.filter))
         if group is None:
@@ -134,7 +134,7 @@ def remove(node: "Node", session: Session, key: str) -> bool:
     if session.replays:
         session.replays = [one for one in session.replays if one.subscribed.key != key]
     node.ledger.subscription(session, key, None)
-    node.interest_changed = True
+    node.news.subscription(session, key)
     return True
 
 

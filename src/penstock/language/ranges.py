@@ -92,7 +92,12 @@ def intersects(left: Ranges | None, right: Ranges | None) -> bool | None:
         return False
     if left is None or right is None:
         return None
+    for path in left.regions.keys() & right.regions.keys():
+        if not left.regions[path].meets(right.regions[path]):
+            return False
     paths = {**left.regions, **right.regions}
+    if all(len(path) == 1 for path in paths):
+        return True
     free = everything(top=False)
     both = {path: left.regions.get(path, free) & right.regions.get(path, free) for path in paths}
     return not _consistent(both).is_empty

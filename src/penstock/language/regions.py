@@ -7,11 +7,11 @@ of integers than of doubles. On each line a comparison is a span, so that everyt
 import math
 import struct
 from collections.abc import Iterable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
 
-from penstock.language.spans import NOTHING, Spans, has_point, intersect, spans, unite, without
+from penstock.language.spans import NOTHING, Spans, are_inside, has_point, intersect, meet, spans, unite, without
 from penstock.language.values import LEAST_INT, MOST_UINT, Uint, Value, as_double
 
 
@@ -63,7 +63,7 @@ class Region:
 
     def __bool__(self) -> bool:
         """Whether there is anything in it."""
-        return any(getattr(self, each.name) for each in fields(self))
+        return self != EMPTY
 
     def __and__(self, other: "Region") -> "Region":
         return self._joined(other, intersect, lambda left, right: left & right)
@@ -76,7 +76,35 @@ class Region:
 
     def __le__(self, other: "Region") -> bool:
         """Whether everything in it is in the other."""
-        return not self - other
+        return (
+            are_inside(self.integers, other.integers)
+            and are_inside(self.doubles, other.doubles)
+            and are_inside(self.strings, other.strings)
+            and self.bools <= other.bools
+            and all(not mine or theirs for mine, theirs in zip(self._flags(), other._flags(), strict=True))
+        )
+
+    def meets(self, other: "Region") -> bool:
+        """Whether something is in both."""
+        return (
+            meet(self.integers, other.integers)
+            or meet(self.doubles, other.doubles)
+            or meet(self.strings, other.strings)
+            or bool(self.bools & other.bools)
+            or any(mine and theirs for mine, theirs in zip(self._flags(), other._flags(), strict=True))
+        )
+
+    def hull(self) -> "tuple[Place, Place]":
+        """The first and the last of what is in it, on one line of all values.
+
+        Of two regions one inside the other, or that meet, the hulls are so too. There must be something in it.
+        """
+        ends: list[Place] = [(0, one) for one in self.bools]
+        ends += [(1, end) for first, after in self.integers for end in (first, after - 1)]
+        ends += [(1, double_at(end)) for first, after in self.doubles for end in (first, after - 1)]
+        ends += [(2, end) for span in self.strings for end in span]
+        ends += [(3 + at, 0) for at, is_in in enumerate(self._flags()) if is_in]
+        return min(ends), max(ends)
 
     def __contains__(self, value: Value | Gap) -> bool:
         match value:
@@ -97,12 +125,25 @@ class Region:
             case _:
                 return self.other
 
+    def _flags(self) -> tuple[bool, ...]:
+        return self.not_a_number, self.null, self.other, self.absent, self.broken
+
     def _joined(self, other: "Region", lines: Any, rest: Any) -> "Region":
-        made = {}
-        for each in fields(self):
-            left, right = getattr(self, each.name), getattr(other, each.name)
-            made[each.name] = lines(left, right) if isinstance(left, tuple) else rest(left, right)
-        return Region(**made)
+        return Region(
+            lines(self.integers, other.integers),
+            lines(self.doubles, other.doubles),
+            rest(self.not_a_number, other.not_a_number),
+            lines(self.strings, other.strings),
+            rest(self.bools, other.bools),
+            rest(self.null, other.null),
+            rest(self.other, other.other),
+            rest(self.absent, other.absent),
+            rest(self.broken, other.broken),
+        )
+
+
+Place = tuple[int, Any]
+"""Where a value is on one line of all values: kinds one after the other, numbers of both kinds together."""
 
 
 def _difference(left: Any, right: Any) -> Any:

@@ -39,3 +39,13 @@ def without(whole: Spans, removed: Spans) -> Spans:
 def has_point(line: Spans, point: Any) -> bool:
     """Whether a point is in the set."""
     return any(start <= point < end for start, end in line)
+
+
+def are_inside(inner: Spans, outer: Spans) -> bool:
+    """Whether all points of the first are in the second."""
+    return all(any(first <= start and end <= after for first, after in outer) for start, end in inner)
+
+
+def meet(left: Spans, right: Spans) -> bool:
+    """Whether there is a point in both."""
+    return any(a < d and c < b for a, b in left for c, d in right)

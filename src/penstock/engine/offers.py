@@ -1,0 +1,118 @@
+"""Advertisements on their way through the nodes: which are known here, and who is told of them."""
+
+from collections.abc import Iterator
+from hashlib import sha256
+from typing import TYPE_CHECKING, NamedTuple
+
+from penstock.engine.session import Session
+from penstock.engine.want import Offer
+from penstock.model.topic import overlaps
+from penstock.policy.advertisement import Advertisement
+
+if TYPE_CHECKING:
+    from penstock.engine.node import Node
+
+LONGEST_CLIENT_ID = 64
+"""Characters; of a longer client id the digest stands in an offer's id."""
+
+
+class OwnOffer(NamedTuple):
+    """An advertisement of a client here, and the type of the link that its events come by."""
+
+    offer: Offer
+    source: str
+
+
+def changed(node: "Node", session: Session, name: str) -> None:
+    """A client has advertised something under this name, or has taken it back."""
+    id = _client_offer_id(node, session, name)
+    one = session.advertisements.get(name)
+    if one is not None and one.scope == "global":
+        node.own_offers[id] = OwnOffer(_offer(node, id, one), session.publish_type)
+    else:
+        node.own_offers.pop(id, None)
+    node.news.offer(id)
+
+
+def own_offers(node: "Node") -> dict[str, OwnOffer]:
+    """What the clients here advertise, and the domain for them, by id."""
+    made: dict[str, OwnOffer] = {}
+    for entry in node.ensemble.listed(node.name):
+        for one in entry.advertises:
+            if one.scope == "global":
+                id = f"{_part(node.name)}/{_part(entry.name)}/domain/{_part(one.name)}"
+                made[id] = OwnOffer(_offer(node, id, one), entry.publish)
+    for session in node.sessions.values():
+        for one in session.advertisements.values():
+            if one.scope == "global":
+                id = _client_offer_id(node, session, one.name)
+                made[id] = OwnOffer(_offer(node, id, one), session.publish_type)
+    return made
+
+
+def known_ids(node: "Node") -> Iterator[str]:
+    """The ids of all offers that are known here; some may come twice."""
+    yield from node.own_offers
+    for session in node.neighbours.values():
+        yield from session.offers
+
+
+def told_classes(node: "Node") -> frozenset[str]:
+    """The classes of events for which advertisements count on some link of the ensemble."""
+    return frozenset(
+        filter
+        for connection in node.ensemble.connections
+        for filter, mode in connection.forward
+        if mode in ("advertised", "routed")
+    )
+
+
+def best_offer(node: "Node", neighbour: Session, id: str, classes: frozenset[str]) -> Offer | None:
+    """The offer that a neighbour is told of under this id: the one that has come the shortest way; None if none is."""
+    found = [
+        offer
+        for offer, source in _known(node, id)
+        if node.table.allows(source, neighbour.notify_type)
+        and neighbour.neighbour not in offer.path
+        and any(one == "#" or overlaps(one, offer.filter) for one in classes)
+    ]
+    return min(found, key=lambda offer: (len(offer.path), offer.path), default=None)
+
+
+def way_to(node: "Node", id: str) -> Session | None:
+    """The neighbour by which to go for an offer: links that are up first, then the shortest way."""
+    knowing = (session for session in node.neighbours.values() if id in session.offers)
+    return min(
+        knowing,
+        key=lambda session: (session.outlet is None, len(session.offers[id].offer.path), session.client_id),
+        default=None,
+    )
+
+
+def _known(node: "Node", id: str) -> Iterator[tuple[Offer, str]]:
+    own = node.own_offers.get(id)
+    if own is not None:
+        yield own
+    for session in node.neighbours.values():
+        if id in session.offers:
+            offer = session.offers[id].offer
+            if node.name not in offer.path:
+                yield Offer(id, offer.filter, offer.where, (*offer.path, node.name)), session.publish_type
+
+
+def _offer(node: "Node", id: str, one: Advertisement) -> Offer:
+    where = one.condition.text if one.condition is not None else ""
+    return Offer(id, one.filter, where, (node.name,))
+
+
+def _client_offer_id(node: "Node", session: Session, name: str) -> str:
+    """Several sessions may be of one entity, and each has names of its own."""
+    client_id = session.client_id
+    if len(client_id) > LONGEST_CLIENT_ID:
+        client_id = f"sha256:{sha256(client_id.encode()).hexdigest()}"
+    return f"{_part(node.name)}/{_part(client_id)}/client/{_part(name)}"
+
+
+def _part(text: str) -> str:
+    """A part of an id, so that no two differ in nothing but where a part ends."""
+    return text.replace("%", "%25").replace("/", "%2F")

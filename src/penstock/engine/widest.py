@@ -1,0 +1,128 @@
+"""Of many wants those that no other one covers, kept up to date as wants come and go.
+
+What is covered hangs below one that covers it; when that goes, what hung there finds another, or stands for itself. So
+a change costs what it touches. Which wants stand does not depend on the order in which they came.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from penstock.engine.condition_index import ConditionIndex
+from penstock.engine.filter_tree import FilterTree
+from penstock.engine.want import Path, Want
+from penstock.language.condition import Condition
+from penstock.language.ranges import covers as ranges_cover
+from penstock.model.topic import covers
+
+Place = tuple[str, Path]
+"""Filter and path: wants that differ in nothing but their conditions."""
+
+
+class Widest:
+    """Wants with their conditions, and which of them stand for all."""
+
+    def __init__(self) -> None:
+        self._conditions: dict[Want, Condition | None] = {}
+        self._standing_wants: set[Want] = set()
+        self._standing: FilterTree[dict[Path, ConditionIndex[Want]]] = FilterTree()
+        self._above: dict[Want, Want] = {}
+        self._below: dict[Want, set[Want]] = {}
+        self._changed: dict[Place, None] = {}
+
+    def change(self, less: Iterable[Want], more: Mapping[Want, Condition | None]) -> list[Place]:
+        """Take out wants that are there and put in others that are not; returns where other wants stand than before.
+
+        All that go are taken out before any that hung below them looks for another: it may be one that goes too.
+        """
+        unsettled = dict.fromkeys(more)
+        self._conditions.update(more)
+        for want in less:
+            self._take_out(want, unsettled)
+        for want in unsettled:
+            self._settle(want)
+        changed, self._changed = list(self._changed), {}
+        return changed
+
+    def _take_out(self, want: Want, unsettled: dict[Want, None]) -> None:
+        unsettled.pop(want, None)
+        above = self._above.pop(want, None)
+        if above is not None:
+            self._below[above].discard(want)
+        elif want in self._standing_wants:
+            self._withdraw(want)
+        del self._conditions[want]
+        for each in self._below.pop(want, ()):
+            del self._above[each]
+            unsettled[each] = None
+
+    def at(self, place: Place) -> ConditionIndex[Want] | None:
+        """The wants that stand at a place."""
+        filter, path = place
+        return (self._standing.get(filter) or {}).get(path)
+
+    def places(self) -> Iterator[Place]:
+        for by_path in self._standing.values():
+            for path, group in by_path.items():
+                yield next(iter(group)).filter, path
+
+    def _settle(self, want: Want) -> None:
+        above = next(self._covering(want), None)
+        if above is not None:
+            self._hang(want, above)
+            return
+        for each in list(self._covered(want)):
+            self._withdraw(each)
+            self._hang(each, want)
+        by_path = self._standing.get(want.filter)
+        if by_path is None:
+            by_path = {}
+            self._standing.set(want.filter, by_path)
+        by_path.setdefault(want.path, ConditionIndex()).add(want, self._conditions[want])
+        self._standing_wants.add(want)
+        self._changed[want.filter, want.path] = None
+
+    def _withdraw(self, want: Want) -> None:
+        """It stands no longer."""
+        self._standing_wants.discard(want)
+        by_path = self._standing.get(want.filter)
+        assert by_path is not None
+        by_path[want.path].remove(want)
+        self._changed[want.filter, want.path] = None
+        if not len(by_path[want.path]):
+            del by_path[want.path]
+            if not by_path:
+                self._standing.remove(want.filter)
+
+    def _hang(self, want: Want, above: Want) -> None:
+        self._above[want] = above
+        self._below.setdefault(above, set()).add(want)
+
+    def _covering(self, want: Want) -> Iterator[Want]:
+        """Of those that stand the ones that cover it. Of two that cover each other the greater one stands."""
+        nodes, condition = set(want.path), self._conditions[want]
+        for by_path in self._standing.covering(want.filter):
+            for path, group in by_path.items():
+                if nodes.issuperset(path):
+                    for other in group.covering(condition):
+                        if other > want or not self._covers(want, other):
+                            yield other
+
+    def _covered(self, want: Want) -> Iterator[Want]:
+        nodes, condition = set(want.path), self._conditions[want]
+        for by_path in self._standing.covered(want.filter):
+            for path, group in by_path.items():
+                if nodes.issubset(path):
+                    for other in group.covered(condition):
+                        if other < want or not self._covers(other, want):
+                            yield other
+
+    def _covers(self, wide: Want, narrow: Want) -> bool:
+        """Whether who has the first has the second; a way that is part of another goes wherever that one goes."""
+        outer, inner = self._conditions[wide], self._conditions[narrow]
+        return (
+            set(wide.path) <= set(narrow.path)
+            and covers(wide.filter, narrow.filter)
+            and (
+                outer is None
+                or (inner is not None and (outer == inner or ranges_cover(outer.ranges, inner.ranges) is True))
+            )
+        )
