@@ -6,12 +6,13 @@ are compared of many. Conditions that nothing satisfies have no place here.
 """
 
 from collections.abc import Hashable, Iterator
+from math import inf
 from typing import Generic, TypeVar
 
 from penstock.engine.intervals import Intervals
 from penstock.language.condition import Condition
 from penstock.language.ranges import Path, Ranges, covers, intersects
-from penstock.language.regions import OTHER, Place
+from penstock.language.regions import NUMBER, OTHER, Place
 
 K = TypeVar("K", bound=Hashable)
 
@@ -19,7 +20,7 @@ K = TypeVar("K", bound=Hashable)
 class ConditionIndex(Generic[K]):
     """The keys of one topic filter."""
 
-    __slots__ = ("_by_path", "_by_text", "_free", "_ranges")
+    __slots__ = ("_by_keenest", "_by_path", "_by_text", "_free", "_ranges")
 
     def __init__(self) -> None:
         self._free: dict[K, str] = {}
@@ -27,6 +28,8 @@ class ConditionIndex(Generic[K]):
         self._by_text: dict[str, dict[K, None]] = {}
         self._ranges: dict[K, Ranges] = {}
         self._by_path: dict[Path, Intervals[K]] = {}
+        """Each by all attributes that it names; and in `_by_keenest` by the one of which it lets the least through."""
+        self._by_keenest: dict[Path, Intervals[K]] = {}
 
     def __len__(self) -> int:
         return len(self._free) + len(self._ranges)
@@ -44,6 +47,8 @@ class ConditionIndex(Generic[K]):
         self._ranges[key] = condition.ranges
         for path, (low, high) in _hulls(condition.ranges):
             self._by_path.setdefault(path, Intervals()).add(key, low, high)
+        path, (low, high) = _keenest(condition.ranges)
+        self._by_keenest.setdefault(path, Intervals()).add(key, low, high)
 
     def remove(self, key: K) -> None:
         text = self._free.pop(key, None)
@@ -52,10 +57,10 @@ class ConditionIndex(Generic[K]):
             if not self._by_text[text]:
                 del self._by_text[text]
             return
-        for path, _ in _hulls(self._ranges.pop(key)):
-            self._by_path[path].remove(key)
-            if not self._by_path[path]:
-                del self._by_path[path]
+        ranges = self._ranges.pop(key)
+        for path, _ in _hulls(ranges):
+            _remove(self._by_path, path, key)
+        _remove(self._by_keenest, _keenest(ranges)[0], key)
 
     def covering(self, condition: Condition | None) -> Iterator[K]:
         """Those that are true wherever this one is, as far as that can be told."""
@@ -66,8 +71,8 @@ class ConditionIndex(Generic[K]):
             yield from self._by_text.get(condition.text, ())
             return
         for path, (low, high) in _hulls(condition.ranges):
-            if path in self._by_path:
-                for key in self._by_path[path].containing(low, high):
+            if path in self._by_keenest:
+                for key in self._by_keenest[path].containing(low, high):
                     if covers(self._ranges[key], condition.ranges) is True:
                         yield key
 
@@ -82,8 +87,8 @@ class ConditionIndex(Generic[K]):
         named = condition.ranges.regions
         if not all(path in self._by_path for path in named):
             return
-        path = min(named, key=lambda one: len(self._by_path[one]))
-        for key in self._by_path[path].inside(*named[path].hull()):
+        path, hull = _keenest(condition.ranges)
+        for key in self._by_path[path].inside(*hull):
             if covers(condition.ranges, self._ranges[key]) is True:
                 yield key
 
@@ -102,11 +107,12 @@ class ConditionIndex(Generic[K]):
         if not known:
             yield from self._ranges
             return
-        path = max(known, key=lambda one: len(self._by_path[one]))  # few are left that it says nothing of
+        most = max(len(self._by_path[path]) for path in known)  # few are left that it says nothing of
+        path, hull = _keenest(ranges, [path for path in known if len(self._by_path[path]) == most])
         among = self._by_path[path]
         if len(among) < len(self._ranges):
             yield from (key for key in self._ranges if key not in among)
-        yield from among.meeting(*ranges.regions[path].hull())
+        yield from among.meeting(*hull)
 
 
 def _hulls(ranges: Ranges) -> Iterator[tuple[Path, tuple[Place, Place]]]:
@@ -119,3 +125,21 @@ def _hulls(ranges: Ranges) -> Iterator[tuple[Path, tuple[Place, Place]]]:
 
 
 _MAP = OTHER.hull()
+
+
+def _keenest(ranges: Ranges, among: list[Path] | None = None) -> tuple[Path, tuple[Place, Place]]:
+    """The attribute of which a condition lets the least through, with its hull: one value, a span, or more."""
+    hulls = {path: ranges.regions[path].hull() for path in (ranges.regions if among is None else among)}
+    return min(hulls.items(), key=lambda item: (_width(*item[1]), item[0]))
+
+
+def _width(low: Place, high: Place) -> float:
+    if low == high:
+        return 0.0
+    return float(high[1]) - float(low[1]) if low[0] == high[0] == NUMBER else inf
+
+
+def _remove(index: dict[Path, Intervals[K]], path: Path, key: K) -> None:
+    index[path].remove(key)
+    if not index[path]:
+        del index[path]

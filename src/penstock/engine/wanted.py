@@ -8,9 +8,6 @@ from penstock.engine.widest import Place, Widest
 from penstock.language.condition import Condition
 from penstock.model.topic import covers
 
-MOST_CONDITIONS = 1000
-"""Conditions on one filter that do not cover each other; of whom more are wanted is asked for the filter as such."""
-
 Demands = Mapping[Want, Condition | None]
 _NOTHING: Demands = {}
 _NO_WANTS: frozenset[Want] = frozenset()
@@ -54,7 +51,7 @@ class Wanted:
         """What to tell the neighbour since this was last asked."""
         places = self._widest.change(self._leaving, self._entering)
         self._leaving, self._entering = {}, {}
-        widened = {place for place in places if self._is_crowded(place)}
+        widened = {place for place in places if self._widest.is_crowded(place)}
         if widened != self._widened.intersection(places):
             self._widened = (self._widened - set(places)) | widened
             places = list({*self._told, *self._widest.places()})
@@ -114,10 +111,6 @@ class Wanted:
             del self._entering[want]
         else:
             self._leaving[want] = None
-
-    def _is_crowded(self, place: Place) -> bool:
-        group = self._widest.at(place)
-        return group is not None and len(group) > MOST_CONDITIONS
 
     def _telling(self, place: Place) -> frozenset[Want]:
         """What of a place is told: its wants, or its filter as such, or nothing, if a filter told as such covers it."""

@@ -17,6 +17,13 @@ Place = tuple[str, Path]
 """Filter and path: wants that differ in nothing but their conditions."""
 
 
+MOST_CONDITIONS = 1000
+"""Conditions on one filter, of which none covers another, that are told one by one; of more the filter is told.
+
+Beyond, conditions on several attributes are not compared either: each would be with all others.
+"""
+
+
 class Widest:
     """Wants with their conditions, and which of them stand for all."""
 
@@ -27,6 +34,10 @@ class Widest:
         self._above: dict[Want, Want] = {}
         self._below: dict[Want, set[Want]] = {}
         self._changed: dict[Place, None] = {}
+        self._crowd: dict[Place, dict[Want, None]] = {}
+        """What came to a place that was crowded and has not been compared."""
+        self._hints: tuple[Want, ...] = ()
+        """The last one that was settled, and what covered it: they often cover the next, which then hangs near by."""
 
     def change(self, less: Iterable[Want], more: Mapping[Want, Condition | None]) -> list[Place]:
         """Take out wants that are there and put in others that are not; returns where other wants stand than before.
@@ -39,11 +50,13 @@ class Widest:
             self._take_out(want, unsettled)
         for want in unsettled:
             self._settle(want)
+        self._disperse()
         changed, self._changed = list(self._changed), {}
         return changed
 
     def _take_out(self, want: Want, unsettled: dict[Want, None]) -> None:
         unsettled.pop(want, None)
+        self._crowd.get((want.filter, want.path), {}).pop(want, None)
         above = self._above.pop(want, None)
         if above is not None:
             self._below[above].discard(want)
@@ -64,11 +77,37 @@ class Widest:
             for path, group in by_path.items():
                 yield next(iter(group)).filter, path
 
+    def is_crowded(self, place: Place) -> bool:
+        """Whether so many wants stand there that it is simpler to want all."""
+        group = self.at(place)
+        return group is not None and len(group) > MOST_CONDITIONS
+
+    def _disperse(self) -> None:
+        """Where it is no longer crowded, find the place of those that could not be compared."""
+        for place in [place for place in self._changed if place in self._crowd]:
+            waiting = self._crowd[place]
+            while waiting and not self.is_crowded(place):
+                want, _ = waiting.popitem()
+                self._settle(want)
+            if not waiting:
+                del self._crowd[place]
+
     def _settle(self, want: Want) -> None:
+        place, condition = (want.filter, want.path), self._conditions[want]
+        for hint in self._hints:
+            if hint in self._conditions and self._is_above(hint, want):
+                self._hang(want, hint)
+                self._hints = (want, hint)
+                return
+        if _is_manifold(condition) and self.is_crowded(place):
+            self._crowd.setdefault(place, {})[want] = None
+            return
         above = next(self._covering(want), None)
         if above is not None:
             self._hang(want, above)
+            self._hints = (want, above)
             return
+        self._hints = (want,)
         for each in list(self._covered(want)):
             self._withdraw(each)
             self._hang(each, want)
@@ -76,7 +115,7 @@ class Widest:
         if by_path is None:
             by_path = {}
             self._standing.set(want.filter, by_path)
-        by_path.setdefault(want.path, ConditionIndex()).add(want, self._conditions[want])
+        by_path.setdefault(want.path, ConditionIndex()).add(want, condition)
         self._standing_wants.add(want)
         self._changed[want.filter, want.path] = None
 
@@ -103,8 +142,11 @@ class Widest:
             for path, group in by_path.items():
                 if nodes.issuperset(path):
                     for other in group.covering(condition):
-                        if other > want or not self._covers(want, other):
+                        if other != want and (other > want or not self._covers(want, other)):
                             yield other
+
+    def _is_above(self, other: Want, want: Want) -> bool:
+        return other != want and self._covers(other, want) and (other > want or not self._covers(want, other))
 
     def _covered(self, want: Want) -> Iterator[Want]:
         nodes, condition = set(want.path), self._conditions[want]
@@ -126,3 +168,8 @@ class Widest:
                 or (inner is not None and (outer == inner or ranges_cover(outer.ranges, inner.ranges) is True))
             )
         )
+
+
+def _is_manifold(condition: Condition | None) -> bool:
+    """Whether it is about several attributes."""
+    return condition is not None and condition.ranges is not None and len(condition.ranges.regions) > 1

@@ -100,8 +100,8 @@ class Region:
         Of two regions one inside the other, or that meet, the hulls are so too. There must be something in it.
         """
         ends: list[Place] = [(0, one) for one in self.bools]
-        ends += [(1, end) for first, after in self.integers for end in (first, after - 1)]
-        ends += [(1, double_at(end)) for first, after in self.doubles for end in (first, after - 1)]
+        ends += [(NUMBER, end) for first, after in self.integers for end in (first, after - 1)]
+        ends += [(NUMBER, double_at(end)) for first, after in self.doubles for end in (first, after - 1)]
         ends += [(2, end) for span in self.strings for end in span]
         ends += [(3 + at, 0) for at, is_in in enumerate(self._flags()) if is_in]
         return min(ends), max(ends)
@@ -144,6 +144,7 @@ class Region:
 
 Place = tuple[int, Any]
 """Where a value is on one line of all values: kinds one after the other, numbers of both kinds together."""
+NUMBER = 1
 
 
 def _difference(left: Any, right: Any) -> Any:
