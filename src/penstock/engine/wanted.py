@@ -4,7 +4,7 @@ from collections.abc import Hashable, Mapping
 from typing import NamedTuple
 
 from penstock.engine.want import Path, Want
-from penstock.engine.widest import Place, Widest
+from penstock.engine.widest import MOST_CONDITIONS, Place, Widest
 from penstock.language.condition import Condition
 from penstock.model.topic import covers
 
@@ -23,7 +23,8 @@ class Difference(NamedTuple):
 class Wanted:
     """What sources want: subscriptions, offers, the node itself. What several want is wanted until none does."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int = MOST_CONDITIONS) -> None:
+        """`most`: conditions on one filter, of which none covers another, that are told one by one."""
         self._demands: dict[Hashable, Demands] = {}
         self._counts: dict[Want, int] = {}
         self._conditions: dict[Want, Condition | None] = {}
@@ -31,7 +32,7 @@ class Wanted:
         self._entering: dict[Want, Condition | None] = {}
         self._leaving: dict[Want, None] = {}
         """What comes and goes with the next `changes`."""
-        self._widest = Widest()
+        self._widest = Widest(most)
         self._told: dict[Place, frozenset[Want]] = {}
         self._widened: set[Place] = set()
 

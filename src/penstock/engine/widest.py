@@ -27,7 +27,9 @@ Beyond, conditions on several attributes are not compared either: each would be 
 class Widest:
     """Wants with their conditions, and which of them stand for all."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int = MOST_CONDITIONS) -> None:
+        """`most`: how many may stand at a place that is not crowded."""
+        self._most = most
         self._conditions: dict[Want, Condition | None] = {}
         self._standing_wants: set[Want] = set()
         self._standing: FilterTree[dict[Path, ConditionIndex[Want]]] = FilterTree()
@@ -80,7 +82,7 @@ class Widest:
     def is_crowded(self, place: Place) -> bool:
         """Whether so many wants stand there that it is simpler to want all."""
         group = self.at(place)
-        return group is not None and len(group) > MOST_CONDITIONS
+        return group is not None and len(group) > self._most
 
     def _disperse(self) -> None:
         """Where it is no longer crowded, find the place of those that could not be compared."""
