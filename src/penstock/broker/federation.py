@@ -81,7 +81,7 @@ class Federation:
     async def _link(self, server: Server) -> None:
         """Have the links that the domain says the node makes, and no others."""
         wanted = {connection.between[1]: connection for connection in server.node.ensemble.dials(server.name)}
-        terms = {name: (one, self._domain.foreign.get(name)) for name, one in wanted.items()}
+        terms = {name: (_dialled(one), self._domain.foreign.get(name)) for name, one in wanted.items()}
         for name, dialler in list(server.diallers.items()):
             if terms.get(name) != dialler.terms:
                 del server.diallers[name]
@@ -99,7 +99,7 @@ class Federation:
         tls = (foreign.tls if foreign else None) or connection.tls
         context = make_client_context(tls) if tls else None
         dialler = Dialler(server, neighbour, greeting, lambda: self._locate(connection), context)
-        dialler.terms = (connection, foreign)
+        dialler.terms = (_dialled(connection), foreign)
         server.diallers[name] = dialler
         dialler.start()
 
@@ -163,3 +163,9 @@ def _make_whole(path: Path, data: bytes) -> None:
         os.link(draft, path)
     finally:
         os.unlink(draft)
+
+
+def _dialled(connection: LinkSettings) -> LinkSettings:
+    """What of a link's settings a connection is made with; what is left out takes effect on one that is up."""
+    fields = LinkSettings.model_fields
+    return connection.model_copy(update={name: fields[name].default for name in ("forward", "queue", "type", "back")})

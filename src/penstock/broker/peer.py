@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 SHORTEST_WAIT = 0.1
 LONGEST_WAIT = 30.0
 """Seconds between two attempts: twice as many after each that fails, and never the same for two nodes."""
+STEADY_SECONDS = 10.0
+"""A link that breaks sooner than this has failed too: what broke it may do so again at once."""
 
 _PINGREQ = encode(Pingreq(), 4)
 
@@ -115,6 +117,19 @@ class Dialled(Connection):
         self.close()
 
 
+class Waits:
+    """How long to wait before the next attempt."""
+
+    def __init__(self) -> None:
+        self._next = SHORTEST_WAIT
+
+    def after(self, seconds: float) -> float:
+        """The wait after a link that was up for so many seconds; 0 if it never was."""
+        wait = SHORTEST_WAIT if seconds >= STEADY_SECONDS else self._next
+        self._next = min(wait * 2, LONGEST_WAIT)
+        return wait
+
+
 class Dialler:
     """Keeps one link up."""
 
@@ -149,16 +164,15 @@ class Dialler:
             outlet.disconnect(Reason.SUCCESS)
 
     async def _run(self) -> None:
-        wait = SHORTEST_WAIT
+        waits = Waits()
         while True:
-            if await self._dial():
-                wait = SHORTEST_WAIT
+            wait = waits.after(await self._dial())
             await asyncio.sleep(wait * random.uniform(0.5, 1.0))
-            wait = min(wait * 2, LONGEST_WAIT)
 
-    async def _dial(self) -> bool:
-        """Dial once and stay until the end; whether there was a connection to speak of."""
-        name = self._neighbour.neighbour
+    async def _dial(self) -> float:
+        """Dial once and stay until the end; for how many seconds there was a connection to speak of."""
+        name, clock = self._neighbour.neighbour, asyncio.get_running_loop().time
+        begun = clock()
         try:
             address = self._locate()
             _, connection = await asyncio.get_running_loop().create_connection(
@@ -173,9 +187,9 @@ class Dialler:
                     "a neighbour cannot be reached", extra={"neighbour": name, "cause": str(error)}
                 )
             self._failed = True
-            return False
+            return 0.0
         opened = await connection.closed
         if opened or not self._failed:
             self._server.log.warning("the link is down", extra={"neighbour": name})
         self._failed = not opened
-        return opened
+        return clock() - begun if opened else 0.0
