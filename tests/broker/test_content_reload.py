@@ -34,7 +34,7 @@ def test_conditions_advertisements_and_modes_are_taken_from_a_new_domain() -> No
         Paho("sensor").connects(nodes.ports["a"]) as sensor,
         Paho("view").connects(nodes.ports["b"]) as view,
     ):
-        for filter in ("settle", "settled", "t/1"):
+        for filter in ("t/1", "settled", "settle"):
             view.subscribe(filter, 1)
         settled(view, sensor)
         sensor.publish("t/1", b'{"x": 1}', 1)

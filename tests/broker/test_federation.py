@@ -40,9 +40,9 @@ def test_what_nobody_beyond_wants_does_not_cross_a_link() -> None:
         Paho("left").connects(nodes.ports["a"]) as left,
         Paho("right").connects(nodes.ports["b"]) as right,
     ):
-        right.subscribe("settle")
-        right.subscribe("settled")
         right.subscribe("wanted/+")
+        right.subscribe("settled")
+        right.subscribe("settle")
         settled(right, left)
         assert left.publish("unwanted", b"", 1) == 0x10, "no matching subscribers"
         assert left.publish("wanted/1", b"", 1) == 0

@@ -121,7 +121,7 @@ def together(domain: Mapping[str, Any], links: int) -> Iterator[Nodes]:
 def settled(subscriber: Paho, publisher: Paho) -> None:
     """Interest takes a moment to travel: go on once a first event has arrived, and all of its kind are taken out.
 
-    The subscriber must have subscribed to all topics, or to `settle` and `settled`.
+    The subscriber must have subscribed to all topics, or to `settled` and at last to `settle`.
     """
 
     def arrives() -> bool:
