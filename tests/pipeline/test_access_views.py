@@ -13,6 +13,8 @@ from penstock.engine.record import Recorder
 from penstock.pipeline import tables
 from penstock.pipeline.govern import view
 from penstock.pipeline.policies import Asker, as_it_stood, judged_by
+from penstock.pipeline.stream import Batch, Stream, start
+from penstock.pipeline.views import read_view
 from penstock.wire.packet import Publish
 from tests.support.joined import Joined
 from tests.support.recorded import Views, Written, differences, viewed
@@ -74,11 +76,13 @@ def played(domain: Domain, folder: Path, seed: int) -> Views:
     readers = {name: joined.connect(name) for name in SUBJECTS}
     for client in readers.values():
         client.subscribe("spBv1.0/#").take()
-    for who, topic, payload in messages(seed):
+    journal = Written(folder)
+    revision = journal.keep(domain)
+    for number, (who, topic, payload) in enumerate(messages(seed), 1):
         publishers[who].publish(topic, payload)
         joined.now += 1
-    journal = Written(folder)
-    journal.add_all([joined.node], journal.keep(domain))
+        if number % 100 == 0:
+            journal.add_all([joined.node], revision)
     got: Views = {}
     for name, client in readers.items():
         for packet in client.take():
@@ -98,4 +102,29 @@ def test_views_are_what_was_delivered(spark: SparkSession, tmp_path: Path, again
         same = domain.model_copy(update={"domain": "again"})
         policies = judged_by(same, tmp_path, tmp_path / "journal")
     found = viewed(view(tables.events(spark, tmp_path / "journal"), policies, tuple(map(Asker, SUBJECTS))))
+    assert differences(found, live) == []
+
+
+@pytest.mark.recorded
+def test_streamed_views_are_what_was_delivered(spark: SparkSession, tmp_path: Path) -> None:
+    domain = Domain.model_validate(yaml.safe_load(DOMAIN))
+    live = played(domain, tmp_path / "journal", 4)
+    (tmp_path / "domain.yaml").write_text(DOMAIN)
+    places = tmp_path / "journal", tmp_path / "domain.yaml", tmp_path / "views", tmp_path / "checkpoint"
+    batches: list[Batch] = []
+    stream = Stream(*places, tuple(map(Asker, SUBJECTS)), most_bytes=1, partitions=1)
+    start(spark, stream, once=True, tell=batches.append).awaitTermination()
+    assert differences(viewed(read_view(spark, stream.folder)), live) == []
+    assert len(batches) == 4
+
+
+def test_policies_in_files_are_kept_with_what_they_decided(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "more.csv").write_text("subject,topics,except,may,when\nnobody,spBv1.0/#,,read,\n")
+    plain = yaml.safe_load(DOMAIN)
+    plain["access"] = {"policies": plain["access"], "files": str(tmp_path / "more.csv")}
+    live = played(Domain.model_validate(plain), tmp_path / "journal", 3)
+    (tmp_path / "more.csv").write_text("subject,topics,except,may,when\n")
+    assert live["nobody", "test"] == live["scada", "test"]
+    events = tables.events(spark, tmp_path / "journal")
+    found = viewed(view(events, as_it_stood(tmp_path / "journal"), tuple(map(Asker, SUBJECTS))))
     assert differences(found, live) == []

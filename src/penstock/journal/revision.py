@@ -15,6 +15,8 @@ FOLDER = "revisions"
 DOMAIN = "domain.yaml"
 MONITORS = "monitors"
 """Folder of the modules of Python monitors that were beside the domain file."""
+ACCESS = "access"
+"""Folder of the files with access policies."""
 INSTALLED = "installed.json"
 """The digests of those that were installed: they may need more than their own file."""
 _DIGITS = 16
@@ -29,10 +31,14 @@ class Revision(NamedTuple):
     @classmethod
     def of(cls, domain: Domain, folder: Path | None = None) -> "Revision":
         """The revision of a domain as its files are now; `folder` is that of the domain file."""
-        open_ = domain.model_copy(
-            update={"links": tuple(link.model_copy(update={"secret": None}) for link in domain.links)}
-        )  # whoever may read the journal is not to pass for a node
-        files = [(DOMAIN, written(open_).encode())]
+        update: dict[str, object] = {
+            "links": tuple(link.model_copy(update={"secret": None}) for link in domain.links)
+        }  # whoever may read the journal is not to pass for a node
+        access = list[tuple[str, bytes]]()
+        if domain.access is not None and domain.access.files:
+            access = [(f"{ACCESS}/{at}{file.suffix}", file.read_bytes()) for at, file in enumerate(domain.access.files)]
+            update["access"] = domain.access.model_copy(update={"files": tuple(Path(name) for name, _ in access)})
+        files = [(DOMAIN, written(domain.model_copy(update=update)).encode()), *access]
         files += _modules(domain, folder)
         files += [(f"{name}.acl", node.acl.read_bytes()) for name, node in domain.nodes.items() if node.acl is not None]
         digest = hashlib.sha256()

@@ -6,6 +6,7 @@ is beside the table of views, to be learnt from.
 """
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -30,7 +31,7 @@ def is_governed() -> Column:
     return F.col("topic").startswith(f"{NAMESPACE}/") | (F.col("topic") == NAMESPACE)
 
 
-def _edge() -> Column:
+def edge() -> Column:
     """What messages of one edge node have in common."""
     levels = F.split("topic", "/")
     return F.concat_ws("/", F.get(levels, F.lit(1)), F.get(levels, F.lit(3)))
@@ -39,29 +40,38 @@ def _edge() -> Column:
 def pruned(rows: DataFrame, policies: Policies) -> DataFrame:
     """Arrivals as their publishers may write them; `passes` is false of what they may not at all."""
     asked = F.col("passes") & is_governed()
-    ordered = rows.filter(asked).withColumn("edge", _edge()).repartition("node", "edge")
+    ordered = rows.filter(asked).withColumn("edge", edge()).repartition("node", "edge")
     ordered = ordered.sortWithinPartitions("node", "edge", "arrival", "place")
-    made = ordered.mapInArrow(_over(lambda: _Prune(policies)), ordered.schema).drop("edge")
+    made = ordered.mapInArrow(_over(lambda: Prune(policies)), ordered.schema).drop("edge")
     return rows.filter(~asked).unionByName(made)
 
 
 def projected(views: DataFrame, learnt: DataFrame, policies: Policies, askers: tuple[Asker, ...]) -> DataFrame:
     """Views of subjects, without what they may not see; `learnt` are all messages that went through the nodes."""
-    columns = ("policy", "node", "topic", "payload", "time", "arrival", "place", "kind")
-    beside = learnt.filter(is_governed()).select(*columns).withColumn("part", F.lit(-1))
-    ordered = views.filter(is_governed()).unionByName(beside, allowMissingColumns=True)
-    ordered = ordered.withColumn("edge", _edge()).repartition("node", "edge")
-    ordered = ordered.sortWithinPartitions("node", "edge", "arrival", "place", "part", "subject")
-    made = ordered.mapInArrow(_over(lambda: _Project(policies, askers)), ordered.schema).drop("edge")
+    ordered = beside(views, learnt).repartition("node", "edge").sortWithinPartitions(*ORDER)
+    made = ordered.mapInArrow(_over(lambda: Project(policies, askers)), ordered.schema).drop("edge")
     return views.filter(~is_governed()).unionByName(made)
 
 
-class _Steps(Protocol):
+ORDER = ("node", "edge", "arrival", "place", "part", "subject")
+
+
+def beside(views: DataFrame, learnt: DataFrame) -> DataFrame:
+    """Messages that go to subjects, and all messages without a subject; with the `edge` that they are of."""
+    columns = ("policy", "node", "topic", "payload", "time", "arrival", "place")
+    others = learnt.filter(is_governed()).select(*columns).withColumn("part", F.lit(-1))
+    together = views.filter(is_governed()).unionByName(others, allowMissingColumns=True)
+    return together.withColumn("edge", edge())
+
+
+class Steps(Protocol):
+    """What is done row by row."""
+
     def step(self, row: dict[str, Any]) -> dict[str, Any] | None:
         """What becomes of a row: what is other in it, or None if it is left out."""
 
 
-def _over(make: Callable[[], _Steps]) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def _over(make: Callable[[], Steps]) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         steps = make()
         for batch in batches:
@@ -69,45 +79,63 @@ def _over(make: Callable[[], _Steps]) -> Callable[[Iterator[pa.RecordBatch]], It
             kept = [(at, other) for at, other in made if other is not None]
             rows = batch.take(pa.array([at for at, _ in kept], pa.int64()))
             columns = []
-            for field, column in zip(rows.schema, rows.columns, strict=True):
-                if any(field.name in other for _, other in kept):
-                    now = [other.get(field.name, was) for (_, other), was in zip(kept, column.to_pylist(), strict=True)]
-                    column = pa.array(now, field.type)
+            for name, column in zip(rows.schema.names, rows.columns, strict=True):
+                if any(name in other for _, other in kept):
+                    now = [other.get(name, was) for (_, other), was in zip(kept, column.to_pylist(), strict=True)]
+                    column = pa.array(now, column.type)
                 columns.append(column)
             yield pa.RecordBatch.from_arrays(columns, schema=rows.schema)
 
     return work
 
 
+@dataclass
+class Edge:
+    """What is known of an edge node at a node, and what subjects have had of it."""
+
+    plant: Plant = field(default_factory=Plant)
+    readers: dict[str, Reader] = field(default_factory=dict)
+
+
+Enter = Callable[[str, str], Edge]
+"""What is known of an edge node, given the names of node and edge node: a stream has something to go on with."""
+
+
+def _anew(node: str, edge: str) -> Edge:
+    return Edge()
+
+
 class _Plants:
     """Nodes by policy, for one edge node after the other: what is known of it goes from policy to policy."""
 
-    def __init__(self, policies: Policies) -> None:
+    def __init__(self, policies: Policies, enter: Enter) -> None:
         self._policies = policies
+        self._enter = enter
         self._nodes: dict[tuple[str, str], Node] = {}
         self._at: tuple[str, str] | None = None
-        self._plant = Plant()
-
-    def begin(self) -> None:
-        """Another edge node."""
+        self.edge = Edge()
 
     def node(self, row: dict[str, Any]) -> tuple[Policy, Node]:
         """What a row is judged by, and the node that it came to."""
         at = row["node"], row["edge"]
         if at != self._at:
-            self._at, self._plant = at, Plant()
-            self.begin()
+            self._at, self.edge = at, self._enter(*at)
         policy = self._policies.by_digest[row["policy"]].compiled()
         key = policy.digest, row["node"]
         if key not in self._nodes:
             self._nodes[key] = policy.new_node(row["node"])
         node = self._nodes[key]
         if node.sparkplug is not None:
-            node.sparkplug.plant = self._plant
+            node.sparkplug.plant = self.edge.plant
         return policy, node
 
 
-class _Prune(_Plants):
+class Prune(_Plants):
+    """What publishers may write."""
+
+    def __init__(self, policies: Policies, enter: Enter = _anew) -> None:
+        super().__init__(policies, enter)
+
     def step(self, row: dict[str, Any]) -> dict[str, Any]:
         policy, node = self.node(row)
         if node.sparkplug is None:
@@ -122,16 +150,14 @@ class _Prune(_Plants):
         return {"payload": event.payload}
 
 
-class _Project(_Plants):
-    def __init__(self, policies: Policies, askers: tuple[Asker, ...]) -> None:
-        super().__init__(policies)
+class Project(_Plants):
+    """What subjects see; a row without a subject is to be learnt from."""
+
+    def __init__(self, policies: Policies, askers: tuple[Asker, ...], enter: Enter = _anew) -> None:
+        super().__init__(policies, enter)
         self._askers = {asker.label: asker for asker in askers}
         self._sessions: dict[tuple[str, str, str], Session | None] = {}
-        self._readers: dict[str, Reader] = {}
         self._event = Event("", b"")
-
-    def begin(self) -> None:
-        self._readers = {}
 
     def step(self, row: dict[str, Any]) -> dict[str, Any] | None:
         policy, node = self.node(row)
@@ -155,5 +181,5 @@ class _Project(_Plants):
         session = self._sessions[at]
         actor = actor_of(node, session) if session is not None and node.sparkplug is not None else None
         if actor is not None:
-            actor.reader = self._readers.setdefault(subject, Reader())
+            actor.reader = self.edge.readers.setdefault(subject, Reader())
         return session

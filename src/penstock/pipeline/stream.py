@@ -18,8 +18,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import StructType
 
 from penstock.journal.events import ARRIVAL
-from penstock.pipeline import decide, govern, state
-from penstock.pipeline.errors import PipelineError
+from penstock.pipeline import decide, govern, plant_state, state
 from penstock.pipeline.follow import FORMAT, MOST_BYTES, JournalSource
 from penstock.pipeline.govern import EVENT, SIDES, Governing, Side
 from penstock.pipeline.ledger import Ledger
@@ -71,15 +70,22 @@ class Stream:
 def view(events: DataFrame, governing: Governing) -> DataFrame:
     """The authorised views of a stream of events, with the columns `govern.VIEW`."""
     govern.check_stages()
-    if governing.has_access:
-        raise PipelineError("access policies on a stream are not there yet: use govern")
     rows = decide.decide_by_batch(events.select(*EVENT), governing.policies, governing.askers)
     rows = rows.withColumn("passes", F.lit(True)).withColumn("part", F.lit(0))
+    learnt = rows
     for name in govern.stage_names():
+        if name == "match":
+            learnt = rows
         on_rows = STREAM_SIDES[name].on_rows
         if on_rows is not None:
             rows = on_rows(rows, governing)
+    if governing.has_access:
+        rows = plant_state.projected(rows, learnt, governing.policies, governing.askers)
     return rows.withColumn("seq", F.col("arrival")).select(*govern.VIEW)
+
+
+def _prune(rows: DataFrame, governing: Governing) -> DataFrame:
+    return plant_state.pruned(rows, governing.policies) if governing.has_access else rows
 
 
 def _edit(rows: DataFrame, governing: Governing) -> DataFrame:
@@ -103,6 +109,7 @@ def _emit(rows: DataFrame, governing: Governing) -> DataFrame:
 
 STREAM_SIDES: dict[str, Side] = {
     **SIDES,
+    "prune": SIDES["prune"]._replace(on_rows=_prune),
     "edit": SIDES["edit"]._replace(on_rows=_edit),
     "emit": SIDES["emit"]._replace(on_rows=_emit),
 }
@@ -149,6 +156,7 @@ def _shape(governing: Governing) -> dict[str, object]:
     return {
         "subjects": sorted(asker.label for asker in governing.askers),
         "monitors on links into nodes": governing.may_run,
+        "access policies": governing.has_access,
         "monitors on links to subjects, or nodes in a cycle": governing.watches or governing.is_cyclic,
     }
 

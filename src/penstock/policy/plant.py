@@ -25,7 +25,7 @@ _CYCLE = 256
 
 
 @dataclass(slots=True)
-class _Numbered:
+class Numbered:
     """The messages of an edge node and its devices, which share one `seq`."""
 
     last: int
@@ -45,9 +45,11 @@ class Reader:
 class Plant:
     """Edge nodes and devices by what they have said."""
 
-    def __init__(self) -> None:
-        self._known: dict[Source, Known] = {}
-        self._numbered: dict[Source, _Numbered] = {}
+    def __init__(
+        self, known: dict[Source, Known] | None = None, numbered: dict[Source, Numbered] | None = None
+    ) -> None:
+        self._known = known or {}
+        self._numbered = numbered or {}
         self._message: Message | None = None
         self._made: dict[tuple[Grants, Standing, int], _Made] = {}
         """Views of this one message, so that readers of whom the same is said share them."""
@@ -59,6 +61,10 @@ class Plant:
     def sources(self) -> tuple[Source, ...]:
         """All that a birth was seen of."""
         return tuple(self._known)
+
+    def memory(self) -> tuple[dict[Source, Known], dict[Source, Numbered]]:
+        """All that it knows, of which another can be made."""
+        return self._known, self._numbered
 
     def take(self, topic: MessageTopic, message: Message) -> None:
         """Take in a message that was admitted; raises `ContentError` for a birth that is none."""
@@ -83,7 +89,7 @@ class Plant:
             return
         numbered = self._numbered.get(edge)
         if topic.type == "NBIRTH" or numbered is None:
-            self._numbered[edge] = _Numbered(seq)
+            self._numbered[edge] = Numbered(seq)
             return
         numbered.lost += (seq - numbered.last - 1) % _CYCLE
         numbered.last = seq
