@@ -10,11 +10,12 @@ from pyspark.sql import SparkSession
 
 from penstock.domain import Domain, ensemble
 from penstock.engine.record import Recorder
+from penstock.model.sparkplug_message import parse
 from penstock.pipeline import tables
 from penstock.pipeline.govern import view
 from penstock.pipeline.policies import Asker, as_it_stood, judged_by
 from penstock.pipeline.stream import Batch, Stream, start
-from penstock.pipeline.views import read_view
+from penstock.pipeline.views import read_view, write_views
 from penstock.wire.packet import Publish
 from tests.support.joined import Joined
 from tests.support.recorded import Views, Written, differences, viewed
@@ -103,6 +104,23 @@ def test_views_are_what_was_delivered(spark: SparkSession, tmp_path: Path, again
         policies = judged_by(same, tmp_path, tmp_path / "journal")
     found = viewed(view(tables.events(spark, tmp_path / "journal"), policies, tuple(map(Asker, SUBJECTS))))
     assert differences(found, live) == []
+
+
+def test_metrics_as_a_tidy_table(spark: SparkSession, tmp_path: Path) -> None:
+    live = played(Domain.model_validate(yaml.safe_load(DOMAIN)), tmp_path / "journal", 5)
+    askers = tuple(map(Asker, SUBJECTS))
+    made = write_views(spark, tmp_path / "journal", tmp_path / "tables", as_it_stood(tmp_path / "journal"), askers)
+    rows = spark.read.parquet(str(made.metrics)).collect()
+    seen = sum(len(parse(payload).metrics) for got in live.values() for topic, payload, _ in got)
+    assert len(rows) == seen
+    assert {row.subject for row in rows} == {"a1", "a2", "scada"}
+    assert {row.metric for row in rows if row.subject == "scada"} == {*NAMES} - {"forbidden", "never"}
+    births = [row for row in rows if row.subject == "a1" and row.type == "NBIRTH"]
+    assert {row.metric for row in births} == {"a", "b", "c", "hide"}
+    assert all(row.integer == row.number and row.json == str(row.integer) for row in births)
+    assert {(row.datatype, row.group, row.device) for row in births} == {("Int32", "G", None)}
+    learnt = [row for row in rows if row.subject == "scada" and row.type == "DDATA" and row.alias is not None]
+    assert any(row.metric is not None and NAMES.index(row.metric) == row.alias for row in learnt)
 
 
 @pytest.mark.recorded

@@ -8,9 +8,10 @@ from pyspark.sql import DataFrame, SparkSession
 from penstock.pipeline import tables
 from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.govern import view
+from penstock.pipeline.metrics import metrics
 from penstock.pipeline.policies import Asker, Policies
 
-VIEW, QUARANTINE = "view", "quarantine"
+VIEW, QUARANTINE, METRICS = "view", "quarantine", "metrics"
 _DONE = "_SUCCESS"
 """Spark leaves it in a table that is complete; one without it is what is left of a job that failed."""
 
@@ -23,6 +24,8 @@ class Views(NamedTuple):
     counts: dict[str, int]
     """Events by subject."""
     quarantined: int
+    metrics: Path | None
+    """The table of metrics, if there are access policies."""
 
 
 def every_subject(policies: Policies) -> tuple[Asker, ...]:
@@ -43,16 +46,22 @@ def write_views(
     days: tables.Days | None = None,
 ) -> Views:
     """Write the views of subjects, and what of the journal cannot be read; raises `PipelineError`."""
-    for name in (VIEW, QUARANTINE):
+    for name in (VIEW, QUARANTINE, METRICS):
         if (folder / name / _DONE).exists():
             raise PipelineError(f"`{folder / name}` is there already: choose another folder")
     check_places(policies, askers)
     tables.write_view(view(tables.events(spark, journal, nodes, days), policies, askers), folder / VIEW)
+    has_access = any(policy.ensemble.access is not None for policy in policies.judging)
+    if has_access:
+        seen = read_view(spark, folder) if _is_written(folder / VIEW) else None
+        if seen is not None:
+            tables.write_view(metrics(seen), folder / METRICS)
     lost = tables.quarantine(spark, journal, nodes, days)
     quarantined = lost.count()
     if quarantined:
         lost.write.mode("overwrite").parquet(str(folder / QUARANTINE))
-    return Views(folder / VIEW, folder / QUARANTINE, _counts(spark, folder / VIEW, askers), quarantined)
+    counts = _counts(spark, folder / VIEW, askers)
+    return Views(folder / VIEW, folder / QUARANTINE, counts, quarantined, folder / METRICS if has_access else None)
 
 
 def read_view(spark: SparkSession, folder: Path) -> DataFrame:
@@ -76,8 +85,12 @@ def _check_place(policies: Policies, asker: Asker) -> None:
     raise PipelineError(f"`{asker.name}` has no place at any node; the domain lists {known}")
 
 
+def _is_written(folder: Path) -> bool:
+    """Whether there is anything in a table."""
+    return any(path.name.startswith("subject=") for path in folder.iterdir())
+
+
 def _counts(spark: SparkSession, folder: Path, askers: tuple[Asker, ...]) -> dict[str, int]:
-    written = any(path.name.startswith("subject=") for path in folder.iterdir())
-    rows = spark.read.parquet(str(folder)).groupBy("subject").count().collect() if written else []
+    rows = spark.read.parquet(str(folder)).groupBy("subject").count().collect() if _is_written(folder) else []
     found = {row["subject"]: row["count"] for row in rows}
     return {asker.label: found.get(asker.label, 0) for asker in askers}

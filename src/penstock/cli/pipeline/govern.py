@@ -73,12 +73,15 @@ def _govern(spark: SparkSession, options: argparse.Namespace) -> None:
             "quarantined": made.quarantined,
             "view": str(made.view),
             "quarantine": str(made.quarantine) if made.quarantined else None,
+            "metrics": str(made.metrics) if made.metrics is not None else None,
             "seconds": round(seconds, 3),
         }
         print(json.dumps(told, indent=2))
         return
     print_table(("subject", "events"), [(name, str(count)) for name, count in made.counts.items()])
     print(f"written to {made.view} in {seconds:.1f} s")
+    if made.metrics is not None:
+        print(f"Sparkplug metrics, one row each: {made.metrics}")
     if made.quarantined:
         print(f"{made.quarantined} rows cannot be read: see {made.quarantine}")
 
