@@ -327,3 +327,25 @@ def test_what_a_foreign_broker_retains_comes_once(version: int) -> None:
             nodes.until_logged("a", "linked", times=2)
             there.publish("live", b"", 1)
             assert here.receive().topic == "live", "what is retained has not come again"
+
+
+def test_interest_that_is_larger_than_a_packet_is_told_and_the_link_stays_up() -> None:
+    with (
+        federated(chain("a", "b", limits={"max_packet_size": 2000})) as nodes,
+        Paho("right").connects(nodes.ports["b"]) as right,
+    ):
+        long = f"long/{'x' * 1900}"
+        for filter in (long, *(f"t/{number}" for number in range(200)), "settled", "settle"):
+            right.subscribe(filter, 1)
+        nodes.until_logged("b", "too long to tell", "$node/a", "`long/#`")
+        for times in (1, 2):  # one by one, and all at once when the other node has lost all that it knew
+            nodes.until_logged("a", " linked ", times=times)
+            with Paho("left").connects(nodes.ports["a"]) as left:
+                settled(right, left)
+                for topic in ("t/0", "t/100", "t/199", long):
+                    left.publish(topic, b"", 1)
+                    assert right.receive().topic == topic
+            if times == 1:
+                nodes.kill("a")
+                nodes.start("a")
+        assert nodes.log("a").count(" linked ") == 2

@@ -3,14 +3,20 @@
 from collections import Counter
 from collections.abc import Iterator
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.domain import LinkSettings, ensemble
+from penstock.domain import Limits, LinkSettings, ensemble
+from penstock.domain.federation import ClientSettings
+from penstock.engine import lifecycle, overlay
 from penstock.engine.overlay import GRACE_SECONDS
 from penstock.engine.rehearsal import Rehearsal
-from tests.support.networks import Scene, begin, network, scenes
+from penstock.engine.telling import Interest
+from penstock.engine.want import Want
+from penstock.engine.widest import MOST_CONDITIONS
+from tests.support.networks import SMALL_PACKETS, Scene, begin, network, scenes
 
 
 def publish(rehearsal: Rehearsal, at: int, topic: str, payload: bytes) -> dict[str, int]:
@@ -167,10 +173,10 @@ def wants(rehearsal: Rehearsal, node: str, neighbour: str) -> list[str]:
     return sorted(f"{one.filter} {one.asked}".strip() for one in session.subscriptions.values())
 
 
-def line(*modes: str) -> Rehearsal:
+def line(*modes: str, limits: dict[str, int] | None = None) -> Rehearsal:
     """Nodes `n0`, `n1`, … in a row."""
     pairs = [(number, number + 1) for number in range(len(modes))]
-    domain = network(pairs, list(modes), len(modes) + 1)
+    domain = network(pairs, list(modes), len(modes) + 1, limits)
     rehearsal = Rehearsal(domain, ensemble(domain))
     for name in domain.clients:
         rehearsal.connect(name)
@@ -183,7 +189,18 @@ def covering() -> Iterator[tuple[str, list[tuple[str, str]], list[str]]]:
     yield "no condition covers all", [("a", "x > 1"), ("a", ""), ("a/b", "")], ["a", "a/b"]
     yield "a wider filter covers", [("#", "x > 1"), ("a/b", "x > 2"), ("a", "x < 0")], ["# x > 1", "a x < 0"]
     yield "what is not in the normal form stays", [("a", "x % 2 == 0"), ("a", "x > 0")], ["a x % 2 == 0", "a x > 0"]
-    yield "what can never be is covered", [("a", "x > 1"), ("a", "x > 5 && x < 3")], ["a x > 1"]
+    yield "what can never be is not told", [("a", "x > 1"), ("b", "x > 5 && x < 3")], ["a x > 1"]
+    yield "of very many ranges the widest is told", [("a", f"x > {number}") for number in range(300)], ["a x > 0"]
+    yield (
+        "of very many spans those that no other covers",
+        [("a", f"x > {number} && x < {number + 2 + number % 2}") for number in range(300)],
+        ["a x > 0 && x < 2", *(f"a x > {number} && x < {number + 3}" for number in range(1, 300, 2))],
+    )
+    yield (
+        "also beside a wider filter with another condition",
+        [("#", "x > 100"), *(("a", f"x > {number} && y == 1") for number in range(200))],
+        ["# x > 100", "a x > 0 && y == 1"],
+    )
 
 
 @pytest.mark.parametrize(
@@ -193,14 +210,18 @@ def test_what_another_subscription_covers_is_not_told(wishes: list[tuple[str, st
     rehearsal = line("subscribed", "subscribed")
     for number, (filter, where) in enumerate(wishes):
         rehearsal.subscribe("s0", filter, where=where, name=str(number))
-    assert wants(rehearsal, "n1", "n0") == wants(rehearsal, "n2", "n1") == expected
+    assert wants(rehearsal, "n1", "n0") == wants(rehearsal, "n2", "n1") == sorted(expected)
 
 
 def test_very_many_conditions_become_their_filter() -> None:
     rehearsal = line("subscribed")
-    for number in range(1001):
+    for number in range(MOST_CONDITIONS):
         rehearsal.subscribe("s0", "a", where=f"x == {number}", name=str(number))
+    assert len(wants(rehearsal, "n1", "n0")) == MOST_CONDITIONS
+    rehearsal.subscribe("s0", "a", where="x == -1", name="one more")
     assert wants(rehearsal, "n1", "n0") == ["a"]
+    rehearsal.unsubscribe("s0", "a", name="one more")
+    assert len(wants(rehearsal, "n1", "n0")) == MOST_CONDITIONS
 
 
 def test_routed_subscriptions_go_towards_intersecting_advertisements_only() -> None:
@@ -251,3 +272,137 @@ def test_each_class_of_events_has_its_mode() -> None:
     rehearsal.advertise("p0", "a", "a/1")
     rehearsal.advertise("p0", "d", "d/1", "x < 5")
     assert wants(rehearsal, "n0", "n1") == ["a/# x > 1", "b/#", "c/# x > 1", "d/1 x < 5"]
+
+
+def test_a_class_of_topics_with_a_dollar_sign_has_its_mode_too() -> None:
+    domain = network([(0, 1)], ["subscribed"], 2)
+    link = domain.links[0].model_copy(update={"forward": (("$a/#", "all"), ("#", "routed"))})
+    domain = domain.model_copy(update={"links": (link,)})
+    rehearsal = Rehearsal(domain, ensemble(domain))
+    for name in domain.clients:
+        rehearsal.connect(name)
+    rehearsal.advertise("p0", "b", "$b/1")
+    rehearsal.subscribe("s1", "$b/+")
+    assert wants(rehearsal, "n0", "n1") == ["$a/#", "$b/+"]
+
+
+# --- who tells it
+
+
+def shared() -> Rehearsal:
+    """Two nodes; two sessions at the first, `left` and `right`, are one entity of the domain."""
+    domain = network([(0, 1)], ["routed"], 2)
+    entity = ClientSettings.model_validate({"node": "n0", "user": "scanner"})
+    domain = domain.model_copy(update={"clients": {**domain.clients, "scanners": entity}})
+    rehearsal = Rehearsal(domain, ensemble(domain))
+    for name in ("left", "right"):
+        rehearsal.connect(name, "n0", user="scanner")
+    rehearsal.connect("s1")
+    return rehearsal
+
+
+def offered(rehearsal: Rehearsal) -> list[str]:
+    return sorted(one.offer.filter for one in rehearsal.nodes["n1"].neighbours["n0"].offers.values())
+
+
+def test_two_sessions_of_one_entity_advertise_each_for_itself() -> None:
+    rehearsal = shared()
+    rehearsal.advertise("left", "A", "a")
+    rehearsal.advertise("right", "A", "b")
+    assert offered(rehearsal) == ["a", "b"]
+    rehearsal.unadvertise("left", "A")
+    assert offered(rehearsal) == ["b"]
+
+
+def test_two_sessions_of_one_entity_want_each_for_itself() -> None:
+    rehearsal = shared()
+    rehearsal.connect("p1")
+    rehearsal.advertise("p1", "all", "#")
+    for name in ("left", "right"):
+        rehearsal.subscribe(name, "a", where="x > 1", name="S")
+    rehearsal.unsubscribe("left", "a", name="S")
+    assert wants(rehearsal, "n1", "n0") == ["a x > 1"]
+    rehearsal.unsubscribe("right", "a", name="S")
+    assert wants(rehearsal, "n1", "n0") == []
+
+
+def test_names_with_slashes_are_told_apart() -> None:
+    rehearsal = shared()
+    for client_id in ("x/client/y", "x"):
+        rehearsal.connect(client_id, "n0", user="scanner")
+    rehearsal.advertise("x/client/y", "z", "a")
+    rehearsal.advertise("x", "y/client/z", "b")
+    assert offered(rehearsal) == ["a", "b"]
+
+
+# --- in packets that the neighbour takes
+
+
+def test_what_does_not_fit_into_one_packet_is_told_in_several() -> None:
+    rehearsal = line("routed", "subscribed", limits=SMALL_PACKETS)  # a packet that is too large would break the link
+    for number in range(50):
+        rehearsal.advertise("p0", str(number), f"t/{number}", f"x > {number}")
+        rehearsal.subscribe("s2", f"t/{number}", where=f"x > {number}", name=str(number))
+    everything = sorted(f"t/{number} x > {number}" for number in range(50))
+    assert wants(rehearsal, "n0", "n1") == wants(rehearsal, "n1", "n2") == everything
+    for cut in (("n0", "n1"), ("n1", "n2")):  # all at once
+        rehearsal.cut(*cut)
+        rehearsal.restore(*cut)
+    rehearsal.wait(GRACE_SECONDS)
+    assert wants(rehearsal, "n0", "n1") == wants(rehearsal, "n1", "n2") == everything
+    rehearsal.disconnect("s2")
+    node = rehearsal.nodes["n2"]
+    lifecycle.end(node, node.sessions["s2"], rehearsal.now)
+    rehearsal.run()
+    assert wants(rehearsal, "n0", "n1") == wants(rehearsal, "n1", "n2") == []
+
+
+def test_a_list_that_breaks_off_takes_nothing_away() -> None:
+    rehearsal = line("subscribed", limits=SMALL_PACKETS)
+    for number in range(20):
+        rehearsal.subscribe("s1", f"t/{number}")
+    node = rehearsal.nodes["n0"]
+    session = node.neighbours["n1"]
+    begun = Interest(add=(Want("t/0"),), begins="wants")
+    overlay.take_interest(node, session, msgspec.json.encode(begun), rehearsal.now)
+    rehearsal.wait(10 * GRACE_SECONDS)
+    assert len(session.subscriptions) == 20
+    ended = Interest(add=(Want("t/1"),), ends="wants")
+    overlay.take_interest(node, session, msgspec.json.encode(ended), rehearsal.now)
+    assert len(session.subscriptions) == 20
+    rehearsal.wait(GRACE_SECONDS)
+    assert wants(rehearsal, "n0", "n1") == ["t/0", "t/1"]
+
+
+def too_long() -> Iterator[tuple[str, str, str, list[str]]]:
+    yield "a condition", "t/1", " && ".join(f"x{number} > 1" for number in range(40)), ["t/1"]
+    yield "a filter", f"t/{'a' * 200}/{'b' * 200}", "x > 1", [f"t/{'a' * 200}/#"]
+    yield "one name of a filter", "t" * 300, "", ["#"]
+    yield "a name of a filter with a dollar sign", f"$t/{'a' * 300}", "", ["$t/#"]
+
+
+@pytest.mark.parametrize(
+    ("filter", "where", "told"), [some for _, *some in too_long()], ids=[title for title, *_ in too_long()]
+)
+def test_what_does_not_fit_alone_is_widened_and_said(filter: str, where: str, told: list[str]) -> None:
+    domain = network([(0, 1)], ["routed"], 2)
+    nodes = {
+        "n0": domain.nodes["n0"].model_copy(update={"limits": Limits(max_packet_size=400)}),
+        "n1": domain.nodes["n1"],
+    }
+    domain = domain.model_copy(update={"nodes": nodes})
+    rehearsal = Rehearsal(domain, ensemble(domain))
+    for name in ("s1", "p1"):
+        rehearsal.connect(name)
+    rehearsal.advertise("p1", "it", filter, where)
+    assert [one.offer.filter for one in rehearsal.nodes["n0"].neighbours["n1"].offers.values()] == told
+    rehearsal.connect("p0")
+    rehearsal.advertise("p0", "all", "#")
+    rehearsal.advertise("p0", "also", "$t/#")
+    rehearsal.subscribe("s1", filter, where=where)
+    assert wants(rehearsal, "n0", "n1") == told
+    said = [one for one in rehearsal.notices if one.kind == "too long to tell"]
+    assert [one.client_id for one in said] == ["$node/n0"] * 2
+    assert all("at most 400 bytes" in one.reason for one in said)
+    rehearsal.unsubscribe("s1", filter)
+    assert wants(rehearsal, "n0", "n1") == []

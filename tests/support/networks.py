@@ -18,11 +18,16 @@ CONDITIONS = ("", "x > 2", "x < 4", "x > 1 && x < 5", "x == 3", "x > 2 && y == '
 CONTENTS = ({"x": 1}, {"x": 3}, {"x": 4}, {"x": 5, "y": "k"}, {"y": "k"}, {"x": "text"})
 
 
-def network(pairs: list[tuple[int, int]], modes: list[str], nodes: int) -> Domain:
+SMALL_PACKETS = {"max_packet_size": 400}
+"""Limits by which two or three wants fill a packet."""
+
+
+def network(pairs: list[tuple[int, int]], modes: list[str], nodes: int, limits: dict[str, int] | None = None) -> Domain:
     """Nodes `n0`, `n1`, …, each with two clients: `p0` that publishes and `s0` that subscribes."""
+    settings = {"listen": "127.0.0.1:0", "store": "memory", "limits": limits or {}}
     return Domain.model_validate(
         {
-            "nodes": {f"n{number}": {"listen": "127.0.0.1:0", "store": "memory"} for number in range(nodes)},
+            "nodes": {f"n{number}": settings for number in range(nodes)},
             "links": [
                 {"between": [f"n{first}", f"n{second}"], "forward": mode}
                 for (first, second), mode in zip(pairs, modes, strict=True)
@@ -84,7 +89,7 @@ def scenes(draw: st.DrawFn, cyclic: bool, modes: tuple[str, ...] = MODES, one_mo
     payload = st.sampled_from([msgspec.json.encode(content) for content in CONTENTS])
     publication = st.tuples(st.integers(0, nodes - 1), st.sampled_from(TOPICS), payload)
     return Scene(
-        network(pairs, chosen, nodes),
+        network(pairs, chosen, nodes, draw(st.sampled_from((None, SMALL_PACKETS)))),
         tuple(chosen),
         tuple(draw(st.lists(wish, min_size=1, max_size=6))),
         tuple(draw(st.lists(wish, max_size=4))),

@@ -67,7 +67,8 @@ class Endpoint:
         self._clock = clock
         self._out = out
         self._dialled = dialled
-        self._decoder = Decoder(version=dialled.greeting.version if dialled is not None else 0)
+        version = dialled.greeting.version if dialled is not None else 0
+        self._decoder = Decoder(node.limits.max_packet_size, version)
 
     def dial(self) -> None:
         """Say who we are."""
