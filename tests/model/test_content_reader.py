@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from penstock.model.content import Content, Format, Reader, Unreadable
+from penstock.model.content import Content, Format, Reader, Rule, Unreadable
 from penstock.model.event import Event
 from tests.support.contents import load
 
@@ -18,7 +18,7 @@ def event_of(topic: str, payload: bytes, content_type: str | None = None) -> Eve
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["title"])
 def test_the_format_is(case: dict[str, Any]) -> None:
-    reader = Reader(tuple((filter, Format(format)) for filter, format in case.get("rules", ())))
+    reader = Reader(tuple(Rule(filter, Format(format)) for filter, format in case.get("rules", ())))
     looks_like_nothing = b"\x07"
     event = event_of(case.get("topic", "t"), looks_like_nothing, case.get("type"))
     content = reader.read(event)
@@ -35,7 +35,7 @@ def test_of_one_event_the_content_is_decoded_once() -> None:
 
 
 def test_of_another_event_with_the_same_payload_the_topic_counts() -> None:
-    reader = Reader((("json", Format.JSON), ("text", Format.TEXT)))
+    reader = Reader((Rule("json", Format.JSON), Rule("text", Format.TEXT)))
     contents = [reader.read(event_of(topic, b"1")).attributes for topic in ("json", "text", "json")]
     assert contents == [{"value": 1}, {"value": "1"}, {"value": 1}]
 
@@ -43,4 +43,4 @@ def test_of_another_event_with_the_same_payload_the_topic_counts() -> None:
 def test_a_rule_makes_what_only_looks_like_json_unreadable() -> None:
     payload = b"12:30"
     assert Content(payload).attributes == {}
-    assert isinstance(Reader((("#", Format.JSON),)).read(event_of("t", payload)).attributes, Unreadable)
+    assert isinstance(Reader((Rule("#", Format.JSON),)).read(event_of("t", payload)).attributes, Unreadable)

@@ -62,6 +62,12 @@ def test_content_of_which_nothing_is_declared_is_its_payload() -> None:
     assert explain_column(make_condition("t > 30"), ANYTHING).construct == "content without types"
 
 
+def test_two_members_with_one_name_are_unreadable(spark: SparkSession) -> None:
+    table = spark.createDataFrame([('{"t": 31, "t": 30}',), ('{"t": 31}',)], "text string")
+    rows = table.select(condition_column(make_condition("t == 31"), None, F.col("text")).alias("r")).collect()
+    assert [outcome(row.r) for row in rows] == [Kind.UNREADABLE_CONTENT, True]
+
+
 def test_text_is_a_payload_too(spark: SparkSession) -> None:
     table = spark.createDataFrame([('{"t": 31}',), ('{"t": "é"}',)], "text string")
     rows = table.select(condition_column(make_condition("t == 31"), None, F.col("text")).alias("r")).collect()

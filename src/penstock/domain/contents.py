@@ -13,9 +13,10 @@ from penstock.domain.base import Name, OneOrMany, Settings, TopicFilter
 from penstock.domain.units import Below, mistake, mistakes
 from penstock.language import types
 from penstock.language.condition import Condition, make_condition
+from penstock.language.doubles import widening
 from penstock.language.errors import ConditionError
 from penstock.language.types import DYN, ListType, MapType, Record, Type
-from penstock.model.content import Format
+from penstock.model.content import Format, Reader, Rule
 from penstock.model.topic import covers, overlaps
 from penstock.policy.advertisement import Advertisement, Scope
 
@@ -180,6 +181,12 @@ class ContentRule(Settings):
         if self.schema_ is not None:
             return _read_schema(self.schema_)
         return _WITHOUT_SCHEMA.get(self.format, types.ANYTHING)
+
+
+def reader(rules: tuple[ContentRule, ...]) -> Reader:
+    """What reads the content of events by these rules."""
+    widened = [(rule, widening(rule.declared)) for rule in rules]
+    return Reader(tuple(Rule(filter, rule.format, widen) for rule, widen in widened for filter in rule.topics))
 
 
 def declared(rules: tuple[ContentRule, ...], filter: str) -> Record:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from penstock.domain.contents import ContentRule, declared
+from penstock.domain.contents import reader as content_reader
 from penstock.domain.expand import expand
 from penstock.domain.federation import LinkSettings, LinkTypes
 from penstock.domain.graph import OPEN, Graph, client_types, graph
@@ -224,7 +225,7 @@ def ensemble(domain: Domain, folder: Path | None = None) -> Ensemble:
     domain = expand(domain)
     joined = graph(domain)
     matches = _matches(domain)
-    reader = Reader(tuple((filter, rule.format) for rule in domain.content for filter in rule.topics))
+    reader = content_reader(domain.content)
     governed = domain.types is not None or bool(domain.clients or domain.links or domain.foreign)
     return Ensemble(
         nodes=tuple(domain.nodes),

@@ -1,6 +1,7 @@
 """Content as typed columns, where a domain declares what it is.
 
-A column is filled only where content is exactly as declared: all that is there is declared and of the declared type.
+A column is filled only where content is exactly as declared: all that is there is declared and of the declared type
+(where that is double, integers are doubles).
 So what is in it is all that the payload says, and where it is null the payload has to be asked.
 """
 
@@ -11,13 +12,13 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from penstock.domain.contents import ContentRule
+from penstock.domain.contents import ContentRule, reader
 from penstock.domain.load import read
 from penstock.journal.events import EVENTS
 from penstock.journal.revision import DOMAIN, FOLDER
 from penstock.language import types
 from penstock.language.types import ListType, MapType, Record, Type
-from penstock.model.content import Content, Reader, Unreadable
+from penstock.model.content import Content, Unreadable
 from penstock.model.errors import DomainError
 from penstock.model.event import Event
 from penstock.model.topic import matches
@@ -89,7 +90,7 @@ class Typing:
 
     def __init__(self, rules: tuple[ContentRule, ...]) -> None:
         self._rules = rules
-        self._reader = Reader(tuple((filter, rule.format) for rule in rules for filter in rule.topics))
+        self._reader = reader(rules)
         self.columns = typed_columns(rules)
         self._fits = [_fit(one.rule.declared) for one in self.columns]
         self._places: dict[str, int] = {}

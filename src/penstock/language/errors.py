@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import NoReturn
 
 from penstock.model.errors import PenstockError
+from penstock.model.width import columns
 
 _SHOWN = 100
 
@@ -25,7 +26,7 @@ def _shown(text: str, at: int) -> str:
     start = max(0, min(at - _SHOWN // 2, len(line) - _SHOWN))
     before = "…" if start else ""
     after = "…" if start + _SHOWN < len(line) else ""
-    caret = " " * (len(before) + at - start) + "^"
+    caret = " " * (len(before) + columns(line[start:at])) + "^"
     return f"  {before}{line[start : start + _SHOWN]}{after}\n  {caret}"
 
 

@@ -9,9 +9,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
+from typing import NamedTuple
 
 from penstock.model.bounds import MOST_BYTES
-from penstock.model.errors import BoundError
+from penstock.model.errors import AmbiguityError, BoundError
 from penstock.model.errors import ContentError as ContentError
 from penstock.model.event import Event
 from penstock.model.json_content import read_json
@@ -44,6 +45,9 @@ class Unreadable:
 
 Attributes = dict[str, Value]
 
+Widen = Callable[[Attributes], Attributes]
+"""Makes doubles of integers where they are declared so. It may change what it is given."""
+
 _MOST_FOUND = 64
 """What expressions found is kept with the content, for so many of them: each may have found a lot."""
 
@@ -72,12 +76,13 @@ _READERS: dict[Format, Callable[[bytes], Attributes | Xml]] = {
 class Content:
     """What one payload says. Nothing is decoded before it is asked for, and nothing twice."""
 
-    __slots__ = ("_attributes", "_document", "_format", "_found", "_xml", "payload")
+    __slots__ = ("_attributes", "_document", "_format", "_found", "_widen", "_xml", "payload")
 
-    def __init__(self, payload: bytes, format: Format | None = None) -> None:
+    def __init__(self, payload: bytes, format: Format | None = None, widen: Widen | None = None) -> None:
         """The content of a payload in a format; None if it is to be found by looking."""
         self.payload = payload
         self._format = format
+        self._widen = widen
         self._attributes: Attributes | Unreadable | None = None
         self._xml: Xml | None = None
         self._document: Document | None = None
@@ -133,7 +138,7 @@ class Content:
         try:
             read = _read(looks_like, self.payload)
         except ContentError as error:
-            is_sure = self._format is not None or isinstance(error, BoundError)
+            is_sure = self._format is not None or isinstance(error, BoundError | AmbiguityError)
             self._format = looks_like if is_sure else Format.OPAQUE
             self._attributes = Unreadable(str(error)) if is_sure else {}
             return
@@ -142,7 +147,7 @@ class Content:
             self._xml = read
             self._attributes = read.attributes
         else:
-            self._attributes = read
+            self._attributes = read if self._widen is None else self._widen(read)
 
 
 def _read(format: Format, payload: bytes) -> Attributes | Xml:
@@ -185,8 +190,18 @@ def format_of_type(content_type: str) -> Format | None:
     return Format.TEXT if name.startswith("text/") else None
 
 
-Rules = tuple[tuple[str, Format], ...]
-"""Topic filters, each with the format of what is published under it; the first that matches holds."""
+class Rule(NamedTuple):
+    """How what is published under a topic filter is read."""
+
+    filter: str
+    format: Format
+    widen: Widen | None = None
+
+
+Rules = tuple[Rule, ...]
+"""The first whose filter matches holds."""
+
+_SPARKPLUG = Rule("spBv1.0/#", Format.SPARKPLUG)
 
 
 _LONG_TOPIC = 1000
@@ -198,7 +213,7 @@ class Reader:
 
     def __init__(self, rules: Rules = ()) -> None:
         self._rules = rules
-        self._by_topic = lru_cache(maxsize=4096)(self._format_by_topic)
+        self._by_topic = lru_cache(maxsize=4096)(self._rule_of)
         self._event: Event | None = None
         self._content = Content(b"")
 
@@ -211,16 +226,18 @@ class Reader:
 
     def _read(self, event: Event) -> Content:
         topic = event.topic
-        ruled = self._by_topic(topic) if len(topic) <= _LONG_TOPIC else self._format_by_topic(topic)
+        rule = self._by_topic(topic) if len(topic) <= _LONG_TOPIC else self._rule_of(topic)
         said = format_of_type(event.content_type) if event.properties else None
-        content = Content(event.payload, said or ruled)
-        if said and ruled and said is not ruled:
+        if rule is None:
+            return Content(event.payload, said)
+        content = Content(event.payload, rule.format, rule.widen)
+        if said and said is not rule.format:
             # The publisher must not choose what a policy about this topic gets to see.
-            content.refuse(f"its content type says {said}, and on this topic it is {ruled}")
+            content.refuse(f"its content type says {said}, and on this topic it is {rule.format}")
         return content
 
-    def _format_by_topic(self, topic: str) -> Format | None:
-        for filter, format in self._rules:
-            if matches(filter, topic):
-                return format
-        return Format.SPARKPLUG if is_sparkplug(topic) else None
+    def _rule_of(self, topic: str) -> Rule | None:
+        for rule in self._rules:
+            if matches(rule.filter, topic):
+                return rule
+        return _SPARKPLUG if is_sparkplug(topic) else None

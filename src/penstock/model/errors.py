@@ -26,6 +26,10 @@ class BoundError(ContentError):
     """A payload beyond a bound, so that what it says is not known."""
 
 
+class AmbiguityError(ContentError):
+    """A payload that says one thing to some readers and another to others."""
+
+
 @dataclass(frozen=True, slots=True)
 class Problem:
     """One mistake in a domain: where it stands (a file and line), the path of its key, and what is wrong.

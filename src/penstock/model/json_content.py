@@ -6,6 +6,7 @@ import msgspec
 
 from penstock.model.bounds import MOST_DEPTH, MOST_NODES
 from penstock.model.errors import BoundError, ContentError
+from penstock.model.json_members import check_members
 from penstock.model.values import LEAST_INT, MOST_INT, MOST_UINT, Uint, Value
 
 _BOM = b"\xef\xbb\xbf"
@@ -31,9 +32,13 @@ def _read(payload: bytes) -> Value:
     except msgspec.MsgspecError as error:
         raise ContentError(f"not JSON: {_said(error)}") from None
     # Most contents cannot have what is looked for here, and counting bytes is much faster than going through values.
-    openings = payload.count(b"[") + payload.count(b"{")
+    objects = payload.count(b"{")
+    openings = payload.count(b"[") + objects
     if openings > MOST_DEPTH or openings + payload.count(b",") > MOST_NODES:
         _check_bounds(value)
+    is_flat = openings == 1 and type(value) is dict
+    if objects and not (is_flat and payload.count(b":") == len(value)):
+        check_members(payload, value)
     return _within_64_bits(value) if _LONG_NUMBER in payload.translate(_DIGITS_ALIKE) else value
 
 

@@ -10,6 +10,7 @@ import re
 from dataclasses import dataclass
 
 from penstock.model.errors import PolicyError
+from penstock.model.width import columns
 from penstock.policy.template import check_edge
 
 
@@ -176,4 +177,4 @@ def _is_unquoted_filter(before: _Token, token: _Token) -> bool:
 
 def _problem(text: str, at: int, what: str) -> PolicyError:
     shown = re.sub(r"\s", " ", text)
-    return PolicyError(f"{what}, at character {at + 1}\n  {shown}\n  {' ' * at}^")
+    return PolicyError(f"{what}, at character {at + 1}\n  {shown}\n  {' ' * columns(shown[:at])}^")
