@@ -6,6 +6,7 @@ import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlencode
 from urllib.request import Request, urlopen
@@ -19,7 +20,8 @@ from penstock.domain import check, read
 from penstock.engine.account import Account, DecisionAccount, account
 from penstock.engine.explain import ExplainError, arrival, explain, hypothetical
 from penstock.engine.rehearsal import Rehearsal, RehearsalError
-from penstock.model.errors import DomainError, PenstockError, TopicError
+from penstock.model.errors import ContentError, DomainError, PenstockError, TopicError
+from penstock.model.sparkplug_plain import write_plain
 from penstock.model.topic import check_topic, parse_filter
 
 PATIENCE = 10.0
@@ -50,7 +52,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--topic", required=True, metavar="T", help="what it publishes to")
     said = parser.add_mutually_exclusive_group()
     said.add_argument("--payload", default="", metavar="P", help="what it says (default: nothing)")
-    said.add_argument("--payload-file", type=Path, metavar="FILE", help="what it says, byte for byte")
+    said.add_argument("--payload-file", type=Path, metavar="PATH", help="what it says, byte for byte")
+    said.add_argument("--metrics", metavar="JSON", help="""a Sparkplug message, as '{"temperature": 20}'""")
+    parser.add_argument("--seq", type=int, metavar="N", help="the `seq` of a Sparkplug message of --metrics")
     parser.add_argument("--content-type", default="", metavar="TYPE", help="MQTT 5 content type, as application/json")
     parser.add_argument("--qos", type=int, choices=(0, 1, 2), default=0, help="(default 0)")
     parser.add_argument("--retain", action="store_true", help="as a retained message")
@@ -123,20 +127,37 @@ def _of_file(options: argparse.Namespace) -> Account:
     return msgspec.structs.replace(told, assumed=_assumed(options))
 
 
-def _payload(options: argparse.Namespace) -> bytes:
-    if options.payload_file is None:
-        return str(options.payload).encode()
-    try:
-        return bytes(options.payload_file.read_bytes())
-    except OSError as error:
-        raise UsageError(f"--payload-file: `{options.payload_file}` cannot be read: {error.strerror}") from None
-
-
 def _assumed(options: argparse.Namespace) -> str:
     if options.subscribed:
         return "every client is connected, and there are only the subscriptions of --subscribed"
     filters = " and ".join(f"`{filter}`" for filter in everything(options.topic))
     return f"every client is connected and subscribes to {filters}; --subscribed says otherwise"
+
+
+def _payload(options: argparse.Namespace) -> bytes:
+    """What the event says."""
+    if options.payload_file is not None:
+        try:
+            return bytes(options.payload_file.read_bytes())
+        except OSError as error:
+            raise UsageError(f"--payload-file: `{options.payload_file}` cannot be read: {error.strerror}") from None
+    if options.metrics is None:
+        return str(options.payload).encode()
+    try:
+        return write_plain(metrics_in(options.metrics), options.seq)
+    except ContentError as error:
+        raise UsageError(f"--metrics: {error}") from None
+
+
+def metrics_in(text: str) -> dict[str, Any]:
+    """Metrics as an option says them; raises `UsageError`."""
+    try:
+        said = json.loads(text)
+    except ValueError as error:
+        raise UsageError(f"--metrics: expected JSON: {error}") from None
+    if not isinstance(said, dict):
+        raise UsageError(f"--metrics: expected a JSON object of metrics by name, found `{text}`")
+    return said
 
 
 def _place(rehearsal: Rehearsal, entity: str, node: str | None) -> str:

@@ -1,18 +1,24 @@
 """An explanation as it is shown and sent: decisions in plain values, and for each receiver what it gets or why not."""
 
+import json
 from base64 import b64encode
 from collections.abc import Collection, Iterable
+from typing import Any
 
 import msgspec
 
 from penstock.domain import Ensemble
+from penstock.engine.sparkplug import governed
 from penstock.model.decision import Decision
+from penstock.model.errors import ContentError
 from penstock.model.event import Event
 from penstock.model.link import Link
+from penstock.model.sparkplug import is_sparkplug
+from penstock.model.sparkplug_plain import read_plain
 from penstock.model.verdict import Effect
 
 
-class EventAccount(msgspec.Struct, frozen=True):
+class EventAccount(msgspec.Struct, frozen=True, omit_defaults=True):
     """An event; `payload` is text, or base64 of what is not text."""
 
     topic: str
@@ -20,6 +26,8 @@ class EventAccount(msgspec.Struct, frozen=True):
     encoding: str
     qos: int
     retain: bool
+    metrics: dict[str, Any] | None = None
+    """The values of a Sparkplug message."""
 
     @classmethod
     def of(cls, event: Event) -> "EventAccount":
@@ -27,10 +35,22 @@ class EventAccount(msgspec.Struct, frozen=True):
             payload, encoding = event.payload.decode(), "utf-8"
         except UnicodeDecodeError:
             payload, encoding = b64encode(event.payload).decode(), "base64"
-        return cls(event.topic, payload, encoding, event.qos, event.retain)
+        return cls(event.topic, payload, encoding, event.qos, event.retain, values_of(event.topic, event.payload))
 
     def __str__(self) -> str:
-        return f"{self.topic} {self.payload:.40}".rstrip()
+        said = self.payload if self.metrics is None else json.dumps(self.metrics, ensure_ascii=False)
+        most = 40 if self.metrics is None else 400
+        return f"{self.topic} {said:.{most}}".rstrip()
+
+
+def values_of(topic: str, payload: bytes) -> dict[str, Any] | None:
+    """The values of the metrics of a Sparkplug message; None if it is none."""
+    if not is_sparkplug(governed(topic)):
+        return None
+    try:
+        return read_plain(payload)
+    except ContentError:
+        return None
 
 
 class LinkAccount(msgspec.Struct, frozen=True):

@@ -10,11 +10,13 @@ from dataclasses import dataclass, field
 
 from penstock.engine import conform, edit, emit, match, once, place, publish, says, travel
 from penstock.engine.edit import Watch
+from penstock.engine.explain_access import Views
 from penstock.engine.node import Node
 from penstock.engine.once import Once
 from penstock.engine.plan import Group, LinkClass, Target
 from penstock.engine.predicates import Predicates
 from penstock.engine.session import Session, Subscribed
+from penstock.engine.sparkplug import Actor, actor_of, make_actor
 from penstock.model.decision import Decision
 from penstock.model.errors import PenstockError
 from penstock.model.event import Event
@@ -52,6 +54,8 @@ class Arrival:
     """Who sent it, if connected or known."""
     rights: Rights | None
     claims: tuple[Claim, ...] = ()
+    actor: Actor | None = None
+    """Its sender as a subject of access policies; None: a node of the domain."""
 
     @property
     def neighbour(self) -> str | None:
@@ -63,6 +67,7 @@ def arrival(node: Node, entity: str, event: Event) -> Arrival:
     session = _session(node, entity)
     if session is not None:
         subject, rights, bound = session.subject, session.rights, session.claims
+        actor = actor_of(node, session)
         link = Link(session.entity, node.name, session.publish_type)
     else:
         subject = node.ensemble.shown(node.name, entity) or Subject(entity, None, "", f"{node.name}/0")
@@ -70,12 +75,13 @@ def arrival(node: Node, entity: str, event: Event) -> Arrival:
         if entry is None:
             raise ExplainError(f"`{entity}` has no place at node `{node.name}`")
         link, _ = entry.links(node.name)
+        actor = make_actor(subject, entry, link.source)
         rights, bound = node.rights_of(subject.client_id, subject.user), claims((), entry.advertises)
     path = (entity,) if session is not None and session.neighbour is not None else ()
     told = event._replace(origin=subject.client_id, user=subject.user, link_type=link.type, path=path)
     if node.ensemble.is_cyclic:
         told = told._replace(id="explained")
-    return Arrival(node, link, told, session, rights, bound)
+    return Arrival(node, link, told, session, rights, bound, actor)
 
 
 def _session(node: Node, entity: str) -> Session | None:
@@ -121,6 +127,7 @@ class _Walk:
         self._scratch: dict[str, Node] = {}
         self._had: dict[str, Once] = {}
         self._waiting: deque[Arrival] = deque()
+        self._views = Views()
 
     def decisions(self, start: Arrival) -> Iterator[Decision]:
         self._waiting.append(start)
@@ -133,16 +140,25 @@ class _Walk:
 
     def _at(self, came: Arrival) -> Iterator[Decision]:
         link = LinkClass(came.rights, came.link.type, came.neighbour, *self._watched(came))
-        verdicts: tuple[Verdict, ...] = (says.admitted(came.node, link, came.event.topic),)
+        event = came.event
+        verdicts: tuple[Verdict, ...] = (says.admitted(came.node, link, event.topic),)
         if verdicts[-1].effect is not Effect.SUPPRESS:
-            verdicts += conform.judged(came.node, came.claims, came.event)
+            event, pruned = self._views.pruned(came.node, came.actor, event, self._now)
+            verdicts += pruned
+        if verdicts[-1].effect is not Effect.SUPPRESS:
+            verdicts += conform.judged(came.node, came.claims, event)
         outputs: tuple[Event, ...] = ()
         if verdicts[-1].effect is not Effect.SUPPRESS:
-            outputs, edited = self._edit("edit", came.node, came.link, came.event)
+            outputs, edited = self._edit("edit", came.node, came.link, event)
             verdicts += edited
         if not outputs:
             yield Decision(came.node.name, came.link, came.event, None, verdicts)
         for output in once.told_apart(outputs):
+            wrong = self._views.taken(came.node, output)
+            if wrong:
+                refused = Verdict("project", Effect.SUPPRESS, "sparkplug", wrong)
+                yield Decision(came.node.name, came.link, came.event, None, (*verdicts, refused))
+                continue
             found = list(self._towards_all(came, output, verdicts))
             nobody = Verdict("match", Effect.SUPPRESS, "", f"nobody here subscribes to `{output.topic}`")
             yield from found or [Decision(came.node.name, came.link, came.event, None, (*verdicts, nobody))]
@@ -307,6 +323,11 @@ class _Walk:
             verdicts.append(says.had_it(session.entity))
             return
         told = event._replace(qos=min(event.qos, target.qos), retain=event.retain and target.retain_as_published)
+        shown, projected = self._views.shown(node, session, told, self._now)
+        verdicts += [one for one in projected if one not in verdicts]
+        if shown is None:
+            return
+        told = shown
         last = says.leaves(session, told.qos)
         if last not in verdicts:
             verdicts.append(last)

@@ -4,12 +4,14 @@ What is not Sparkplug is refused on Sparkplug's topics. An edge node that is a c
 speak for.
 """
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from penstock.engine.plan import Draft, Plan
 from penstock.engine.sparkplug import Actor, Read, Sparkplug, actor_of, governed, moment
 from penstock.model.errors import ContentError
 from penstock.model.event import Event
+from penstock.model.sparkplug_topic import MessageTopic
 from penstock.model.verdict import Effect, Verdict
 from penstock.policy.views import UNKNOWN, Request, written
 
@@ -29,6 +31,11 @@ def plan(draft: Draft) -> None:
 
 def run(node: "Node", sender: "Session", event: Event, now: float) -> tuple[Event, Verdict]:
     """The event as its publisher may write it, and what was decided."""
+    return judge(node, actor_of(node, sender), event, now)
+
+
+def judge(node: "Node", actor: Actor | None, event: Event, now: float) -> tuple[Event, Verdict]:
+    """The same by who the publisher is; None: a node of the domain."""
     sparkplug = node.sparkplug
     assert sparkplug is not None
     if event.retain and not event.payload:
@@ -37,7 +44,6 @@ def run(node: "Node", sender: "Session", event: Event, now: float) -> tuple[Even
         read = sparkplug.read(event.topic, event.payload)
     except ContentError as error:
         return event, Verdict("prune", Effect.SUPPRESS, "sparkplug", str(error))
-    actor = actor_of(node, sender)
     if actor is None:
         return event, _PASS  # it was pruned where it began
     return _judge(node, sparkplug, actor, event, read, now)
@@ -49,14 +55,12 @@ _PASS = Verdict("prune", Effect.PASS)
 def _judge(
     node: "Node", sparkplug: Sparkplug, actor: Actor, event: Event, read: Read, now: float
 ) -> tuple[Event, Verdict]:
-    usurped = _usurped(node, actor, read)
-    if usurped:
-        return event, Verdict("prune", Effect.SUPPRESS, "edge", usurped)
+    foreign = usurped(node.ensemble.edges, actor.edge, read.topic)
+    if foreign:
+        return event, Verdict("prune", Effect.SUPPRESS, "edge", foreign)
     grants = actor.grants(sparkplug.access, event.topic, "write")
-    source = read.topic.source
-    known = UNKNOWN if source is None else sparkplug.plant.known(source)
     try:
-        view = written(grants, Request(read.topic, read.message, known, moment(now), read.state), actor.record)
+        view = written(grants, asked(sparkplug, read, now), actor.record)
     except ContentError as error:
         return event, Verdict("prune", Effect.SUPPRESS, "sparkplug", f"not Sparkplug B: {error}")
     if view is None:
@@ -69,15 +73,22 @@ def _judge(
     return replaced, Verdict("prune", Effect.REPLACE, "access", f"without {names}, which it may not write")
 
 
-def _usurped(node: "Node", actor: Actor, read: Read) -> str:
-    """Why a client may not speak for an edge node; empty if it may."""
+def asked(sparkplug: Sparkplug, read: Read, now: float) -> Request:
+    """What policies are asked about a message that somebody wants to write."""
     source = read.topic.source
-    if source is None or read.topic.type in COMMANDS:
+    known = UNKNOWN if source is None else sparkplug.plant.known(source)
+    return Request(read.topic, read.message, known, moment(now), read.state)
+
+
+def usurped(edges: Mapping[str, str], own: str, topic: MessageTopic) -> str:
+    """Why a client may not speak for an edge node; empty if it may. `edges` are clients, `own` is its own one."""
+    source = topic.source
+    if source is None or topic.type in COMMANDS:
         return ""
     edge = str(source.node)
-    owner = node.ensemble.edges.get(edge)
-    if actor.edge == edge or (owner is None and not actor.edge):
+    owner = edges.get(edge)
+    if own == edge or (owner is None and not own):
         return ""
     if owner is not None:
         return f"edge node `{edge}` is client `{owner}`, and nobody else speaks for it"
-    return f"the client is edge node `{actor.edge}`, and does not speak for `{edge}`"
+    return f"the client is edge node `{own}`, and does not speak for `{edge}`"

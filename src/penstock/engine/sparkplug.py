@@ -4,10 +4,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
+from penstock.domain import ClientEntry
 from penstock.model.errors import ContentError
 from penstock.model.sparkplug_message import Message, parse
 from penstock.model.sparkplug_metric import Record
 from penstock.model.sparkplug_topic import STATE, MessageTopic, in_namespace, message_topic
+from penstock.model.subject import Subject
 from penstock.model.values import Timestamp
 from penstock.policy.plant import Plant, Reader
 from penstock.policy.sparkplug import Access, Grants, Privilege
@@ -112,7 +114,11 @@ def renew(node: "Node", session: "Session") -> None:
 
 
 def _actor(session: "Session") -> Actor:
-    subject, entry = session.subject, session.entry
+    return make_actor(session.subject, session.entry, session.entity)
+
+
+def make_actor(subject: Subject, entry: ClientEntry | None, name: str) -> Actor:
+    """Whoever shows this much, as a subject of access policies; `entry` is what the domain knows it as."""
     ids = [f"client:{subject.client_id}"]
     groups: tuple[str, ...] = ()
     edge, attributes = "", dict[str, bool | int | float | str]()
@@ -126,7 +132,7 @@ def _actor(session: "Session") -> Actor:
         ids.append(f"edge:{edge}")
     record: Record = {
         "client": subject.client_id,
-        "name": session.entity,
+        "name": name,
         "user": subject.user,
         "groups": list(groups),
         "edge": edge,

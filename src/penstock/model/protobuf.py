@@ -72,5 +72,25 @@ def varint(data: bytes, at: int) -> tuple[int, int]:
     raise ContentError(f"the number before byte {at} is too long")
 
 
+def length_field(tag: int, body: bytes) -> bytes:
+    """A field with a length, written."""
+    return write_varint(tag) + write_varint(len(body)) + body
+
+
+def varint_field(tag: int, number: int) -> bytes:
+    """A field with a number that has no sign, written."""
+    return write_varint(tag) + write_varint(number)
+
+
+def write_varint(number: int) -> bytes:
+    """A number as `varint` reads it."""
+    made = bytearray()
+    while number > 0x7F:
+        made.append(number & 0x7F | 0x80)
+        number >>= 7
+    made.append(number)
+    return bytes(made)
+
+
 _SIZES = {FIXED64: 8, FIXED32: 4}
 _SHIFTS = range(0, 70, 7)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from penstock.model.bounds import MOST_BYTES, MOST_NODES
 from penstock.model.errors import BoundError, ContentError
-from penstock.model.protobuf import LENGTH, VARINT, fields, key
+from penstock.model.protobuf import LENGTH, VARINT, fields, key, length_field, varint_field
 from penstock.model.sparkplug_values import moment
 from penstock.model.values import Value, unsigned
 
@@ -73,7 +73,7 @@ class Message:
         """The payload without some metrics, with others at its end, and with another `seq` if it has one."""
         edits: list[Edit] = [(metric.start, metric.stop, b"") for metric in removed]
         if seq is not None and self.seq_place is not None:
-            edits.append((*self.seq_place, _varint_field(_SEQ, seq)))
+            edits.append((*self.seq_place, varint_field(_SEQ, seq)))
         view = b"".join((_edited(self.payload, edits), *added))
         return view if self.shell is None else _compress(view, self.shell, seq)
 
@@ -158,7 +158,7 @@ def _metric(payload: bytes, start: int, body: int, stop: int) -> Metric:
 def named(field: bytes, name: str) -> bytes:
     """A metric's field, key and length included, with its name put in: for who does not know its alias."""
     (_, body, _, stop), *_ = fields(field, 0, len(field))
-    return _length_field(_METRICS, _length_field(_NAME, name.encode()) + field[body:stop])
+    return length_field(_METRICS, length_field(_NAME, name.encode()) + field[body:stop])
 
 
 # --- compressed payloads (Tahu's way: the norm leaves it to hosts)
@@ -195,24 +195,7 @@ _WINDOW = {"GZIP": 16 + zlib.MAX_WBITS, "DEFLATE": zlib.MAX_WBITS}
 def _compress(payload: bytes, shell: Shell, seq: int | None) -> bytes:
     made = zlib.compressobj(wbits=_WINDOW[shell.algorithm])
     body = made.compress(payload) + made.flush()
-    edits: list[Edit] = [(*shell.body_place, _length_field(_BODY, body))]
+    edits: list[Edit] = [(*shell.body_place, length_field(_BODY, body))]
     if seq is not None and shell.seq_place is not None:
-        edits.append((*shell.seq_place, _varint_field(_SEQ, seq)))
+        edits.append((*shell.seq_place, varint_field(_SEQ, seq)))
     return _edited(shell.payload, edits)
-
-
-def _length_field(tag: int, body: bytes) -> bytes:
-    return _varint(tag) + _varint(len(body)) + body
-
-
-def _varint_field(tag: int, number: int) -> bytes:
-    return _varint(tag) + _varint(number)
-
-
-def _varint(number: int) -> bytes:
-    made = bytearray()
-    while number > 0x7F:
-        made.append(number & 0x7F | 0x80)
-        number >>= 7
-    made.append(number)
-    return bytes(made)

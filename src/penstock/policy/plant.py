@@ -7,7 +7,7 @@ A reader's `seq` has no gaps but those that are real. What is withheld as a whol
 for no rebirth; what was lost on its way here leaves the gap that it would leave without policies.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from penstock.model.errors import ContentError
 from penstock.model.sparkplug_message import Message
@@ -41,6 +41,9 @@ class Reader:
     numbers: dict[Source, tuple[int, int]] = field(default_factory=dict)
     """By edge node, the last `seq` that it was shown, and how many were lost before."""
 
+    def copy(self) -> "Reader":
+        return Reader(dict(self.standings), dict(self.numbers))
+
 
 class Plant:
     """Edge nodes and devices by what they have said."""
@@ -65,6 +68,18 @@ class Plant:
     def memory(self) -> tuple[dict[Source, Known], dict[Source, Numbered]]:
         """All that it knows, of which another can be made."""
         return self._known, self._numbered
+
+    def part(self, edge: Source) -> "Plant":
+        """A copy of what is known of one edge node and its devices, to try things on."""
+        made = Plant()
+        made._known = {
+            source: Known(dict(known.names), dict(known.births), dict(known.values))
+            for source, known in self._known.items()
+            if source.node == edge
+        }
+        if edge in self._numbered:
+            made._numbered[edge] = replace(self._numbered[edge])
+        return made
 
     def take(self, topic: MessageTopic, message: Message) -> None:
         """Take in a message that was admitted; raises `ContentError` for a birth that is none."""

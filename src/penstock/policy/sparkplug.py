@@ -105,19 +105,25 @@ class Grants:
         excluding: list[str] = []
         failures: list[tuple[str, str]] = []
         for policy, condition in self._conditional:
-            outcomes = [condition.decide(context) for context in contexts]
-            if all(outcome is True for outcome in outcomes):
+            grants, excludes, failure = judged(condition, contexts)
+            if grants:
                 granting.append(policy.id)
-            failed = [str(outcome) for outcome in outcomes if not isinstance(outcome, bool)]
-            if failed:
-                failures.append((policy.id, failed[0]))
-            if failed or True in outcomes:
+            if failure:
+                failures.append((policy.id, failure))
+            if excludes:
                 excluding += policy.exceptions
         if not granting:
             return None
         if not excluding:
             return self._fixed._replace(policies=tuple(granting), failures=tuple(failures))
         return Granted(tuple(granting), Names((*self._always, *excluding)), tuple(failures))
+
+
+def judged(condition: Condition, contexts: Sequence[Context]) -> tuple[bool, bool, str]:
+    """Whether a policy on this condition grants, whether its exceptions count, and why it could not be evaluated."""
+    outcomes = [condition.decide(context) for context in contexts]
+    failure = next((str(outcome) for outcome in outcomes if not isinstance(outcome, bool)), "")
+    return all(outcome is True for outcome in outcomes), bool(failure) or True in outcomes, failure
 
 
 @lru_cache(maxsize=100_000)

@@ -115,7 +115,7 @@ class Request:
 
 def written(grants: Grants, request: Request, subject: Record) -> View | None:
     """The view of a message that its publisher may write (sparkplug Definition 3); None if it may not at all."""
-    granted = grants.decide(_contexts(grants, request, (), subject))
+    granted = grants.decide(contexts(grants, request, (), subject))
     return None if granted is None else _view(granted, request, (), EMPTY)
 
 
@@ -123,21 +123,21 @@ def seen(grants: Grants, request: Request, subject: Record, standing: Standing) 
     """The view that a reader may see, and its standing after that (sparkplug Definition 5, Listing 3)."""
     is_report = request.topic.type in REPORTS
     is_birth = request.topic.type in BIRTHS
-    complement = _complement(request, standing) if is_report else ()
-    granted = grants.decide(_contexts(grants, request, complement, subject))
+    more = complement(request, standing) if is_report else ()
+    granted = grants.decide(contexts(grants, request, more, subject))
     if granted is None:
         return None, START if is_birth else standing
-    view = _view(granted, request, complement, standing.unborn)
+    view = _view(granted, request, more, standing.unborn)
     known = request.known
     if is_birth:
         gone = frozenset(metric.name for metric in view.removed if metric.name is not None)
         return view, Standing(EMPTY, gone)
     if is_report:
-        return view, standing._replace(withheld=_withheld(view, known, standing.withheld, complement))
+        return view, standing._replace(withheld=_withheld(view, known, standing.withheld))
     return view, standing
 
 
-def _complement(request: Request, standing: Standing) -> tuple[str, ...]:
+def complement(request: Request, standing: Standing) -> tuple[str, ...]:
     """What was withheld and is not reported now (sparkplug Definition 4), in the order of the birth certificate."""
     if not standing.withheld:
         return ()
@@ -146,7 +146,7 @@ def _complement(request: Request, standing: Standing) -> tuple[str, ...]:
     return tuple(name for name in known.values if name in standing.withheld and name not in reported)
 
 
-def _withheld(view: View, known: Known, before: frozenset[str], complement: Sequence[str]) -> frozenset[str]:
+def _withheld(view: View, known: Known, before: frozenset[str]) -> frozenset[str]:
     """Listing 3, line 6: what was taken out is withheld, what is in the view is not any more."""
     gone = set(view.removed)
     pruned = {known.name(metric) for metric in view.removed if not metric.historical}
@@ -157,7 +157,7 @@ def _withheld(view: View, known: Known, before: frozenset[str], complement: Sequ
     return frozenset(name for name in (*before, *pruned) if name is not None and name not in shown)
 
 
-def _view(granted: Granted, request: Request, complement: Sequence[str], unborn: frozenset[str]) -> View:
+def _view(granted: Granted, request: Request, more: Sequence[str], unborn: frozenset[str]) -> View:
     message, known = request.message, request.known
     if request.topic.type == STATE:
         return View(message, (), (), (), granted)
@@ -170,7 +170,7 @@ def _view(granted: Granted, request: Request, complement: Sequence[str], unborn:
             removed.append(metric)
         elif unborn and metric.name is None and name in unborn:
             renamed.append((metric, name))
-    added = [(name, known.values[name]) for name in complement if name not in exceptions]
+    added = [(name, known.values[name]) for name in more if name not in exceptions]
     return View(message, tuple(removed), tuple(_told(added, unborn)), tuple(renamed), granted)
 
 
@@ -194,7 +194,7 @@ def _told(added: Sequence[tuple[str, bytes]], unborn: frozenset[str]) -> Iterato
 # --- what conditions ask
 
 
-def _contexts(grants: Grants, request: Request, complement: Sequence[str], subject: Record) -> list[Context]:
+def contexts(grants: Grants, request: Request, more: Sequence[str], subject: Record) -> list[Context]:
     """What conditions may ask for: one context, or one for each of the values that some metric has in the message."""
     wanted = grants.reads
     if not wanted:
@@ -214,7 +214,7 @@ def _contexts(grants: Grants, request: Request, complement: Sequence[str], subje
         if name is not None and (everything or name in wanted):
             birth = known.birth(name) if request.topic.type not in BIRTHS else None
             records.setdefault(name, []).append(read_metric(message.payload, metric.body, metric.stop, birth))
-    for name in complement:
+    for name in more:
         if everything or name in wanted:
             records[name] = [*records.get(name, ()), _record(known.values[name], known.birth(name))]
     layers = max(map(len, records.values()), default=1)
