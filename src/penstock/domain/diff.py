@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal, NamedTuple
 
+from penstock.domain.access import AccessControl
 from penstock.domain.base import Settings, keys
 from penstock.domain.expand import expand
 from penstock.domain.graph import graph
@@ -39,6 +40,7 @@ class Kind(StrEnum):
     TABLE = "table"
     DEFAULT = "default"
     MONITOR = "monitor"
+    ACCESS = "access"
     JOURNAL = "journal"
     ASSERTIONS = "assertions"
 
@@ -111,6 +113,7 @@ def _changes(old: Domain, new: Domain) -> Iterator[Change]:
     yield from _in_order(Kind.CONTENT, *({", ".join(one.topics): one for one in each.content} for each in (old, new)))
     yield from _tables(old, new)
     yield from _in_order(Kind.MONITOR, old.monitors, new.monitors)
+    yield from _access(old.access, new.access)
     yield from _journal(old.journal, new.journal)
     if old.assertions != new.assertions:
         yield Change(Kind.ASSERTIONS, "changed", "", old.assertions, new.assertions)
@@ -150,6 +153,14 @@ def _node(name: str, old: NodeSettings, new: NodeSettings) -> Iterator[Change]:
             kind = _OF_NODE.get(key, Kind.SETTINGS)
             detail = "" if key in _OF_NODE else f"`{key}`"
             yield Change(kind, "changed", name, before, after, detail, needs_restart=key in _AT_START)
+
+
+def _access(old: AccessControl | None, new: AccessControl | None) -> Iterator[Change]:
+    if old is None or new is None:
+        if old is not new:
+            yield Change(Kind.ACCESS, "added" if old is None else "removed", "", old, new)
+    elif old != new:
+        yield Change(Kind.ACCESS, "changed", "", old, new, _other_keys(old, new))
 
 
 def _journal(old: JournalSettings | None, new: JournalSettings | None) -> Iterator[Change]:

@@ -19,7 +19,8 @@ from pydantic import AfterValidator, Field, PlainSerializer, PlainValidator, Wit
 from penstock.domain.base import Name, OneOrMany, QosLevel, Settings, Short, as_several
 from penstock.domain.contents import AdvertisementSettings, ConditionText
 from penstock.domain.units import Seconds, mistake
-from penstock.model.errors import TopicError
+from penstock.model.errors import ContentError, TopicError
+from penstock.model.sparkplug_plain import write_plain
 from penstock.model.topic import check_topic, parse_filter
 from penstock.policy.advertisement import Scope
 
@@ -76,6 +77,13 @@ class Message(Settings):
 
     topic: Topic = Field(description="topic under which it comes")
     payload: str | None = Field(default=None, description="what it says; unset: anything")
+    metrics: dict[str, Any] | None = Field(
+        default=None, description="of a Sparkplug message, the values of all its metrics by name; unset: any"
+    )
+    without: Annotated[tuple[str, ...], OneOrMany("the name of a metric or a list of these")] = Field(
+        default=(), description="of a Sparkplug message, metrics that are not in it"
+    )
+    seq: int | None = Field(default=None, ge=0, le=255, description="`seq` of a Sparkplug message; unset: any")
     qos: QosLevel | None = Field(default=None, description="QoS with which it comes; unset: any")
     retain: bool | None = Field(default=None, description="whether it comes as a retained message; unset: either")
     at: Name | None = Field(default=None, description="node that it comes from; unset: any")
@@ -87,6 +95,14 @@ class Publication(Settings):
     topic: Topic = Field(description="topic that it publishes to")
     payload: str = Field(default="", description="what it says")
     content: Any = Field(default=None, description="in place of `payload`: any value, which is sent as JSON")
+    metrics: dict[str, Any] | None = Field(
+        default=None,
+        description="in place of `payload`: a Sparkplug message, as values of metrics by name, or mappings with"
+        " `value`, `type`, `alias`, `timestamp`, `properties`, `historical`, `transient`",
+    )
+    seq: int | None = Field(
+        default=None, ge=0, le=255, description="`seq` of a Sparkplug message; unset: the next of its edge node"
+    )
     qos: QosLevel = Field(default=0, description="QoS of the publication")
     retain: bool = Field(default=False, description="whether it is to be retained")
     at: Name | None = Field(default=None, description="node that it publishes at; unset: the first it is connected to")
@@ -95,11 +111,22 @@ class Publication(Settings):
     def _payload_or_content(self) -> Publication:
         if self.payload and self.content is not None:
             raise mistake("either `payload` or `content`", "content")
+        if self.metrics is None:
+            if self.seq is not None:
+                raise mistake("no `seq` without `metrics`", "seq")
+            return self
+        if self.payload or self.content is not None:
+            raise mistake("either `payload`, `content` or `metrics`", "metrics")
+        try:
+            write_plain(self.metrics)
+        except ContentError as error:
+            raise mistake(f"what a Sparkplug message can have: {error}", "metrics") from None
         return self
 
-    @property
-    def data(self) -> bytes:
-        """The payload as it is sent."""
+    def data(self, seq: int | None = None) -> bytes:
+        """The payload as it is sent, a Sparkplug message with this `seq` if it has none of its own."""
+        if self.metrics is not None:
+            return write_plain(self.metrics, seq if self.seq is None else self.seq)
         return self.payload.encode() if self.content is None else json.dumps(self.content, ensure_ascii=False).encode()
 
 

@@ -1,5 +1,6 @@
 """A policy test, played: each step is done on a rehearsal, then what is expected is held against what came."""
 
+import json
 from collections.abc import Callable, Iterable, Iterator
 from itertools import zip_longest
 
@@ -7,12 +8,15 @@ import msgspec
 
 from penstock.domain.tests import OTHERS, Expected, ExpectedVerdict, Message, PolicyTest, Publication, Step, state_key
 from penstock.domain.tests import Subscription as Wish
-from penstock.engine.account import receiver
+from penstock.engine.account import receiver, values_of
 from penstock.engine.actor import Delivered
 from penstock.engine.explain import ExplainError, arrival, explain
 from penstock.engine.rehearsal import Rehearsal, RehearsalError
 from penstock.model.decision import Decision
 from penstock.model.event import Event
+from penstock.model.sparkplug import is_sparkplug
+from penstock.model.sparkplug_message import parse
+from penstock.model.sparkplug_topic import NUMBERED, Source, message_topic
 from penstock.model.verdict import Verdict
 
 
@@ -61,6 +65,8 @@ class _Trial:
         """By entity, how many of its deliveries were there when something was last expected."""
         self._published: list[tuple[str, str, tuple[Decision, ...]]] = []
         """Who published what since then, and what was decided about it."""
+        self._numbers: dict[Source, int] = {}
+        """By edge node, the `seq` of its next message."""
 
     def begin(self, test: PolicyTest) -> None:
         play = self._play
@@ -129,13 +135,26 @@ class _Trial:
                 self._publish_one(entity, one)
 
     def _publish_one(self, entity: str, one: Publication) -> None:
-        play, payload = self._play, one.data
+        play, payload = self._play, one.data(self._next(one))
         node = play.where(entity, one.at)
         event = Event(one.topic, payload, one.qos, one.retain)
         decisions = explain(play.nodes, arrival(play.nodes[node], entity, event), play.now, self._entities())
         self._published.append((entity, one.topic, decisions))
         play.publish(entity, one.topic, payload, one.qos, one.retain, node)
         play.run()
+
+    def _next(self, one: Publication) -> int | None:
+        """The `seq` of an edge node's next message."""
+        if one.metrics is None or not is_sparkplug(one.topic):
+            return one.seq
+        place = message_topic(one.topic)
+        if place.source is None or place.type not in NUMBERED:
+            return one.seq
+        edge = place.source.node
+        number = 0 if place.type == "NBIRTH" else self._numbers.get(edge, 0)
+        number = number if one.seq is None else one.seq
+        self._numbers[edge] = (number + 1) % 256
+        return number
 
     def _cut(self, step: Step) -> None:
         for ends in step.cut or ():
@@ -238,6 +257,20 @@ def _fits(wanted: Message | None, got: Delivered | None) -> bool:
         and wanted.qos in (None, got.qos)
         and wanted.retain in (None, got.retain)
         and wanted.at in (None, got.node)
+        and _has_metrics(wanted, got)
+    )
+
+
+def _has_metrics(wanted: Message, got: Delivered) -> bool:
+    if wanted.metrics is None and not wanted.without and wanted.seq is None:
+        return True
+    values = values_of(got.topic, got.payload)
+    if values is None:
+        return False
+    return (
+        wanted.metrics in (None, values)
+        and not any(name in values for name in wanted.without)
+        and wanted.seq in (None, _seq(got))
     )
 
 
@@ -300,9 +333,26 @@ def _texts(messages: Iterable[Delivered], expected: Expected) -> tuple[str, ...]
     """What came, in as much detail as what was expected."""
     wanted = expected.in_order or expected.any_order or ()
     asked = [key for key in _DETAILS if any(getattr(one, key) is not None for one in wanted)]
-    details = {"qos": "qos", "retain": "retain", "at": "node"}
-    told = (f"{one}{_in_brackets({key: getattr(one, details[key]) for key in asked})}" for one in messages)
+    told = (f"{_said(one)}{_in_brackets({key: _DETAIL[key](one) for key in asked})}" for one in messages)
     return tuple(told) or ("nothing",)
+
+
+def _said(message: Delivered) -> str:
+    """Topic and payload; of a Sparkplug message the values of its metrics."""
+    values = values_of(message.topic, message.payload)
+    return str(message) if values is None else f"{message.topic} {json.dumps(values, ensure_ascii=False)}"
+
+
+def _seq(message: Delivered) -> int | None:
+    return None if values_of(message.topic, message.payload) is None else parse(message.payload).seq
+
+
+_DETAIL: dict[str, Callable[[Delivered], object]] = {
+    "seq": _seq,
+    "qos": lambda one: one.qos,
+    "retain": lambda one: one.retain,
+    "at": lambda one: one.node,
+}
 
 
 def _expected_texts(expected: Expected) -> tuple[str, ...]:
@@ -313,10 +363,13 @@ def _expected_texts(expected: Expected) -> tuple[str, ...]:
 
 def _message_text(message: Message) -> str:
     payload = f" {message.payload}" if message.payload else ""
-    return f"{message.topic}{payload}{_in_brackets({key: getattr(message, key) for key in _DETAILS})}"
+    metrics = "" if message.metrics is None else f" {json.dumps(message.metrics, ensure_ascii=False, default=str)}"
+    without = f" without {', '.join(message.without)}" if message.without else ""
+    details = _in_brackets({key: getattr(message, key) for key in _DETAILS})
+    return f"{message.topic}{payload}{metrics}{without}{details}"
 
 
-_DETAILS = ("qos", "retain", "at")
+_DETAILS = ("seq", "qos", "retain", "at")
 
 
 def _in_brackets(details: dict[str, object]) -> str:

@@ -11,6 +11,8 @@ OF_DEVICES = frozenset({"DBIRTH", "DDEATH", "DDATA", "DCMD"})
 BIRTHS = frozenset({"NBIRTH", "DBIRTH"})
 REPORTS = frozenset({"NDATA", "DDATA"})
 """What reports by exception: only what has changed."""
+NUMBERED = frozenset({"NBIRTH", "DBIRTH", "NDATA", "DDATA", "DDEATH"})
+"""What has a `seq`, counted for each edge node; its will, NDEATH, has none."""
 
 
 class Source(NamedTuple):
