@@ -82,7 +82,7 @@ def test_an_explanation_is_told_by_metrics(file: str, tmp_path: Path, capsys: py
         (["--metrics", "speed"], "--metrics: expected JSON"),
         (["--metrics", "[1]"], "expected a JSON object of metrics"),
         (["--metrics", '{"a": [1]}'], "metric `a`"),
-        (["--payload-file", "/no/such/file"], "cannot read `/no/such/file`"),
+        (["--payload-file", "/no/such/file"], "`/no/such/file` cannot be read"),
         (["--payload", "x", "--metrics", "{}"], "not allowed with"),
     ],
 )
