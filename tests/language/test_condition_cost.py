@@ -18,7 +18,8 @@ from penstock.language.condition import make_condition
 from penstock.language.errors import ConditionError, Failure, Kind
 from penstock.language.limits import MOST_WORK
 from penstock.language.parser import parse
-from penstock.language.reference import evaluate
+from penstock.language.patterns import compiled
+from penstock.language.reference import evaluate, steps
 from penstock.model.bounds import MOST_NODES
 from penstock.model.content import Content, Format
 from tests.support.conditions import same
@@ -59,6 +60,50 @@ def calls() -> Iterator[list[None]]:
         yield made
     finally:
         sys.setprofile(before)
+
+
+TEXT = "x" * 640
+STEPS = {
+    "a > 1 && b == 'x' && has(c) && !(a in [1, 2])": 0,
+    "l.exists(x, x > 1)": 5 * 3,
+    "l.map(x, x > 1, x + 1)": 5 * (3 + 3),
+    "m.all(k, true)": 2,
+    "l.exists(x, l.exists(y, false))": 5 * 3 + 5 * 5,
+    "l.all(x, x >= 0 || l.all(y, y > x))": 5 * 9,
+    "7 in l": 5,
+    "7 in [1, 2, 3]": 0,
+    "'k' in m": 0,
+    "b in t": 2,
+    "s in t": 2 + 10,
+    "l == l": 5,
+    "l == [1]": 0,
+    "[l, l] == [l, l]": 2 + 5 + 5,
+    "m == m": 2 + 5,
+    "s == s": 10,
+    "s == b": 0,
+    "s < s": 10,
+    "s.contains(b)": 10,
+    "s.startsWith(b)": 0,
+    "b.startsWith(s)": 10,
+    "size(s) + size(l) > 0": 0,
+    "bytes(s) == b'x'": 10,
+    "string(s) == b": 0,
+    "int(s) == 1": 10,
+    "s + s == b": 20,
+    "l + l == l": 10,
+    "s.matches('x{2}')": (640 // 8 + 1) * compiled("x{2}").programsize,
+    "s.matches(b)": 1_000 + (640 // 8 + 1) * compiled("x").programsize,
+    "timestamp(a).getHours('UTC') == 1": 0,
+    "timestamp(a).getHours(z) == 1": 1_000,
+    "false && l == l": 0,
+}
+CONTENT = {"a": 1, "b": "x", "c": 0, "l": [0, 1, 2, 3, 4], "m": {"k": [0, 1, 2, 3, 4], "n": 1}}
+CONTENT |= {"s": TEXT, "t": ["y", TEXT], "z": "UTC"}
+
+
+@pytest.mark.parametrize("text", STEPS)
+def test_steps(text: str) -> None:
+    assert steps(parse(text), CONTENT) == STEPS[text]
 
 
 LONG = list(range(MOST_NODES * 2 // 5))

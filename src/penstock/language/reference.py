@@ -1,6 +1,7 @@
 """The reference evaluator: one line for each thing that the language says. Slow; the oracle for the others."""
 
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 
 from penstock.language.errors import EvaluationError, Failure, Kind, Outcome, failed
 from penstock.language.functions import (
@@ -57,6 +58,14 @@ def evaluate(tree: Tree, attributes: Mapping[str, Value], xpath: FindXPath = no_
         return error.failure
 
 
+def steps(tree: Tree, attributes: Mapping[str, Value], xpath: FindXPath = no_xml) -> int:
+    """What an evaluation costs, whatever it comes to."""
+    evaluation = _Reference(attributes, xpath)
+    with suppress(EvaluationError):
+        evaluation.value(tree, {})
+    return int(evaluation.work[0])
+
+
 def decide(tree: Tree, attributes: Mapping[str, Value], xpath: FindXPath = no_xml) -> Outcome:
     """What a condition used as policy comes to: an expression that is neither true nor false is a failure."""
     return as_outcome(evaluate(tree, attributes, xpath))
@@ -76,7 +85,7 @@ class _Reference:
     def __init__(self, attributes: Mapping[str, Value], xpath: FindXPath) -> None:
         self._attributes = attributes
         self._xpath = xpath
-        self._work: Work = [0]
+        self.work: Work = [0]
 
     def value(self, node: Tree, scope: Scope) -> Value:
         match node:
@@ -101,14 +110,14 @@ class _Reference:
             case Call(function, receiver, _):
                 arguments = tuple([self.value(operand, scope) for operand in node.operands])
                 overloads = (FUNCTIONS if receiver is None else METHODS).get(function)
-                return call(function, overloads, arguments, self._work, is_written(node.operands))
+                return call(function, overloads, arguments, self.work, is_written(node.operands))
             case XPath(expression):
-                return self._xpath(expression, self._work)
+                return self._xpath(expression, self.work)
             case Unary(operator, operand):
                 return (invert if operator == "!" else negate)(self.value(operand, scope))
             case Binary(operator, left, right):
                 values = self.value(left, scope), self.value(right, scope)
-                return calculate(operator, *values, self._work, isinstance(right, ListOf))
+                return calculate(operator, *values, self.work, isinstance(right, ListOf))
             case And(operands):
                 return self._combined("&&", False, ((operand, scope) for operand in operands))
             case Or(operands):
@@ -147,7 +156,7 @@ class _Reference:
         elements = self.value(node.range, scope)
         if type(elements) not in (list, dict):
             raise no_overload(node.name, elements)
-        charge(self._work, len(elements) * parts(node.guard, node.body))
+        charge(self.work, len(elements) * parts(node.guard, node.body))
         if type(elements) is dict:
             elements = keys(elements)
         scopes = ({**scope, node.variable: element} for element in elements)

@@ -52,9 +52,14 @@ class Bill:
         self._place: tuple[Hashable, ...] = ()
         self._loops: tuple[_Loop, ...] = ()
 
+    @property
+    def total(self) -> float:
+        """The most steps that an evaluation takes."""
+        return sum(self._steps.values())
+
     def check(self) -> None:
-        """Raises `Gap` if it may be more than an evaluation may cost."""
-        if sum(self._steps.values()) > MOST_WORK:
+        """Raises `Gap` if that is more than it may take."""
+        if self.total > MOST_WORK:
             raise Gap("work that has to be counted")
 
     @contextmanager
