@@ -198,7 +198,9 @@ class Exchange:
         if matter.is_empty:
             return {}
         ways = [way for way in one.ways or ((),) if self._neighbour.neighbour not in way]
-        condition = matter.condition if matter.condition is None or _is_tellable(matter.condition) else None
+        condition = matter.condition
+        if condition is not None and condition.text != one.asked and not _is_tellable(condition):
+            condition = None
         return {
             want: told
             for each in self._classes

@@ -88,7 +88,7 @@ class Room:
             made = Want(filter, "", want.path)
             if _size(made) <= self._most:
                 break
-        self._tell(want.filter, f"what is wanted takes {_size(want)} bytes, asked for is `{_short(made.filter)}`")
+        self._tell("wanted", want, made)
         return made
 
     def offer(self, offer: Offer) -> Offer:
@@ -99,12 +99,14 @@ class Room:
             made = Offer(offer.id, filter, "", offer.path)
             if _size(made) <= self._most:
                 break
-        self._tell(offer.filter, f"what is offered takes {_size(offer)} bytes, offered is `{_short(made.filter)}`")
+        self._tell("offered", offer, made)
         return made
 
-    def _tell(self, filter: str, what: str) -> None:
+    def _tell(self, what: str, meant: Want | Offer, made: Want | Offer) -> None:
         most = f"the neighbour takes packets of at most {self._neighbour.maximum_packet_size or MOST_BYTES} bytes"
-        self._node.notice("too long to tell", self._neighbour, _short(filter), f"{most}: {what}")
+        told = f"`{_short(made.filter)}` is told" if _size(made) <= self._most else "nothing can be told"
+        reason = f"what is {what} takes {_size(meant)} bytes, {most}: {told}"
+        self._node.notice("too long to tell", self._neighbour, _short(meant.filter), reason)
 
 
 def _wider(filter: str) -> Iterator[str]:
