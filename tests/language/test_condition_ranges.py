@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from penstock.language.parser import parse
 from penstock.language.ranges import Ranges, covers, intersects, ranges
 from penstock.language.reference import decide
+from penstock.language.regions import Region
 from penstock.language.tree import Tree
 
 NUMBERS = [0, 1, 2, -1, 0.5, 1.5, 1e300, 2**53, 2**53 + 1, float(2**53), 2**63 - 1, -(2**63), float(2**63)]
@@ -227,3 +228,34 @@ OUTSIDE += [
 @pytest.mark.parametrize("text", OUTSIDE)
 def test_what_is_outside_the_class_has_no_normal_form(text: str) -> None:
     assert ranges(parse(text)) is None
+
+
+REGIONS = [
+    region
+    for text in (
+        *(
+            "x > 1",
+            "x >= 1",
+            "x < 1.5",
+            "x == 1",
+            "x != 1",
+            "x in [1, 'a', true]",
+            "x > 9007199254740993.0",
+            "x == 0.0",
+        ),
+        *("x > 'a'", "x.startsWith('ab')", "x == 'ab'", "x", "!x", "x == null", "has(x)", "!has(x)", "x > 5 || x < 2"),
+        *("x > 2 && x < 1", "x >= false", "x != 'b'"),
+    )
+    for region in normal(parse(text)).regions.values()
+]
+
+
+@pytest.mark.parametrize("left", REGIONS, ids=range(len(REGIONS)))
+def test_beside_and_inside_are_what_the_sets_say(left: Region) -> None:
+    for right in REGIONS:
+        assert (left <= right) == (not (left - right))
+        assert left.meets(right) == bool(left & right)
+        if left and right:
+            (low, high), (first, last) = left.hull(), right.hull()
+            assert not left <= right or first <= low <= high <= last
+            assert not left.meets(right) or (low <= last and first <= high)
