@@ -52,7 +52,7 @@ bench: $(VENV)/.ready-bench test-tools ## the node beside Mosquitto and amqtt: p
 	$(BIN)/python -m benchmarks $(ARGS)
 
 reproduce: $(VENV)/.ready-bench test-tools ## the experiments of the papers again, with figures in var/bench (about an hour)
-	$(BIN)/python -m benchmarks.reproduce.brokering $(ARGS)
+	$(BIN)/python -m benchmarks.reproduce $(ARGS)
 
 fuzz: $(VENV)/.ready-dev ## the tests with random input, with many more examples than `test` takes
 	HYPOTHESIS_PROFILE=long $(BIN)/python -m pytest -m "hypothesis or fuzz" $(ARGS)

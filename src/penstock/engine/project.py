@@ -6,7 +6,7 @@ said, and who have had the same, share one view (`policy/plant.py`).
 
 import contextlib
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.engine.changes import Withheld
 from penstock.engine.plan import Draft
@@ -48,42 +48,71 @@ def learn(node: "Node", event: Event) -> str:
     return ""
 
 
+class Asked(NamedTuple):
+    """An event as all its readers ask for it."""
+
+    topic: str
+    """The Sparkplug topic; empty: this is no Sparkplug, and goes out as it is."""
+    request: Request | None = None
+    edge: Source | None = None
+    """None also for a certificate: it tells of the past, and is no part of what readers are told in order."""
+
+
+_AS_IT_IS = Asked("")
+
+
 def show(node: "Node", session: "Session", forms: Forms) -> Forms | None:
     """The event as a session may see it; None if it may not."""
-    sparkplug = node.sparkplug
-    topic = "" if sparkplug is None else governed(forms.event.topic)
-    if sparkplug is None or not topic:
+    asked = forms.asked
+    if asked is None:
+        asked = forms.asked = _asked(node, forms)
+    if not asked.topic:
         return forms
-    actor = actor_of(node, session)
-    if actor is None or not forms.event.payload:
+    actor = session.actor or actor_of(node, session)
+    if actor is None:
         return forms
-    payload = _payload(node, sparkplug, session, topic, forms)
-    if payload is None or payload is forms.event.payload:
-        return None if payload is None else forms
-    return forms.view(payload)
+    if asked.request is None or node.sparkplug is None:
+        return None
+    payload = _payload(node, node.sparkplug, session, actor, asked, asked.request)
+    if payload is None:
+        return None
+    return forms if payload is forms.event.payload else forms.view(payload)
 
 
-def _payload(node: "Node", sparkplug: Sparkplug, session: "Session", topic: str, forms: Forms) -> bytes | None:
-    actor = session.actor
-    assert actor is not None
-    event = forms.event
+def _asked(node: "Node", forms: Forms) -> Asked:
+    event, sparkplug = forms.event, node.sparkplug
+    topic = governed(event.topic)
+    if sparkplug is None or not topic or not event.payload:
+        return _AS_IT_IS
     try:
         read = sparkplug.read(topic, event.payload)
-        grants = actor.grants(sparkplug.access, topic, "read")
-        if event.topic != topic:  # a certificate tells of the past, and is no part of what the reader is told in order
-            view, _ = seen(grants, Request(read.topic, read.message, UNKNOWN, moment(forms.now)), actor.record, START)
-            return None if view is None else event.payload if view.is_whole else view.payload()
-        before = _standing(actor, read.topic.source)
-        shown = sparkplug.plant.show(
-            actor.reader, grants, read.topic, read.message, actor.record, moment(forms.now), read.state
-        )
+    except ContentError:
+        return Asked(topic)
+    if topic != event.topic:
+        return Asked(topic, Request(read.topic, read.message, UNKNOWN, moment(forms.now)))
+    request = sparkplug.plant.request(read.topic, read.message, moment(forms.now), read.state)
+    return Asked(topic, request, None if read.topic.source is None else read.topic.source.node)
+
+
+def _payload(
+    node: "Node", sparkplug: Sparkplug, session: "Session", actor: Actor, asked: Asked, request: Request
+) -> bytes | None:
+    """The bytes that a session may see: those of the event itself if that is all of them."""
+    grants = actor.grants(sparkplug.access, asked.topic, "read")
+    source = request.topic.source
+    try:
+        if asked.edge is None and source is not None:
+            view, _ = seen(grants, request, actor.record, START)
+            return None if view is None else request.message.whole if view.is_whole else view.payload()
+        before = _standing(actor, source)
+        shown = sparkplug.plant.show(actor.reader, grants, request, asked.edge, actor.record)
     except ContentError:
         return None
-    if session.durable and read.topic.source is not None:
-        _keep(node, session, actor, read.topic.source, before)
+    if session.durable and source is not None:
+        _keep(node, session, actor, source, before)
     if shown is None:
         return None
-    return event.payload if shown.is_whole else shown.payload()
+    return request.message.whole if shown.is_whole else shown.payload()
 
 
 def _standing(actor: Actor, source: Source | None) -> Standing:

@@ -7,6 +7,7 @@ from penstock.model.event import Event
 from penstock.wire.codec import encode_varint
 
 if TYPE_CHECKING:
+    from penstock.engine.project import Asked
     from penstock.engine.session import Kept
 
 _EXPIRY = b"\x02"
@@ -49,13 +50,15 @@ def packet_parts(
 class Forms:
     """The forms of one event that have been rendered so far, so that a fan-out renders each only once."""
 
-    __slots__ = ("_forms", "_views", "event", "kept", "now")
+    __slots__ = ("_forms", "_views", "asked", "event", "kept", "now")
 
     def __init__(self, event: Event, now: float) -> None:
         self.event = event
         self.now = now
         self._forms: dict[tuple[int, int, bool, tuple[int, ...]], tuple[bytes, bytes]] = {}
         self._views: dict[bytes, Forms] | None = None
+        self.asked: Asked | None = None
+        """What is the same for all readers of a Sparkplug message."""
         self.kept: Kept | None = None
         """Of a view, its place in the store."""
 

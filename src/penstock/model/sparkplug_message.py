@@ -65,6 +65,11 @@ class Message:
     shell: Shell | None = None
     """What it came in if it came compressed."""
 
+    @property
+    def whole(self) -> bytes:
+        """The payload as it came."""
+        return self.payload if self.shell is None else self.shell.payload
+
     def bytes_of(self, metric: Metric) -> bytes:
         """A metric with its key and length, as it stands in a payload."""
         return self.payload[metric.start : metric.stop]

@@ -110,25 +110,21 @@ class Plant:
         numbered.last = seq
 
     def show(
-        self,
-        reader: Reader,
-        grants: Grants,
-        topic: MessageTopic,
-        message: Message,
-        subject: Record,
-        now: Value = None,
-        state: Record | None = None,
+        self, reader: Reader, grants: Grants, request: Request, edge: Source | None, subject: Record
     ) -> "Shown | None":
-        """What a reader is shown of a message that was taken in; None if nothing."""
-        source = topic.source
+        """What a reader is shown of a message that was taken in; None if nothing. `edge` is its edge node."""
+        source = request.topic.source
         before = START if source is None else reader.standings.get(source, START)
-        known = UNKNOWN if source is None else self.known(source)
-        made = self._view(grants, Request(topic, message, known, now, state or {}), subject, before)
+        made = self._view(grants, request, subject, before)
         if source is not None and made.after is not before:
             _keep(reader.standings, source, made.after)
         if made.view is None:
             return None
-        return Shown(made, None if source is None else self._next(reader, topic, source.node, message.seq))
+        return Shown(made, None if edge is None else self._next(reader, request, edge))
+
+    def request(self, topic: MessageTopic, message: Message, now: Value, state: Record) -> Request:
+        """A message as all its readers ask for it."""
+        return Request(topic, message, UNKNOWN if topic.source is None else self.known(topic.source), now, state)
 
     def _view(self, grants: Grants, request: Request, subject: Record, before: Standing) -> "_Made":
         if request.message is not self._message:
@@ -139,14 +135,14 @@ class Plant:
             made = self._made[key] = _Made(*seen(grants, request, subject, before))
         return made
 
-    def _next(self, reader: Reader, topic: MessageTopic, edge: Source, seq: int | None) -> int | None:
+    def _next(self, reader: Reader, request: Request, edge: Source) -> int | None:
         """The `seq` for a reader; that of the message itself if it begins here."""
-        numbered = self._numbered.get(edge)
+        seq, numbered = request.message.seq, self._numbered.get(edge)
         if seq is None or numbered is None:
             return None
-        if topic.type != "NBIRTH" and edge in reader.numbers:
-            last, lost = reader.numbers[edge]
-            seq = (last + 1 + numbered.lost - lost) % _CYCLE
+        before = reader.numbers.get(edge)
+        if before is not None and request.topic.type != "NBIRTH":
+            seq = (before[0] + 1 + numbered.lost - before[1]) % _CYCLE
         reader.numbers[edge] = seq, numbered.lost
         return seq
 

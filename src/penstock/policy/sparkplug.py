@@ -116,7 +116,12 @@ class Grants:
             return None
         if not excluding:
             return self._fixed._replace(policies=tuple(granting), failures=tuple(failures))
-        return Granted(tuple(granting), Names((*self._always, *excluding)), tuple(failures))
+        return Granted(tuple(granting), _names_of((*self._always, *excluding)), tuple(failures))
+
+
+@lru_cache(maxsize=10_000)
+def _names_of(written: tuple[str, ...]) -> Names:
+    return Names(written)
 
 
 def judged(condition: Condition, contexts: Sequence[Context]) -> tuple[bool, bool, str]:

@@ -132,8 +132,9 @@ def seen(grants: Grants, request: Request, subject: Record, standing: Standing) 
     if is_birth:
         gone = frozenset(metric.name for metric in view.removed if metric.name is not None)
         return view, Standing(EMPTY, gone)
-    if is_report:
-        return view, standing._replace(withheld=_withheld(view, known, standing.withheld))
+    if is_report and (view.removed or standing.withheld):
+        withheld = _withheld(view, known, standing.withheld)
+        return view, standing if withheld == standing.withheld else Standing(withheld, standing.unborn)
     return view, standing
 
 
@@ -152,8 +153,6 @@ def _withheld(view: View, known: Known, before: frozenset[str]) -> frozenset[str
     pruned = {known.name(metric) for metric in view.removed if not metric.historical}
     shown = {known.name(metric) for metric in view.message.metrics if metric not in gone and not metric.historical}
     shown.update(name for name, _ in view.added)
-    if not pruned and not before:
-        return EMPTY
     return frozenset(name for name in (*before, *pruned) if name is not None and name not in shown)
 
 
