@@ -65,9 +65,8 @@ class Views:
             before = START if source is None else reader.standings.get(source, START)
             request = _request(plant, read, now)
             said = words(policies, request, actor.record, before)
-            shown = plant.show(
-                reader, Grants(policies), read.topic, read.message, actor.record, moment(now), read.state
-            )
+            edge = None if source is None else source.node
+            shown = plant.show(reader, Grants(policies), request, edge, actor.record)
         except ContentError as error:
             return None, (Verdict("project", Effect.SUPPRESS, "sparkplug", str(error)),)
         view = None if shown is None else shown.view
