@@ -117,7 +117,7 @@ async def test_what_waits_for_the_interval_is_written_without_more_traffic(tmp_p
 RULES: dict[str, Any] = {
     "node": {"acl": "acl"},
     "clients": {
-        **{name: {"node": "main"} for name in ("door", "board", "v4", "echo", "g1", "g2")},
+        **{name: {"node": "main"} for name in ("door", "board", "v4", "echo", "g1", "g2", "late")},
         "hot": {"node": "main", "where": {"#": "t > 50"}},
         "meter": {"node": "main", "advertises": [{"name": "low", "filter": "#", "where": "t < 80"}]},
     },
@@ -131,6 +131,8 @@ RULES: dict[str, Any] = {
             },
         },
         "quiet": {"link": "main -> board", "states": {"q0": {"noise/#": "suppress", "*": "pass"}}},
+        "still": {"link": "main -> g2", "states": {"q0": {"noise/#": "suppress", "*": "pass"}}},
+        "calm": {"link": "main -> late", "states": {"q0": {"noise/#": "suppress", "*": "pass"}}},
     },
 }
 TOPICS = ("temp/1", "temp/reset", "noise/1", "open", "secret/1")
@@ -167,16 +169,18 @@ async def _traffic(node: Journalled, seed: int) -> tuple[Got, dict[str, Got]]:
         qos, payload = chance.randrange(2), b'{"t": %d, "n": %d}' % (chance.randrange(100), number)
         more = Properties(content_type="application/json") if name != "v4" and not number % 3 else NO_PROPERTIES
         packet_id = peers[name].new_id() if qos else 0
-        await peers[name].send(Publish(topic, payload, qos, packet_id=packet_id, properties=more))
+        await peers[name].send(Publish(topic, payload, qos, not number % 2, packet_id=packet_id, properties=more))
         published.append((topic, payload))
     got = {name: await _drain(peer) for name, peer in peers.items()}
+    await peers["late"].subscribe("noise/#")  # which its monitor keeps from it
+    await peers["late"].subscribe("temp/#")
     for name, peer in peers.items():  # what others sent after its turn
         got[name] += await _drain(peer)
         await peer.close()
     return published, got
 
 
-CLIENTS = {"door": 5, "v4": 4, "echo": 5, "meter": 5, "board": 4, "hot": 5, "g1": 5, "g2": 4}
+CLIENTS = {"door": 5, "v4": 4, "echo": 5, "meter": 5, "board": 4, "hot": 5, "g1": 5, "g2": 4, "late": 5}
 
 
 @pytest.mark.parametrize("seed", [1, 2])
@@ -193,6 +197,12 @@ async def test_what_happened_is_what_the_journal_says(tmp_path: Path, seed: int)
         assert sorted((row["topic"], row["payload"]) for row in reached) == sorted(got[name]), name
     assert got["g1"]
     assert got["g2"]
+    kept = [row for row in found if row["kind"] == "retained"]
+    assert [(row["topic"], row["payload"]) for row in kept] == got["late"] != []
+    assert {row["entity"] for row in kept} <= {"door", "v4", "echo", "meter"}
+    assert {(row["stage"], row["effect"], row["rule"], row["reason"]) for row in kept} == {
+        ("match", "pass", "temp/#", "it was retained")
+    }
     verdicts = {(row["stage"], row["effect"]) for row in found}
     assert verdicts >= {("admit", "pass"), ("admit", "suppress"), ("edit", "suppress"), ("conform", "suppress")}
     made = {row["topic"] for row in found if row["kind"] == "output"}

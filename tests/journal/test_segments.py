@@ -50,7 +50,7 @@ def test_an_event_says_who_sent_it_what_was_decided_and_whom_it_reached(tmp_path
 
 def test_what_monitors_made_belongs_to_its_arrival(tmp_path: Path) -> None:
     packets = [encode(Publish("a", b"1"), 4), b"", encode(Publish("b", b"2"), 4), encode(Publish("c", b"3"), 4)]
-    gathered = Rows(packets, [PASSES] * 4, [(4, SENSOR, NOON)], [1, 2], {}, {}, {})
+    gathered = Rows(packets, [PASSES] * 4, [(4, SENSOR, NOON)], [1, 2], {}, {}, {}, [])
     write_segments(tmp_path, [gathered])
     arrival, same, other, next_ = events(tmp_path)
     assert [(row["kind"], row["place"], row["topic"], row["payload"]) for row in (arrival, same, other, next_)] == [
@@ -67,7 +67,7 @@ def test_what_is_said_of_one_event_counts_more_than_its_plan(tmp_path: Path) -> 
     late = Reached("hub", "hub-1", "u", "lan", None, 0)
     withheld = Verdict("edit", Effect.SUPPRESS, "`once`", "suppressed")
     packets = [encode(Publish("a", b""), 4)] * 3
-    gathered = Rows(packets, [PASSES] * 3, [(3, SENSOR, NOON)], [], {0: withheld}, {1: (late,)}, {2: (PHONE,)})
+    gathered = Rows(packets, [PASSES] * 3, [(3, SENSOR, NOON)], [], {0: withheld}, {1: (late,)}, {2: (PHONE,)}, [])
     write_segments(tmp_path, [gathered])
     suppressed, more, none = events(tmp_path)
     assert (suppressed["effect"], suppressed["rule"], suppressed["reached"]) == ("suppress", "`once`", [])
@@ -78,7 +78,7 @@ def test_what_is_said_of_one_event_counts_more_than_its_plan(tmp_path: Path) -> 
 def test_a_neighbour_is_the_path_unless_more_is_told(tmp_path: Path) -> None:
     told = Properties(user_properties=(("penstock-path", "c,a"), ("penstock-id", "x1"), ("mine", "1")))
     packets = [encode(Publish("a", b""), 5), encode(Publish("a", b"", properties=told), 5)]
-    write_segments(tmp_path, [Rows(packets, [PASSES] * 2, [(2, NODE, NOON)], [], {}, {}, {}), rows(("a", b""))])
+    write_segments(tmp_path, [Rows(packets, [PASSES] * 2, [(2, NODE, NOON)], [], {}, {}, {}, []), rows(("a", b""))])
     near, far, own = events(tmp_path)
     assert [(row["path"], row["id"]) for row in (near, far, own)] == [(["a"], None), (["c", "a"], "x1"), ([], None)]
     assert far["properties"] == b"\x26\0\4mine\0\1" + b"1"
@@ -146,14 +146,25 @@ def test_a_gap_is_in_the_quarantine(tmp_path: Path) -> None:
     assert [problem.split(":")[0] for problem in problems(tmp_path)] == ["17 rows are missing before this one"]
 
 
-def test_another_version_is_not_guessed_at(tmp_path: Path) -> None:
-    path = _segment(tmp_path)
+def _with_version(folder: Path, version: int) -> None:
+    path = _segment(folder)
     read = read_whole(path)
     assert read.schema is not None
-    with pa.ipc.new_stream(path, read.schema.with_metadata({"penstock.journal": "2"})) as stream:
+    with pa.ipc.new_stream(path, read.schema.with_metadata({"penstock.journal": str(version)})) as stream:
         for batch in read.batches:
             stream.write_batch(batch)
-    assert (events(tmp_path), problems(tmp_path)) == ([], ["its version is 2, not 1"])
+
+
+def test_another_version_is_not_guessed_at(tmp_path: Path) -> None:
+    _with_version(tmp_path, 3)
+    assert (events(tmp_path), problems(tmp_path)) == ([], ["its version is 3; versions 1 and 2 are read"])
+
+
+def test_the_version_before_is_read(tmp_path: Path) -> None:
+    _with_version(tmp_path / "before", 1)
+    _segment(tmp_path / "now")
+    assert events(tmp_path / "before") == events(tmp_path / "now")
+    assert problems(tmp_path / "before") == []
 
 
 @contextmanager

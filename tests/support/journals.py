@@ -26,7 +26,7 @@ DENIED = Note(2, Verdict("admit", Effect.SUPPRESS, "acl line 3", "`sue` may not 
 def rows(*published: tuple[str, bytes], source: Source = SENSOR, note: Note = PASSES, time: float = NOON) -> Rows:
     """What a recorder gathers of QoS 0 publications."""
     packets = [encode(Publish(topic, payload), source.packets) for topic, payload in published]
-    return Rows(packets, [note] * len(packets), [(len(packets), source, time)], [], {}, {}, {})
+    return Rows(packets, [note] * len(packets), [(len(packets), source, time)], [], {}, {}, {}, [])
 
 
 def write_segments(folder: Path, *segments: Sequence[Rows], node: str = "n", revision: str = "r1") -> int:

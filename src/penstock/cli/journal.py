@@ -190,7 +190,8 @@ def _plain(row: dict[str, Any]) -> dict[str, Any]:
 
 def _in_words(row: dict[str, Any]) -> Iterator[str]:
     who = f"`{row['entity']}`" if row["entity"] == row["client_id"] else f"`{row['entity']}` ({row['client_id']})"
-    whence = f"made from #{row['arrival']} of {who}" if row["kind"] == "output" else f"from {who}"
+    whence = {"output": f"made from #{row['arrival']} of {who}", "retained": f"kept from {who}"}.get(row["kind"])
+    whence = whence or f"from {who}"
     flags = f"QoS {row['qos']}" + (", retained" if row["retain"] else "")
     yield f"{_stamp(row['time'])} {row['node']} #{row['seq']} {row['topic']} {whence} by {row['link_type']}, {flags}"
     yield f"    {_shown(row['payload'])}"

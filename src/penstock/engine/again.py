@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from penstock.domain.ensemble import ClientEntry
 from penstock.engine import conform
+from penstock.engine.record import Source
 from penstock.model.event import Event
 from penstock.model.verdict import Effect
 from penstock.policy.advertisement import claims
@@ -32,6 +33,15 @@ def may_say(node: "Node", event: Event) -> bool:
         return False
     verdicts = conform.judged(node, claims((), entry.advertises), event)
     return all(one.effect is not Effect.SUPPRESS for one in verdicts)
+
+
+def source(node: "Node", event: Event) -> Source:
+    """Whom a kept event came from, for the journal."""
+    session = node.sessions.get(event.origin)
+    entry = _publisher(node, event) if session is None or session.neighbour is None else None
+    entity = entry.name if entry is not None else session.entity if session is not None else event.origin
+    neighbour = session.neighbour if session is not None else None
+    return Source(event.origin, event.user, entity, event.link_type, neighbour, 5, 5)
 
 
 def _publisher(node: "Node", event: Event) -> ClientEntry | None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from penstock.engine.render import packet_parts
 from penstock.engine.travel import as_recorded
 from penstock.model.event import Event
-from penstock.model.verdict import Verdict
+from penstock.model.verdict import Effect, Verdict
 
 if TYPE_CHECKING:
     from penstock.engine.plan import Plan, Target
@@ -51,6 +51,11 @@ class Note(NamedTuple):
     groups: tuple[str, ...]
 
 
+_KEPT = Note(0, Verdict("match", Effect.PASS), False, (), ())
+"""Of retained events, each is decided about by itself."""
+MOST_PUBLISHERS = 10_000
+
+
 class Rows(NamedTuple):
     """What was gathered since the last time."""
 
@@ -66,19 +71,23 @@ class Rows(NamedTuple):
     """By row, whom it was sent to besides those that its note names: members of groups whose turn it was."""
     missed: dict[int, tuple[Reached, ...]]
     """By row, whom its note names and it was not sent to, for a reason of this one event."""
+    retained: list[int]
+    """Rows that are retained events, as they were sent to who subscribed later."""
 
     @classmethod
     def new(cls) -> "Rows":
-        return cls([], [], [], [], {}, {}, {})
+        return cls([], [], [], [], {}, {}, {}, [])
 
 
 class Recorder:
     """Gathers rows. A connection that passes packets on as they are appends to `packets` and `notes` by itself."""
 
-    __slots__ = ("_last", "_numbered", "notes", "packets", "rows", "weight")
+    __slots__ = ("_last", "_numbered", "_publishers", "notes", "packets", "rows", "weight")
 
     def __init__(self) -> None:
         self._numbered = 0
+        self._publishers: dict[Source, Source] = {}
+        """Of retained events, each once: a writer tells them apart by identity."""
         self._last: Event | None = None
         self._begin()
 
@@ -137,6 +146,20 @@ class Recorder:
         else:
             self._last = event
 
+    def kept(self, source: Source, event: Event, target: "Target", filter: str, now: float) -> None:
+        """A retained event was sent to this session, for its subscription to the filter."""
+        self.end_run(target.session, now)
+        if len(self._publishers) >= MOST_PUBLISHERS:
+            self._publishers.clear()
+        row, packet = len(self.packets), _encoded(as_recorded(event, source.neighbour), source, now)
+        self.packets.append(packet)
+        self.weight += len(packet)
+        self.notes.append(_KEPT)
+        self.rows.runs.append((row + 1, self._publishers.setdefault(source, source), now))
+        self.rows.retained.append(row)
+        self.rows.verdicts[row] = Verdict("match", Effect.PASS, filter, "it was retained")
+        self.rows.chosen[row] = (_reached(target),)
+
     def chose(self, target: "Target") -> None:
         """The last event was sent to this session too, which its plan does not name: whose turn it is in a group."""
         row, chosen = len(self.packets) - 1, self.rows.chosen
@@ -154,8 +177,12 @@ def _packet(session: "Session", event: Event, now: float) -> tuple[bytes, Source
     event = as_recorded(event, session.neighbour)
     if source.packets == 4 and (event.properties or event.expires is not None):
         source = source._replace(packets=5)
+    return _encoded(event, source, now), source
+
+
+def _encoded(event: Event, source: Source, now: float) -> bytes:
     head, tail = packet_parts(event, source.packets, event.qos, event.retain, (), now)
-    return head + b"\0\1" + tail if event.qos else head + tail, source
+    return head + b"\0\1" + tail if event.qos else head + tail
 
 
 def source_of(session: "Session") -> Source:

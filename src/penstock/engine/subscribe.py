@@ -5,7 +5,7 @@ from collections.abc import Hashable
 from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.engine import again, emit, match, travel
-from penstock.engine.plan import Group
+from penstock.engine.plan import Group, Target
 from penstock.engine.predicates import Predicates
 from penstock.engine.render import Forms
 from penstock.engine.session import Replay, Session, Subscribed, key_of
@@ -223,7 +223,9 @@ def advance(node: "Node", session: Session, now: float) -> None:
             ids = (subscribed.identifier,) if subscribed.identifier else ()
             told = event if session.neighbour is None else travel.as_replay(event)
             room -= event.size()
-            emit.notify(node, session, qos, True, ids, Forms(told, now), None)  # [MQTT-3.3.1-8]
+            sent, _ = emit.notify(node, session, qos, True, ids, Forms(told, now), None)  # [MQTT-3.3.1-8]
+            if sent and node.recorder is not None and event.origin:
+                node.recorder.kept(again.source(node, event), event, Target([subscribed]), subscribed.filter, now)
     if session.replays and not session.blocked and session.outlet is not None:
         node.go_on(session)
 

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.journal.format import OPEN, VERSION, Kind
+from penstock.journal.format import EVENT_KINDS, OPEN, READABLE, Kind
 from penstock.journal.packets import Packets, read_packets
 from penstock.journal.recover import read_whole
 
@@ -74,7 +74,7 @@ QUARANTINE = pa.schema(
 )
 """What cannot be read or is not there, and why."""
 
-ARRIVAL, OUTPUT = "arrival", "output"
+ARRIVAL, OUTPUT, RETAINED = "arrival", "output", "retained"
 _SOURCE_COLUMNS = ("client_id", "user", "entity", "link_type", "neighbour", "version")
 _VERDICT_COLUMNS = ("effect", "stage", "rule", "reason")
 _REACHED_LIST = pa.list_(REACHED)
@@ -117,8 +117,8 @@ def take_in(path: Path) -> Read:
     node = path.parent.parent.name.removeprefix("node=")
     read = read_whole(path)
     lost = _Quarantine(node, path.name)
-    if read.schema is None or read.version != VERSION:
-        lost.add(read.problem or f"its version is {read.version}, not {VERSION}")
+    if read.schema is None or read.version not in READABLE:
+        lost.add(read.problem or f"its version is {read.version}; versions {' and '.join(map(str, READABLE))} are read")
         return Read(EVENTS.empty_table(), lost.table(), -1, True)
     is_damaged = bool(read.problem) and not path.name.startswith(OPEN)
     if is_damaged:
@@ -145,7 +145,8 @@ def events_of(batches: list[pa.RecordBatch], node: str, refuse: Callable[[pa.Tab
     sources, source_at = _defined(rows.sources, table["source"])
     plans, plan_at = _defined(rows.plans, table["plan"])
     packets = _read_all(table, np.array([one.get("packets", 0) for one in sources], np.int8)[source_at])
-    is_output = table["kind"].to_numpy() == Kind.OUTPUT
+    kinds = table["kind"].to_numpy()
+    is_output = kinds == Kind.OUTPUT
     arrival_at = _arrivals(is_output)
     same = is_output & (pc.binary_length(table["packet"]).to_numpy() == 0)
     packets = Packets(*(_of_arrivals(column, same, arrival_at) for column in packets))
@@ -159,7 +160,7 @@ def events_of(batches: list[pa.RecordBatch], node: str, refuse: Callable[[pa.Tab
         "seq": table["seq"],
         "time": table["time"],
         "revision": rows.revisions,
-        "kind": pa.array([ARRIVAL, OUTPUT]).take(pa.array(is_output.astype(np.int8))),
+        "kind": pa.array([ARRIVAL, OUTPUT, RETAINED]).take(pa.array(np.searchsorted(EVENT_KINDS, kinds))),
         "arrival": pa.array(np.where(arrival_at < 0, seq, seq[arrival_at])),
         "place": pa.array(places.astype(np.int32)),
         **by_source,
@@ -180,7 +181,8 @@ def _sort_out(table: pa.Table, refuse: Callable[[pa.Table, pa.Array], None]) -> 
     sources: dict[int, dict[str, Any]] = {}
     plans: dict[int, dict[str, Any]] = {}
     revisions, since = [""], [0]
-    for place in np.flatnonzero((kinds != Kind.ARRIVAL) & (kinds != Kind.OUTPUT)):
+    are_events = np.isin(kinds, EVENT_KINDS)
+    for place in np.flatnonzero(~are_events):
         row = {name: table[name][int(place)].as_py() for name in ("kind", "source", "plan", "detail")}
         detail = _decode(row["detail"]) if row["detail"] else {}
         match row["kind"]:
@@ -196,7 +198,7 @@ def _sort_out(table: pa.Table, refuse: Callable[[pa.Table, pa.Array], None]) -> 
                 refuse(table.slice(int(place), 1), pa.array([text]))
             case _:
                 refuse(table.slice(int(place), 1), pa.array([f"kind {row['kind']} is not known"]))
-    places = np.flatnonzero((kinds == Kind.ARRIVAL) | (kinds == Kind.OUTPUT))
+    places = np.flatnonzero(are_events)
     in_force = np.searchsorted(np.array(since), places, side="right") - 1
     return _Rows(table.take(pa.array(places)), sources, plans, pa.array(revisions).take(pa.array(in_force)))
 

@@ -7,9 +7,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.journal.events import EVENTS, events_of
-from penstock.journal.format import OPEN, Kind
+from penstock.journal.format import EVENT_KINDS, OPEN
 from penstock.journal.listing import Part, parts
 from penstock.journal.read import read_part
+
+_EVENT_KINDS = pa.array(EVENT_KINDS, pa.int8())
 
 
 class Follower:
@@ -62,7 +64,7 @@ class _File:
         if path.stat().st_size <= self._at:
             return EVENTS.empty_table()
         batches = [*self._definitions, *self._new(path)]
-        self._definitions = [batch.filter(pc.greater(batch["kind"], int(Kind.OUTPUT))) for batch in batches]
+        self._definitions = [batch.filter(pc.invert(pc.is_in(batch["kind"], _EVENT_KINDS))) for batch in batches]
         return events_of(batches, self._node, lambda rows, problems: None)
 
     def _new(self, path: Path) -> Iterator[pa.RecordBatch]:

@@ -1,4 +1,4 @@
-"""The format of journal segments, version 1: Arrow IPC streams. `docs/journal.md` is the page for who reads them.
+"""The format of journal segments, version 2: Arrow IPC streams. `docs/journal.md` is the page for who reads them.
 
 A segment is whole by itself: what a row names by number (`source`, `plan`) is defined in an earlier row of it.
 """
@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pyarrow as pa
 
-VERSION = 1
+VERSION = 2
+READABLE = (1, 2)
+"""Versions that are read: a segment of version 1 has no rows of kind `RETAINED`, and is the same otherwise."""
 
 
 class Kind(IntEnum):
@@ -27,6 +29,11 @@ class Kind(IntEnum):
     """The policies in force from here on."""
     GAP = 5
     """Rows that are missing: the journal could not be written, and the node was told to go on."""
+    RETAINED = 6
+    """A retained event as it was sent to somebody who subscribed later."""
+
+
+EVENT_KINDS = (Kind.ARRIVAL, Kind.OUTPUT, Kind.RETAINED)
 
 
 SCHEMA = pa.schema(

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from penstock.journal.format import ENDING, OPEN, SCHEMA, VERSION
+from penstock.journal.format import ENDING, OPEN, READABLE, SCHEMA
 from penstock.journal.listing import Part, every_part
 
 
@@ -68,7 +68,7 @@ def read_whole(path: Path) -> Whole:
     try:
         with pa.OSFile(str(path)) as file, pa.ipc.open_stream(file) as stream:
             schema, end = stream.schema, file.tell()
-            if version_of(schema) == VERSION and not schema.equals(SCHEMA):
+            if version_of(schema) in READABLE and not schema.equals(SCHEMA):
                 return Whole(None, [], 0, "its columns are not those of a journal")
             while True:
                 batch = stream.read_next_batch()

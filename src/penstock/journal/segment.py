@@ -105,6 +105,7 @@ class Segment:
         numbers = np.array([seen[id(source)][1] for source in sources], np.int32)
         kinds = np.zeros(count, np.int8)
         kinds[rows.outputs] = Kind.OUTPUT
+        kinds[rows.retained] = Kind.RETAINED
         return pa.record_batch(
             [
                 pa.array(np.arange(seq, seq + count)),

@@ -13,7 +13,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from penstock.engine import path
-from penstock.journal.events import ARRIVAL, OUTPUT
+from penstock.journal.events import ARRIVAL, OUTPUT, RETAINED
 from penstock.language.condition import Condition, all_of
 from penstock.pipeline import decide
 from penstock.pipeline.decide import AS_IT_CAME, RECORDED, RUN
@@ -148,7 +148,8 @@ def given(events: DataFrame, policies: Policies, askers: tuple[Asker, ...]) -> D
 
 def comes(events: DataFrame, governing: Governing, typed: tuple[str, ...] = ()) -> DataFrame:
     """The stages before `match`, once for an event: what is let in, as monitors leave it; with typed content."""
-    rows = decide.decide(events.select(*EVENT, *typed), governing.policies, governing.askers)
+    came = events.filter(F.col("kind") != RETAINED)  # what was sent to somebody again has come before
+    rows = decide.decide(came.select(*EVENT, *typed), governing.policies, governing.askers)
     rows = rows.withColumn("passes", F.lit(True)).withColumn("part", F.lit(0))
     names = stage_names()
     return _through(names[: names.index("match")], rows, governing)

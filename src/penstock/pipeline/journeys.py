@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 
 from penstock.domain import Ensemble
 from penstock.engine.overlay import NODE_PREFIX
-from penstock.journal.events import ARRIVAL
+from penstock.journal.events import ARRIVAL, RETAINED
 from penstock.pipeline.govern import EVENT, Governing, comes, goes
 from penstock.pipeline.policies import Asker, Policies
 
@@ -43,7 +43,8 @@ def origins(events: DataFrame, recording: frozenset[str]) -> DataFrame:
     What came from a node that records is left out: it began elsewhere. `arrival` is the event's number from now on, and
     `id` says the same, so that an event can be told from another wherever it goes.
     """
-    began = events.filter(F.col("neighbour").isNull() | ~F.col("neighbour").isin(*recording))
+    came = events.filter(F.col("kind") != RETAINED)
+    began = came.filter(F.col("neighbour").isNull() | ~F.col("neighbour").isin(*recording))
     day = F.datediff(F.to_date("time"), F.lit(_FIRST_DAY)).cast("bigint")
     # By days, so that no one machine has to number everything.
     at = F.dense_rank().over(Window.partitionBy(F.to_date("time")).orderBy("time", "node", "arrival"))

@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import StructType
 
-from penstock.journal.events import ARRIVAL
+from penstock.journal.events import ARRIVAL, RETAINED
 from penstock.pipeline import decide, govern, plant_state, state
 from penstock.pipeline.follow import FORMAT, MOST_BYTES, JournalSource
 from penstock.pipeline.govern import EVENT, SIDES, Governing, Side
@@ -70,7 +70,8 @@ class Stream:
 def view(events: DataFrame, governing: Governing) -> DataFrame:
     """The authorised views of a stream of events, with the columns `govern.VIEW`."""
     govern.check_stages()
-    rows = decide.decide_by_batch(events.select(*EVENT), governing.policies, governing.askers)
+    came = events.filter(F.col("kind") != RETAINED)
+    rows = decide.decide_by_batch(came.select(*EVENT), governing.policies, governing.askers)
     rows = rows.withColumn("passes", F.lit(True)).withColumn("part", F.lit(0))
     learnt = rows
     for name in govern.stage_names():
