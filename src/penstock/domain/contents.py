@@ -146,7 +146,7 @@ class ContentRule(Settings):
         description="topic filter, or list of these, of the events that it is about"
     )
     format: Annotated[Format, WithJsonSchema({"enum": list(Format)})] = Field(
-        description="how their payloads are read, where no MQTT 5 content type says otherwise"
+        description="how their payloads are read; one with an MQTT 5 content type that says otherwise cannot be read"
     )
     schema_: (
         Annotated[

@@ -41,7 +41,7 @@ class ClientEntry(NamedTuple):
     listed: bool = True
     """Whether `clients` has it; otherwise its name is its client id."""
     where: tuple[tuple[str, Condition], ...] = ()
-    """By topic filter, a condition on what goes to its subscriptions that the filter covers."""
+    """By topic filter, a condition on what goes to it."""
     advertises: tuple[Advertisement, ...] = ()
     """What the file says that it will publish."""
     edge: str = ""

@@ -231,11 +231,13 @@ class ClientSettings(Settings):
     )
     where: dict[TopicFilter, ConditionText] = Field(
         default={},
-        description="by topic filter, a condition that content must satisfy to go to its subscriptions which the"
-        " filter covers, whatever else these ask for",
+        description="by topic filter, a condition that content on these topics must satisfy to go to it, whatever its"
+        " subscriptions ask for",
     )
     advertises: tuple[AdvertisementSettings, ...] = Field(
-        default=(), description="what it will publish; if it is not empty, it may publish nothing else"
+        default=(),
+        description="what it will publish; if it is not empty, it may publish nothing else, whatever it advertises"
+        " itself",
     )
 
     edge: EdgeName | None = Field(
