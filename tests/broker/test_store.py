@@ -266,7 +266,7 @@ def test_a_store_of_format_1_is_taken_over(path: Path) -> None:
     save(joined, first)
     first.close()
     db = sqlite3.connect(path)
-    db.executescript("DROP TABLE standing; " + FORMAT_1)
+    db.executescript("DROP TABLE standing; DROP TABLE access; " + FORMAT_1)
     db.close()
     again = Store(path, "full")
     (found,) = load(again, START).sessions["ann"].subscriptions.values()

@@ -30,7 +30,7 @@ from penstock.model.subject import Subject
 from penstock.model.topic import parse_filter
 from penstock.policy.advertisement import Advertisement
 
-VERSION = 3
+VERSION = 4
 IN_MEMORY = ":memory:"
 """The path of a store that ends with its process."""
 
@@ -72,6 +72,7 @@ CREATE TABLE standing (
 CREATE TABLE received (
   session INTEGER NOT NULL, packet_id INTEGER NOT NULL, PRIMARY KEY (session, packet_id)
 ) WITHOUT ROWID;
+CREATE TABLE access (digest TEXT NOT NULL);
 """
 
 
@@ -97,6 +98,11 @@ CREATE TABLE standing (
 ) WITHOUT ROWID;
 """
 """Format 3: what readers of Sparkplug messages are owed."""
+
+_FROM_3 = "CREATE TABLE access (digest TEXT NOT NULL);"
+"""Format 4: the access policies by which what waits was judged."""
+
+_STEPS = (_FROM_1, _FROM_2, _FROM_3)
 
 
 class StoreError(PenstockError):
@@ -127,8 +133,8 @@ class Store:
         (found,) = self._db.execute("PRAGMA user_version").fetchone()
         if found == 0:
             self._db.executescript(f"BEGIN; {_SCHEMA} PRAGMA user_version = {VERSION}; COMMIT;")
-        elif found in (1, 2):
-            steps = f"{_FROM_1} {_FROM_2}" if found == 1 else _FROM_2
+        elif 0 < found < VERSION:
+            steps = " ".join(_STEPS[found - 1 :])
             self._db.executescript(f"BEGIN; {steps} PRAGMA user_version = {VERSION}; COMMIT;")
         elif found != VERSION:
             raise StoreError(f"store `{self.path}` has format {found}, this version reads {VERSION}")
@@ -190,6 +196,9 @@ class Store:
             run("DELETE FROM standing WHERE session = ? AND source = ?", list(changes.standings))
             owed = [(*key, msgspec.json.encode(one)) for key, one in changes.standings.items() if one is not None]
             run("INSERT INTO standing VALUES (?,?,?)", owed)
+        if changes.access is not None:
+            self._db.execute("DELETE FROM access")
+            self._db.execute("INSERT INTO access VALUES (?)", (changes.access,))
         if changes.received:
             run(
                 "DELETE FROM received WHERE session = ? AND packet_id = ?",
@@ -228,8 +237,10 @@ class Store:
             self._load_retained(node, now)
             restore(node, self._standings(sessions))
             self._load_deliveries(node, sessions)
+            (node.judged_access,) = self._db.execute("SELECT digest FROM access").fetchone() or ("",)
             for restored in sessions.values():
                 judge_again(node, restored, now)
+            node.judged()
             for number, packet_id in self._db.execute("SELECT session, packet_id FROM received"):
                 session = sessions.get(number)
                 if session is not None:

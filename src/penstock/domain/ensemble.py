@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
+from hashlib import sha256
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -197,6 +199,27 @@ class Ensemble:
         if default is None or client_id in self._reserved:
             return None
         return ClientEntry(client_id, default.publish, default.notify, listed=False)
+
+    def is_own_id(self, node: str, entity: str, client_id: str) -> bool:
+        """Whether policies about a client id are about who comes with it: not if it is that of another entity."""
+        bound = {match.entry.name for match in self._by_id.get((node, client_id), ())}
+        return entity in bound or entity == client_id or client_id not in self._reserved
+
+    @cached_property
+    def access_digest(self) -> str:
+        """Stands for all that decides about access to Sparkplug messages: policies, and who is who."""
+        if self.access is None:
+            return ""
+        made = sha256()
+        for policy in self.access.policies:
+            when = policy.condition.text if policy.condition is not None else None
+            made.update(repr((policy.subject, policy.filter, policy.exceptions, policy.privilege, when)).encode())
+        by_id = ((node, match) for (node, _), several in self._by_id.items() for match in several)
+        for node, match in (*by_id, *((node, one) for node, several in self._matches.items() for one in several)):
+            shown = (match.client_id, match.user, match.certificate, match.listener)
+            said = (match.entry.name, match.entry.edge, match.entry.groups, match.entry.attributes)
+            made.update(repr((node, shown, said)).encode())
+        return made.hexdigest()
 
     def listed(self, node: str) -> Iterator[ClientEntry]:
         """The clients that the domain lists at a node."""

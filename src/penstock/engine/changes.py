@@ -24,6 +24,7 @@ class Changes:
     """The writes of one transaction."""
 
     __slots__ = (
+        "access",
         "advertisements",
         "deliveries",
         "dropped_deliveries",
@@ -53,6 +54,8 @@ class Changes:
         self.received: dict[tuple[int, int], bool] = {}
         self.monitors: dict[tuple[str, str, str], State] = {}
         self.standings: dict[tuple[int, str], Withheld | None] = {}
+        self.access: str | None = None
+        """The access policies by which all that waits was judged; None: the same as before."""
 
     def __bool__(self) -> bool:
         return bool(
@@ -62,6 +65,7 @@ class Changes:
             or self.received
             or self.monitors
             or self.standings
+            or self.access is not None
             or self.retained
             or self.messages
             or self.dropped_messages
@@ -151,6 +155,11 @@ class Ledger:
         """What a reader does not have of an edge node or device has changed."""
         if session.durable:
             self.changes.standings[session.id, source] = withheld
+
+    def access(self, digest: str) -> None:
+        """All that waits has been judged by other access policies."""
+        if self.durable:
+            self.changes.access = digest
 
     def monitor(self, link: Link, name: str, state: State) -> None:
         """A monitor's state on a link has changed."""

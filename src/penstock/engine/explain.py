@@ -75,7 +75,8 @@ def arrival(node: Node, entity: str, event: Event) -> Arrival:
         if entry is None:
             raise ExplainError(f"`{entity}` has no place at node `{node.name}`")
         link, _ = entry.links(node.name)
-        actor = make_actor(subject, entry, link.source)
+        is_own_id = node.ensemble.is_own_id(node.name, link.source, subject.client_id)
+        actor = make_actor(subject, entry, link.source, is_own_id)
         rights, bound = node.rights_of(subject.client_id, subject.user), claims((), entry.advertises)
     path = (entity,) if session is not None and session.neighbour is not None else ()
     told = event._replace(origin=subject.client_id, user=subject.user, link_type=link.type, path=path)

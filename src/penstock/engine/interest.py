@@ -23,12 +23,14 @@ from penstock.engine.meetings import Matter, Meetings
 from penstock.engine.news import News, Source
 from penstock.engine.offers import best_offer, known_ids, told_classes, way_to
 from penstock.engine.session import Session, Subscribed
+from penstock.engine.sparkplug import CERTIFICATES
 from penstock.engine.telling import Room
 from penstock.engine.want import Offer, Path, Want
 from penstock.engine.wanted import Demands, Wanted
 from penstock.language.condition import Condition, make_condition
 from penstock.language.errors import ConditionError
-from penstock.model.topic import intersection, parse_filter
+from penstock.model.sparkplug_topic import NAMESPACE
+from penstock.model.topic import intersection, overlaps, parse_filter
 from penstock.policy.covering import is_covered
 
 if TYPE_CHECKING:
@@ -154,6 +156,8 @@ class Exchange:
         for ends, filters in node.onlookers.items():
             if node.table.allows(neighbour.publish_type, node.watches[ends].link.type):
                 watched += filters
+        if node.sparkplug is not None and neighbour.neighbour in node.ensemble.nodes:
+            watched.append(f"{CERTIFICATES}#")  # they tell which aliases metrics have
         for filter in watched:
             yield self._want(filter, None, self._here())[0], None
 
@@ -199,7 +203,8 @@ class Exchange:
             return {}
         ways = [way for way in one.ways or ((),) if self._neighbour.neighbour not in way]
         condition = matter.condition
-        if condition is not None and condition.text != one.asked and not _is_tellable(condition):
+        is_told = condition is None or condition.text == one.asked or _is_tellable(condition)
+        if not is_told or self._is_projected(matter.filter):
             condition = None
         return {
             want: told
@@ -209,6 +214,11 @@ class Exchange:
             for way in ways
             for want, told in [self._want(filter, condition, (*way, *self._here()))]
         }
+
+    def _is_projected(self, filter: str) -> bool:
+        """Whether subscribers are shown only a part of such events: then only their node knows what satisfies them."""
+        namespaces = (f"{NAMESPACE}/#", f"{CERTIFICATES}#")
+        return self._node.sparkplug is not None and any(overlaps(filter, one) for one in namespaces)
 
     def _want(self, filter: str, condition: Condition | None, path: Path) -> tuple[Want, Condition | None]:
         want = self._room.want(Want(filter, condition.text if condition is not None else "", path))

@@ -1,9 +1,9 @@
 """Stage 5, match: which subscriptions does the event satisfy, by topic and by content?"""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from penstock.engine import route
+from penstock.engine import project, route
 from penstock.engine.edit import Watch
 from penstock.engine.plan import Draft, Group, LinkClass, Plan
 from penstock.engine.predicates import Predicates
@@ -42,22 +42,31 @@ def plan(draft: Draft) -> None:
         draft.predicates.append(narrowed)
 
 
-def satisfied(node: "Node", plan: Plan, link: LinkClass, event: Event) -> list[Subscribed]:
+def satisfied(node: "Node", plan: Plan, link: LinkClass, event: Event, now: float) -> list[Subscribed]:
     """Of the plan's subscriptions that ask for content those that the event satisfies, and that may have it."""
-    content = node.ensemble.reader.read(event)
+    is_projected = project.concerns(node, event.topic)
+    found: Iterable[Subscribed]
+    if is_projected:
+        found = (one for predicates in plan.predicates for one in predicates.values())
+    else:
+        content = node.ensemble.reader.read(event)
+        found = (one for predicates in plan.predicates for one in predicates.match(content))
     return [
         one
-        for predicates in plan.predicates
-        for one in predicates.match(content)
+        for one in found
         if _may_read(one.session, event.topic)
         and route.is_open(node, link, one.session)
-        and (not one.also or satisfies(node, event, one))
+        and (not (one.also or is_projected) or satisfies(node, event, one, now))
     ]
 
 
-def satisfies(node: "Node", event: Event, subscribed: Subscribed) -> bool:
-    """Whether the event's content is what the subscription asks for; a condition that fails is not satisfied."""
-    return not any(unmet(node, event, subscribed))
+def satisfies(node: "Node", event: Event, subscribed: Subscribed, now: float | None = None) -> bool:
+    """Whether the event's content is what the subscription asks for; a condition that fails is not satisfied.
+
+    It is asked of what the subscriber may see: otherwise it could find out the rest by asking.
+    """
+    view = project.preview(node, subscribed.session, event, now)
+    return view is not None and not any(unmet(node, view, subscribed))
 
 
 def unmet(node: "Node", event: Event, subscribed: Subscribed) -> Iterator[str]:
@@ -78,9 +87,12 @@ def conditions(subscribed: Subscribed, topic: str) -> Iterator[Condition]:
 
 
 def is_wanted(node: "Node", event: Event, session: Session) -> bool:
-    """Whether no subscription of the session is for this topic, or the event satisfies one that is."""
+    """Whether no subscription of the session is for this topic, or the event satisfies one that is.
+
+    The event is one that waits for the session: already what it may see.
+    """
     found = [one for one in session.subscriptions.values() if matches(parse_filter(one.filter).filter, event.topic)]
-    return not found or any(satisfies(node, event, one) for one in found)
+    return not found or not all(any(unmet(node, event, one)) for one in found)
 
 
 def _may_read(session: Session, topic: str) -> bool:

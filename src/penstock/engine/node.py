@@ -100,6 +100,8 @@ class Node:
         self.suppressed_reason = Reason.NOT_AUTHORIZED
         """What the sender of a suppressed message is told."""
         self.sparkplug = None if self.ensemble.access is None else Sparkplug(self.ensemble.access)
+        self.judged_access = self.ensemble.access_digest
+        """Stands for the access policies by which all that waits was judged."""
         """What it knows of edge nodes, if there are access policies."""
         self.timers = Timers()
         self.ledger = Ledger(durable)
@@ -206,6 +208,13 @@ class Node:
             place.settle_in(self, session)
             subscribe.renew(self, session)
             emit.judge_again(self, session, now)
+        self.judged()
+
+    def judged(self) -> None:
+        """All that waits has been judged by the present access policies."""
+        if self.judged_access != self.ensemble.access_digest:
+            self.judged_access = self.ensemble.access_digest
+            self.ledger.access(self.judged_access)
 
     def rights_of(self, client_id: str, user: str | None) -> Rights | None:
         """What a client may publish and read; None: everything. A neighbour's events were admitted where they began."""

@@ -66,6 +66,11 @@ class Predicates(Generic[T]):
             self._withdraw(entry)
         return True
 
+    def values(self) -> Iterator[T]:
+        """All of them."""
+        for key, entry in self._by_key.items():
+            yield entry.values[key]
+
     def match(self, content: Content) -> list[T]:
         """The values whose condition is true for this content; one that fails is not."""
         found: list[T] = []

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from penstock.engine.changes import Withheld
 from penstock.engine.plan import Draft
 from penstock.engine.render import Forms
-from penstock.engine.sparkplug import CERTIFICATES, Actor, Sparkplug, actor_of, governed, moment
+from penstock.engine.sparkplug import CERTIFICATES, Actor, Read, Sparkplug, actor_of, governed, moment
 from penstock.model.errors import ContentError
 from penstock.model.event import Event
-from penstock.model.sparkplug_topic import Source, is_birth
+from penstock.model.sparkplug_topic import BIRTHS, Source, is_birth
+from penstock.model.values import Timestamp
 from penstock.policy.views import START, UNKNOWN, Request, Standing, seen
 
 if TYPE_CHECKING:
@@ -24,28 +25,57 @@ if TYPE_CHECKING:
 
 def plan(draft: Draft) -> None:
     """Each delivery must be looked at, so no packet's own bytes are passed on."""
-    draft.is_projected = draft.node.sparkplug is not None and bool(governed(draft.topic))
+    draft.is_projected = concerns(draft.node, draft.topic)
 
 
-def take(node: "Node", event: Event, now: float) -> str:
-    """Learn from an event that goes out now, and keep a birth; why it must not go, if it is no Sparkplug."""
-    wrong = learn(node, event)
-    if not wrong and node.ensemble.certificates and is_birth(event.topic):
-        node.publish(CERTIFICATES + event.topic, event.payload, now, retain=True)
-    return wrong
+def take(node: "Node", event: Event) -> str:
+    """Learn from an event that goes out now; why it must not go, if it is no Sparkplug."""
+    if event.id and governed(event.topic) and not node.once.is_first(event, CERTIFICATES):
+        return ""  # it has come by another way already
+    return learn(node, event)
 
 
 def learn(node: "Node", event: Event) -> str:
     """Learn from an event; what is wrong with it, if it is no Sparkplug."""
     sparkplug = node.sparkplug
-    if sparkplug is None or not governed(event.topic) or event.topic.startswith(CERTIFICATES) or not event.payload:
+    topic = "" if sparkplug is None else governed(event.topic)
+    if sparkplug is None or not topic:
         return ""
     try:
-        read = sparkplug.read(event.topic, event.payload)
-        sparkplug.plant.take(read.topic, read.message)
+        read = sparkplug.read(topic, event.payload)
+        if event.topic == topic:
+            sparkplug.plant.take(read.topic, read.message)
+        else:
+            _learn_certificate(sparkplug, read)
     except ContentError as error:
         return str(error)
     return ""
+
+
+def _learn_certificate(sparkplug: Sparkplug, read: Read) -> None:
+    """What two nodes keep of an edge node that has moved is not equally old."""
+    source = read.topic.source
+    if source is None or read.topic.type not in BIRTHS:
+        raise ContentError("only births have certificates")
+    known = sparkplug.plant.known(source)
+    if known.is_newer_than(read.message):
+        raise ContentError(f"a newer birth certificate of `{source}` is known")
+    sparkplug.plant.learn(source, read.message)
+
+
+def certificate(node: "Node", event: Event) -> Event | None:
+    """What is kept of a birth for those who come later; None of other events, and of one that another node keeps."""
+    if node.sparkplug is None or not node.ensemble.certificates or not is_birth(event.topic):
+        return None
+    if any(one in node.ensemble.nodes for one in event.path):
+        return None
+    # At QoS 1, so that on its way to another node it stays before reports that are sent so.
+    return Event(CERTIFICATES + event.topic, event.payload, 1, True, link_type=event.link_type, path=event.path)
+
+
+def concerns(node: "Node", topic: str) -> bool:
+    """Whether events on this topic are projected."""
+    return node.sparkplug is not None and bool(governed(topic))
 
 
 class Asked(NamedTuple):
@@ -65,7 +95,7 @@ def show(node: "Node", session: "Session", forms: Forms) -> Forms | None:
     """The event as a session may see it; None if it may not."""
     asked = forms.asked
     if asked is None:
-        asked = forms.asked = _asked(node, forms)
+        asked = forms.asked = _asked(node, forms.event, forms.now)
     if not asked.topic:
         return forms
     actor = session.actor or actor_of(node, session)
@@ -79,18 +109,17 @@ def show(node: "Node", session: "Session", forms: Forms) -> Forms | None:
     return forms if payload is forms.event.payload else forms.view(payload)
 
 
-def _asked(node: "Node", forms: Forms) -> Asked:
-    event, sparkplug = forms.event, node.sparkplug
-    topic = governed(event.topic)
-    if sparkplug is None or not topic or not event.payload:
+def _asked(node: "Node", event: Event, now: float | None) -> Asked:
+    sparkplug, topic = node.sparkplug, governed(event.topic)
+    if sparkplug is None or not topic:
         return _AS_IT_IS
     try:
         read = sparkplug.read(topic, event.payload)
     except ContentError:
         return Asked(topic)
     if topic != event.topic:
-        return Asked(topic, Request(read.topic, read.message, UNKNOWN, moment(forms.now)))
-    request = sparkplug.plant.request(read.topic, read.message, moment(forms.now), read.state)
+        return Asked(topic, Request(read.topic, read.message, UNKNOWN, _time(now)))
+    request = sparkplug.plant.request(read.topic, read.message, _time(now), read.state)
     return Asked(topic, request, None if read.topic.source is None else read.topic.source.node)
 
 
@@ -113,6 +142,30 @@ def _payload(
     if shown is None:
         return None
     return request.message.whole if shown.is_whole else shown.payload()
+
+
+def preview(node: "Node", session: "Session", event: Event, now: float | None) -> Event | None:
+    """The event as a session would see it, but for its `seq`; None if it would not."""
+    asked = _asked(node, event, now)
+    actor = actor_of(node, session) if asked.topic else None
+    if actor is None or node.sparkplug is None:
+        return event
+    request = asked.request
+    if request is None:
+        return None
+    grants = actor.grants(node.sparkplug.access, asked.topic, "read")
+    try:
+        if asked.edge is None and request.topic.source is not None:
+            view, _ = seen(grants, request, actor.record, START)
+        else:
+            view = node.sparkplug.plant.preview(actor.reader, grants, request, actor.record)
+        return None if view is None else event if view.is_whole else event._replace(payload=view.payload())
+    except ContentError:
+        return None
+
+
+def _time(now: float | None) -> Timestamp | None:
+    return None if now is None else moment(now)
 
 
 def _standing(actor: Actor, source: Source | None) -> Standing:
@@ -138,7 +191,9 @@ def restore(node: "Node", owed: Iterable[tuple["Session", str, Withheld]]) -> No
     for _, event in node.retained.match(f"{CERTIFICATES}#"):
         with contextlib.suppress(ContentError):
             read = node.sparkplug.read(governed(event.topic), event.payload)
-            plant.take(read.topic, read.message)
+            if read.topic.source is not None:
+                plant.learn(read.topic.source, read.message)
+                plant.known(read.topic.source).is_steady = False  # who knows what aliases meant before
     for session, name, withheld in owed:
         actor, source = actor_of(node, session), Source(*name.split("/"))
         if actor is not None:
@@ -152,15 +207,16 @@ def judge_again(node: "Node", session: "Session", event: Event, now: float | Non
     sparkplug = node.sparkplug
     topic = "" if sparkplug is None else governed(event.topic)
     actor = actor_of(node, session) if topic else None
-    if sparkplug is None or actor is None or not event.payload:
+    if sparkplug is None or actor is None or node.judged_access == node.ensemble.access_digest:
         return event
     try:
         read = sparkplug.read(topic, event.payload)
         source = read.topic.source
         known = UNKNOWN if source is None else sparkplug.plant.known(source)
+        if not known.is_steady:  # an alias may mean something else by now
+            known = UNKNOWN
         grants = actor.grants(sparkplug.access, topic, "read")
-        time = None if now is None else moment(now)
-        view, _ = seen(grants, Request(read.topic, read.message, known, time, read.state), actor.record, START)
+        view, _ = seen(grants, Request(read.topic, read.message, known, _time(now), read.state), actor.record, START)
     except ContentError:
         return None
     if view is None:

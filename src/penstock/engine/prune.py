@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from penstock.engine.plan import Draft, Plan
-from penstock.engine.sparkplug import Actor, Read, Sparkplug, actor_of, governed, moment
+from penstock.engine.sparkplug import CERTIFICATES, Actor, Read, Sparkplug, actor_of, governed, moment
 from penstock.model.errors import ContentError
 from penstock.model.event import Event
-from penstock.model.sparkplug_topic import MessageTopic
+from penstock.model.sparkplug_topic import STATE, MessageTopic
 from penstock.model.verdict import Effect, Verdict
 from penstock.policy.views import UNKNOWN, Request, written
 
@@ -38,14 +38,16 @@ def judge(node: "Node", actor: Actor | None, event: Event, now: float) -> tuple[
     """The same by who the publisher is; None: a node of the domain."""
     sparkplug = node.sparkplug
     assert sparkplug is not None
-    if event.retain and not event.payload:
-        return event, _PASS  # a retained message is taken back: there is nothing in it
+    if actor is None:
+        return event, _PASS  # it was pruned where it began, and is looked at when it is taken in
+    if event.topic.startswith(CERTIFICATES):
+        return event, Verdict("prune", Effect.SUPPRESS, "access", "birth certificates are kept by nodes")
     try:
         read = sparkplug.read(event.topic, event.payload)
     except ContentError as error:
         return event, Verdict("prune", Effect.SUPPRESS, "sparkplug", str(error))
-    if actor is None:
-        return event, _PASS  # it was pruned where it began
+    if read.topic.type == STATE and not event.payload and not event.retain:
+        return event, Verdict("prune", Effect.SUPPRESS, "sparkplug", "not a STATE message: it is empty")
     return _judge(node, sparkplug, actor, event, read, now)
 
 
@@ -66,6 +68,9 @@ def _judge(
     if view is None:
         reason = f"no access policy that applies lets `{actor.record['client']}` write to `{event.topic}`"
         return event, Verdict("prune", Effect.SUPPRESS, "access", reason)
+    if event.retain and read.topic.type != STATE:
+        # norm, section 6.4; and who came later would read its aliases by a later birth
+        event = event._replace(retain=False)
     if view.is_whole:
         return event, _PASS
     names = ", ".join(f"`{metric.name or metric.alias}`" for metric in view.removed)

@@ -155,23 +155,28 @@ def carry(node: "Node", plans: Plans, event: Event, sender: Session | None, now:
         outputs = edit.run(node, sender.watch_in, event, now)
         _record(node, plans, plan, event, sender, now, None if outputs else _edited(sender.watch_in))
         return _carry_outputs(node, event, outputs, sender, now)
-    wrong = project.take(node, event, now) if node.sparkplug is not None else ""
-    if wrong:
-        return _suppressed(node, event, sender, wrong)
+    if node.sparkplug is not None:
+        wrong = project.take(node, event)
+        if wrong:
+            return _suppressed(node, event, sender, wrong)
+        certificate = project.certificate(node, event)
+        if certificate is not None:  # it goes where the birth may go
+            ways = node.own_plans if sender is None else node.plans_after_edit(sender)
+            publish_own(node, ways, certificate, None, now)
     # [MQTT-3.3.1-5] [MQTT-3.3.1-8] [MQTT311-3.3.1-7] [MQTT311-3.3.1-12]
     if event.retain:
         node.retain(event, sender)
     if plan.predicates:
-        plan = _resolve(node, plan, plans, event)
+        plan = _resolve(node, plan, plans, event, now)
     _record(node, plans, plan, event, sender, now)
     return _DONE if spread(node, plan, event, sender, now) else _UNHEARD
 
 
-def _resolve(node: "Node", plan: Plan, plans: Plans, event: Event) -> Plan:
+def _resolve(node: "Node", plan: Plan, plans: Plans, event: Event, now: float) -> Plan:
     """The plan for an event whose content decides too: with the conditional subscriptions that it satisfies."""
     if len(node.resolved) >= MOST_RESOLVED:
         node.resolved.clear()
-    found = match.satisfied(node, plan, plans.key, event)
+    found = match.satisfied(node, plan, plans.key, event, now)
     return emit.known_plan(node.resolved, plan.verdict, [*plan.matched, *found], plan.groups, plan.onlookers)
 
 
@@ -263,7 +268,7 @@ def spread(node: "Node", plan: Plan, event: Event, sender: Session | None, now: 
             continue
         _spread_watched(node, watch, targets, event, sender, now)
     for group in plan.groups:
-        chosen = group.choose(lambda member: may_take(node, event, member))
+        chosen = group.choose(lambda member: may_take(node, event, member, now))
         if chosen is not None and (not event.id or node.once.is_first(event, (group.name, group.filter))):
             retain = event.retain and chosen.retain_as_published
             # [MQTT-4.8.2-3]
@@ -274,9 +279,9 @@ def spread(node: "Node", plan: Plan, event: Event, sender: Session | None, now: 
     return bool(plan.targets or plan.groups or any(targets for _, targets in plan.watched))
 
 
-def may_take(node: "Node", event: Event, member: Subscribed) -> bool:
+def may_take(node: "Node", event: Event, member: Subscribed, now: float | None = None) -> bool:
     """Whether a member of a group may have the event, and asks for such."""
-    return emit.may_have(node, event, member.session) and match.satisfies(node, event, member)
+    return emit.may_have(node, event, member.session) and match.satisfies(node, event, member, now)
 
 
 def _spread_watched(
@@ -287,7 +292,7 @@ def _spread_watched(
     sent: dict[int, Target] = {}
     for output in edit.run(node, watch, event, now):
         forms = Forms(output, now)
-        for target in behind(node, watch, targets, output, sender):
+        for target in behind(node, watch, targets, output, sender, now):
             session = target.session
             if session.id not in local:
                 sent[session.id] = target
@@ -307,7 +312,12 @@ def _pass_over(node: "Node", targets: tuple[Target, ...], sender: Session | None
 
 
 def behind(
-    node: "Node", watch: edit.Watch, targets: tuple[Target, ...], output: Event, sender: Session | None
+    node: "Node",
+    watch: edit.Watch,
+    targets: tuple[Target, ...],
+    output: Event,
+    sender: Session | None,
+    now: float | None = None,
 ) -> Iterator[Target]:
     """Who gets what a monitor lets out: those for whom its cause was, else those who subscribe to just this."""
     if targets:
@@ -319,7 +329,7 @@ def behind(
             for one in session.subscriptions.values()
             if matches(one.filter, output.topic)
             and not (one.no_local and session is sender)
-            and match.satisfies(node, output, one)
+            and match.satisfies(node, output, one, now)
         ]
         if found and emit.may_have(node, output, session):
             yield Target(found)

@@ -79,8 +79,8 @@ class Sparkplug:
         if last is not None and last[0] == topic and last[1] is payload:
             return last[2]
         place = message_topic(topic)
-        if place.type == STATE:
-            made = Read(place, Message(payload, (), None, None), _state(payload))
+        if place.type == STATE:  # an empty one takes a retained one back
+            made = Read(place, Message(payload, (), None, None), _state(payload) if payload else {})
         else:
             made = Read(place, parse(payload), {})
         self._last = topic, payload, made
@@ -100,7 +100,7 @@ def renewed(sparkplug: Sparkplug | None, access: Access | None) -> Sparkplug | N
 def actor_of(node: "Node", session: "Session") -> Actor | None:
     """The session as a subject; None for a node of the domain, which sees all and judges by itself."""
     if session.actor is None and session.neighbour not in node.ensemble.nodes:
-        session.actor = _actor(session)
+        session.actor = _actor(node, session)
     return session.actor
 
 
@@ -113,13 +113,17 @@ def renew(node: "Node", session: "Session") -> None:
             actor.reader = reader
 
 
-def _actor(session: "Session") -> Actor:
-    return make_actor(session.subject, session.entry, session.entity)
+def _actor(node: "Node", session: "Session") -> Actor:
+    is_own_id = node.ensemble.is_own_id(node.name, session.entity, session.subject.client_id)
+    return make_actor(session.subject, session.entry, session.entity, is_own_id)
 
 
-def make_actor(subject: Subject, entry: ClientEntry | None, name: str) -> Actor:
-    """Whoever shows this much, as a subject of access policies; `entry` is what the domain knows it as."""
-    ids = [f"client:{subject.client_id}"]
+def make_actor(subject: Subject, entry: ClientEntry | None, name: str, is_own_id: bool = True) -> Actor:
+    """Whoever shows this much, as a subject of access policies; `entry` is what the domain knows it as.
+
+    `is_own_id`: policies about its client id are about it.
+    """
+    ids = [f"client:{subject.client_id}"] if is_own_id else []
     groups: tuple[str, ...] = ()
     edge, attributes = "", dict[str, bool | int | float | str]()
     if entry is not None and entry.listed:

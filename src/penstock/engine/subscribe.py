@@ -219,7 +219,7 @@ def advance(node: "Node", session: Session, now: float) -> None:
         if event.expires is not None and event.expires <= now:
             node.unretain(topic)
             continue
-        if _may_pass(node, event, session) and match.satisfies(node, event, subscribed):
+        if _may_pass(node, event, session) and match.satisfies(node, event, subscribed, now):
             ids = (subscribed.identifier,) if subscribed.identifier else ()
             told = event if session.neighbour is None else travel.as_replay(event)
             room -= event.size()

@@ -163,19 +163,22 @@ def _metric(payload: bytes, start: int, body: int, stop: int) -> Metric:
 def named(field: bytes, name: str) -> bytes:
     """A metric's field, key and length included, with its name put in: for who does not know its alias."""
     (_, body, _, stop), *_ = fields(field, 0, len(field))
-    return length_field(_METRICS, length_field(_NAME, name.encode()) + field[body:stop])
+    rest = b"".join(field[start:end] for tag, _, start, end in fields(field, body, stop) if tag != _NAME)
+    return length_field(_METRICS, length_field(_NAME, name.encode()) + rest)
 
 
 # --- compressed payloads (Tahu's way: the norm leaves it to hosts)
 
 
 def _algorithm(payload: bytes, metrics: list[Metric]) -> str:
+    """What the payload is compressed by. Nothing else may stand around it: no policy looks there."""
+    if any(metric.name != "algorithm" or metric.alias is not None for metric in metrics) or len(metrics) > 1:
+        raise ContentError("beside a compressed body there is another metric than `algorithm`")
     found = "DEFLATE"
     for metric in metrics:
-        if metric.name == "algorithm":
-            for tag, value, _, end in fields(payload, metric.body, metric.stop):
-                if tag == _STRING_VALUE:
-                    found = payload[value:end].decode().upper()
+        for tag, value, _, end in fields(payload, metric.body, metric.stop):
+            if tag == _STRING_VALUE:
+                found = payload[value:end].decode().upper()
     if found not in _WINDOW:
         raise ContentError(f"compressed by `{found}`: expected GZIP or DEFLATE")
     return found
@@ -191,6 +194,8 @@ def _decompress(body: bytes, algorithm: str) -> bytes:
         raise BoundError(f"more than {MOST_BYTES} bytes when decompressed")
     if not made.eof:
         raise ContentError("the compressed body is cut short")
+    if made.unused_data:  # some readers would take it for more of the payload
+        raise ContentError("there are bytes after the compressed body")
     return inner
 
 

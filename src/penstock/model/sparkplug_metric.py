@@ -76,6 +76,7 @@ class _Metric(Decoder):
         return made
 
     def _property_set(self, start: int, stop: int, depth: int) -> Record:
+        self._count(0, depth)  # before what is inside: it may be nested without end
         keys: list[str] = []
         values: list[Value] = []
         for tag, value, _, end in fields(self._data, start, stop):

@@ -17,7 +17,7 @@ from penstock.engine import project, prune
 from penstock.engine.node import Node
 from penstock.engine.render import Forms
 from penstock.engine.session import Session
-from penstock.engine.sparkplug import actor_of
+from penstock.engine.sparkplug import CERTIFICATES, actor_of
 from penstock.model.event import Event
 from penstock.model.sparkplug_topic import NAMESPACE
 from penstock.model.verdict import Effect
@@ -27,13 +27,14 @@ from penstock.policy.plant import Plant, Reader
 
 
 def is_governed() -> Column:
-    """Whether a row is a Sparkplug message."""
-    return F.col("topic").startswith(f"{NAMESPACE}/") | (F.col("topic") == NAMESPACE)
+    """Whether a row is a Sparkplug message, or a birth certificate that a node keeps."""
+    topic = F.col("topic")
+    return topic.startswith(f"{NAMESPACE}/") | (topic == NAMESPACE) | topic.startswith(f"{CERTIFICATES}{NAMESPACE}/")
 
 
 def edge() -> Column:
     """What messages of one edge node have in common."""
-    levels = F.split("topic", "/")
+    levels = F.split(F.regexp_replace("topic", f"^\\Q{CERTIFICATES}\\E", ""), "/")
     return F.concat_ws("/", F.get(levels, F.lit(1)), F.get(levels, F.lit(3)))
 
 

@@ -53,8 +53,12 @@ class Plant:
     ) -> None:
         self._known = known or {}
         self._numbered = numbered or {}
+        self._devices: dict[Source, set[Source]] = {}
+        """By edge node, those that a birth was seen of since its own."""
+        for source in self._known:
+            self._note(source)
         self._message: Message | None = None
-        self._made: dict[tuple[Grants, Standing, int], _Made] = {}
+        self._made: dict[tuple[Grants, Standing, int, Value], _Made] = {}
         """Views of this one message, so that readers of whom the same is said share them."""
 
     def known(self, source: Source) -> Known:
@@ -71,12 +75,8 @@ class Plant:
 
     def part(self, edge: Source) -> "Plant":
         """A copy of what is known of one edge node and its devices, to try things on."""
-        made = Plant()
-        made._known = {
-            source: Known(dict(known.names), dict(known.births), dict(known.values))
-            for source, known in self._known.items()
-            if source.node == edge
-        }
+        part = {source: known for source, known in self._known.items() if source.node == edge}
+        made = Plant({source: replace(known, values=dict(known.values)) for source, known in part.items()})
         if edge in self._numbered:
             made._numbered[edge] = replace(self._numbered[edge])
         return made
@@ -87,24 +87,38 @@ class Plant:
         if source is None:
             return
         if topic.type in BIRTHS:
-            self._born(source, message)
+            self.learn(source, message)
+            if topic.type == "NBIRTH":  # its devices are to be born again: until then their aliases mean nothing
+                for device in self._devices.pop(source, ()):
+                    self._known.pop(device, None)
         elif topic.type in REPORTS and source in self._known:
             self._known[source].reported(message)
         self._number(topic, source.node, message.seq)
 
-    def _born(self, source: Source, message: Message) -> None:
+    def learn(self, source: Source, message: Message) -> None:
+        """Take in a birth certificate, which need not be of now; raises `ContentError`."""
         known = Known()
         known.born(message)
         if source not in self._known and len(self._known) >= MOST_SOURCES:
             raise ContentError(f"more than {MOST_SOURCES} edge nodes and devices")
+        before = self._known.get(source)
+        known.is_steady = before is None or (before.is_steady and before.names.items() <= known.names.items())
         self._known[source] = known
+        self._note(source)
+
+    def _note(self, source: Source) -> None:
+        if source.device:
+            self._devices.setdefault(source.node, set()).add(source)
 
     def _number(self, topic: MessageTopic, edge: Source, seq: int | None) -> None:
         if seq is None:
             return
         numbered = self._numbered.get(edge)
-        if topic.type == "NBIRTH" or numbered is None:
+        if numbered is None:
             self._numbered[edge] = Numbered(seq)
+            return
+        if topic.type == "NBIRTH":
+            numbered.last = seq
             return
         numbered.lost += (seq - numbered.last - 1) % _CYCLE
         numbered.last = seq
@@ -126,13 +140,19 @@ class Plant:
         """A message as all its readers ask for it."""
         return Request(topic, message, UNKNOWN if topic.source is None else self.known(topic.source), now, state)
 
+    def preview(self, reader: Reader, grants: Grants, request: Request, subject: Record) -> View | None:
+        """What `show` would show, but for its `seq`."""
+        source = request.topic.source
+        before = START if source is None else reader.standings.get(source, START)
+        return self._view(grants, request, subject, before).view
+
     def _view(self, grants: Grants, request: Request, subject: Record, before: Standing) -> "_Made":
         if request.message is not self._message:
             self._message, self._made = request.message, {}
-        key = grants, before, id(subject) if grants.reads_subject else 0
+        key = grants, before, id(subject) if grants.reads_subject else 0, request.now if grants.reads_now else None
         made = self._made.get(key)
         if made is None:
-            made = self._made[key] = _Made(*seen(grants, request, subject, before))
+            made = self._made[key] = _Made(*seen(grants, request, subject, before), subject)
         return made
 
     def _next(self, reader: Reader, request: Request, edge: Source) -> int | None:
@@ -160,6 +180,8 @@ class _Made:
 
     view: View | None
     after: Standing
+    subject: Record
+    """Of the first reader: it is kept, so that no other can have its identity."""
     payloads: dict[int | None, bytes] = field(default_factory=dict)
 
 

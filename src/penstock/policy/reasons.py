@@ -35,15 +35,16 @@ def words(
 ) -> tuple[Word, ...]:
     """What each of the candidate policies says; raises `ContentError` if the message cannot be read."""
     more = complement(request, standing) if request.topic.type in REPORTS else ()
-    asked = contexts(Grants(policies), request, more, subject)
-    return tuple(_word(policy, asked) for policy in policies)
+    grants = Grants(policies)
+    asked, unsure = contexts(grants, request, more, subject), doubt(grants, request)
+    return tuple(_word(policy, asked, unsure) for policy in policies)
 
 
-def _word(policy: AccessPolicy, asked: Sequence[Mapping[str, object]]) -> Word:
+def _word(policy: AccessPolicy, asked: Sequence[Mapping[str, object]], unsure: str) -> Word:
     condition = policy.condition
     if condition is None:
         return Word(policy, True, True, "")
-    grants, excludes, failure = judged(condition, asked)
+    grants, excludes, failure = judged(condition, asked, unsure)
     if failure:
         return Word(policy, grants, excludes, f"`{condition.text}` fails: {failure}")
     if not excludes:

@@ -78,26 +78,28 @@ Context = Mapping[str, Value]
 class Grants:
     """The candidate policies for one kind of access by one subject to one topic (sparkplug Listing 1, line 12)."""
 
-    __slots__ = ("_always", "_conditional", "_fixed", "reads", "reads_subject")
+    __slots__ = ("_always", "_conditional", "_fixed", "reads", "reads_now", "reads_subject")
 
     def __init__(self, policies: Sequence[AccessPolicy]) -> None:
         fixed = [one for one in policies if one.condition is None]
         self._always = tuple(name for one in fixed for name in one.exceptions)
         self._fixed = Granted(tuple(one.id for one in fixed), Names(self._always), ())
         self._conditional = tuple((one, one.condition) for one in policies if one.condition is not None)
-        self.reads = frozenset(name for _, condition in self._conditional for name in _names(condition))
+        self.reads = frozenset(name for _, condition in self._conditional for name in attributes_of(condition))
         """The attributes that conditions ask for."""
         self.reads_subject = SUBJECT in self.reads
+        self.reads_now = NOW in self.reads
 
     def __bool__(self) -> bool:
         """Whether there is any."""
         return bool(self._fixed.policies or self._conditional)
 
-    def decide(self, contexts: Sequence[Context]) -> Granted | None:
+    def decide(self, contexts: Sequence[Context], doubt: str = "") -> Granted | None:
         """What is granted; None: no policy applies.
 
         Of several contexts, for the several values that a message may have of one metric, a policy grants if it does so
-        in all, and its exceptions count if they do in one.
+        in all, and its exceptions count if they do in one. `doubt` says why conditions on metrics cannot be evaluated,
+        if they cannot.
         """
         if not self._conditional:
             return self._fixed if self._fixed.policies else None
@@ -105,7 +107,7 @@ class Grants:
         excluding: list[str] = []
         failures: list[tuple[str, str]] = []
         for policy, condition in self._conditional:
-            grants, excludes, failure = judged(condition, contexts)
+            grants, excludes, failure = judged(condition, contexts, doubt)
             if grants:
                 granting.append(policy.id)
             if failure:
@@ -124,15 +126,20 @@ def _names_of(written: tuple[str, ...]) -> Names:
     return Names(written)
 
 
-def judged(condition: Condition, contexts: Sequence[Context]) -> tuple[bool, bool, str]:
+_BESIDE_METRICS = RESERVED - {METRICS}
+
+
+def judged(condition: Condition, contexts: Sequence[Context], doubt: str = "") -> tuple[bool, bool, str]:
     """Whether a policy on this condition grants, whether its exceptions count, and why it could not be evaluated."""
+    if doubt and not attributes_of(condition) <= _BESIDE_METRICS:
+        return False, True, doubt
     outcomes = [condition.decide(context) for context in contexts]
     failure = next((str(outcome) for outcome in outcomes if not isinstance(outcome, bool)), "")
     return all(outcome is True for outcome in outcomes), bool(failure) or True in outcomes, failure
 
 
 @lru_cache(maxsize=100_000)
-def _names(condition: Condition) -> frozenset[str]:
+def attributes_of(condition: Condition) -> frozenset[str]:
     """The attributes that a condition asks for."""
     found = [node.name for node, _ in walk(condition.tree) if isinstance(node, Attribute)]
     found += [node.name for node, _ in walk(condition.tree) if isinstance(node, Has) and node.operand is None]

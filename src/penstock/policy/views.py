@@ -14,7 +14,7 @@ from penstock.model.errors import ContentError
 from penstock.model.sparkplug_message import Message, Metric, named, parse
 from penstock.model.sparkplug_metric import Record, read_metric
 from penstock.model.sparkplug_topic import BIRTHS, REPORTS, STATE, MessageTopic
-from penstock.model.values import Value
+from penstock.model.values import Timestamp, Value
 from penstock.policy.sparkplug import MESSAGE, METRICS, NOW, RESERVED, SUBJECT, Context, Granted, Grants
 
 EMPTY = frozenset[str]()
@@ -42,6 +42,10 @@ class Known:
     """By name, the metric as the birth certificate has it."""
     values: dict[str, bytes] = field(default_factory=dict)
     """By name, the metric as it was last reported."""
+    is_steady: bool = True
+    """Whether an alias has never meant anything else, as far as is known here."""
+    time: int | None = None
+    """That of the birth certificate, in nanoseconds."""
 
     def born(self, message: Message) -> None:
         """Begin anew with a birth certificate; raises `ContentError`."""
@@ -54,22 +58,38 @@ class Known:
                 raise ContentError(f"a birth certificate has alias {metric.alias} for two metrics")
             births[metric.name] = message.bytes_of(metric)
         self.names, self.births, self.values = names, births, dict(births)
+        self.time = _nanos(message)
 
     def reported(self, message: Message) -> None:
         """Take in a report: what is now. What it says of the past does not count."""
         for metric in message.metrics:
             name = self.name(metric)
-            if name is not None and not metric.historical:
+            if name is not None and not metric.historical and self.is_certain(metric):
                 self.values[name] = message.bytes_of(metric)
 
     def name(self, metric: Metric) -> str | None:
         """A metric's name; None if it has only an alias that no birth has told of."""
         return metric.name if metric.name is not None or metric.alias is None else self.names.get(metric.alias)
 
+    def is_certain(self, metric: Metric) -> bool:
+        """Whether name and alias mean one metric: a reader may go by either."""
+        if metric.alias is None:
+            return True
+        meant = self.names.get(metric.alias)
+        return meant is not None and metric.name in (None, meant)
+
+    def is_newer_than(self, message: Message) -> bool:
+        """Whether the birth that is known here comes after this one."""
+        return self.time is not None and self.time > (_nanos(message) or 0)
+
     def birth(self, name: str) -> Record | None:
         """What the birth certificate says of a metric."""
         field = self.births.get(name)
         return None if field is None else _record(field, None)
+
+
+def _nanos(message: Message) -> int | None:
+    return message.timestamp.nanos if isinstance(message.timestamp, Timestamp) else None
 
 
 UNKNOWN = Known()
@@ -115,7 +135,7 @@ class Request:
 
 def written(grants: Grants, request: Request, subject: Record) -> View | None:
     """The view of a message that its publisher may write (sparkplug Definition 3); None if it may not at all."""
-    granted = grants.decide(contexts(grants, request, (), subject))
+    granted = grants.decide(contexts(grants, request, (), subject), doubt(grants, request))
     return None if granted is None else _view(granted, request, (), EMPTY)
 
 
@@ -124,7 +144,7 @@ def seen(grants: Grants, request: Request, subject: Record, standing: Standing) 
     is_report = request.topic.type in REPORTS
     is_birth = request.topic.type in BIRTHS
     more = complement(request, standing) if is_report else ()
-    granted = grants.decide(contexts(grants, request, more, subject))
+    granted = grants.decide(contexts(grants, request, more, subject), doubt(grants, request))
     if granted is None:
         return None, START if is_birth else standing
     view = _view(granted, request, more, standing.unborn)
@@ -191,6 +211,18 @@ def _told(added: Sequence[tuple[str, bytes]], unborn: frozenset[str]) -> Iterato
 
 
 # --- what conditions ask
+
+
+def doubt(grants: Grants, request: Request) -> str:
+    """Why nobody knows which metrics these are: of a birth one does, as it says so itself."""
+    if not grants.reads or request.topic.type in BIRTHS:
+        return ""
+    known = request.known
+    doubted = next((metric for metric in request.message.metrics if not known.is_certain(metric)), None)
+    if doubted is None:
+        return ""
+    told = "no birth certificate tells of" if doubted.alias not in known.names else "another metric has"
+    return f"{told} alias {doubted.alias}"
 
 
 def contexts(grants: Grants, request: Request, more: Sequence[str], subject: Record) -> list[Context]:
