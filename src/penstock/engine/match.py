@@ -65,6 +65,8 @@ def satisfies(node: "Node", event: Event, subscribed: Subscribed, now: float | N
 
     It is asked of what the subscriber may see: otherwise it could find out the rest by asking.
     """
+    if next(conditions(subscribed, event.topic), None) is None:
+        return True
     view = project.preview(node, subscribed.session, event, now)
     return view is not None and not any(unmet(node, view, subscribed))
 

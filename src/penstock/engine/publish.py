@@ -280,8 +280,10 @@ def spread(node: "Node", plan: Plan, event: Event, sender: Session | None, now: 
 
 
 def may_take(node: "Node", event: Event, member: Subscribed, now: float | None = None) -> bool:
-    """Whether a member of a group may have the event, and asks for such."""
-    return emit.may_have(node, event, member.session) and match.satisfies(node, event, member, now)
+    """Whether a member of a group may have the event or some of it, and asks for such."""
+    if not emit.may_have(node, event, member.session) or not match.satisfies(node, event, member, now):
+        return False
+    return project.preview(node, member.session, event, now) is not None
 
 
 def _spread_watched(

@@ -7,7 +7,7 @@ from penstock.model.sparkplug_metric import Record
 from penstock.model.sparkplug_topic import REPORTS
 from penstock.model.verdict import Effect, Verdict
 from penstock.policy.sparkplug import AccessPolicy, Grants, Privilege, judged
-from penstock.policy.views import START, Request, Standing, View, complement, contexts
+from penstock.policy.views import START, Request, Standing, View, complement, contexts, doubt
 from penstock.policy.wildcards import Names
 
 MOST_NAMES = 20
