@@ -365,8 +365,11 @@ monitors:
 
 
 def test_a_foreign_broker_sees_what_it_may() -> None:
-    text = DOMAIN.replace("access:", 'foreign: {plantwide: {address: "127.0.0.1:1", in: ["#"], out: ["spBv1.0/#"]}}\n'
-        'links: [{between: [test, plantwide]}]\naccess:').replace("[reader, second]", "[reader, second, plantwide]")
+    text = DOMAIN.replace(
+        "access:",
+        'foreign: {plantwide: {address: "127.0.0.1:1", in: ["#"], out: ["spBv1.0/#"]}}\n'
+        "links: [{between: [test, plantwide]}]\naccess:",
+    ).replace("[reader, second]", "[reader, second, plantwide]")
     joined = Joined(whole=whole(text))
     from penstock.engine import overlay, project
     from penstock.engine.render import Forms
@@ -405,14 +408,16 @@ types: {secretive: {}, open: {}}
 
 
 def test_what_waits_for_a_reader_outlives_the_node_as_it_was_seen() -> None:
-    when = 'when: "!has(metrics.secret) || metrics.secret.value != \'\'"'
+    when = "when: \"!has(metrics.secret) || metrics.secret.value != ''\""
     text = DOMAIN.replace('except: "secret*"', f'except: "secret*", {when}')
     store = Store(Path(":memory:"), "normal")
     plant = Plant(text, durable=True)
     store.load(plant.joined.node, plant.joined.now)
     plant.born()
     plant.reader.lose()
-    plant.edge.publish(NDATA, payload({"alias": 1, "string_value": "x"}, {"alias": 2, "string_value": "S"}, seq=1), qos=1)
+    plant.edge.publish(
+        NDATA, payload({"alias": 1, "string_value": "x"}, {"alias": 2, "string_value": "S"}, seq=1), qos=1
+    )
     changes, _ = plant.joined.node.ledger.take()
     store.write(changes)
     store.commit()

@@ -30,7 +30,7 @@ class Views:
         if sparkplug is None or not governed(event.topic):
             return event, ()
         made, judged = prune.judge(node, actor, event, now)
-        if actor is None or not event.payload or judged.rule not in ("", "access"):
+        if actor is None or judged.rule not in ("", "access"):
             return made, (judged,)
         request = prune.asked(sparkplug, sparkplug.read(event.topic, event.payload), now)
         policies = sparkplug.access.candidates(actor.ids, event.topic, "write")
@@ -41,7 +41,7 @@ class Views:
     def taken(self, node: Node, event: Event) -> str:
         """Learn from an event that goes out; why it must not."""
         sparkplug = node.sparkplug
-        if sparkplug is None or not governed(event.topic) or not event.payload:
+        if sparkplug is None or not governed(event.topic):
             return ""
         try:
             read = sparkplug.read(governed(event.topic), event.payload)
@@ -54,7 +54,7 @@ class Views:
         """Stage 9: the event as a session may see it."""
         sparkplug, topic = node.sparkplug, governed(event.topic)
         actor = actor_of(node, session) if sparkplug is not None and topic else None
-        if sparkplug is None or actor is None or not event.payload:
+        if sparkplug is None or actor is None:
             return event, ()
         may: Privilege = "read"
         policies = sparkplug.access.candidates(actor.ids, topic, may)

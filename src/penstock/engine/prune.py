@@ -41,7 +41,7 @@ def judge(node: "Node", actor: Actor | None, event: Event, now: float) -> tuple[
     if actor is None:
         return event, _PASS  # it was pruned where it began, and is looked at when it is taken in
     if event.topic.startswith(CERTIFICATES):
-        return event, Verdict("prune", Effect.SUPPRESS, "access", "birth certificates are kept by nodes")
+        return event, Verdict("prune", Effect.SUPPRESS, "certificates", "birth certificates are kept by nodes")
     try:
         read = sparkplug.read(event.topic, event.payload)
     except ContentError as error:
