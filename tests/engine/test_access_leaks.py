@@ -37,7 +37,10 @@ access:
   - {subject: G1/E1, topics: "spBv1.0/G1/+/E1/#", may: [read, write]}
   - {subject: scada, topics: "spBv1.0/#", may: [read, write]}
   - {subject: [reader, second], topics: "spBv1.0/G1/+/E1/#", may: read, except: "secret*"}
-  - {subject: reader, topics: "spBv1.0/G1/NCMD/+", may: write, when: "metrics.all(name, name == 'Node Control/Rebirth')"}
+  - subject: reader
+    topics: "spBv1.0/G1/NCMD/+"
+    may: write
+    when: "metrics.all(name, name == 'Node Control/Rebirth')"
   - {subject: second, topics: "spBv1.0/G1/NCMD/+", may: write, except: speed}
 """
 BORN = [
@@ -63,7 +66,8 @@ class Plant:
         self.joined = Joined(durable=durable, commits=not durable, whole=whole(text))
         self.edge = self.joined.connect("e1")
         self.scada = self.joined.connect("scada", user="scada")
-        self.reader = self.joined.connect("reader", **({"session_expiry": 3600} if durable else {}))
+        lasting: dict[str, Any] = {"session_expiry": 3600} if durable else {}
+        self.reader = self.joined.connect("reader", **lasting)
         self.reader.subscribe("spBv1.0/#", qos=1).take()
 
     def born(self, *more: dict[str, Any]) -> None:
@@ -384,9 +388,6 @@ def test_a_foreign_broker_sees_what_it_may() -> None:
 
 
 def test_certificates_go_where_births_may_go() -> None:
-    types = """
-types: {secretive: {}, open: {}}
-"""
     text = DOMAIN.replace("e1: {node: test, edge: G1/E1}", "e1: {node: test, edge: G1/E1, type: sensitive}")
     text = text.replace("scada: {node: test, user: scada}", "scada: {node: test, user: scada, type: internet}")
     text = text.replace("reader: {node: test}", "reader: {node: test, type: sensitive}")
