@@ -75,6 +75,8 @@ class Exchange:
         self._meetings: Meetings[Source] = Meetings()
         self._classes: list[_Class] = []
         self._offered: dict[str, Offer] = {}
+        self._lingering: dict[Want, float] = {}
+        """What is no longer wanted by a new domain, and until when it is not taken back."""
 
     @property
     def has_asked(self) -> bool:
@@ -88,14 +90,19 @@ class Exchange:
         """All that is wanted of the neighbour, once it has said what it has to offer."""
         return self._rebuild(forward).add
 
-    def update(self, news: News, forward: Forward) -> Change:
-        """What the news change in what the neighbour knows."""
+    def update(self, news: News, forward: Forward, linger: float) -> Change:
+        """What the news change in what the neighbour knows.
+
+        The neighbour may not have a new domain yet, nor told what it offers by it. So what is not wanted any more
+        because of one is taken back only after the time `linger`.
+        """
         if news.is_all:
             change = self._offers([*known_ids(self._node), *self._offered])
             if self._wanted is None:
                 return change
             wants = self._rebuild(forward)
-            return change._replace(add=wants.add, remove=wants.remove)
+            self._lingering.update(dict.fromkeys(wants.remove, linger))
+            return change._replace(add=self._not_lingering(wants.add))
         change = self._offers(news.offers)
         if self._wanted is None:
             return change
@@ -105,7 +112,18 @@ class Exchange:
         for source in {**touched, **news.subscriptions}:
             self._take_subscription(self._wanted, source)
         more, less = self._wanted.changes()
-        return change._replace(add=more, remove=less)
+        return change._replace(add=self._not_lingering(more), remove=less)
+
+    def _not_lingering(self, wants: frozenset[Want]) -> frozenset[Want]:
+        """Those that the neighbour does not know; what lingers it knows, and now it is wanted again."""
+        return frozenset(want for want in wants if self._lingering.pop(want, None) is None)
+
+    def take_back(self, now: float) -> frozenset[Want]:
+        """What has lingered for long enough."""
+        due = frozenset(want for want, until in self._lingering.items() if until <= now)
+        for want in due:
+            del self._lingering[want]
+        return due
 
     # --- offers
 

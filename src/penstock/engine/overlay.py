@@ -34,7 +34,8 @@ NODE_PREFIX = "$node/"
 WINDOW = 1000
 """Messages that two nodes may have under way to each other."""
 GRACE_SECONDS = 5.0
-"""How long what a neighbour told counts after it has come back and not told it again."""
+"""How long what a neighbour told counts after it has come back and not told it again; and how long a node goes on to
+want what it does not want by a new domain."""
 REFRESH_SECONDS = 0.05
 """How often interest is worked out at most: many subscriptions at once are one change."""
 
@@ -97,7 +98,7 @@ def refresh(node: "Node", now: float) -> None:
     for name, connection in connections(node):
         session = node.neighbours[name]
         if session.exchange is not None:
-            change = session.exchange.update(news, connection.forward)
+            change = session.exchange.update(news, connection.forward, now + GRACE_SECONDS)
             if change:
                 _tell(node, session, telling.packets(session, *change))
 
@@ -157,6 +158,9 @@ def take_interest(node: "Node", session: Session, payload: bytes, now: float) ->
 def expire(node: "Node", now: float) -> None:
     """Forget what neighbours told before they came back, and have not told again for a while."""
     for session in node.neighbours.values():
+        gone = session.exchange.take_back(now) if session.exchange is not None else frozenset()
+        if gone:
+            _tell(node, session, telling.packets(session, remove=gone))
         for key in [key for key, due in session.doubted.items() if due <= now]:
             del session.doubted[key]
             subscribe.remove(node, session, key)
