@@ -324,7 +324,7 @@ def test_a_day_begins_a_segment(tmp_path: Path) -> None:
     for time in (NOON, NOON + DAY / 2 - 1, NOON + DAY / 2):
         gathered = rows(("t", b"%d" % time), time=time)
         recorder.rows = gathered
-        recorder.packets, recorder.notes = gathered.packets, gathered.notes
+        recorder.notes = gathered.notes
         journal.turn(time, 0)
     journal.stop()
     assert [part.day.isoformat() for part in parts(tmp_path / "j")] == ["2023-11-15", "2023-11-16"]

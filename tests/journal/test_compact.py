@@ -17,12 +17,12 @@ from penstock.journal.read import parts, read_all
 from penstock.journal.recover import recover
 from penstock.journal.revision import Revision
 from penstock.model.errors import PenstockError
-from tests.support.journals import DAY, NOON, events, problems, rows, same, write_segments
+from tests.support.journals import DAY, NOON, events, gathered, problems, rows, same, write_segments
 
 
 def _journal(folder: Path) -> Path:
     """Two days, one of them with several segments, a row that is no event, and one that is open."""
-    bad = rows(("a", b"bad"))._replace(packets=[b"\x10\0"])
+    bad = gathered([b"\x10\0"])
     segments = [[rows(("a", b"%d" % number), ("b", b"x"))] for number in range(3)]
     write_segments(folder, *segments, [bad, rows(("c", b"3"))], [rows(("d", b"next day"), time=NOON + DAY)])
     return folder

@@ -4,14 +4,13 @@ import resource
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.engine.record import Reached, Rows
+from penstock.engine.record import Reached
 from penstock.journal.events import EVENTS, read_segment
 from penstock.journal.format import OPEN
 from penstock.journal.read import parts, read_all
@@ -21,7 +20,7 @@ from penstock.model.verdict import Effect, Verdict
 from penstock.wire.codec import encode
 from penstock.wire.packet import Publish
 from penstock.wire.properties import Properties
-from tests.support.journals import DENIED, NODE, NOON, PASSES, PHONE, SENSOR, events, problems, rows, write_segments
+from tests.support.journals import DENIED, NODE, NOON, PHONE, SENSOR, events, gathered, problems, rows, write_segments
 
 
 def _segment(folder: Path) -> Path:
@@ -50,8 +49,8 @@ def test_an_event_says_who_sent_it_what_was_decided_and_whom_it_reached(tmp_path
 
 def test_what_monitors_made_belongs_to_its_arrival(tmp_path: Path) -> None:
     packets = [encode(Publish("a", b"1"), 4), b"", encode(Publish("b", b"2"), 4), encode(Publish("c", b"3"), 4)]
-    gathered = Rows(packets, [PASSES] * 4, [(4, SENSOR, NOON)], [1, 2], {}, {}, {}, [])
-    write_segments(tmp_path, [gathered])
+    made = gathered(packets)._replace(outputs=[1, 2])
+    write_segments(tmp_path, [made])
     arrival, same, other, next_ = events(tmp_path)
     assert [(row["kind"], row["place"], row["topic"], row["payload"]) for row in (arrival, same, other, next_)] == [
         ("arrival", 0, "a", b"1"),
@@ -67,8 +66,8 @@ def test_what_is_said_of_one_event_counts_more_than_its_plan(tmp_path: Path) -> 
     late = Reached("hub", "hub-1", "u", "lan", None, 0)
     withheld = Verdict("edit", Effect.SUPPRESS, "`once`", "suppressed")
     packets = [encode(Publish("a", b""), 4)] * 3
-    gathered = Rows(packets, [PASSES] * 3, [(3, SENSOR, NOON)], [], {0: withheld}, {1: (late,)}, {2: (PHONE,)}, [])
-    write_segments(tmp_path, [gathered])
+    made = gathered(packets)._replace(verdicts={0: withheld}, chosen={1: (late,)}, missed={2: (PHONE,)})
+    write_segments(tmp_path, [made])
     suppressed, more, none = events(tmp_path)
     assert (suppressed["effect"], suppressed["rule"], suppressed["reached"]) == ("suppress", "`once`", [])
     assert more["reached"] == [PHONE._asdict(), late._asdict()]
@@ -78,7 +77,7 @@ def test_what_is_said_of_one_event_counts_more_than_its_plan(tmp_path: Path) -> 
 def test_a_neighbour_is_the_path_unless_more_is_told(tmp_path: Path) -> None:
     told = Properties(user_properties=(("penstock-path", "c,a"), ("penstock-id", "x1"), ("mine", "1")))
     packets = [encode(Publish("a", b""), 5), encode(Publish("a", b"", properties=told), 5)]
-    write_segments(tmp_path, [Rows(packets, [PASSES] * 2, [(2, NODE, NOON)], [], {}, {}, {}, []), rows(("a", b""))])
+    write_segments(tmp_path, [gathered(packets, source=NODE), rows(("a", b""))])
     near, far, own = events(tmp_path)
     assert [(row["path"], row["id"]) for row in (near, far, own)] == [(["a"], None), (["c", "a"], "x1"), ([], None)]
     assert far["properties"] == b"\x26\0\4mine\0\1" + b"1"
@@ -126,16 +125,18 @@ def test_a_sealed_segment_that_breaks_off_is_in_the_quarantine(tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
-    ("change", "problem"),
+    ("packet", "outputs", "problem"),
     [
-        ({"packets": [b"\x10\x00"]}, "it is not a PUBLISH packet"),
-        ({"packets": [encode(Publish("a", b""), 4)], "outputs": [0]}, "nothing came of which it could have been made"),
+        (b"\x10\x00", [], "it is not a PUBLISH packet"),
+        (encode(Publish("a", b""), 4), [0], "nothing came of which it could have been made"),
     ],
 )
-def test_a_row_that_is_no_event_is_in_the_quarantine(tmp_path: Path, change: dict[str, Any], problem: str) -> None:
-    write_segments(tmp_path, [rows(("a", b"1"))._replace(**change), rows(("a", b"2"))])
+def test_a_row_that_is_no_event_is_in_the_quarantine(
+    tmp_path: Path, packet: bytes, outputs: list[int], problem: str
+) -> None:
+    write_segments(tmp_path, [gathered([packet])._replace(outputs=outputs), rows(("a", b"2"))])
     (lost,) = read_all(tmp_path)[1].to_pylist()
-    assert (lost["problem"], lost["packet"]) == (problem, change["packets"][0])
+    assert (lost["problem"], lost["packet"]) == (problem, packet)
     assert [row["payload"] for row in events(tmp_path)] == [b"2"]
 
 

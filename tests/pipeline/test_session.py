@@ -7,7 +7,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from penstock.pipeline.errors import PipelineError
-from penstock.pipeline.session import find_java, readable, sentence
+from penstock.pipeline.session import check_place, find_java, readable, sentence
 
 
 def test_without_java_a_sentence_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -30,6 +30,25 @@ def test_java_is_found_on_the_path(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
     assert find_java() == str(java)
+
+
+@pytest.mark.parametrize(
+    "place", ["local", "local[*]", "local[2]", "local[2, 4]", "spark://h:1,i:2", "yarn", "k8s://x"]
+)
+def test_where_spark_can_run(place: str) -> None:
+    check_place(place)
+
+
+@pytest.mark.parametrize("place", ["nonsense", "local[x]", "spark:h", "http://h", ""])
+def test_where_spark_cannot_run_is_said_before_java_is_started(place: str) -> None:
+    with pytest.raises(PipelineError, match="is not where Spark can run: expected local"):
+        check_place(place)
+
+
+def test_a_connect_server_without_grpc_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(PipelineError, match=r"install `pyspark\[connect\]`"):
+        check_place("sc://localhost")
 
 
 def test_an_error_of_spark_is_one_line(spark: SparkSession) -> None:
@@ -67,6 +86,11 @@ def test_what_caused_it_is_said_rather_than_what_wraps_it() -> None:
         (
             "An error occurred while calling o1.x.\n: java.io.IOException: no space\n\tat a.b\nCaused by: a.B: why\n",
             "why",
+        ),
+        (
+            "An error occurred while calling o1.x.\n: org.apache.hadoop.fs.ParentNotDirectoryException: Parent path is"
+            " no directory: file:/t\n\tat a.b\n",
+            "Parent path is no directory: file:/t",
         ),
         ("[TABLE] there is none; line 1\n\nmore", "[TABLE] there is none; line 1"),
         ("  File x\npenstock.pipeline.errors.PipelineError: lost\n\tat org.apache", "lost"),

@@ -1,11 +1,13 @@
 """Journals for tests: rows by hand, and what a journal of a live node says."""
 
+import itertools
+from array import array
 from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow as pa
 
-from penstock.engine.record import Note, Reached, Rows, Source
+from penstock.engine.record import CUT, Note, Reached, Rows, Source
 from penstock.journal.read import read_all
 from penstock.journal.segment import Segment
 from penstock.model.verdict import Effect, Verdict
@@ -25,8 +27,16 @@ DENIED = Note(2, Verdict("admit", Effect.SUPPRESS, "acl line 3", "`sue` may not 
 
 def rows(*published: tuple[str, bytes], source: Source = SENSOR, note: Note = PASSES, time: float = NOON) -> Rows:
     """What a recorder gathers of QoS 0 publications."""
-    packets = [encode(Publish(topic, payload), source.packets) for topic, payload in published]
-    return Rows(packets, [note] * len(packets), [(len(packets), source, time)], [], {}, {}, {}, [])
+    return gathered(
+        [encode(Publish(topic, payload), source.packets) for topic, payload in published], note, source, time
+    )
+
+
+def gathered(packets: Sequence[bytes], note: Note = PASSES, source: Source = SENSOR, time: float = NOON) -> Rows:
+    """What a recorder gathers of packets that come one after the other."""
+    cuts = array(CUT, list(itertools.accumulate(map(len, packets)))[:-1]).tobytes()
+    run = len(packets), source, time, b"".join(packets), cuts
+    return Rows.new()._replace(notes=[note] * len(packets), runs=[run] if packets else [])
 
 
 def write_segments(folder: Path, *segments: Sequence[Rows], node: str = "n", revision: str = "r1") -> int:

@@ -34,7 +34,7 @@ class Written:
     def add(self, node: str, rows: Rows, revision: str) -> range:
         """A segment with these rows; returns the sequence numbers that it may use."""
         first = seq = self._next.get(node, 0)
-        if not rows.packets:
+        if not rows.notes:
             return range(first, first)
         segment = Segment(self.folder, node, "test", seq, rows.runs[0][2])
         seq = segment.revision(seq, rows.runs[0][2], revision)

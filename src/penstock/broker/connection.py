@@ -94,8 +94,10 @@ class Connection(asyncio.Protocol):
         known, version = node.plans_of(session).known if session is not None else _NONE_KNOWN, self.version
         recorder = node.recorder
         if recorder is not None:
-            record_packet, record_note = recorder.packets.append, recorder.notes.append
-        relayed = 0
+            record = recorder.notes.append
+        relayed = handled = 0
+        begin, unsaid = position, 0
+        """Where what the recorder has not been told of begins, in the buffer and among the frames."""
         try:
             for first, start, end in frames:
                 # The hot path: a QoS 0 PUBLISH on a topic for which only links and topics decide.
@@ -108,26 +110,29 @@ class Connection(asyncio.Protocol):
                         and (after <= end if version == 4 else after < end and not buffer[after])
                     ):
                         if plan.simple:
-                            packet = buffer[position:end]
-                            node.relay(plan, packet, version, after - position)
+                            node.relay(plan, buffer[position:end], version, after - position)
                             if recorder is not None:
-                                record_packet(packet)
-                                record_note(plan.note or recorder.note(plan))
+                                record(plan.note or recorder.note(plan))
                             relayed += 1
                             position = end
                             continue
                         if plan.edited and session is not None:
                             packet = buffer[position:end]
                             now = server.now()
+                            if recorder is not None:
+                                recorder.relayed(session, now, buffer, begin, frames, unsaid)
                             publish.relay_edited(node, session, packet, start + 2 - position, after - position, now)
                             known = node.plans_of(session).known
                             relayed += 1
-                            position = end
+                            position = begin = end
+                            unsaid = relayed + handled
                             continue
-                if recorder is not None and session is not None:
-                    recorder.end_run(session, server.now())  # others may have something to say in between
+                if relayed and recorder is not None and session is not None:
+                    recorder.relayed(session, server.now(), buffer, begin, frames, unsaid)
                 self._handle(first, buffer[start:end])
-                position = end
+                handled += 1
+                position = begin = end
+                unsaid = relayed + handled
                 if self.phase != OPEN:
                     break
                 session = self.session
@@ -141,7 +146,7 @@ class Connection(asyncio.Protocol):
             self.server.log.exception("a packet could not be handled", extra={"client": self._name()})
             self.disconnect(Reason.UNSPECIFIED_ERROR, "the node could not handle a packet")
         if relayed and recorder is not None and session is not None:
-            recorder.end_run(session, server.now())
+            recorder.relayed(session, server.now(), buffer, begin, frames, unsaid)
         stats = node.stats
         stats.received += relayed
         stats.packets_received += len(frames)

@@ -21,12 +21,12 @@ from penstock.journal.recover import recover
 from penstock.journal.revision import Revision
 from penstock.journal.segment import Segment
 
-MOST_ROWS = 20_000
-"""Rows that are handed over before the flush interval is over; and bytes."""
-MOST_BYTES = 8 * 2**20
-MOST_WAITING = 8
+MOST_ROWS = 8_000
+"""Rows that are handed over before the flush interval is over; and bytes. What is made of them fits into a cache."""
+MOST_BYTES = 2 * 2**20
+MOST_WAITING = 32
 """Batches that may wait for the thread, and bytes; then no publication is taken."""
-MOST_WAITING_BYTES = 8 * MOST_BYTES
+MOST_WAITING_BYTES = 32 * MOST_BYTES
 RETRY_SECONDS = 1.0
 _PROBE_BYTES = 4096
 
@@ -83,7 +83,7 @@ class Journal:
 
     def turn(self, now: float, received: int) -> float | None:
         """Hand rows over if it is time, or say in how many seconds it is. `received`: bytes that the node ever has."""
-        count = len(self.recorder.packets)
+        count = len(self.recorder.notes)
         if not count:
             self._received = received
             return None
@@ -134,7 +134,7 @@ class Journal:
                 self._revision = given
                 self._attempt(self._seal)  # a segment has rows of one revision
                 self._attempt(self._keep_revision)
-            elif given.rows.packets:
+            elif given.rows.notes:
                 self._write(given.rows)
             if isinstance(given, Batch):
                 self._written += given.weight
@@ -187,8 +187,8 @@ class Journal:
             self._lose(rows)
 
     def _lose(self, rows: Rows) -> None:
-        self.lost += len(rows.packets)
-        self._missing += len(rows.packets)
+        self.lost += len(rows.notes)
+        self._missing += len(rows.notes)
 
     def _append(self, rows: Rows) -> None:
         self._prepare()
@@ -198,7 +198,7 @@ class Journal:
             self._seq = segment.gap(self._seq, now, self._missing)
             self._missing = 0
         self._seq = segment.write(self._seq, rows)
-        self.rows += len(rows.packets)
+        self.rows += len(rows.notes)
         self._succeeded()
         if segment.size >= self.settings.segment_size:
             self._attempt(self._seal)  # the rows are in it, whatever becomes of its name

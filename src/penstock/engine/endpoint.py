@@ -138,9 +138,8 @@ class Endpoint:
         self.node.relay(plan, data, version, len(data) - len(packet.payload) - (version == 5))
         recorder = self.node.recorder
         if recorder is not None:
-            recorder.packets.append(data)
             recorder.notes.append(recorder.note(plan))
-            recorder.end_run(session, self._clock())
+            recorder.relayed(session, self._clock(), data, 0, [(data[0], 0, len(data))], 0)
         self.node.stats.received += 1
         return True
 

@@ -1,19 +1,30 @@
 """What happens at a node, gathered for the journal: events as they came, what monitors made of them, what was decided.
 
-Rows are gathered as columns, in lists that a writer takes over as they are. A row names its plan by a `Note`, which
-says once what all events of the plan have in common; so an event costs two appends.
+Rows are gathered in lists that a writer takes over as they are. A row names its plan by a `Note`, which says once what
+all events of the plan have in common; and packets that are passed on as they are stay in the buffer that they came in.
+So an event costs one append.
 """
 
+from array import array
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.engine.render import packet_parts
 from penstock.engine.travel import as_recorded
 from penstock.model.event import Event
 from penstock.model.verdict import Effect, Verdict
+from penstock.wire.codec import encode_varint
 
 if TYPE_CHECKING:
     from penstock.engine.plan import Plan, Target
     from penstock.engine.session import Session
+    from penstock.wire.framing import Frame
+
+
+_SOME_ID = b"\0\1"
+_BETWEEN = {(4, False): b"", (4, True): _SOME_ID, (5, False): b"\0", (5, True): _SOME_ID + b"\0"}
+"""What is between topic and payload if there are no properties, by version and whether there is a packet identifier."""
+_FIRST = tuple(bytes((0x30 | flags,)) for flags in range(8))
 
 
 class Source(NamedTuple):
@@ -55,14 +66,24 @@ _KEPT = Note(0, Verdict("match", Effect.PASS), False, (), ())
 """Of retained events, each is decided about by itself."""
 MOST_PUBLISHERS = 10_000
 
+Run = tuple[int, Source, float, bytes, bytes]
+"""Rows one after the other: up to which row, from whom, when; their packets, joined, and where all but the last of them
+end there, as integers of the machine (`CUT`).
+
+It begins where the run before ends. It is no class of its own, for it is made for each message where these come singly.
+"""
+
+
+CUT = "i"
+"""How a run says where packets end, in the words of `array` and of NumPy."""
+
 
 class Rows(NamedTuple):
     """What was gathered since the last time."""
 
-    packets: list[bytes]
     notes: list[Note]
-    runs: list[tuple[int, Source, float]]
-    """Up to which row, from whom, when: each run begins where the one before ends."""
+    """For each row."""
+    runs: list[Run]
     outputs: list[int]
     """Rows that are what a monitor made of the last row that is not one; with an empty packet if it is the same."""
     verdicts: dict[int, Verdict]
@@ -76,13 +97,13 @@ class Rows(NamedTuple):
 
     @classmethod
     def new(cls) -> "Rows":
-        return cls([], [], [], [], {}, {}, {}, [])
+        return cls([], [], [], {}, {}, {}, [])
 
 
 class Recorder:
-    """Gathers rows. A connection that passes packets on as they are appends to `packets` and `notes` by itself."""
+    """Gathers rows. A connection that passes packets on as they are appends to `notes` itself, then calls `relayed`."""
 
-    __slots__ = ("_last", "_numbered", "_publishers", "notes", "packets", "rows", "weight")
+    __slots__ = ("_last", "_numbered", "_publishers", "notes", "rows", "weight")
 
     def __init__(self) -> None:
         self._numbered = 0
@@ -93,7 +114,7 @@ class Recorder:
 
     def _begin(self) -> None:
         self.rows = Rows.new()
-        self.packets, self.notes = self.rows.packets, self.rows.notes
+        self.notes = self.rows.notes
         self.weight = 0
         """Bytes of packets that were made for it; those that connections append they count themselves."""
 
@@ -113,11 +134,24 @@ class Recorder:
             plan.note = Note(self._numbered, plan.verdict, is_open, tuple(map(_reached, targets)), groups)
         return plan.note
 
-    def end_run(self, session: "Session", now: float) -> None:
-        """What was appended since the last run came from this session."""
-        row, runs = len(self.packets), self.rows.runs
-        if row != (runs[-1][0] if runs else 0):
-            runs.append((row, source_of(session), now))
+    def relayed(
+        self, session: "Session", now: float, buffer: bytes, begin: int, frames: "Sequence[Frame]", first: int
+    ) -> None:
+        """Packets from this session that were passed on: as many as there are notes that belong to no run yet.
+
+        They are one after the other in the buffer, from `begin` on, and their frames so from the `first` on.
+        """
+        row, runs = len(self.notes), self.rows.runs
+        count = row - runs[-1][0] if runs else row
+        if not count:
+            return
+        last = first + count - 1
+        end = frames[last][2]
+        cuts = b""
+        if count > 1:
+            ends = [end - begin for _, _, end in frames[first:last]] if begin else [end for _, _, end in frames[:last]]
+            cuts = array(CUT, ends).tobytes()
+        runs.append((row, source_of(session), now, buffer[begin:end], cuts))
 
     def add(
         self,
@@ -129,16 +163,14 @@ class Recorder:
         verdict: Verdict | None,
     ) -> None:
         """One event by itself: as it came, or what a monitor made of it."""
-        self.end_run(session, now)
-        row = len(self.packets)
+        row = len(self.notes)
         if is_output and event is self._last:
             packet, source = b"", source_of(session)
         else:
             packet, source = _packet(session, event, now)
-        self.packets.append(packet)
         self.weight += len(packet)
-        self.notes.append(self.note(plan))
-        self.rows.runs.append((row + 1, source, now))
+        self.notes.append(plan.note or self.note(plan))
+        self.rows.runs.append((row + 1, source, now, packet, b""))
         if verdict is not None:
             self.rows.verdicts[row] = verdict
         if is_output:
@@ -148,32 +180,37 @@ class Recorder:
 
     def kept(self, source: Source, event: Event, target: "Target", filter: str, now: float) -> None:
         """A retained event was sent to this session, for its subscription to the filter."""
-        self.end_run(target.session, now)
         if len(self._publishers) >= MOST_PUBLISHERS:
             self._publishers.clear()
-        row, packet = len(self.packets), _encoded(as_recorded(event, source.neighbour), source, now)
-        self.packets.append(packet)
+        row, packet = len(self.notes), _encoded(as_recorded(event, source.neighbour), source, now)
         self.weight += len(packet)
         self.notes.append(_KEPT)
-        self.rows.runs.append((row + 1, self._publishers.setdefault(source, source), now))
+        self.rows.runs.append((row + 1, self._publishers.setdefault(source, source), now, packet, b""))
         self.rows.retained.append(row)
         self.rows.verdicts[row] = Verdict("match", Effect.PASS, filter, "it was retained")
         self.rows.chosen[row] = (_reached(target),)
 
     def chose(self, target: "Target") -> None:
         """The last event was sent to this session too, which its plan does not name: whose turn it is in a group."""
-        row, chosen = len(self.packets) - 1, self.rows.chosen
+        row, chosen = len(self.notes) - 1, self.rows.chosen
         chosen[row] = (*chosen.get(row, ()), _reached(target))
 
     def passed_over(self, target: "Target") -> None:
         """The last event was not sent to this session, which its plan names."""
-        row, missed = len(self.packets) - 1, self.rows.missed
+        row, missed = len(self.notes) - 1, self.rows.missed
         missed[row] = (*missed.get(row, ()), _reached(target))
 
 
 def _packet(session: "Session", event: Event, now: float) -> tuple[bytes, Source]:
     """The event as a packet, in its source's own version if that can say it."""
     source = source_of(session)
+    topic, payload, qos, retain, properties, expires = event[:6]
+    if not properties and expires is None and not event.id and (not event.path or event.path == (session.neighbour,)):
+        name = topic.encode()
+        between = _BETWEEN[source.packets, qos > 0]
+        length = encode_varint(2 + len(name) + len(between) + len(payload))
+        first = _FIRST[qos << 1 | retain]
+        return b"".join((first, length, len(name).to_bytes(2, "big"), name, between, payload)), source
     event = as_recorded(event, session.neighbour)
     if source.packets == 4 and (event.properties or event.expires is not None):
         source = source._replace(packets=5)
@@ -182,7 +219,7 @@ def _packet(session: "Session", event: Event, now: float) -> tuple[bytes, Source
 
 def _encoded(event: Event, source: Source, now: float) -> bytes:
     head, tail = packet_parts(event, source.packets, event.qos, event.retain, (), now)
-    return head + b"\0\1" + tail if event.qos else head + tail
+    return head + _SOME_ID + tail if event.qos else head + tail
 
 
 def source_of(session: "Session") -> Source:

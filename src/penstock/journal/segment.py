@@ -1,7 +1,8 @@
 """Writing a segment: rows of a recorder become Arrow batches."""
 
 import os
-from operator import attrgetter
+from collections.abc import Sequence
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +11,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from penstock.engine.record import Note, Reached, Rows, Source
+from penstock.engine.record import CUT, Note, Reached, Rows, Source
 from penstock.journal.format import OPEN, SCHEMA, Kind, partition, schema_of, segment_name
 from penstock.model.verdict import Verdict
 
 _encode = msgspec.json.Encoder().encode
-_number = attrgetter("number")
+_number = itemgetter(Note._fields.index("number"))
+_source = itemgetter(1)
 _END = b"\xff\xff\xff\xff\0\0\0\0"
 
 Definition = tuple[Kind, int | None, int | None, Any]
@@ -34,9 +36,12 @@ class Segment:
         self.size = 0
         self._file = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o644)
         self._sources: dict[Source, int] = {}
-        self._seen: dict[int, tuple[Source, int]] = {}
-        """Sources by identity: finding one so is quicker. They are held, so that no other can have the same."""
-        self._plans: set[int] = set()
+        self._seen: dict[int, int] = {}
+        """Sources by identity: finding one so is quicker."""
+        self._held: list[Source] = []
+        """All of these, so that no other can have the same."""
+        self._plans = np.zeros(0, np.bool_)
+        """Whether a plan is defined, by its number."""
         self._begin = schema_of(node, domain).serialize()
 
     def revision(self, seq: int, time: float, revision: str) -> int:
@@ -51,14 +56,14 @@ class Segment:
 
     def write(self, seq: int, rows: Rows) -> int:
         """Append rows; returns the next sequence number."""
-        if not rows.packets:
+        if not rows.notes:
             return seq
         plans = np.fromiter(map(_number, rows.notes), np.int32, len(rows.notes))
         new = [*self._new_sources(rows), *self._new_plans(rows, plans)]
         batches = [_defining(seq, rows.runs[0][2], new)] if new else []
         seq += len(new)
         self._append(*batches, self._batch(seq, rows, plans))
-        return seq + len(rows.packets)
+        return seq + len(rows.notes)
 
     def seal(self) -> Path:
         """Nothing more comes: it gets its name, and the disk has it."""
@@ -97,62 +102,104 @@ class Segment:
             left = left[os.write(self._file, left) :]
 
     def _batch(self, seq: int, rows: Rows, plans: npt.NDArray[np.int32]) -> pa.RecordBatch:
-        count = len(rows.packets)
-        ends, sources, times = zip(*rows.runs, strict=True)
-        bounds = np.array((0, *ends), np.int64)
+        count = len(rows.notes)
+        ends, sources, times, data, cuts = zip(*rows.runs, strict=True)
+        bounds = np.array((0, *ends))
         lengths = bounds[1:] - bounds[:-1]
-        seen = self._seen
-        numbers = np.array([seen[id(source)][1] for source in sources], np.int32)
+        numbers = np.fromiter(map(self._seen.__getitem__, map(id, sources)), np.int32, len(sources))
         kinds = np.zeros(count, np.int8)
         kinds[rows.outputs] = Kind.OUTPUT
         kinds[rows.retained] = Kind.RETAINED
-        return pa.record_batch(
-            [
-                pa.array(np.arange(seq, seq + count)),
-                pa.array(np.repeat(_micros(times), lengths), pa.timestamp("us", "UTC")),
-                pa.array(kinds),
-                pa.array(np.repeat(numbers, lengths)),
-                pa.array(plans),
-                pa.array(rows.packets, pa.binary()),
-                _details(rows, count),
-            ],
-            schema=SCHEMA,
-        )
+        columns = [
+            _column("seq", np.arange(seq, seq + count)),
+            _column("time", np.repeat(_micros(times), lengths)),
+            _column("kind", kinds),
+            _column("source", np.repeat(numbers, lengths)),
+            _column("plan", plans),
+            _packets(bounds, data, cuts),
+            _details(rows, count),
+        ]
+        return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
 
     def _new_sources(self, rows: Rows) -> list[Definition]:
         made: list[Definition] = []
-        for _, source, _ in rows.runs:
-            if id(source) in self._seen:
-                continue
+        given = {id(source): source for source in map(_source, rows.runs)}
+        for key in given.keys() - self._seen.keys():
+            source = given[key]
             number = self._sources.get(source)
             if number is None:
                 number = self._sources[source] = len(self._sources)
                 made.append((Kind.SOURCE, number, None, source._asdict()))
-            self._seen[id(source)] = source, number
+            self._seen[key] = number
+            self._held.append(source)
         return made
 
     def _new_plans(self, rows: Rows, numbers: npt.NDArray[np.int32]) -> list[Definition]:
-        distinct, places = np.unique(numbers, return_index=True)
+        most = int(numbers.max())
+        if most >= len(self._plans):
+            self._plans = np.concatenate((self._plans, np.zeros(most + 1, np.bool_)))
+        (places,) = np.nonzero(~self._plans[numbers])
         made: list[Definition] = []
-        for number, place in zip(distinct.tolist(), places.tolist(), strict=True):
-            if number not in self._plans:
-                self._plans.add(number)
-                made.append((Kind.PLAN, None, number, _told(rows.notes[place])))
+        for number, place in dict(zip(numbers[places].tolist(), places.tolist(), strict=True)).items():
+            self._plans[number] = True
+            made.append((Kind.PLAN, None, number, _told(rows.notes[place])))
         return made
 
 
 def _defining(seq: int, time: float, rows: list[Definition]) -> pa.RecordBatch:
     kinds, sources, plans, details = zip(*rows, strict=True)
+    count = len(rows)
     columns = [
-        pa.array(range(seq, seq + len(rows)), pa.int64()),
-        pa.array([int(time * 1_000_000)] * len(rows), pa.timestamp("us", "UTC")),
-        pa.array(kinds, pa.int8()),
-        pa.array(sources, pa.int32()),
-        pa.array(plans, pa.int32()),
-        pa.nulls(len(rows), pa.binary()),
-        pa.array([_encode(detail).decode() for detail in details], pa.string()),
+        _column("seq", np.arange(seq, seq + count)),
+        _column("time", np.repeat(_micros((time,)), count)),
+        _column("kind", np.array(kinds, np.int8)),
+        _column("source", *_present(sources)),
+        _column("plan", *_present(plans)),
+        pa.nulls(count, pa.binary()),
+        _texts([_encode(detail) for detail in details]),
     ]
-    return pa.record_batch(columns, schema=SCHEMA)
+    return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
+
+
+# `pyarrow.array` imports pandas, where it is installed: much for a node. And it looks at each value.
+
+
+def _column(name: str, values: npt.NDArray[Any], is_there: npt.NDArray[np.bool_] | None = None) -> pa.Array:
+    """The values as they are; those that are not there are null."""
+    return pa.Array.from_buffers(SCHEMA.field(name).type, len(values), [_bits(is_there), pa.py_buffer(values)])
+
+
+def _texts(texts: Sequence[bytes | None]) -> pa.Array:
+    """Strings, as bytes of UTF-8."""
+    offsets = np.zeros(len(texts) + 1, np.int32)
+    np.cumsum([len(text or b"") for text in texts], out=offsets[1:])
+    data = pa.py_buffer(b"".join(text for text in texts if text))
+    is_there = np.array([text is not None for text in texts], np.bool_)
+    return pa.Array.from_buffers(pa.string(), len(texts), [_bits(is_there), pa.py_buffer(offsets), data])
+
+
+def _present(numbers: Sequence[int | None]) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.bool_]]:
+    is_there = np.array([number is not None for number in numbers], np.bool_)
+    return np.array([number or 0 for number in numbers], np.int32), is_there
+
+
+def _bits(is_there: npt.NDArray[np.bool_] | None) -> pa.Buffer | None:
+    return None if is_there is None else pa.py_buffer(np.packbits(is_there, bitorder="little"))
+
+
+def _packets(bounds: npt.NDArray[np.int64], data: Sequence[bytes], cuts: Sequence[bytes]) -> pa.Array:
+    """One array of all packets: in runs they are one after the other already."""
+    offsets = np.zeros(bounds[-1] + 1, np.int32)
+    ends = np.cumsum(np.fromiter(map(len, data), np.int32, len(data)), dtype=np.int32)
+    offsets[bounds[1:]] = ends
+    inside = np.frombuffer(b"".join(cuts), CUT)
+    if len(inside):
+        lengths = bounds[1:] - bounds[:-1] - 1
+        is_inside = np.ones(len(offsets), np.bool_)
+        is_inside[bounds] = False
+        offsets[is_inside] = inside + np.repeat(offsets[bounds[:-1]], lengths)
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(b"".join(data))]
+    return pa.Array.from_buffers(pa.binary(), int(bounds[-1]), buffers)
 
 
 def _micros(times: tuple[float, ...]) -> npt.NDArray[np.int64]:
@@ -172,7 +219,7 @@ def _details(rows: Rows, count: int) -> pa.Array:
     """What was decided about single events; there is little of it."""
     if not rows.verdicts and not rows.chosen and not rows.missed:
         return pa.nulls(count, pa.string())
-    details: list[str | None] = [None] * count
+    details: list[bytes | None] = [None] * count
     for row in rows.verdicts.keys() | rows.chosen.keys() | rows.missed.keys():
         told: dict[str, Any] = {}
         if row in rows.verdicts:
@@ -181,8 +228,8 @@ def _details(rows: Rows, count: int) -> pa.Array:
             told["chosen"] = [_reached(one) for one in rows.chosen[row]]
         if row in rows.missed:
             told["missed"] = [_reached(one) for one in rows.missed[row]]
-        details[row] = _encode(told).decode()
-    return pa.array(details, pa.string())
+        details[row] = _encode(told)
+    return _texts(details)
 
 
 def _verdict(verdict: Verdict) -> dict[str, str]:

@@ -1,5 +1,6 @@
 """The Spark session of a job: where it runs is a setting, and what goes wrong is said in a sentence."""
 
+import importlib.util
 import os
 import re
 import shutil
@@ -47,6 +48,8 @@ _JAVA = (
     " `apt install openjdk-17-jre-headless`; macOS: `brew install openjdk@17`) and put it on the PATH or set JAVA_HOME,"
     " or name a Spark Connect server with --master sc://HOST or SPARK_REMOTE"
 )
+_HERE = "local[*]"
+_PLACE = re.compile(r"local(\[(\*|\d+)(, *\d+)?\])?|local-cluster\[\d+,\d+,\d+\]|yarn|(spark|k8s|sc)://\S+")
 _PYTHON_ERROR = re.compile(
     r"^(?!(?:org|java|javax|scala|com|io)\.)(?:[\w.]+\.)?(\w+(?:Error|Exception|Gap)): (.+)$", re.MULTILINE
 )
@@ -63,13 +66,14 @@ def open_session(
     remote = master if master is not None and master.startswith("sc://") else None
     if master is None:
         remote = os.environ.get("SPARK_REMOTE")
+    check_place(remote or master or _HERE)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     with readable():
         builder = SparkSession.builder.appName(name)
         if remote is not None:
             return _set(builder.remote(remote).getOrCreate())
         find_java()
-        where = master or "local[*]"
+        where = master or _HERE
         for key, value in (SETTINGS | LOCAL | dict(settings) if where.startswith("local") else SETTINGS).items():
             builder = builder.config(key, value)
         with _quiet():
@@ -83,6 +87,17 @@ def _set(session: SparkSession) -> SparkSession:
     session.conf.set("spark.sql.session.timeZone", "UTC")
     session.conf.set("spark.sql.sources.partitionColumnTypeInference.enabled", "false")
     return session
+
+
+def check_place(where: str) -> None:
+    """Raise `PipelineError` if this is not where Spark can run, or what is needed to reach it is not installed."""
+    if not _PLACE.fullmatch(where):
+        raise PipelineError(
+            f"`{where}` is not where Spark can run: expected local[N], spark://HOST:PORT, yarn, k8s://…, or sc://HOST"
+            " for a Spark Connect server"
+        )
+    if where.startswith("sc://") and importlib.util.find_spec("grpc") is None:
+        raise PipelineError("a Spark Connect server is reached by `grpc`: install `pyspark[connect]`")
 
 
 def find_java() -> str:
@@ -143,7 +158,7 @@ def sentence(*texts: str) -> str:
     if ours:
         return str(ours[-1][1]).strip()
     text = texts[-1]
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    lines = [line.strip().removeprefix(": ") for line in text.splitlines() if line.strip()]
     causes = [line.partition("Caused by: ")[2] for line in lines if line.startswith("Caused by: ")]
     said = causes[-1] if causes else next((line for line in lines if not line.startswith("An error occurred")), text)
     return re.sub(r"^(?:[\w$]+\.)+[\w$]+(?:Exception|Error)?: ", "", said)
