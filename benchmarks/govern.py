@@ -159,7 +159,7 @@ class Bench:
             time_ = NOON + first / 1000
             segment = Segment(journal, "main", "plant", seq, time_)
             seq = segment.revision(seq, time_, revision.digest)
-            seq = segment.write(seq, Rows(packets, [_NOTE] * count, [(count, source, time_)], [], {}, {}, {}, []))
+            seq = segment.write(seq, Rows.of(packets, _NOTE, source, time_))
             segment.seal()
         for done in compact(journal):
             print(f"{name}: compacted {done.rows:,} rows, {done.bytes_after / 2**20:.0f} MiB", flush=True)

@@ -1,13 +1,11 @@
 """Journals for tests: rows by hand, and what a journal of a live node says."""
 
-import itertools
-from array import array
 from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow as pa
 
-from penstock.engine.record import CUT, Note, Reached, Rows, Source
+from penstock.engine.record import Note, Reached, Rows, Source
 from penstock.journal.read import read_all
 from penstock.journal.segment import Segment
 from penstock.model.verdict import Effect, Verdict
@@ -34,9 +32,7 @@ def rows(*published: tuple[str, bytes], source: Source = SENSOR, note: Note = PA
 
 def gathered(packets: Sequence[bytes], note: Note = PASSES, source: Source = SENSOR, time: float = NOON) -> Rows:
     """What a recorder gathers of packets that come one after the other."""
-    cuts = array(CUT, list(itertools.accumulate(map(len, packets)))[:-1]).tobytes()
-    run = len(packets), source, time, b"".join(packets), cuts
-    return Rows.new()._replace(notes=[note] * len(packets), runs=[run] if packets else [])
+    return Rows.of(packets, note, source, time)
 
 
 def write_segments(folder: Path, *segments: Sequence[Rows], node: str = "n", revision: str = "r1") -> int:

@@ -7,6 +7,7 @@ So an event costs one append.
 
 from array import array
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.engine.render import packet_parts
@@ -98,6 +99,16 @@ class Rows(NamedTuple):
     @classmethod
     def new(cls) -> "Rows":
         return cls([], [], [], {}, {}, {}, [])
+
+    @classmethod
+    def of(cls, packets: Sequence[bytes], note: Note, source: Source, time: float) -> "Rows":
+        """Packets that come one after the other."""
+        made = cls.new()
+        if packets:
+            made.notes.extend([note] * len(packets))
+            cuts = array(CUT, accumulate(map(len, packets[:-1]))).tobytes()
+            made.runs.append((len(packets), source, time, b"".join(packets), cuts))
+        return made
 
 
 class Recorder:
