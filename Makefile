@@ -48,7 +48,7 @@ types: $(VENV)/.ready-dev ## types: mypy, strict
 imports: $(VENV)/.ready-dev ## dependencies between folders point downwards only: import-linter
 	$(BIN)/lint-imports
 
-bench: $(VENV)/.ready-bench test-tools ## the node beside Mosquitto and amqtt: processor time, throughput, latency; then matching by content
+bench: $(VENV)/.ready-bench test-tools ## the node beside Mosquitto and amqtt: processor time, throughput, latency; then matching by content, the journal, views on Spark
 	$(BIN)/python -m benchmarks $(ARGS)
 
 reproduce: $(VENV)/.ready-bench test-tools ## the experiments of the papers again, with figures in var/bench (about an hour)

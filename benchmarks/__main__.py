@@ -1,19 +1,20 @@
-"""`python -m benchmarks`: the node beside other brokers, then matching by content, then what a journal costs.
+"""`python -m benchmarks`: the node beside other brokers, matching by content, what a journal costs, views on Spark.
 
-`node`, `matching` or `journal` as the first argument: only that, with its own options. Without, options
+`node`, `matching`, `journal` or `govern` as the first argument: only that, with its own options. Without, options
 are those of `node`, and only it is run; but `--quick` is for all.
 """
 
 import sys
 from collections.abc import Callable, Sequence
 
-from benchmarks import journal, node
+from benchmarks import govern, journal, node
 from benchmarks.matching import __main__ as matching
 
 PARTS: dict[str, Callable[[Sequence[str]], int]] = {
     "node": node.main,
     "matching": matching.main,
     "journal": journal.main,
+    "govern": govern.main,
 }
 
 
