@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 
 from penstock.language.checker import check_condition
 from penstock.language.closures import Decider, compile_decision
@@ -18,7 +18,7 @@ from penstock.model.content import Content, ContentError, Unreadable
 from penstock.model.values import Value
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Condition:
     """A condition that was parsed and checked. Two are equal if their canonical texts are.
 
@@ -28,12 +28,15 @@ class Condition:
     text: str
     tree: Tree = field(compare=False, repr=False)
     decide: Decider = field(compare=False, repr=False)
-    ranges: Ranges | None = field(compare=False, repr=False)
-    """Its normal form, None if it has none."""
     _finds: bool = field(compare=False, repr=False)
     """Whether it asks for XPath."""
     _reads: bool = field(compare=False, repr=False)
     """Whether it asks for attributes."""
+
+    @cached_property
+    def ranges(self) -> Ranges | None:
+        """Its normal form, None if it has none. Made when it is asked for: it takes as long as all else here."""
+        return ranges(self.tree)
 
     def holds(self, content: Content) -> Outcome:
         """Whether it is true for this content; content that cannot be read makes it fail."""
@@ -83,7 +86,6 @@ def condition_of(tree: Tree) -> Condition:
         show(tree),
         tree,
         compile_decision(tree),
-        ranges(tree),
         any(isinstance(node, XPath) for node, _ in walk(tree)),
         reads(tree),
     )
