@@ -134,6 +134,13 @@ def test_the_play_goes_as_told() -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.recorded
+def test_looking_back_goes_as_told() -> None:
+    script = FILE.parent / "looking_back.py"
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 def test_policy_1_the_home_goes_on_without_the_cloud(stack: ExitStack) -> None:
     nodes = stack.enter_context(federated(smart_home()))
     devices = Devices(nodes, stack, "motion", "bell", "camera", "lock")
