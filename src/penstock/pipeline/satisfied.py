@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator
 from functools import lru_cache
+from itertools import pairwise
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import Column
@@ -22,7 +24,7 @@ def one_holds(policies: Policies, conditions: Column) -> Column:
 
     def evaluate(batches: Iterator[tuple[pa.Array, pa.Array, pa.Array, pa.Array, pa.Array]]) -> Iterator[pa.Array]:
         for batch in batches:
-            yield pa.array(_outcomes(policies, *(column.to_pylist() for column in batch)), pa.bool_())
+            yield pa.array(_outcomes(policies, *batch), pa.bool_())
 
     asked = conditions.isNotNull()
     columns = (F.when(asked, F.col(name)) for name in ("policy", "topic", "payload", "properties"))
@@ -32,21 +34,47 @@ def one_holds(policies: Policies, conditions: Column) -> Column:
 
 def _outcomes(
     policies: Policies,
-    digests: list[str],
-    topics: list[str],
-    payloads: list[bytes],
-    properties: list[bytes],
-    conditions: list[list[str] | None],
+    digests: pa.StringArray,
+    topics: pa.StringArray,
+    payloads: pa.BinaryArray,
+    properties: pa.BinaryArray,
+    conditions: pa.ListArray,
 ) -> Iterator[bool | None]:
-    event = Event("", b"")
-    for digest, topic, payload, carried, texts in zip(digests, topics, payloads, properties, conditions, strict=True):
-        if texts is None:
+    rows = (_repeated(digests), _repeated(topics), payloads.to_pylist(), _repeated(properties), _asked(conditions))
+    event, known = Event("", b""), None
+    for digest, topic, payload, carried, asked in zip(*rows, strict=True):
+        if asked is None:
             yield None
             continue
-        if (topic, payload, carried) != (event.topic, event.payload, event.properties):
+        if digest != known:
+            known, read = digest, policies.by_digest[digest].compiled().ensemble.reader.read
+        if payload != event.payload or topic != event.topic or carried != event.properties:
             event = Event(topic, payload, properties=carried)  # of the same event as before, content is decoded already
-        content = policies.by_digest[digest].compiled().ensemble.reader.read(event)
-        yield any(_condition(text).holds(content) is True for text in texts)
+        content = read(event)
+        for condition in asked:
+            if condition.holds(content) is True:
+                yield True
+                break
+        else:
+            yield False
+
+
+def _repeated(array: pa.Array) -> list[Any]:
+    """The values of an array in which there are few different ones."""
+    found = array.dictionary_encode()
+    values = [*found.dictionary.to_pylist(), None]
+    return [values[at] for at in found.indices.fill_null(len(values) - 1).to_numpy().tolist()]
+
+
+def _asked(conditions: pa.ListArray) -> Iterator[list[Condition] | None]:
+    """For each row its conditions; None if it has none to ask."""
+    every = [None if text is None else _condition(text) for text in _repeated(conditions.values)]
+    offsets, valid = (
+        conditions.offsets.to_numpy().tolist(),
+        conditions.is_valid().to_numpy(zero_copy_only=False).tolist(),
+    )
+    for (start, end), is_there in zip(pairwise(offsets), valid, strict=True):
+        yield every[start:end] if is_there else None  # type: ignore[misc]
 
 
 @lru_cache(maxsize=100_000)
