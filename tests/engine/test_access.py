@@ -251,3 +251,26 @@ def test_aliases_of_a_device() -> None:
     got = [read_sparkplug(one.payload) for one in plant.clients["a1"].take() if isinstance(one, Publish)]
     assert [one["metrics"] for one in got] == [{"a": 0}, {}]
     assert got[1]["aliases"] == {1: 5}
+
+
+BY_USER = """
+nodes: {test: {listen: "127.0.0.1:0"}}
+clients:
+  e1: {node: test, edge: G1/E1}
+  a1: {node: test, id: a1, user: alice}
+  shared: {node: test, user: bob}
+access:
+  - {subject: G1/E1, topics: "spBv1.0/#", may: write}
+  - {subject: [a1, kiosk], topics: "spBv1.0/#", may: read}
+"""
+
+
+@pytest.mark.parametrize(
+    ("client_id", "user", "sees"), [("a1", "alice", True), ("a1", "bob", False), ("kiosk", "bob", True)]
+)
+def test_the_client_id_of_another_client_gives_nothing(client_id: str, user: str, sees: bool) -> None:
+    joined = Joined(whole=ensemble(Domain.model_validate(yaml.safe_load(BY_USER))))
+    reader = joined.connect(client_id, user=user)
+    reader.subscribe("spBv1.0/#").take()
+    joined.connect("e1").publish(NBIRTH, encode({"metrics": metrics(a=1), "seq": 0}))
+    assert any(isinstance(packet, Publish) for packet in reader.take()) is sees

@@ -11,7 +11,7 @@ In CSV, several metrics in `except` have `;` between them, and several privilege
 
 import csv
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, get_args
@@ -29,16 +29,21 @@ COLUMNS = ("subject", "topics", "except", "may", "when")
 _PRIVILEGES = get_args(Privilege)
 
 
-def read_policies(path: str | os.PathLike[str]) -> list[AccessPolicy]:
+def read_policies(path: str | os.PathLike[str]) -> tuple[AccessPolicy, ...]:
     """The policies of a file, by its suffix; raises `PolicyError` naming the file and the line."""
-    suffix = Path(path).suffix.lower()
-    if suffix not in _READERS:
+    if Path(path).suffix.lower() not in _READERS:
         raise PolicyError(f"`{os.fspath(path)}`: expected a file that ends in .csv or .jsonl")
+    return _policies(os.fspath(path), tuple(read_lines(path)))
+
+
+@lru_cache(maxsize=4)
+def _policies(path: str, lines: tuple[str, ...]) -> tuple[AccessPolicy, ...]:
+    """Kept by what the file says: a domain is checked, warned of and compiled, and reloaded where little changed."""
     found: list[AccessPolicy] = []
-    for number, row in _READERS[suffix](path):
+    for number, row in _READERS[Path(path).suffix.lower()](path, lines):
         with located(path, number):
-            found += make_policies(row, f"{os.fspath(path)}:{number}")
-    return found
+            found += make_policies(row, f"{path}:{number}")
+    return tuple(found)
 
 
 def make_policies(row: dict[str, Any], id: str) -> list[AccessPolicy]:
@@ -65,8 +70,8 @@ def make_policies(row: dict[str, Any], id: str) -> list[AccessPolicy]:
     ]
 
 
-def _csv(path: str | os.PathLike[str]) -> Iterator[tuple[int, dict[str, Any]]]:
-    reader = csv.reader(read_lines(path), strict=True)
+def _csv(path: str, lines: Sequence[str]) -> Iterator[tuple[int, dict[str, Any]]]:
+    reader = csv.reader(lines, strict=True)
     try:
         header = [name.strip() for name in next(reader, [])]
         with located(path, 1):
@@ -83,12 +88,12 @@ def _csv(path: str | os.PathLike[str]) -> Iterator[tuple[int, dict[str, Any]]]:
             row["may"] = row.get("may", "").split()
             yield reader.line_num, row
     except csv.Error as error:
-        raise PolicyError(f"{os.fspath(path)}:{reader.line_num}: {error}") from None
+        raise PolicyError(f"{path}:{reader.line_num}: {error}") from None
 
 
-def _json_lines(path: str | os.PathLike[str]) -> Iterator[tuple[int, dict[str, Any]]]:
+def _json_lines(path: str, lines: Sequence[str]) -> Iterator[tuple[int, dict[str, Any]]]:
     decode = msgspec.json.Decoder(dict[str, Any]).decode
-    for number, line in enumerate(read_lines(path), 1):
+    for number, line in enumerate(lines, 1):
         if line.strip():
             with located(path, number):
                 try:

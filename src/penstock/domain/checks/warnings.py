@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from penstock.domain.checks import contents
+from penstock.domain.checks import access, contents
 from penstock.domain.expand import Expansion
 from penstock.domain.finding import Loc, Said, listed
 from penstock.domain.graph import graph
@@ -24,6 +24,7 @@ def warnings(written: Domain, expansion: Expansion) -> Iterator[Said]:
     yield from _alone(expansion.domain)
     yield from _same_address(expansion.domain)
     yield from contents.warnings(expansion.domain)
+    yield from access.warnings(expansion.domain)
     for index, pattern in enumerate(written.patterns):
         if isinstance(pattern, Roles):
             yield from _roles(pattern, ("patterns", index))

@@ -1,0 +1,173 @@
+"""Checks of access policies: that files with them can be read; and what is odd about policies that can."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+from penstock.domain.finding import Loc, Said, hint
+from penstock.domain.schema import Domain
+from penstock.language.condition import Condition
+from penstock.language.tree import Attribute, Select, walk
+from penstock.model.errors import PolicyError
+from penstock.model.sparkplug_topic import NAMESPACE, OF_DEVICES, OF_NODES, STATE
+from penstock.model.topic import overlaps
+from penstock.policy.access_files import read_policies
+from penstock.policy.sparkplug import EVERYBODY, MESSAGE, METRICS, NOW, SUBJECT, AccessPolicy
+
+_TOPICS = (
+    *(f"{NAMESPACE}/+/{kind}/+" for kind in sorted(OF_NODES)),
+    *(f"{NAMESPACE}/+/{kind}/+/+" for kind in sorted(OF_DEVICES)),
+    f"{NAMESPACE}/{STATE}/+",
+)
+"""All that the norm knows."""
+
+_OF_METRICS = frozenset({"value", "type", "timestamp", "properties", "alias", "historical", "transient"})
+_FIELDS: dict[str, Collection[str]] = {
+    MESSAGE: ("type", "group", "edge", "device", "timestamp", "seq", "host", "online"),
+    SUBJECT: ("client", "name", "user", "groups", "edge", "attributes"),
+    NOW: (),
+}
+
+
+def check(domain: Domain) -> Iterator[Said]:
+    """Files that are missing or wrong."""
+    for index, file in enumerate(domain.access.files if domain.access is not None else ()):
+        try:
+            read_policies(file)
+        except PolicyError as error:
+            yield Said(("access", "files", index), str(error))
+
+
+def warnings(domain: Domain) -> Iterator[Said]:
+    """What may not be what was meant; of many in a file the first, and how many there are."""
+    if domain.access is None:
+        return
+    people = People(domain)
+    for index, settings in enumerate(domain.access.policies):
+        loc: Loc = ("access", "policies", index)
+        said = (odd.what for policy in settings.policies("") for odd in oddities(policy, people))
+        yield from (Said(loc, what) for what in dict.fromkeys(said))
+    for index, file in enumerate(domain.access.files):
+        found: dict[str, tuple[str, int]] = {}
+        for policy in read_policies(file):
+            for odd in oddities(policy, people):
+                first, count = found.get(odd.kind, (f"{policy.id}: {odd.what}", 0))
+                found[odd.kind] = first, count + 1
+        for first, count in found.values():
+            yield Said(("access", "files", index), first if count == 1 else f"{first}; and {count - 1} more like it")
+
+
+@dataclass(frozen=True, slots=True)
+class Odd:
+    """Something about one policy that may not be what was meant."""
+
+    kind: str
+    what: str
+    is_idle: bool = False
+    """Whether the policy can never apply because of it."""
+
+
+class People:
+    """Who the subjects of policies can be."""
+
+    def __init__(self, domain: Domain) -> None:
+        self._domain = domain
+        self._told: dict[str, Odd | None] = {}
+        self._known = {
+            "client": {*domain.clients, *domain.foreign, *self._ids()},
+            "edge": {client.edge for client in domain.clients.values() if client.edge is not None},
+            "group": {group for client in domain.clients.values() for group in client.groups},
+        }
+
+    def _ids(self) -> Iterator[str]:
+        made = (client.client_id(name) for name, client in self._domain.clients.items())
+        return (one for one in made if one is not None)
+
+    @cached_property
+    def open_node(self) -> str | None:
+        """A node that lets in clients which are not listed, without a password."""
+        for name, node in self._domain.nodes.items():
+            if self._domain.admits_unlisted(name) and any(map(node.allows_anonymous, node.listeners)):
+                return name
+        return None
+
+    @cached_property
+    def trusting_node(self) -> str | None:
+        """A node that takes user names as they come."""
+        for name, node in self._domain.nodes.items():
+            if node.passwords is None and any(map(node.allows_anonymous, node.listeners)):
+                return name
+        return None
+
+    @cached_property
+    def admits_unlisted(self) -> bool:
+        return any(map(self._domain.admits_unlisted, self._domain.nodes))
+
+    def oddity(self, subject: str) -> Odd | None:
+        """What is odd about a policy for this subject."""
+        if subject not in self._told:
+            self._told[subject] = self._oddity(subject)
+        return self._told[subject]
+
+    def _oddity(self, subject: str) -> Odd | None:
+        kind, _, name = subject.partition(":")
+        if subject == EVERYBODY or name in self._known.get(kind, ()):
+            return None
+        if kind == "client":
+            if not self.admits_unlisted:
+                return Odd("unknown client", f"no client has the id `{name}`, {self._hint(kind, name)}", True)
+            if self.open_node is not None:
+                why = f"it is not among `clients`, and node `{self.open_node}` asks for no password"
+                return Odd("open client", f"anyone may connect as `{name}`: {why}")
+            return None
+        if kind == "user":
+            if self.trusting_node is None:
+                return None
+            why = f"node `{self.trusting_node}` has no `passwords`"
+            return Odd("open user", f"anyone may connect as user `{name}`: {why}")
+        if kind == "edge":
+            return Odd("unknown edge", f"no client is edge node `{name}`, {self._hint(kind, name)}", True)
+        return Odd("unknown group", f"no client is in group `{name}`, {self._hint(kind, name)}", True)
+
+    def _hint(self, kind: str, name: str) -> str:
+        return hint(name, sorted(self._known[kind]))
+
+
+def oddities(policy: AccessPolicy, people: People) -> Iterator[Odd]:
+    """What may not be what was meant with one policy."""
+    subject = people.oddity(policy.subject)
+    if subject is not None:
+        yield subject
+    if not is_sparkplug_filter(policy.filter):
+        yield Odd("filter", f"`{policy.filter}` matches no Sparkplug topic", True)
+    if policy.condition is not None:
+        if policy.condition.ranges is not None and policy.condition.ranges.is_empty:
+            yield Odd("never", f"`{policy.condition.text}` is never true", True)
+        for text in _reserved(policy.condition):
+            yield Odd("reserved", text)
+
+
+@lru_cache(maxsize=100_000)
+def is_sparkplug_filter(filter: str) -> bool:
+    """Whether a topic filter matches any topic of a Sparkplug message."""
+    return any(overlaps(filter, one) for one in _TOPICS)
+
+
+@lru_cache(maxsize=100_000)
+def _reserved(condition: Condition) -> tuple[str, ...]:
+    """Where `message`, `subject`, `now` or `metrics` is taken for a metric of this name."""
+    selects = (node for node, _ in walk(condition.tree) if isinstance(node, Select))
+    found = ((node.operand.name, node.name) for node in selects if isinstance(node.operand, Attribute))
+    return tuple(
+        f"`{name}.{field}` is not of a metric: a metric of this name is `metrics['{name}']`"
+        for name, field in found
+        if _is_misread(name, field)
+    )
+
+
+def _is_misread(name: str, field: str) -> bool:
+    if name == METRICS:
+        return field in _OF_METRICS
+    return name in _FIELDS and field not in _FIELDS[name]
