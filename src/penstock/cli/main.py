@@ -12,6 +12,7 @@ COMMANDS = {
     "schema": "print the JSON schema of the domain file, for editors",
     "test": "run the policy tests of a domain file",
     "explain": "say why an event is delivered, changed or withheld",
+    "access": "say who may read and write which Sparkplug metrics, and why; find conflicts",
     "flows": "show from where to where information can flow in a domain",
     "pipeline": "run a job on Spark over what nodes recorded",
     "pub": "publish, with mosquitto_pub's flags",

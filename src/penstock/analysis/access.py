@@ -1,0 +1,129 @@
+"""What a subject may read and write of Sparkplug messages: by topic and metric, resolved against births."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import msgspec
+
+from penstock.domain import Ensemble
+from penstock.engine.prune import usurped
+from penstock.engine.sparkplug import Actor, make_actor
+from penstock.model.sparkplug_topic import NAMESPACE, OF_DEVICES, OF_NODES, STATE, Source, message_topic
+from penstock.model.subject import Subject
+from penstock.policy.plant import Plant
+from penstock.policy.sparkplug import Access, AccessPolicy, Privilege, parse_subject
+from penstock.policy.wildcards import Names
+
+How = Literal["always", "sometimes", "never"]
+PRIVILEGES: tuple[Privilege, ...] = get_args(Privilege)
+
+
+class MetricRight(msgspec.Struct, frozen=True):
+    """How far one metric may be had."""
+
+    how: How
+    by: tuple[str, ...] = ()
+    """The ids of the policies that take it out, always or sometimes."""
+
+
+class Right(msgspec.Struct, frozen=True):
+    """What may be done with the messages of one topic."""
+
+    may: Privilege
+    topic: str
+    how: How
+    """Whether the policies that grant apply to every message."""
+    policies: tuple[str, ...]
+    conditions: tuple[str, ...]
+    """Those of the policies that grant, if none grants always."""
+    metrics: dict[str, MetricRight]
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """What is known of a plant."""
+
+    plant: Plant
+    hosts: tuple[str, ...] = ()
+    """Those that a STATE message was seen of."""
+
+
+def find_actor(whole: Ensemble, written: str) -> Actor:
+    """Whom a subject, written as in a policy, is: with all that policies may call it, if it is a client of the domain.
+
+    Raises `PolicyError` for what is no subject.
+    """
+    subject = parse_subject(written)
+    kind, _, name = subject.partition(":")
+    listed = whole.edges.get(name) if kind == "edge" else name if name in whole.devices else None
+    if kind in ("client", "edge") and listed is None:
+        listed = next(iter(sorted(whole.owners(name))), None) if kind == "client" else None
+    for node in whole.nodes if listed is not None else ():
+        shown = whole.shown(node, listed or "")
+        entry = whole.client(node, shown.client_id, shown.user, shown.listener, shown.certificate) if shown else None
+        if shown is not None and entry is not None:
+            return make_actor(whole, shown, entry, entry.name)
+    user = name if kind == "user" else None
+    made = make_actor(whole, Subject(name if kind == "client" else "", user, "", ""), None, name)
+    return Actor((subject,), made.record, name if kind == "edge" else "")
+
+
+def rights(access: Access, edges: Mapping[str, str], actor: Actor, sample: Sample) -> Iterator[Right]:
+    """All that a subject may do with messages of the edge nodes, devices and hosts that are known."""
+    for topic, metrics in _topics(sample):
+        place = message_topic(topic)
+        for may in PRIVILEGES:
+            policies = possible(access.candidates(actor.ids, topic, may))
+            if policies and not (may == "write" and usurped(edges, actor.edge, place)):
+                yield _right(may, topic, policies, metrics)
+
+
+def possible(policies: Iterable[AccessPolicy]) -> list[AccessPolicy]:
+    """Those that can apply."""
+    return [one for one in policies if one.condition is None or not (one.condition.ranges or _SOME).is_empty]
+
+
+class _Some:
+    is_empty = False
+
+
+_SOME = _Some()
+
+
+def _topics(sample: Sample) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """The topics of all that is known, with the metrics that messages there may have."""
+    for source in sorted(sample.plant.sources()):
+        names = tuple(sample.plant.known(source).births)
+        for kind in sorted(OF_DEVICES if source.device else OF_NODES):
+            death = ("bdSeq",) if kind == "NDEATH" and "bdSeq" in names else ()
+            yield _topic(source, kind), death if kind in ("NDEATH", "DDEATH") else names
+    for host in sorted(sample.hosts):
+        yield f"{NAMESPACE}/{STATE}/{host}", ()
+
+
+def _topic(source: Source, kind: str) -> str:
+    return "/".join((NAMESPACE, source.group, kind, *(source[1:] if source.device else source[1:2])))
+
+
+def _right(may: Privilege, topic: str, policies: Sequence[AccessPolicy], metrics: Iterable[str]) -> Right:
+    fixed = [one for one in policies if one.condition is None]
+    conditions = () if fixed else dict.fromkeys(one.condition.text for one in policies if one.condition is not None)
+    return Right(
+        may,
+        topic,
+        "always" if fixed else "sometimes",
+        tuple(dict.fromkeys(one.id for one in policies)),
+        tuple(conditions),
+        {name: metric_right(policies, name) for name in metrics},
+    )
+
+
+def metric_right(policies: Sequence[AccessPolicy], metric: str) -> MetricRight:
+    """How far candidate policies, of which there is one at least, give a metric, whatever messages say."""
+    fixed = [one for one in policies if one.condition is None]
+    excluding = [one for one in policies if metric in Names(one.exceptions)]
+    by = tuple(dict.fromkeys(one.id for one in excluding))
+    if any(one.condition is None for one in excluding) or len(excluding) == len(policies):
+        return MetricRight("never", by)
+    return MetricRight("always" if fixed and not excluding else "sometimes", by)
