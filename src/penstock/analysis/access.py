@@ -56,17 +56,24 @@ def find_actor(whole: Ensemble, written: str) -> Actor:
     """
     subject = parse_subject(written)
     kind, _, name = subject.partition(":")
-    listed = whole.edges.get(name) if kind == "edge" else name if name in whole.devices else None
-    if kind in ("client", "edge") and listed is None:
-        listed = next(iter(sorted(whole.owners(name))), None) if kind == "client" else None
-    for node in whole.nodes if listed is not None else ():
-        shown = whole.shown(node, listed or "")
-        entry = whole.client(node, shown.client_id, shown.user, shown.listener, shown.certificate) if shown else None
-        if shown is not None and entry is not None:
-            return make_actor(whole, shown, entry, entry.name)
-    user = name if kind == "user" else None
-    made = make_actor(whole, Subject(name if kind == "client" else "", user, "", ""), None, name)
-    return Actor((subject,), made.record, name if kind == "edge" else "")
+    listed = _listed(whole, kind, name)
+    for node in whole.nodes if listed else ():
+        shown = whole.shown(node, listed)
+        if shown is not None:
+            entry = whole.client(node, shown.client_id, shown.user, shown.listener, shown.certificate)
+            return make_actor(shown, entry, listed, whole.is_own_id(node, listed, shown.client_id))
+    stranger = Subject(name if kind == "client" else "", name if kind == "user" else None, "", "")
+    return Actor((subject,), make_actor(stranger, None, name).record, name if kind == "edge" else "")
+
+
+def _listed(whole: Ensemble, kind: str, name: str) -> str:
+    """The client of the domain that goes by this name, client id or edge node; empty if none does."""
+    if kind == "edge":
+        return whole.edges.get(name, "")
+    if kind != "client" or name in whole.devices:
+        return name if kind == "client" else ""
+    entries = (whole.client(node, name) for node in whole.nodes)
+    return next((entry.name for entry in entries if entry is not None and entry.listed), "")
 
 
 def rights(access: Access, edges: Mapping[str, str], actor: Actor, sample: Sample) -> Iterator[Right]:
