@@ -14,6 +14,7 @@ from penstock.model.sparkplug_message import parse
 from penstock.pipeline import tables
 from penstock.pipeline.govern import view
 from penstock.pipeline.policies import Asker, as_it_stood, judged_by
+from penstock.pipeline.replay import replay
 from penstock.pipeline.stream import Batch, Stream, start
 from penstock.pipeline.views import read_view, write_views
 from penstock.wire.packet import Publish
@@ -121,6 +122,19 @@ def test_metrics_as_a_tidy_table(spark: SparkSession, tmp_path: Path) -> None:
     assert {(row.datatype, row.group, row.device) for row in births} == {("Int32", "G", None)}
     learnt = [row for row in rows if row.subject == "scada" and row.type == "DDATA" and row.alias is not None]
     assert any(row.metric is not None and NAMES.index(row.metric) == row.alias for row in learnt)
+
+
+@pytest.mark.recorded
+def test_a_draft_that_lets_a_metric_out_is_told_by_metric(spark: SparkSession, tmp_path: Path) -> None:
+    played(Domain.model_validate(yaml.safe_load(DOMAIN)), tmp_path / "journal", 6)
+    (tmp_path / "draft.yaml").write_text(DOMAIN.replace("except: [secret, b], when", "except: b, when"))
+    found = replay(spark, tmp_path / "journal", tmp_path / "draft.yaml")
+    assert {(one.subject, one.metric) for one in found.metrics if one.gained} >= {("a1", "secret")}
+    assert {one.subject for one in found.metrics} == {"a1"}
+    assert {one.metric for one in found.metrics if one.lost} <= {"secret"}
+    total = next(one for one in found.totals if one.subject == "a1")
+    assert (total.gained, total.lost) == (0, 0)
+    assert total.changed > 0
 
 
 @pytest.mark.recorded

@@ -5,11 +5,12 @@ births in the same view; types that reports leave out do so too.
 """
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import pyarrow as pa
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from penstock.language.times import timestamp_to_string
@@ -50,6 +51,44 @@ _ARROW = pa.schema(
 )
 METRICS = from_arrow_schema(_ARROW)
 """`number` has every value that is a number, `integer` those of 64 bits; `json` has any value, NULL if it is null."""
+
+
+class MetricChange(NamedTuple):
+    """What other policies change for a subject of one Sparkplug metric: numbers of its values."""
+
+    subject: str
+    topic: str
+    metric: str
+    then: int
+    draft: int
+    gained: int
+    lost: int
+
+
+def metric_changes(then: DataFrame, draft: DataFrame, most: int) -> tuple[MetricChange, ...]:
+    """The metrics that subjects gain or lose, of what they are given: `subject`, `node`, `origin`, `topic`, `payload`.
+
+    A value that is given back later than by the other policies is lost with one message and gained with another.
+    """
+    both = _ordered(then).withColumn("draft", F.lit(0)).unionByName(_ordered(draft).withColumn("draft", F.lit(1)))
+    alike = both.groupBy("subject", "topic", F.coalesce("metric", F.lit("")).alias("metric"), "seq")
+    counted = alike.agg(F.count_if(F.col("draft") == 0).alias("was"), F.count_if(F.col("draft") == 1).alias("is"))
+    more, less = F.greatest(F.lit(0), F.col("is") - F.col("was")), F.greatest(F.lit(0), F.col("was") - F.col("is"))
+    told = counted.groupBy("subject", "topic", "metric").agg(F.sum("was"), F.sum("is"), F.sum(more), F.sum(less))
+    named = told.toDF("subject", "topic", "metric", "then", "draft", "gained", "lost")
+    weight = F.col("gained") + F.col("lost")
+    rows = named.filter(weight > 0).orderBy(weight.desc(), "subject", "topic", "metric").limit(most).collect()
+    return tuple(MetricChange(*row) for row in rows)
+
+
+def _ordered(given: DataFrame) -> DataFrame:
+    """What subjects are given, as metrics, in the order in which it began."""
+    place, time = F.lit(0).alias("place"), F.lit(None).cast("timestamp").alias("time")
+    return metrics(
+        given.select(
+            "subject", "node", F.col("origin").alias("seq"), place, F.lit(0).alias("part"), time, "topic", "payload"
+        )
+    )
 
 
 def metrics(view: DataFrame) -> DataFrame:

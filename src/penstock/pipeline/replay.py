@@ -22,6 +22,7 @@ from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.filters import is_on
 from penstock.pipeline.govern import EVENT
 from penstock.pipeline.journeys import journeys, origins, settled
+from penstock.pipeline.metrics import MetricChange, metric_changes
 from penstock.pipeline.policies import Asker, Policies, Policy, as_it_stands, as_it_stood
 from penstock.policy.protocol import UNLISTED
 
@@ -127,6 +128,8 @@ class Replay(NamedTuple):
     changes: tuple[Change, ...]
     claims: tuple[Claim, ...]
     steps: tuple[Step, ...]
+    metrics: tuple[MetricChange, ...] = ()
+    """What changes of Sparkplug metrics."""
 
     @property
     def holds(self) -> bool:
@@ -165,7 +168,8 @@ def replay(
     shown = _chosen(everybody, subjects)
     askers = tuple(asker for asker in everybody if asker in shown or _is_claimed(asker, policy))
     ways = journeys(began, now, askers)
-    each = settled(_each(began, journeys(began, then, askers).seen, ways.seen))
+    before = journeys(began, then, askers).seen
+    each = settled(_each(began, before, ways.seen))
     about = each.filter(F.col("subject").isin(*(asker.label for asker in shown)))
     arrivals = began.filter(F.col("kind") == ARRIVAL)
     count, first, last = arrivals.agg(F.count("*"), F.min("time"), F.max("time")).collect()[0]
@@ -179,7 +183,17 @@ def replay(
         _changes(about, began, events, policy, then, shown),
         _claims(each, began, ways.passed, policy),
         _steps(about, first, last),
+        _metrics(before, ways.seen, (now, then), shown),
     )
+
+
+def _metrics(
+    then: DataFrame, draft: DataFrame, policies: tuple[Policies, ...], shown: tuple[Asker, ...]
+) -> tuple[MetricChange, ...]:
+    if not any(policy.ensemble.access is not None for each in policies for policy in each.judging):
+        return ()
+    about = F.col("subject").isin(*(asker.label for asker in shown))
+    return metric_changes(then.filter(about), draft.filter(about), MOST_ROWS)
 
 
 def _everybody(events: DataFrame, policies: tuple[Policies, ...]) -> tuple[Asker, ...]:

@@ -22,6 +22,7 @@ draft does not check.
 """
 _MOST_ROWS = 40
 _TITLES = ("subject", "topic", "publisher", "then", "draft", "gained", "lost", "changed", "received", "rule")
+_METRICS = ("subject", "topic", "metric", "then", "draft", "gained", "lost")
 _BY_RULE = ("rule", "because", "gained", "lost", "changed")
 
 
@@ -84,6 +85,9 @@ def _show(found: Replay, seconds: float) -> None:
             print(f"and {len(found.changes) - _MOST_ROWS} more: see --json, --html or --to")
         print()
         print_table(_BY_RULE, [tuple(map(str, rule)) for rule in found.rules[:_MOST_ROWS]])
+    if found.metrics:
+        print()
+        print_table(_METRICS, [tuple(map(str, metric)) for metric in found.metrics[:_MOST_ROWS]])
     print(f"\n{found.events} events played again in {seconds:.1f} s")
     for claim in found.claims:
         if not claim.holds:
@@ -139,4 +143,5 @@ def _page(found: Replay, draft: Path) -> str:
             report.timeline(("gained", "lost"), [(step.time, (step.gained, step.lost)) for step in found.steps]),
         ),
         report.section("By topic", report.table((*_TITLES, "because"), found.changes)),
+        *([report.section("By metric", report.table(_METRICS, found.metrics))] if found.metrics else []),
     )
