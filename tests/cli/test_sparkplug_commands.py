@@ -8,6 +8,7 @@ import pytest
 
 from penstock.cli.main import main
 from penstock.model.sparkplug_plain import write_plain
+from tests.support.sparkplug import encode
 
 PAGE = Path(__file__).parents[2] / "docs/testing-policies.md"
 BLOCKS = re.findall(r"```yaml\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
@@ -91,3 +92,19 @@ def test_bad_arguments(file: str, said: list[str], message: str, capsys: pytest.
         main(["explain", file, "--from", "e1", "--topic", NBIRTH, *said])
     assert end.value.code == 2
     assert message in capsys.readouterr().err
+
+
+def test_births_that_were_seen_tell_what_aliases_stand_for(
+    file: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path(file).write_text(TEXT.replace('when: "message.seq == 1"', "when: \"recipe.type == 'Int32'\""), "utf-8")
+    births = tmp_path / "births.jsonl"
+    metrics = {"speed": 0, "recipe": {"value": 0, "type": "Int32", "alias": 7}}
+    births.write_text(json.dumps({"topic": NBIRTH, "metrics": metrics}), "utf-8")
+    (tmp_path / "payload").write_bytes(encode({"metrics": [{"alias": 7, "int_value": 5}], "seq": 1}))
+    asked = ["explain", file, "--from", "e1", "--topic", NDATA, "--to", "a1", "--payload-file", f"{tmp_path}/payload"]
+    assert main([*asked, "--births", str(births)]) == 0
+    assert "without `recipe` (excepted by `secret`)" in capsys.readouterr().out
+    births.write_text("{}", "utf-8")
+    assert main([*asked, "--births", str(births)]) == 1
+    assert "births.jsonl:1: " in capsys.readouterr().err

@@ -43,7 +43,7 @@ def sample_of(options: argparse.Namespace) -> Sample | None:
     """What the options lead to; None if they name nothing. Raises `PenstockError`."""
     found: list[Publication] = []
     if options.births is not None:
-        found += _of_folder(options.births) if options.births.is_dir() else _of_lines(options.births)
+        found += of_path(options.births)
     if options.store is not None:
         found += _of_store(options.store)
     if options.journal is not None:
@@ -52,6 +52,11 @@ def sample_of(options: argparse.Namespace) -> Sample | None:
         found += asyncio.run(_of_node(options))
     named = (options.births, options.store, options.journal, options.connect)
     return None if all(one is None for one in named) else _sample(found)
+
+
+def of_path(path: Path) -> Iterator[Publication]:
+    """The messages of a sample, by their topics; raises `PenstockError`."""
+    return _of_folder(path) if path.is_dir() else _of_lines(path)
 
 
 def _sample(found: Iterable[Publication]) -> Sample:

@@ -17,10 +17,12 @@ from penstock.cli.exits import EXIT_DOMAIN, EXIT_ERROR
 from penstock.cli.stage import Stage, everything
 from penstock.cli.table import print_table
 from penstock.domain import check, read
+from penstock.engine import project
 from penstock.engine.account import Account, DecisionAccount, account
 from penstock.engine.explain import ExplainError, arrival, explain, hypothetical
 from penstock.engine.rehearsal import Rehearsal, RehearsalError
 from penstock.model.errors import ContentError, DomainError, PenstockError, TopicError
+from penstock.model.event import Event
 from penstock.model.sparkplug_plain import write_plain
 from penstock.model.topic import check_topic, parse_filter
 
@@ -55,6 +57,9 @@ def _parser() -> argparse.ArgumentParser:
     said.add_argument("--payload-file", type=Path, metavar="PATH", help="what it says, byte for byte")
     said.add_argument("--metrics", metavar="JSON", help="""a Sparkplug message, as '{"temperature": 20}'""")
     parser.add_argument("--seq", type=int, metavar="N", help="the `seq` of a Sparkplug message of --metrics")
+    parser.add_argument(
+        "--births", type=Path, metavar="PATH", help="births that nodes know of: JSON lines, or a folder of payloads"
+    )
     parser.add_argument("--content-type", default="", metavar="TYPE", help="MQTT 5 content type, as application/json")
     parser.add_argument("--qos", type=int, choices=(0, 1, 2), default=0, help="(default 0)")
     parser.add_argument("--retain", action="store_true", help="as a retained message")
@@ -83,8 +88,8 @@ def main(argv: list[str]) -> int:
     options = parser.parse_args(argv)
     if (options.file is None) is (options.node is None):
         parser.error("either FILE or --node")
-    if options.node is not None and (options.at or options.state or options.subscribed):
-        parser.error("--at, --state and --subscribed go with FILE: a live node is as it is")
+    if options.node is not None and (options.at or options.state or options.subscribed or options.births):
+        parser.error("--at, --state, --subscribed and --births go with FILE: a live node is as it is")
     try:
         check_topic(options.topic)
         told = _of_file(options) if options.file is not None else _of_node(options)
@@ -120,6 +125,8 @@ def _of_file(options: argparse.Namespace) -> Account:
             raise UsageError(f"no client or foreign broker `{name}` in `{options.file}`")
     for text in options.state:
         _put_state(rehearsal, text)
+    if options.births is not None:
+        _tell_births(rehearsal, options.births)
     event = hypothetical(options.topic, _payload(options), options.qos, options.retain, options.content_type)
     start = arrival(rehearsal.nodes[at], options.source, event)
     decisions = explain(rehearsal.nodes, start, rehearsal.now, known)
@@ -132,6 +139,17 @@ def _assumed(options: argparse.Namespace) -> str:
         return "every client is connected, and there are only the subscriptions of --subscribed"
     filters = " and ".join(f"`{filter}`" for filter in everything(options.topic))
     return f"every client is connected and subscribes to {filters}; --subscribed says otherwise"
+
+
+def _tell_births(rehearsal: Rehearsal, path: Path) -> None:
+    """Let all nodes have seen these births."""
+    from penstock.cli.births import of_path  # only who has Sparkplug needs it
+
+    for topic, payload in of_path(path):
+        for node in rehearsal.nodes.values():
+            wrong = project.learn(node, Event(topic, payload))
+            if wrong:
+                raise UsageError(f"--births: `{topic}`: {wrong}")
 
 
 def _payload(options: argparse.Namespace) -> bytes:

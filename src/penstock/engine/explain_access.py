@@ -23,6 +23,7 @@ class Views:
     def __init__(self) -> None:
         self._plants: dict[tuple[str, Source], Plant] = {}
         self._readers: dict[tuple[str, int], Reader] = {}
+        self._taken: set[tuple[str, str, str, bytes]] = set()
 
     def pruned(self, node: Node, actor: Actor | None, event: Event, now: float) -> tuple[Event, tuple[Verdict, ...]]:
         """Stage 2: the event as its publisher may write it."""
@@ -41,8 +42,10 @@ class Views:
     def taken(self, node: Node, event: Event) -> str:
         """Learn from an event that goes out; why it must not."""
         sparkplug = node.sparkplug
-        if sparkplug is None or not governed(event.topic):
-            return ""
+        key = node.name, event.id, event.topic, event.payload
+        if sparkplug is None or not governed(event.topic) or (event.id and key in self._taken):
+            return ""  # if it has come by another way already, it is known
+        self._taken.add(key)
         try:
             read = sparkplug.read(governed(event.topic), event.payload)
             self._plant(node, read).take(read.topic, read.message)

@@ -10,8 +10,10 @@ In CSV, several metrics in `except` have `;` between them, and several privilege
 """
 
 import csv
+import gc
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, get_args
@@ -40,10 +42,23 @@ def read_policies(path: str | os.PathLike[str]) -> tuple[AccessPolicy, ...]:
 def _policies(path: str, lines: tuple[str, ...]) -> tuple[AccessPolicy, ...]:
     """Kept by what the file says: a domain is checked, warned of and compiled, and reloaded where little changed."""
     found: list[AccessPolicy] = []
-    for number, row in _READERS[Path(path).suffix.lower()](path, lines):
-        with located(path, number):
-            found += make_policies(row, f"{path}:{number}")
+    with _uncollected():
+        for number, row in _READERS[Path(path).suffix.lower()](path, lines):
+            with located(path, number):
+                found += make_policies(row, f"{path}:{number}")
     return tuple(found)
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Without the collector of cycles: it would look through all that was made, again and again, and find none."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 def make_policies(row: dict[str, Any], id: str) -> list[AccessPolicy]:
