@@ -6,6 +6,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from penstock.journal.format import SCHEMA, schema_of
 from penstock.journal.segment import Segment
@@ -66,7 +67,23 @@ def test_what_cannot_be_read_has_a_reason(damage: object, reason: str, spark: Sp
     assert "\n" not in lost["problem"]
     options = {"path": str(tmp_path / "j"), "quarantine": str(tmp_path / "q")}
     reader = JournalReader(EVENT_TYPES, options)
-    for partition in reader.partitions({}, {"n": 1000}):
+    for partition in reader.partitions({}, reader.latestOffset({}, ReadAllAvailable())):
         list(reader.read(partition))
     (file,) = (tmp_path / "q").glob("*.parquet")
     assert pq.read_table(file)["problem"].to_pylist() == [lost["problem"]], "a stream sets the same aside"
+
+
+def test_a_file_that_comes_too_late_for_a_stream_is_missed_aloud(tmp_path: Path) -> None:
+    write_segments(tmp_path / "j", [rows((f"t/{at}", b"x")) for at in range(3)])
+    late = sorted((tmp_path / "j").rglob("*.arrow"))[1]
+    late.rename(tmp_path / late.name)
+    reader = JournalReader(EVENT_TYPES, {"path": str(tmp_path / "j"), "quarantine": str(tmp_path / "q")})
+    end = reader.latestOffset({}, ReadAllAvailable())
+    read = [batch for partition in reader.partitions({}, end) for batch in reader.read(partition)]
+    assert sorted(pa.Table.from_batches(read)["topic"].to_pylist()) == ["t/0", "t/2"]
+    (tmp_path / late.name).rename(late)
+    assert reader.latestOffset(end, ReadAllAvailable()) == end
+    (file,) = (tmp_path / "q").glob("*.parquet")
+    (lost,) = pq.read_table(file).to_pylist()
+    assert lost["seq"] == int(late.name.split("-")[0])
+    assert "are in no file: it is lost, or comes too late" in lost["problem"]

@@ -19,6 +19,7 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxBytes, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
+from penstock.journal.events import QUARANTINE
 from penstock.journal.format import DRAFT
 from penstock.journal.listing import Part, parts
 from penstock.journal.read import read_part
@@ -188,6 +189,9 @@ class JournalReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             rows = _within(whole.events, start, span.end)
             self._set_aside(_within(whole.lost, start, span.end))
             start = max(start, whole.last + 1)
+            following = found[0].first if found else span.end
+            if start < following and not whole.is_damaged:
+                self._set_aside(_hole(node, start, following))
             yield from rows.select(self._columns).to_batches(max_chunksize=_BATCH_ROWS)
 
     def _set_aside(self, lost: pa.Table) -> None:
@@ -200,6 +204,12 @@ class JournalReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             draft = self._quarantine / f"{DRAFT}{os.getpid()}-{name}"
             pq.write_table(rows, draft)
             draft.rename(self._quarantine / name)
+
+
+def _hole(node: str, start: int, end: int) -> pa.Table:
+    """Rows that are in no file. If a file with them comes later, the stream is past it."""
+    file, what = f"{start:016d}-missing", f"rows {start} to {end - 1} are in no file: it is lost, or comes too late"
+    return pa.Table.from_pylist([{"node": node, "file": file, "seq": start, "problem": what}], schema=QUARANTINE)
 
 
 def _within(table: pa.Table, start: int, end: int) -> pa.Table:
