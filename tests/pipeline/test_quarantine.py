@@ -74,7 +74,7 @@ def test_what_cannot_be_read_has_a_reason(damage: object, reason: str, spark: Sp
 
 
 def test_a_file_that_comes_too_late_for_a_stream_is_missed_aloud(tmp_path: Path) -> None:
-    write_segments(tmp_path / "j", [rows((f"t/{at}", b"x")) for at in range(3)])
+    write_segments(tmp_path / "j", *([rows((f"t/{at}", b"x"))] for at in range(3)))
     late = sorted((tmp_path / "j").rglob("*.arrow"))[1]
     late.rename(tmp_path / late.name)
     reader = JournalReader(EVENT_TYPES, {"path": str(tmp_path / "j"), "quarantine": str(tmp_path / "q")})
