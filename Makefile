@@ -21,13 +21,14 @@ export PATH := $(PATH):/usr/sbin
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: $(VENV)/.ready-pipeline java ## one node, a smart home, a supply chain; then what was recorded, on Spark: an account of what happened
+demo: $(VENV)/.ready-pipeline $(VENV)/.ready-clients java ## one node, a smart home, a supply chain, a factory; then what was recorded, on Spark: an account of what happened
 	$(BIN)/python examples/one-node/demo.py
 	$(BIN)/python examples/smart-home/play.py
 	$(BIN)/python examples/supply-chain/reports.py
+	$(BIN)/python examples/factory/shift.py
 	$(BIN)/python examples/smart-home/looking_back.py
 
-test: test-tools lint types imports ## every check and every test
+test: test-tools $(VENV)/.ready-clients lint types imports ## every check and every test
 	$(BIN)/python -m pytest -n 2 --dist loadgroup -m "not recorded and not cluster" $(ARGS)
 
 pipeline: $(VENV)/.ready-dev test-tools ## the tests that govern whole journals on Spark: minutes
@@ -86,6 +87,8 @@ test-tools:
 # One mark for each set of dependencies, each on top of the one before, so that `make -j demo test` sets up in order.
 $(VENV)/.ready-run: pyproject.toml scripts/setup-venv
 	$(SETUP) run
+$(VENV)/.ready-clients: scripts/setup-venv | $(VENV)/.ready-run
+	$(SETUP) clients
 $(VENV)/.ready-pipeline: $(VENV)/.ready-run
 	$(SETUP) pipeline
 $(VENV)/.ready-dev: $(VENV)/.ready-pipeline

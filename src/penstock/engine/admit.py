@@ -11,6 +11,8 @@ from penstock.wire.packet import Connect
 
 RESERVED = ("$SYS/", "$CONTROL/", "$share/", "$queue/", "$penstock/", "$sparkplug/")
 """Topics that only the node itself publishes to."""
+_BETWEEN_NODES = "$sparkplug/certificates/"
+"""Those of them that nodes tell each other about."""
 
 
 class Door(NamedTuple):
@@ -54,10 +56,14 @@ def plan(draft: Draft) -> None:
     if draft.link.is_admitted:
         return
     taken = draft.node.ensemble.taken.get(draft.link.neighbour or "")
-    if topic.startswith(RESERVED):
+    if topic.startswith(RESERVED) and not (topic.startswith(_BETWEEN_NODES) and _is_node(draft)):
         draft.verdict = Verdict("admit", Effect.SUPPRESS, "reserved", f"topic `{topic}` is reserved for the node")
     elif rights is not None and not rights.may_write(topic):
         draft.verdict = Verdict("admit", Effect.SUPPRESS, "acl", rights.why_write(topic))
     elif taken is not None and not any(matches(filter, topic) for filter in taken):
         reason = f"`in` of foreign broker `{draft.link.neighbour}` does not list `{topic}`"
         draft.verdict = Verdict("admit", Effect.SUPPRESS, "foreign", reason)
+
+
+def _is_node(draft: Draft) -> bool:
+    return draft.link.neighbour in draft.node.ensemble.nodes

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from penstock.engine.plan import Draft, Plan
-from penstock.engine.sparkplug import CERTIFICATES, Actor, Read, Sparkplug, actor_of, governed, moment
+from penstock.engine.sparkplug import Actor, Read, Sparkplug, actor_of, governed, moment
 from penstock.model.errors import ContentError
 from penstock.model.event import Event
 from penstock.model.sparkplug_topic import STATE, MessageTopic
@@ -40,8 +40,6 @@ def judge(node: "Node", actor: Actor | None, event: Event, now: float) -> tuple[
     assert sparkplug is not None
     if actor is None:
         return event, _PASS  # it was pruned where it began, and is looked at when it is taken in
-    if event.topic.startswith(CERTIFICATES):
-        return event, Verdict("prune", Effect.SUPPRESS, "certificates", "birth certificates are kept by nodes")
     try:
         read = sparkplug.read(event.topic, event.payload)
     except ContentError as error:
