@@ -7,6 +7,7 @@ from typing import Literal, get_args
 import msgspec
 
 from penstock.domain import Ensemble
+from penstock.domain.checks.access import is_never_true
 from penstock.engine.prune import usurped
 from penstock.engine.sparkplug import Actor, make_actor
 from penstock.model.sparkplug_topic import NAMESPACE, OF_DEVICES, OF_NODES, STATE, Source, message_topic
@@ -88,14 +89,7 @@ def rights(access: Access, edges: Mapping[str, str], actor: Actor, sample: Sampl
 
 def possible(policies: Iterable[AccessPolicy]) -> list[AccessPolicy]:
     """Those that can apply."""
-    return [one for one in policies if one.condition is None or not (one.condition.ranges or _SOME).is_empty]
-
-
-class _Some:
-    is_empty = False
-
-
-_SOME = _Some()
+    return [one for one in policies if one.condition is None or not is_never_true(one.condition)]
 
 
 def _topics(sample: Sample) -> Iterator[tuple[str, tuple[str, ...]]]:

@@ -25,6 +25,7 @@ from penstock.model.sparkplug_message import parse
 from penstock.model.sparkplug_plain import write_plain
 from penstock.model.sparkplug_topic import MessageTopic, message_topic
 from penstock.model.topic import check_topic
+from penstock.policy.access_files import uncollected
 from penstock.policy.reasons import Word, excepting, names, words
 from penstock.policy.sparkplug import Access, AccessPolicy, Privilege
 from penstock.policy.views import Known, Request
@@ -254,7 +255,8 @@ def _in_general(policies: Sequence[AccessPolicy], metric: str) -> tuple[str, str
 
 
 def _conflicts(domain: Domain, access: Access, sample: Sample | None, options: argparse.Namespace) -> None:
-    found = list(conflicts(domain, access.policies, None if sample is None else sample.plant))
+    with uncollected():
+        found = list(conflicts(domain, access.policies, None if sample is None else sample.plant))
     counts = Counter(one.kind for one in found)
     shown = list(_first(found, options.limit or sys.maxsize))
     if options.json:

@@ -42,7 +42,7 @@ def read_policies(path: str | os.PathLike[str]) -> tuple[AccessPolicy, ...]:
 def _policies(path: str, lines: tuple[str, ...]) -> tuple[AccessPolicy, ...]:
     """Kept by what the file says: a domain is checked, warned of and compiled, and reloaded where little changed."""
     found: list[AccessPolicy] = []
-    with _uncollected():
+    with uncollected():
         for number, row in _READERS[Path(path).suffix.lower()](path, lines):
             with located(path, number):
                 found += make_policies(row, f"{path}:{number}")
@@ -50,8 +50,8 @@ def _policies(path: str, lines: tuple[str, ...]) -> tuple[AccessPolicy, ...]:
 
 
 @contextmanager
-def _uncollected() -> Iterator[None]:
-    """Without the collector of cycles: it would look through all that was made, again and again, and find none."""
+def uncollected() -> Iterator[None]:
+    """Without the collector of cycles: it would look through all policies, again and again, and find none."""
     was_on = gc.isenabled()
     gc.disable()
     try:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 from penstock.domain.finding import Loc, Said, hint
 from penstock.domain.schema import Domain
 from penstock.language.condition import Condition
-from penstock.language.tree import Attribute, Select, walk
+from penstock.language.tree import And, Attribute, Select, walk
 from penstock.model.errors import PolicyError
 from penstock.model.sparkplug_topic import NAMESPACE, OF_DEVICES, OF_NODES, STATE
 from penstock.model.topic import overlaps
-from penstock.policy.access_files import read_policies
+from penstock.policy.access_files import read_policies, uncollected
 from penstock.policy.sparkplug import EVERYBODY, MESSAGE, METRICS, NOW, SUBJECT, AccessPolicy
 
 _TOPICS = (
@@ -50,13 +50,19 @@ def warnings(domain: Domain) -> Iterator[Said]:
         said = (odd.what for policy in settings.policies("") for odd in oddities(policy, people))
         yield from (Said(loc, what) for what in dict.fromkeys(said))
     for index, file in enumerate(domain.access.files):
-        found: dict[str, tuple[str, int]] = {}
-        for policy in read_policies(file):
+        for first, count in _counted(read_policies(file), people):
+            yield Said(("access", "files", index), first if count == 1 else f"{first}; and {count - 1} more like it")
+
+
+def _counted(policies: Iterable[AccessPolicy], people: People) -> list[tuple[str, int]]:
+    """The first of each kind of oddity, and how many there are."""
+    found: dict[str, tuple[str, int]] = {}
+    with uncollected():
+        for policy in policies:
             for odd in oddities(policy, people):
                 first, count = found.get(odd.kind, (f"{policy.id}: {odd.what}", 0))
                 found[odd.kind] = first, count + 1
-        for first, count in found.values():
-            yield Said(("access", "files", index), first if count == 1 else f"{first}; and {count - 1} more like it")
+    return list(found.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,10 +149,15 @@ def oddities(policy: AccessPolicy, people: People) -> Iterator[Odd]:
     if not is_sparkplug_filter(policy.filter):
         yield Odd("filter", f"`{policy.filter}` matches no Sparkplug topic", True)
     if policy.condition is not None:
-        if policy.condition.ranges is not None and policy.condition.ranges.is_empty:
+        if is_never_true(policy.condition):
             yield Odd("never", f"`{policy.condition.text}` is never true", True)
         for text in _reserved(policy.condition):
             yield Odd("reserved", text)
+
+
+def is_never_true(condition: Condition) -> bool:
+    """Whether no message satisfies it, as far as can be told: only what has several parts can be at odds."""
+    return isinstance(condition.tree, And) and condition.ranges is not None and condition.ranges.is_empty
 
 
 @lru_cache(maxsize=100_000)
