@@ -43,7 +43,7 @@ access:
     when: "metrics.all(name, name == 'Node Control/Rebirth')"
   - {subject: second, topics: "spBv1.0/G1/NCMD/+", may: write, except: speed}
 """
-BORN = [
+BORN: list[dict[str, Any]] = [
     {"name": "a", "alias": 1, "datatype": 12, "string_value": "born"},
     {"name": "secret", "alias": 2, "datatype": 12, "string_value": MARK.decode()},
     {"name": "speed", "alias": 3, "datatype": 3, "int_value": 5},

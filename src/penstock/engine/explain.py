@@ -225,7 +225,7 @@ class _Walk:
             if isinstance(one, Watch):
                 candidate.onlooker = True
             else:
-                (candidate.matched if match.satisfies(node, event, one) else candidate.unmet).append(one)
+                (candidate.matched if match.satisfies(node, event, one, self._now) else candidate.unmet).append(one)
         for session in node.sessions.values():
             if session.neighbour is None and session.entity in candidates:
                 candidates[session.entity].sessions.append(session)
@@ -272,7 +272,7 @@ class _Walk:
         sent = [
             (target, output)
             for output in events
-            for target in publish.behind(came.node, watch, targets, output, came.session)
+            for target in publish.behind(came.node, watch, targets, output, came.session, self._now)
             if not (target.no_local and target.session is came.session)
         ]
         if events and not sent:
@@ -284,7 +284,7 @@ class _Walk:
     ) -> Iterator[Decision]:
         """Towards the member whose turn it is; and towards those that cannot have it, why."""
         node = came.node
-        found = group.peek(lambda member: publish.may_take(node, event, member))
+        found = group.peek(lambda member: publish.may_take(node, event, member, self._now))
         for member in group.members:
             link = _outwards(member.session, node)
             if found is not None and member is found[0]:
@@ -295,7 +295,7 @@ class _Walk:
                 assert member.session.rights is not None
                 reason = member.session.rights.why_read(event.topic)
                 verdicts.append(Verdict("match", Effect.SUPPRESS, "acl", reason))
-            elif not match.satisfies(node, event, member):
+            elif not match.satisfies(node, event, member, self._now):
                 verdicts.append(_unsatisfied(node, event, [member]))
             elif found is None:
                 verdicts += [Verdict("match", Effect.PASS, member.filter), says.routed(node, came.link, link, event)]
