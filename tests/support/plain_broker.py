@@ -25,6 +25,8 @@ class Message:
     retain: bool
     ids: tuple[int, ...]
     dup: bool = False
+    by: tuple[str, str | None] | None = field(default=None, compare=False)
+    """Who published it, which a client does not see."""
 
 
 @dataclass(frozen=True)
@@ -70,10 +72,13 @@ class PlainSession:
     """QoS 0 messages that a client which does not read will find when it reads on."""
     will: tuple[str, bytes, int, bool] | None = None
 
-    def copy_of(self, subs: list[Sub], topic: str, payload: bytes, qos: int, retain: bool) -> Message:
+    def copy_of(
+        self, subs: list[Sub], topic: str, payload: bytes, qos: int, retain: bool, sender: "PlainSession"
+    ) -> Message:
         ids = tuple(sorted(sub.id for sub in subs if sub.id))
         kept = retain and any(sub.retain_as_published for sub in subs)
-        return Message(topic, payload, min(qos, max(sub.qos for sub in subs)), kept, ids)
+        by = sender.client_id, sender.user
+        return Message(topic, payload, min(qos, max(sub.qos for sub in subs)), kept, ids, by=by)
 
     def take(self, message: Message) -> list[Message]:
         """Deliver; what the client gets at once."""
@@ -133,10 +138,10 @@ class PlainBroker:
                 if session is not sender or not sub.no_local
             ]
             if subs:
-                copy = session.copy_of(subs, topic, payload, qos, retain)
+                copy = session.copy_of(subs, topic, payload, qos, retain, sender)
                 outcome.plain[session.client_id] = session.take(copy)
             for sub in self._matching(session, topic, payload, shared=True):
-                outcome.group[session.client_id] = session.copy_of([sub], topic, payload, qos, retain)
+                outcome.group[session.client_id] = session.copy_of([sub], topic, payload, qos, retain, sender)
         return outcome
 
     def _matching(self, session: PlainSession, topic: str, payload: bytes, shared: bool) -> Iterator[Sub]:
@@ -161,7 +166,7 @@ class PlainBroker:
                 and self.may_write(publisher, user, topic)
             ):
                 ids = (sub.id,) if sub.id else ()
-                got += session.take(Message(topic, payload, min(qos, sub.qos), True, ids))
+                got += session.take(Message(topic, payload, min(qos, sub.qos), True, ids, by=(publisher, user)))
         return got
 
     def reads_on(self, session: PlainSession) -> list[Message]:
@@ -210,4 +215,6 @@ class PlainBroker:
         """Rights as they are now, and of the subscriptions to the topic, if there are any, one that wants it."""
         topic, payload = message.topic, message.payload
         subs = [sub for sub in session.subs.values() if matches(parse_filter(sub.filter).filter, topic)]
+        if message.by is not None and not self.may_write(*message.by, topic):
+            return False
         return self.may_read(session, topic) and (not subs or any(sub.is_satisfied(payload) for sub in subs))
