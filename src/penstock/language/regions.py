@@ -191,11 +191,19 @@ def starting_with(prefix: str) -> Region:
 
 
 def union(regions: Iterable[Region]) -> Region:
-    """What is in one of them."""
-    made = EMPTY
-    for region in regions:
-        made = made | region
-    return made
+    """What is in one of them; all at once, as one after the other would take as long as their number squared."""
+    several = tuple(regions)
+    return Region(
+        integers=spans(*(span for one in several for span in one.integers)),
+        doubles=spans(*(span for one in several for span in one.doubles)),
+        not_a_number=any(one.not_a_number for one in several),
+        strings=spans(*(span for one in several for span in one.strings)),
+        bools=frozenset(each for one in several for each in one.bools),
+        null=any(one.null for one in several),
+        other=any(one.other for one in several),
+        absent=any(one.absent for one in several),
+        broken=any(one.broken for one in several),
+    )
 
 
 def _cut(constant: Value, part: Any) -> Region:

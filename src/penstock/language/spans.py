@@ -1,5 +1,6 @@
 """Sets of points on a line, as spans that contain their start and not their end, in order and without touching."""
 
+from bisect import bisect_right
 from typing import Any
 
 Span = tuple[Any, Any]
@@ -26,26 +27,64 @@ def unite(left: Spans, right: Spans) -> Spans:
 
 def intersect(left: Spans, right: Spans) -> Spans:
     """Points in both."""
-    return spans(*((max(a, c), min(b, d)) for a, b in left for c, d in right))
+    made: list[Span] = []
+    at = other = 0
+    while at < len(left) and other < len(right):
+        start, end = max(left[at][0], right[other][0]), min(left[at][1], right[other][1])
+        if start < end:
+            made.append((start, end))
+        if left[at][1] < right[other][1]:
+            at += 1
+        else:
+            other += 1
+    return tuple(made)
 
 
 def without(whole: Spans, removed: Spans) -> Spans:
     """Points of the first that are not in the second."""
-    for start, end in removed:
-        whole = spans(*(part for a, b in whole for part in ((a, min(b, start)), (max(a, end), b))))
-    return whole
+    made: list[Span] = []
+    other = 0
+    for start, end in whole:
+        while other < len(removed) and removed[other][1] <= start:
+            other += 1
+        at = other
+        while at < len(removed) and removed[at][0] < end:
+            if start < removed[at][0]:
+                made.append((start, removed[at][0]))
+            start = max(start, removed[at][1])
+            at += 1
+        if start < end:
+            made.append((start, end))
+    return tuple(made)
 
 
 def has_point(line: Spans, point: Any) -> bool:
     """Whether a point is in the set."""
-    return any(start <= point < end for start, end in line)
+    at = bisect_right(line, point, key=_start) - 1
+    return at >= 0 and bool(point < line[at][1])
 
 
 def are_inside(inner: Spans, outer: Spans) -> bool:
     """Whether all points of the first are in the second."""
-    return all(any(first <= start and end <= after for first, after in outer) for start, end in inner)
+    for start, end in inner:
+        at = bisect_right(outer, start, key=_start) - 1
+        if at < 0 or outer[at][1] < end:
+            return False
+    return True
 
 
 def meet(left: Spans, right: Spans) -> bool:
     """Whether there is a point in both."""
-    return any(a < d and c < b for a, b in left for c, d in right)
+    at = other = 0
+    while at < len(left) and other < len(right):
+        if left[at][0] < right[other][1] and right[other][0] < left[at][1]:
+            return True
+        if left[at][1] < right[other][1]:
+            at += 1
+        else:
+            other += 1
+    return False
+
+
+def _start(span: Span) -> Any:
+    return span[0]
