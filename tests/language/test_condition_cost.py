@@ -16,7 +16,7 @@ from penstock.language import work
 from penstock.language.closures import compile_value
 from penstock.language.condition import make_condition
 from penstock.language.errors import ConditionError, Failure, Kind
-from penstock.language.limits import MOST_WORK
+from penstock.language.limits import MOST_EVENT_WORK, MOST_WORK
 from penstock.language.parser import parse
 from penstock.language.patterns import compiled
 from penstock.language.reference import evaluate, steps
@@ -148,3 +148,15 @@ def test_a_pattern_that_is_too_large_is_refused_when_the_condition_is_made() -> 
 def test_a_simple_macro_over_the_longest_list_is_within_the_bound() -> None:
     body = parse("x.celsius >= 80.0 && x.unit == 'C'")
     assert MOST_NODES * work.parts(body) <= MOST_WORK
+
+
+def test_many_conditions_on_one_content_have_one_bound_together() -> None:
+    content = Content(b'{"l": [' + b",".join([b"1"] * 80_000) + b"]}", Format.JSON)
+    conditions = [make_condition(f"l.exists(x, x == 1 && x == 2 && x == {n})") for n in range(2, 42)]
+    outcomes = [one.holds(content) for one in conditions]
+    costly = [one for one in outcomes if isinstance(one, Failure)]
+    assert outcomes[0] is False
+    assert {one.reason for one in costly} == {f"what is asked of this event takes more than {MOST_EVENT_WORK} steps"}
+    assert content.spent <= MOST_EVENT_WORK + MOST_WORK
+    assert len(costly) > 20
+    assert make_condition("has(l)").holds(content) is True

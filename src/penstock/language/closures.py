@@ -52,6 +52,7 @@ from penstock.language.work import parts as count_parts
 
 Evaluator = Callable[..., Value | Failure]
 Decider = Callable[..., Outcome]
+Metered = Callable[..., tuple[Outcome, int]]
 
 _EXACT = 1 << 53
 _COMPARISONS = {**ORDERS, "==": op.eq, "!=": op.ne}
@@ -87,11 +88,16 @@ def _evaluator(run: codes.Code, places: list[None]) -> Evaluator:
 
 def compile_decision(tree: Tree) -> Decider:
     """The evaluator of a condition used as policy, which comes to true, to false, or to a failure."""
+    return compile_metered(tree)[0]
+
+
+def compile_metered(tree: Tree) -> tuple[Decider, Metered | None]:
+    """The same, and if it counts steps, one that says how many it took."""
     compiler = _Compiler()
     run = compiler.part(tree, {}).run
     if compiler.needs_frame:
-        evaluator = _evaluator(run, compiler.places)
-        return lambda attributes, xpath=no_xml: as_outcome(evaluator(attributes, xpath))
+        metered = _metered(run, compiler.places)
+        return lambda attributes, xpath=no_xml: metered(attributes, xpath)[0], metered
 
     def decider(attributes: Mapping[str, Value], xpath: FindXPath = no_xml) -> Outcome:
         try:
@@ -100,7 +106,18 @@ def compile_decision(tree: Tree) -> Decider:
             return error.failure
         return value if value is True or value is False else as_outcome(value)
 
-    return decider
+    return decider, None
+
+
+def _metered(run: codes.Code, places: list[None]) -> Metered:
+    def metered(attributes: Mapping[str, Value], xpath: FindXPath = no_xml) -> tuple[Outcome, int]:
+        frame: codes.Frame = [0, xpath, *places]
+        try:
+            return as_outcome(run(attributes, frame)), frame[0]
+        except EvaluationError as error:
+            return error.failure, frame[0]
+
+    return metered
 
 
 Scope = Mapping[str, int]

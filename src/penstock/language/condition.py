@@ -5,12 +5,13 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 
 from penstock.language.checker import check_condition
-from penstock.language.closures import Decider, compile_decision
+from penstock.language.closures import Decider, Metered, compile_metered
 from penstock.language.errors import ConditionError, Failure, Kind, Outcome, failed
-from penstock.language.limits import MOST_TEXT
+from penstock.language.limits import MOST_EVENT_WORK, MOST_TEXT, MOST_WORK
 from penstock.language.parser import parse
 from penstock.language.printer import show
 from penstock.language.ranges import Ranges, ranges
+from penstock.language.reference import no_xml
 from penstock.language.tree import And, Tree, XPath, reads, walk
 from penstock.language.types import ANYTHING, Record
 from penstock.language.work import Work, charge
@@ -28,6 +29,8 @@ class Condition:
     text: str
     tree: Tree = field(compare=False, repr=False)
     decide: Decider = field(compare=False, repr=False)
+    _metered: Metered | None = field(compare=False, repr=False)
+    """The same, if it counts steps."""
     _finds: bool = field(compare=False, repr=False)
     """Whether it asks for XPath."""
     _reads: bool = field(compare=False, repr=False)
@@ -43,7 +46,13 @@ class Condition:
         attributes = content.attributes if self._reads else _NOTHING
         if isinstance(attributes, Unreadable):
             return Failure(Kind.UNREADABLE_CONTENT, attributes.reason)
-        return self.decide(attributes, partial(_find, content)) if self._finds else self.decide(attributes)
+        if self._metered is None:
+            return self.decide(attributes)
+        if content.spent > MOST_EVENT_WORK:
+            return Failure(Kind.TOO_COSTLY, f"what is asked of this event takes more than {MOST_EVENT_WORK} steps")
+        outcome, steps = self._metered(attributes, partial(_find, content) if self._finds else no_xml)
+        content.spent += min(steps, MOST_WORK)
+        return outcome
 
 
 _NOTHING: dict[str, Value] = {}
@@ -85,7 +94,7 @@ def condition_of(tree: Tree) -> Condition:
     return Condition(
         show(tree),
         tree,
-        compile_decision(tree),
+        *compile_metered(tree),
         any(isinstance(node, XPath) for node, _ in walk(tree)),
         reads(tree),
     )

@@ -28,6 +28,10 @@ MOST_WORK = 1_000_000
 """Steps of one evaluation (`work.py`), of about 0.1 us or less each. Content has at most 100,000 values, so that a
 simple macro over any list of it is within the bound."""
 
+MOST_EVENT_WORK = 5 * MOST_WORK
+"""Steps of all evaluations on one content: many may ask of one event. Beyond it, what counts steps fails; what does
+not, such as comparisons with constants, is not concerned."""
+
 MOST_SIZE = 1 << 20
 """Characters, bytes or elements of one value that `+` makes."""
 

@@ -76,11 +76,13 @@ _READERS: dict[Format, Callable[[bytes], Attributes | Xml]] = {
 class Content:
     """What one payload says. Nothing is decoded before it is asked for, and nothing twice."""
 
-    __slots__ = ("_attributes", "_document", "_format", "_found", "_widen", "_xml", "payload")
+    __slots__ = ("_attributes", "_document", "_format", "_found", "_widen", "_xml", "payload", "spent")
 
     def __init__(self, payload: bytes, format: Format | None = None, widen: Widen | None = None) -> None:
         """The content of a payload in a format; None if it is to be found by looking."""
         self.payload = payload
+        self.spent = 0
+        """Steps that conditions have taken on it."""
         self._format = format
         self._widen = widen
         self._attributes: Attributes | Unreadable | None = None
