@@ -70,7 +70,7 @@ class Program:
 
 
 def edge(port: int, name: str, metrics: dict[str, Any], client_id: str = "") -> Program:
-    """An edge node `GROUP/EDGE` with these metrics; it says `born` when its birth is on its way."""
+    """An edge node `GROUP/EDGE` with these metrics; it says `born` when it hears orders, its birth behind it."""
     return Program(FACTORY / "edge.py", "pysparkplug", port, client_id or name, name, json.dumps(metrics))
 
 

@@ -35,6 +35,7 @@ class Edge:
         death = ps.NDeath(timestamp=_now(), bd_seq_metric=self.bd_seq)
         self.client.set_will(self.message(ps.MessageType.NDEATH, death))
         self.client.subscribe(self.topic(ps.MessageType.NCMD), ps.QoS.AT_LEAST_ONCE, self.obey)
+        self.client._client.on_subscribe = lambda *_: say(born=True)  # pysparkplug has no way to tell
         self.client.connect("127.0.0.1", port=port, callback=lambda _: self.birth())
 
     def topic(self, kind: Any) -> Any:
@@ -52,7 +53,6 @@ class Edge:
         metrics = [self.metric(name, value, self.aliases[name]) for name, value in self.values.items()]
         payload = ps.NBirth(timestamp=_now(), seq=0, metrics=(*metrics, self.bd_seq))
         self.client.publish(self.message(ps.MessageType.NBIRTH, payload), include_dtypes=True)
-        say(born=True)
 
     def report(self, values: Values, **more: Any) -> None:
         self.values |= {} if more else values

@@ -44,7 +44,15 @@ def main(port: str, client_id: str, *filters: str) -> None:
     client = ps.Client(client_id=client_id)
     for text in filters:
         client.subscribe(ps.Topic.from_str(text), ps.QoS.AT_MOST_ONCE, hear)
-    client.connect("127.0.0.1", port=int(port), callback=lambda _: say(ready=True))
+    left = list(filters)
+
+    def subscribed(*_: Any) -> None:
+        left.pop()
+        if not left:
+            say(ready=True)
+
+    client._client.on_subscribe = subscribed  # pysparkplug has no way to tell
+    client.connect("127.0.0.1", port=int(port))
     for line in sys.stdin:
         order = json.loads(line)
         if "order" in order:

@@ -7,6 +7,8 @@ birth's.
 
 from typing import Any
 
+from paho.mqtt.client import MQTTMessage
+
 from tests.support.paho import Paho
 from tests.support.sparkplug import PAYLOAD, encode
 
@@ -32,21 +34,20 @@ class StrictHost:
     def read(self, until: int) -> None:
         """Take in messages until there are as many as this."""
         while sum(self.counts.values()) < until:
-            message = self._client.receive()
-            self._take(message.topic, bytes(message.payload))
+            self._take(self._client.receive())
 
     def read_all(self) -> None:
         """Take in what is there."""
         while not self._client.messages.empty():
-            self.read(sum(self.counts.values()) + 1)
+            self._take(self._client.receive())
 
-    def _take(self, topic: str, data: bytes) -> None:
-        _, group, kind, edge, *device = topic.split("/")
+    def _take(self, message: MQTTMessage) -> None:
+        _, group, kind, edge, *device = message.topic.split("/")
         if kind in ("NCMD", "DCMD"):
             return
         self.counts[kind] = self.counts.get(kind, 0) + 1
         node, source = f"{group}/{edge}", "/".join((group, edge, *device))
-        payload: Any = PAYLOAD.FromString(data)
+        payload: Any = PAYLOAD.FromString(bytes(message.payload))
         if kind in ("NDEATH", "DDEATH"):
             self._names.pop(source, None)
         elif kind == "NBIRTH":
