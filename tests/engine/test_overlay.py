@@ -235,6 +235,19 @@ def test_routed_subscriptions_go_towards_intersecting_advertisements_only() -> N
     assert wants(rehearsal, "n2", "n1") == ["p x < 100 && y > 75", "p x > 25 && y < 75"]
 
 
+@pytest.mark.parametrize("mode", ["subscribed", "routed"])
+def test_what_is_retained_beyond_is_replaced_and_taken_back_whatever_is_asked_for(mode: str) -> None:
+    rehearsal = line(mode)
+    rehearsal.advertise("p0", "all", "r/#")
+    rehearsal.subscribe("s1", "r/#", where="x > 50")
+    for topic, payload in (("r/1", b'{"x": 60}'), ("r/1", b'{"x": 5}'), ("r/2", b'{"x": 60}'), ("r/2", b"")):
+        rehearsal.publish("p0", topic, payload, qos=1, retain=True)
+        rehearsal.run()
+    assert [one.payload for one in rehearsal.deliveries("s1")] == [b'{"x": 60}', b'{"x": 60}']
+    kept = rehearsal.nodes["n1"].retained
+    assert {topic: event.payload for topic, event in kept.match("r/#")} == {"r/1": b'{"x": 5}'}
+
+
 def test_local_subscriptions_and_advertisements_stay_where_they_are() -> None:
     rehearsal = line("routed")
     rehearsal.advertise("p0", "here", "p", scope="local")

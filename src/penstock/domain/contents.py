@@ -66,6 +66,12 @@ class AdvertisementSettings(Settings):
     )
     scope: Scope = Field(default="global", description="whether other nodes are told of it")
 
+    @model_validator(mode="after")
+    def _a_condition_is_not_left_blank(self) -> AdvertisementSettings:
+        if self.where is None and "where" in self.model_fields_set:
+            raise mistake("a condition, or no `where` at all for any content", "where")
+        return self
+
     def compiled(self, declared: Record) -> Advertisement:
         """The advertisement over content of the declared attributes; raises `ConditionError`."""
         condition = None if self.where is None else self.where.compiled(declared)

@@ -10,7 +10,8 @@ from penstock.engine.session import Session
 from penstock.engine.tell import Outcome, problem_of_name
 from penstock.language.condition import make_condition
 from penstock.language.errors import ConditionError
-from penstock.model.errors import TopicError
+from penstock.model.errors import AmbiguityError, TopicError
+from penstock.model.json_members import check_members
 from penstock.model.topic import parse_filter
 from penstock.model.verdict import Effect, Verdict
 from penstock.policy.advertisement import Advertisement
@@ -64,8 +65,9 @@ def receive(node: "Node", session: Session, topic: str, payload: bytes) -> Outco
 
 def _advertise(node: "Node", session: Session, payload: bytes) -> Outcome:
     try:
+        check_members(payload, msgspec.json.decode(payload))
         told = msgspec.json.decode(payload, type=_Advertised)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, AmbiguityError) as error:
         return Outcome(Reason.PAYLOAD_FORMAT_INVALID, f"not an advertisement: {error}")
     problem = problem_of_name(told.name) if told.name else "an advertisement has a name"
     if problem:
@@ -99,6 +101,8 @@ def _made(node: "Node", told: _Advertised) -> Advertisement:
     filter, where = told.filter, told.where
     if not is_name(filter):
         raise TopicError(f"topic filter {filter[:80]!r} contains a control character or a non-character")
+    if filter.count("/") >= node.limits.topic_levels:
+        raise TopicError(f"filter has more than {node.limits.topic_levels} levels")
     if parse_filter(filter).group is not None:
         raise TopicError(f"`{filter}` is a shared subscription, not topics to publish on")
     # An empty condition is a mistake, and taken for none it would say more than was meant.

@@ -43,11 +43,16 @@ def judged(node: "Node", claims: tuple[Claim, ...], event: Event) -> tuple[Verdi
         return ()
     draft = Draft(node, event.topic, Plans(LinkClass(claims=claims), {}))
     plan(draft)
-    if draft.plan is not None:
+    if draft.plan is not None and not takes_back(event):
         return (judge(draft.plan.conforms, event.topic, node.ensemble.reader.read(event)),)
     if draft.verdict.effect is Effect.SUPPRESS:
         return (draft.verdict,)
     return (Verdict("conform", Effect.PASS, "advertisement"),)
+
+
+def takes_back(event: Event) -> bool:
+    """Whether it takes a retained message back: there is no content to ask about, and its topic is advertised."""
+    return event.retain and not event.payload
 
 
 def judge(demands: tuple[Demand, ...], topic: str, content: Content) -> Verdict:

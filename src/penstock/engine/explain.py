@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from penstock.engine import conform, edit, emit, match, once, place, publish, says, travel
+from penstock.engine import conform, edit, emit, match, once, overlay, place, publish, says, travel
 from penstock.engine.edit import Watch
 from penstock.engine.explain_access import Views
 from penstock.engine.node import Node
@@ -366,8 +366,21 @@ def _match(
     if not candidate.sessions:
         return Verdict("match", Effect.SUPPRESS, "", f"`{name}` has no session here")
     if candidate.sessions[0].neighbour is not None:
-        return Verdict("match", Effect.SUPPRESS, "", f"nobody beyond `{name}` subscribes to `{topic}`")
+        reason = f"nobody beyond `{name}` subscribes to `{topic}`"
+        if any(mode in _BY_OFFERS for mode in _modes(came.node, name)):
+            reason += ", or nothing that fits is advertised this side of it"
+        return Verdict("match", Effect.SUPPRESS, "", reason)
     return Verdict("match", Effect.SUPPRESS, "", f"`{name}` has no subscription that matches `{topic}`")
+
+
+_BY_OFFERS = ("advertised", "routed")
+"""Modes of a link in which advertisements count."""
+
+
+def _modes(node: Node, neighbour: str) -> Iterator[str]:
+    for name, connection in overlay.connections(node):
+        if name == neighbour:
+            yield from (mode for _, mode in connection.forward)
 
 
 def _unsatisfied(node: Node, event: Event, subscriptions: list[Subscribed]) -> Verdict:

@@ -50,7 +50,9 @@ def satisfied(node: "Node", plan: Plan, link: LinkClass, event: Event, now: floa
         found = (one for predicates in plan.predicates for one in predicates.values())
     else:
         content = node.ensemble.reader.read(event)
-        found = (one for predicates in plan.predicates for one in predicates.match(content))
+        found = [one for predicates in plan.predicates for one in predicates.match(content)]
+        if event.retain:
+            found = dict.fromkeys((*found, *_kept_beyond(node, event.topic)))
     return [
         one
         for one in found
@@ -65,7 +67,7 @@ def satisfies(node: "Node", event: Event, subscribed: Subscribed, now: float | N
 
     It is asked of what the subscriber may see: otherwise it could find out the rest by asking.
     """
-    if next(conditions(subscribed, event.topic), None) is None:
+    if _is_kept_beyond(event, subscribed) or next(conditions(subscribed, event.topic), None) is None:
         return True
     view = project.preview(node, subscribed.session, event, now)
     return view is not None and not any(unmet(node, view, subscribed))
@@ -73,10 +75,27 @@ def satisfies(node: "Node", event: Event, subscribed: Subscribed, now: float | N
 
 def unmet(node: "Node", event: Event, subscribed: Subscribed) -> Iterator[str]:
     """What the subscription asks for and the event's content is not, and why."""
+    if _is_kept_beyond(event, subscribed):
+        return
     for condition in conditions(subscribed, event.topic):
         outcome = condition.holds(node.ensemble.reader.read(event))
         if outcome is not True:
             yield f"`{condition.text}` {'is false' if outcome is False else f'fails: {outcome}'}"
+
+
+def _is_kept_beyond(event: Event, subscribed: Subscribed) -> bool:
+    """Whether a neighbour must have the event whatever it asks for: it may hold an older one of the topic, which it
+    would go on giving to new subscribers.
+    """
+    return event.retain and subscribed.session.neighbour is not None
+
+
+def _kept_beyond(node: "Node", topic: str) -> Iterator[Subscribed]:
+    """What neighbours ask for of a topic by content."""
+    for session in node.neighbours.values():
+        for one in session.subscriptions.values():
+            if one.condition is not None and matches(one.filter, topic):
+                yield one
 
 
 def conditions(subscribed: Subscribed, topic: str) -> Iterator[Condition]:

@@ -136,10 +136,11 @@ def carry(node: "Node", plans: Plans, event: Event, sender: Session | None, now:
         event, plans = pruned, node.plans_after_prune(plans)
         plan = find_plan(node, plans, event.topic.encode())
     if plan.conforms:
-        judged = conform.judge(plan.conforms, event.topic, node.ensemble.reader.read(event))
-        if judged.effect is Effect.SUPPRESS:
-            _record(node, plans, plan, event, sender, now, judged)
-            return _suppressed(node, event, sender, judged.reason)
+        if not conform.takes_back(event):
+            judged = conform.judge(plan.conforms, event.topic, node.ensemble.reader.read(event))
+            if judged.effect is Effect.SUPPRESS:
+                _record(node, plans, plan, event, sender, now, judged)
+                return _suppressed(node, event, sender, judged.reason)
         plans = node.plans_after_conform(plans)
         plan = find_plan(node, plans, event.topic.encode())
     verdict = plan.verdict

@@ -211,9 +211,10 @@ def _conform(rows: DataFrame, governing: Governing) -> DataFrame:
         return rows.withColumn("passes", F.col("passes") & ~_was_stopped_at("conform"))
     now = F.coalesce(F.col("conforms"), F.lit(False))
     if governing.asks_advertisers:
-        asked = F.when(F.col("passes") & (F.size("conditions") > 0), F.col("conditions"))
+        takes_back = F.col("retain") & (F.length("payload") == 0) & (F.size("conditions") > 0)
+        asked = F.when(F.col("passes") & (F.size("conditions") > 0) & ~takes_back, F.col("conditions"))
         rows = rows.withColumn("asked", one_holds(governing.policies, asked))
-        now = F.coalesce(F.col("conforms"), F.col("asked"), F.lit(False))
+        now = F.coalesce(F.col("conforms"), F.col("asked"), takes_back, F.lit(False))
     then = ~_was_stopped_at("conform")
     is_known = F.col("is_trusted") & ~_was_stopped_at("admit", "prune")
     # A client's own advertisements are not recorded: that it was stopped by them is, for they are asked first.
