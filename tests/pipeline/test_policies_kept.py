@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from penstock.domain import load
+from penstock.domain import Domain, load
 from penstock.journal.revision import Revision
 from penstock.model.event import Event
 from penstock.model.link import Link
 from penstock.pipeline.errors import PipelineError
-from penstock.pipeline.policies import Policy, as_it_stands, as_it_stood
+from penstock.pipeline.policies import Asker, Policy, as_it_stands, as_it_stood, judged_by
 from tests.journal.test_revision import DOMAIN, PASSES, SUPPRESSES
 
 
@@ -55,3 +55,18 @@ def test_another_installed_monitor_than_then_is_refused(tmp_path: Path, monkeypa
     with pytest.raises(PipelineError, match="module `penstock_test_changed` of a Python monitor is not the one of"):
         as_it_stood(tmp_path / "j").of(then)
     assert as_it_stands(tmp_path / "domain.yaml", tmp_path / "j").known(then) is None
+
+
+def test_a_client_that_may_have_any_id_has_no_right_by_client_id(tmp_path: Path) -> None:
+    (tmp_path / "acl").write_text("user tech\ntopic read open/#\npattern read dev/%c/#\npattern read usr/%u/#\n")
+    plain = {
+        "nodes": {"n": {"listen": "127.0.0.1:0", "store": "memory", "acl": str(tmp_path / "acl")}},
+        "clients": {"tech": {"node": "n", "user": "tech"}},
+    }
+    (policy,) = judged_by(Domain.model_validate(plain), tmp_path).judging
+    session = policy.session(policy.new_node("n"), Asker("tech"))
+    assert session is not None
+    assert session.rights is not None
+    readable = [topic for topic in ("open/a", "dev/tech/x", "usr/tech/x") if session.rights.may_read(topic)]
+    assert readable == ["open/a", "usr/tech/x"]
+    assert session.rights.why_read("open/a") == "may read `open/a`: by n.acl:2 `topic read open/#`"

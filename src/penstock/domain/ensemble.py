@@ -228,13 +228,17 @@ class Ensemble:
                 yield from (match.entry for match in several)
         yield from (match.entry for match in self._matches[node])
 
-    def shown(self, node: str, name: str) -> Subject | None:
-        """What a listed client shows at a node, so as to be known there; None if it has no place there."""
+    def shown(self, node: str, name: str, any_id: str | None = None) -> Subject | None:
+        """What a listed client shows at a node, so as to be known there; None if it has no place there.
+
+        `any_id`: the client id of one that may have any; unless it is given, its name.
+        """
         by_id = (match for (at, _), several in self._by_id.items() if at == node for match in several)
         for match in (*by_id, *self._matches[node]):
             if match.entry.name == name:
                 listener = match.listener or f"{node}/0"
-                return Subject(match.client_id or name, match.user, "", listener, match.certificate)
+                client_id = match.client_id or (name if any_id is None else any_id)
+                return Subject(client_id, match.user, "", listener, match.certificate)
         return None
 
 

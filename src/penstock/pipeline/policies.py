@@ -56,6 +56,10 @@ class Asker:
         return self.name if self.user is None else f"{self.name}@{self.user}"
 
 
+_ANY = "/?"
+"""In the client id of a subject that may have any: a right by client id (`%c`) is given to none with a `/` in it."""
+
+
 @lru_cache(maxsize=256)
 def _compiled(standing: Standing) -> "Policy":
     with tempfile.TemporaryDirectory() as made:
@@ -64,7 +68,8 @@ def _compiled(standing: Standing) -> "Policy":
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_bytes(data)
         domain = expand(read(folder / DOMAIN, {}).domain)
-        acls = {name: Acl.read(folder / f"{name}.acl") for name in domain.nodes if (folder / f"{name}.acl").exists()}
+        files = {name: f"{name}.acl" for name in domain.nodes if (folder / f"{name}.acl").exists()}
+        acls = {name: Acl.read(folder / file, file) for name, file in files.items()}
         kept = folder / MONITORS
         whole = ensemble(domain, kept if kept.is_dir() else Path(standing.folder))
     return Policy(standing.digest, domain, whole, acls, _modules(standing))
@@ -148,7 +153,7 @@ class Policy:
         """The subject as a session of a node; None if it has no place there."""
         if asker.is_neighbour:
             return self._neighbour(node, asker.name)
-        shown = self.ensemble.shown(node.name, asker.name)
+        shown = self.ensemble.shown(node.name, asker.name, f"{asker.name}{_ANY}")
         if shown is None and asker.name in self.ensemble.devices:
             return None
         subject = shown or Subject(asker.name, asker.user, "", f"{node.name}/0")
@@ -327,6 +332,8 @@ def _kept(journal: Path, modules: Path) -> dict[str, Standing]:
 
 
 def _homes(journal: Path) -> list[Path]:
+    if not journal.is_dir():
+        raise PipelineError(f"there is no journal in `{journal}`")
     return sorted((journal / FOLDER).glob("[!_]*"))
 
 

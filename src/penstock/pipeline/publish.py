@@ -24,6 +24,7 @@ from penstock.wire.properties import decode_properties
 SUBJECT = "{subject}"
 ID = "governed-id"
 """The user property by which one can tell that an event was published again: node, number, place and part."""
+LONGEST_TOPIC = 65_535
 _PATIENCE = 60.0
 """Seconds without any answer."""
 _UNDER_WAY = 1000
@@ -53,6 +54,8 @@ class Publisher:
         self._under_way: dict[int, str] = {}
         self._answers: dict[int, str] = {}
         self._refused: list[str] = []
+        self.too_long = 0
+        """Events that were left out: with the prefix, their topics are longer than MQTT allows."""
 
     def publish(self, batch: DataFrame, number: int) -> None:
         """One batch, in the order of each node; raises `PipelineError` if the broker refuses any of it."""
@@ -83,6 +86,9 @@ class Publisher:
         if left is not None and left <= 0:
             return  # nobody would get it any more
         topic = f"{self.prefix.replace(SUBJECT, row['subject'])}/{row['topic']}"
+        if len(topic.encode()) > LONGEST_TOPIC:
+            self.too_long += 1  # no broker could have it; one publisher must not stop all the others
+            return
         self._wait(_UNDER_WAY)
         sent = client.publish(topic, bytes(row["payload"]), 1, False, _properties(row, left))
         with self._changed:

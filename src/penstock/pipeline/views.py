@@ -50,6 +50,10 @@ def write_views(
         if (folder / name / _DONE).exists():
             raise PipelineError(f"`{folder / name}` is there already: choose another folder")
     check_places(policies, askers)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise PipelineError(f"`{folder}` cannot be written to: {error.strerror}") from None
     tables.write_view(view(tables.events(spark, journal, nodes, days), policies, askers), folder / VIEW)
     has_access = any(policy.ensemble.access is not None for policy in policies.judging)
     if has_access:

@@ -154,25 +154,29 @@ class Acl:
         object.__setattr__(self, "uses_client_id", any("%c" in rule.filter for rule in self.patterns))
 
     @classmethod
-    def read(cls, path: str | os.PathLike[str]) -> "Acl":
-        """Read an access control file; raises PolicyError naming the file and the line."""
+    def read(cls, path: str | os.PathLike[str], called: str | None = None) -> "Acl":
+        """Read an access control file; raises PolicyError naming the file and the line.
+
+        `called`: what explanations call the file, if not by its path.
+        """
+        name = os.fspath(path) if called is None else called
         sections: dict[str | None, list[Rule]] = {None: []}
         patterns: list[Rule] = []
         user: str | None = None
         for number, line in enumerate(read_lines(path), start=1):
             with located(path, number):
                 match _words(line):
-                    case ["user", name]:
-                        user = name
+                    case ["user", said]:
+                        user = said
                         sections.setdefault(user, [])
                     case ["topic" | "pattern" as kind, right]:
-                        rule = _rule(right, f"{os.fspath(path)}:{number} `{line.strip()}`")
+                        rule = _rule(right, f"{name}:{number} `{line.strip()}`")
                         (sections[user] if kind == "topic" else patterns).append(rule)
                     case [keyword, *_]:
                         raise PolicyError(_expected(keyword))
         anonymous = tuple(sections.pop(None))
         users = {name: tuple(rules) for name, rules in sections.items() if name is not None}
-        return cls(os.fspath(path), anonymous, users, tuple(patterns))
+        return cls(name, anonymous, users, tuple(patterns))
 
     def rights(self, client_id: str, user: str | None) -> Rights:
         """What the client may do; `user` is None, or empty as Mosquitto has it, if it gave no user name."""

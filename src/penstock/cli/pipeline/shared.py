@@ -22,6 +22,13 @@ _PERIOD = 0.5
 _SMALL_BYTES = 4 * 2**20
 
 
+def _day(text: str) -> date:
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"expected a day, as 2026-01-31, found `{text}`") from None
+
+
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Where to run, and which part of a journal to read."""
     parser.add_argument(
@@ -30,8 +37,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--node", action="append", metavar="NAME", help="only what this node recorded (may be repeated)"
     )
-    parser.add_argument("--since", type=date.fromisoformat, metavar="DAY", help="from this day on, as 2026-01-31 (UTC)")
-    parser.add_argument("--until", type=date.fromisoformat, metavar="DAY", help="to this day, itself included")
+    parser.add_argument("--since", type=_day, metavar="DAY", help="from this day on, as 2026-01-31 (UTC)")
+    parser.add_argument("--until", type=_day, metavar="DAY", help="to this day, itself included")
     parser.add_argument(
         "--master",
         metavar="URL",

@@ -3,6 +3,7 @@
 import argparse
 import json
 import signal
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -92,6 +93,9 @@ def _stream(spark: SparkSession, options: argparse.Namespace) -> None:
     finally:
         if publisher is not None:
             publisher.close()
+            if publisher.too_long:
+                what = "with the prefix, their topics are longer than MQTT allows"
+                print(f"{publisher.too_long} events were not published: {what}", file=sys.stderr)
 
 
 def _askers(options: argparse.Namespace) -> tuple[Asker, ...]:
