@@ -117,6 +117,21 @@ def test_of_an_edge_node_that_has_moved_the_older_birth_does_not_come_back() -> 
         assert sparkplug.plant.known(Source("G1", "E1")).names == {2: "a", 1: "secret"}, name
 
 
+@pytest.mark.parametrize("time", [b"\x08\x01", b""], ids=["a clock that was set back", "no clock"])
+def test_a_birth_with_an_older_time_is_the_newer_one_everywhere(time: bytes) -> None:
+    rehearsal = federation(LINE)
+    rehearsal.wait(1)
+    rehearsal.publish("e1", NBIRTH, payload(*BORN, seq=0).replace(b"\x08\x01", b"\x08\x05", 1))
+    rehearsal.run()
+    again = [{"name": "a", "alias": 2, "string_value": "x"}, {"name": "secret", "alias": 1, "string_value": "SECRET"}]
+    rehearsal.publish("e1", NBIRTH, payload(*again, seq=0).replace(b"\x08\x01", time, 1))
+    rehearsal.run()
+    for name in "abc":
+        sparkplug = rehearsal.nodes[name].sparkplug
+        assert sparkplug is not None
+        assert sparkplug.plant.known(Source("G1", "E1")).names == {2: "a", 1: "secret"}, name
+
+
 def test_certificates_do_not_go_where_births_may_not() -> None:
     kinds = {"e1": "inner", "here": "inner", "there": "outer"}
     rehearsal = federation(

@@ -268,3 +268,11 @@ def test_what_is_kept_is_kept_byte_for_byte() -> None:
     payload = known + unknown + encode({"metrics": [metric("s", 2)]}) + b"\x18\x05"
     message = parse(payload)
     assert message.cut([message.metrics[1]], (), 200) == known + unknown + b"\x18\xc8\x01"
+
+
+def test_a_value_of_another_type_than_the_birth_s_is_nothing_to_go_by() -> None:
+    hides = policy(NDATA, ("mt_1",), condition="mt_1.value >= 5")
+    reader = Reader(policy(NBIRTH), policy(NDATA), hides)
+    reader.sees(NBIRTH, metric("mt_1", 0), metric("a", 0))
+    assert reader.sees(NDATA, metric("mt_1", 200, datatype=1), metric("a", 1)) == {"a": 1}
+    assert reader.sees(NDATA, metric("mt_1", 4)) == {"mt_1": 4}

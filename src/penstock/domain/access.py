@@ -76,7 +76,8 @@ class AccessControl(Settings):
     )
     certificates: bool = Field(
         default=True,
-        description="whether births are kept under `$sparkplug/certificates/`, for those who may read them",
+        description="whether births are kept under `$sparkplug/certificates/`, for those who may read them; where nodes"
+        " are joined they are in any case, for nodes learn from each other's",
     )
 
     def compiled(self) -> list[AccessPolicy]:

@@ -14,13 +14,21 @@ from penstock.engine.render import Forms
 from penstock.engine.sparkplug import CERTIFICATES, Actor, Read, Sparkplug, actor_of, governed, moment
 from penstock.model.errors import ContentError
 from penstock.model.event import Event
-from penstock.model.sparkplug_topic import BIRTHS, Source, is_birth
+from penstock.model.sparkplug_topic import BIRTHS, Source, is_birth, message_topic
 from penstock.model.values import Timestamp
 from penstock.policy.views import START, UNKNOWN, Request, Standing, seen
+from penstock.wire.packet import PUBLISH
+from penstock.wire.primitives import encode_varint
+from penstock.wire.properties import Properties, decode_properties, encode_properties
 
 if TYPE_CHECKING:
     from penstock.engine.node import Node
     from penstock.engine.session import Session
+
+
+BORN_AT = "sparkplug-born-at"
+"""User property of a certificate: the time of the birth in nanoseconds, later than those before it."""
+_DIGITS = 20
 
 
 def plan(draft: Draft) -> None:
@@ -46,21 +54,29 @@ def learn(node: "Node", event: Event) -> str:
         if event.topic == topic:
             sparkplug.plant.take(read.topic, read.message)
         else:
-            _learn_certificate(sparkplug, read)
+            _learn_certificate(sparkplug, read, _born_at(event))
     except ContentError as error:
         return str(error)
     return ""
 
 
-def _learn_certificate(sparkplug: Sparkplug, read: Read) -> None:
+def _born_at(event: Event) -> int | None:
+    """When a birth was, as the node says that keeps its certificate."""
+    raw = event.properties
+    given, _ = decode_properties(encode_varint(len(raw)) + raw, 0, PUBLISH)
+    said = dict(given.user_properties).get(BORN_AT, "")
+    return int(said) if said.isdecimal() and len(said) < _DIGITS else None
+
+
+def _learn_certificate(sparkplug: Sparkplug, read: Read, time: int | None) -> None:
     """What two nodes keep of an edge node that has moved is not equally old."""
     source = read.topic.source
     if source is None or read.topic.type not in BIRTHS:
         raise ContentError("only births have certificates")
     known = sparkplug.plant.known(source)
-    if known.is_newer_than(read.message):
+    if known.is_newer_than(read.message, time):
         raise ContentError(f"a newer birth certificate of `{source}` is known")
-    sparkplug.plant.learn(source, read.message)
+    sparkplug.plant.learn(source, read.message, time)
 
 
 def certificate(node: "Node", event: Event) -> Event | None:
@@ -69,8 +85,11 @@ def certificate(node: "Node", event: Event) -> Event | None:
         return None
     if any(one in node.ensemble.nodes for one in event.path):
         return None
+    source = message_topic(event.topic).source
+    time = None if source is None else node.sparkplug.plant.known(source).time
+    told = encode_properties(Properties(user_properties=((BORN_AT, str(time)),))) if time is not None else b""
     # At QoS 1, so that on its way to another node it stays before reports that are sent so.
-    return Event(CERTIFICATES + event.topic, event.payload, 1, True, link_type=event.link_type, path=event.path)
+    return Event(CERTIFICATES + event.topic, event.payload, 1, True, told, link_type=event.link_type, path=event.path)
 
 
 def concerns(node: "Node", topic: str) -> bool:
@@ -192,7 +211,7 @@ def restore(node: "Node", owed: Iterable[tuple["Session", str, Withheld]]) -> No
         with contextlib.suppress(ContentError):
             read = node.sparkplug.read(governed(event.topic), event.payload)
             if read.topic.source is not None:
-                plant.learn(read.topic.source, read.message)
+                plant.learn(read.topic.source, read.message, _born_at(event))
                 plant.known(read.topic.source).is_steady = False  # who knows what aliases meant before
     for session, name, withheld in owed:
         actor, source = actor_of(node, session), Source(*name.split("/"))

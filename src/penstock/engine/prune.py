@@ -11,9 +11,9 @@ from penstock.engine.plan import Draft, Plan
 from penstock.engine.sparkplug import Actor, Read, Sparkplug, actor_of, governed, moment
 from penstock.model.errors import ContentError
 from penstock.model.event import Event
-from penstock.model.sparkplug_topic import STATE, MessageTopic
+from penstock.model.sparkplug_topic import BIRTHS, STATE, MessageTopic
 from penstock.model.verdict import Effect, Verdict
-from penstock.policy.views import UNKNOWN, Request, written
+from penstock.policy.views import UNKNOWN, Known, Request, written
 
 if TYPE_CHECKING:
     from penstock.engine.node import Node
@@ -42,6 +42,8 @@ def judge(node: "Node", actor: Actor | None, event: Event, now: float) -> tuple[
         return event, _PASS  # it was pruned where it began, and is looked at when it is taken in
     try:
         read = sparkplug.read(event.topic, event.payload)
+        if read.topic.type in BIRTHS:
+            Known().born(read.message)
     except ContentError as error:
         return event, Verdict("prune", Effect.SUPPRESS, "sparkplug", str(error))
     if read.topic.type == STATE and not event.payload and not event.retain:

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from penstock.domain import ClientEntry
-from penstock.model.errors import ContentError
+from penstock.model.errors import AmbiguityError, ContentError
+from penstock.model.json_members import check_members
 from penstock.model.sparkplug_message import Message, parse
 from penstock.model.sparkplug_metric import Record
 from penstock.model.sparkplug_topic import STATE, MessageTopic, in_namespace, message_topic
@@ -161,7 +162,11 @@ _decode_state = msgspec.json.Decoder(_State).decode
 def _state(payload: bytes) -> Record:
     """norm, section 6.4.25: `{"online": true, "timestamp": 1668114759262}`"""
     try:
+        payload.decode()
         said = _decode_state(payload)
-    except msgspec.DecodeError as error:
+        check_members(payload, msgspec.json.decode(payload))
+    except (msgspec.DecodeError, UnicodeDecodeError, AmbiguityError) as error:
         raise ContentError(f"not a STATE message: {error}") from None
+    except RecursionError:
+        raise ContentError("not a STATE message: too many values inside each other") from None
     return {"online": said.online, "timestamp": Timestamp(said.timestamp * 1_000_000)}

@@ -52,7 +52,7 @@ class _Metric(Decoder):
         """What the metric says, and what its birth said."""
         made: Record = {"historical": False, "transient": False}
         properties: Record = dict(birth.get("properties", {}))
-        type_ = TYPES.index(birth["type"]) if birth.get("type") in TYPES else 0
+        type_ = born_as = TYPES.index(birth["type"]) if birth.get("type") in TYPES else 0
         is_null = False
         place: tuple[int, int, int] | None = None
         for tag, value, _, end in fields(self._data, start, stop):
@@ -70,7 +70,9 @@ class _Metric(Decoder):
                 properties |= self._property_set(value, end, 2)
             elif (kind := OF_METRIC.get(tag)) is not None:
                 place = self._only(place, kind, value, end)
-        made["value"] = None if is_null or place is None else self._value(*place, type_, 1)
+        # Of another type than the birth says, some read it by one and some by the other: no condition can go by it.
+        if not born_as or type_ == born_as:
+            made["value"] = None if is_null or place is None else self._value(*place, type_, 1)
         made["type"] = type_name(type_)
         made["properties"] = properties
         return made

@@ -59,7 +59,7 @@ ORDER = ("node", "edge", "arrival", "place", "part", "subject")
 
 def beside(views: DataFrame, learnt: DataFrame) -> DataFrame:
     """Messages that go to subjects, and all messages without a subject; with the `edge` that they are of."""
-    columns = ("policy", "node", "topic", "payload", "time", "arrival", "place")
+    columns = ("policy", "node", "topic", "payload", "properties", "time", "arrival", "place")
     others = learnt.filter(is_governed()).select(*columns).withColumn("part", F.lit(-1))
     together = views.filter(is_governed()).unionByName(others, allowMissingColumns=True)
     return together.withColumn("edge", edge())
@@ -163,7 +163,7 @@ class Project(_Plants):
     def step(self, row: dict[str, Any]) -> dict[str, Any] | None:
         policy, node = self.node(row)
         if row["subject"] is None:
-            self._event = Event(row["topic"], row["payload"])
+            self._event = Event(row["topic"], row["payload"], properties=row["properties"] or b"")
             if node.sparkplug is not None:
                 project.learn(node, self._event)
             return None

@@ -22,7 +22,8 @@ import msgspec
 
 from penstock.language.condition import Condition, make_condition
 from penstock.language.errors import ConditionError
-from penstock.model.errors import PolicyError, TopicError
+from penstock.model.errors import AmbiguityError, PolicyError, TopicError
+from penstock.model.json_members import check_members
 from penstock.model.topic import parse_filter
 from penstock.policy.sparkplug import AccessPolicy, Privilege, parse_subject
 from penstock.policy.textfile import located, read_lines
@@ -92,6 +93,8 @@ def _csv(path: str, lines: Sequence[str]) -> Iterator[tuple[int, dict[str, Any]]
         with located(path, 1):
             if "subject" not in header or "topics" not in header:
                 raise PolicyError(f"expected a header with {', '.join(COLUMNS)}")
+            if len(set(header)) < len(header):
+                raise PolicyError("two columns have one name")
         for cells in reader:
             if not cells:
                 continue
@@ -99,7 +102,7 @@ def _csv(path: str, lines: Sequence[str]) -> Iterator[tuple[int, dict[str, Any]]
                 if len(cells) != len(header):
                     raise PolicyError(f"expected {len(header)} columns, found {len(cells)}")
             row: dict[str, Any] = dict(zip(header, cells, strict=True))
-            row["except"] = [one for one in row.get("except", "").split(";") if one]
+            row["except"] = [one.strip() for one in row.get("except", "").split(";") if one.strip()]
             row["may"] = row.get("may", "").split()
             yield reader.line_num, row
     except csv.Error as error:
@@ -113,8 +116,11 @@ def _json_lines(path: str, lines: Sequence[str]) -> Iterator[tuple[int, dict[str
             with located(path, number):
                 try:
                     row = decode(line)
+                    check_members(line.encode(), row)
                 except msgspec.DecodeError as error:
                     raise PolicyError(f"expected a JSON object: {error}") from None
+                except AmbiguityError as error:
+                    raise PolicyError(str(error)) from None
             yield number, row
 
 

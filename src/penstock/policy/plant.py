@@ -95,14 +95,18 @@ class Plant:
             self._known[source].reported(message)
         self._number(topic, source.node, message.seq)
 
-    def learn(self, source: Source, message: Message) -> None:
-        """Take in a birth certificate, which need not be of now; raises `ContentError`."""
+    def learn(self, source: Source, message: Message, time: int | None = None) -> None:
+        """Take in a birth certificate, which need not be of now if it is said of which time; raises `ContentError`."""
         known = Known()
         known.born(message)
         if source not in self._known and len(self._known) >= MOST_SOURCES:
             raise ContentError(f"more than {MOST_SOURCES} edge nodes and devices")
         before = self._known.get(source)
         known.is_steady = before is None or (before.is_steady and before.names.items() <= known.names.items())
+        if time is not None:
+            known.time = time
+        elif before is not None and before.time is not None:
+            known.time = max(known.time or 0, before.time + 1)
         self._known[source] = known
         self._note(source)
 

@@ -45,7 +45,7 @@ class Known:
     is_steady: bool = True
     """Whether an alias has never meant anything else, as far as is known here."""
     time: int | None = None
-    """That of the birth certificate, in nanoseconds."""
+    """That of the birth certificate, in nanoseconds; but later than those before it, for clocks are set back."""
 
     def born(self, message: Message) -> None:
         """Begin anew with a birth certificate; raises `ContentError`."""
@@ -78,9 +78,9 @@ class Known:
         meant = self.names.get(metric.alias)
         return meant is not None and metric.name in (None, meant)
 
-    def is_newer_than(self, message: Message) -> bool:
-        """Whether the birth that is known here comes after this one."""
-        return self.time is not None and self.time > (_nanos(message) or 0)
+    def is_newer_than(self, message: Message, time: int | None) -> bool:
+        """Whether the birth that is known here comes after this one, of which another node says when it was."""
+        return self.time is not None and self.time > (time or _nanos(message) or 0)
 
     def birth(self, name: str) -> Record | None:
         """What the birth certificate says of a metric."""
