@@ -8,6 +8,7 @@ import contextlib
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
+from penstock.engine import travel
 from penstock.engine.changes import Withheld
 from penstock.engine.plan import Draft
 from penstock.engine.render import Forms
@@ -17,9 +18,7 @@ from penstock.model.event import Event
 from penstock.model.sparkplug_topic import BIRTHS, Source, is_birth, message_topic
 from penstock.model.values import Timestamp
 from penstock.policy.views import START, UNKNOWN, Request, Standing, seen
-from penstock.wire.packet import PUBLISH
-from penstock.wire.primitives import encode_varint
-from penstock.wire.properties import Properties, decode_properties, encode_properties
+from penstock.wire.properties import Properties, encode_properties
 
 if TYPE_CHECKING:
     from penstock.engine.node import Node
@@ -62,9 +61,7 @@ def learn(node: "Node", event: Event) -> str:
 
 def _born_at(event: Event) -> int | None:
     """When a birth was, as the node says that keeps its certificate."""
-    raw = event.properties
-    given, _ = decode_properties(encode_varint(len(raw)) + raw, 0, PUBLISH)
-    said = dict(given.user_properties).get(BORN_AT, "")
+    said = dict(travel.carried(event.properties).user_properties).get(BORN_AT, "")
     return int(said) if said.isdecimal() and len(said) < _DIGITS else None
 
 
@@ -105,6 +102,11 @@ class Asked(NamedTuple):
     request: Request | None = None
     edge: Source | None = None
     """None also for a certificate: it tells of the past, and is no part of what readers are told in order."""
+
+    @property
+    def is_of_the_past(self) -> bool:
+        """Whether it is a certificate."""
+        return self.edge is None and self.request is not None and self.request.topic.source is not None
 
 
 _AS_IT_IS = Asked("")
@@ -149,7 +151,7 @@ def _payload(
     grants = actor.grants(sparkplug.access, asked.topic, "read")
     source = request.topic.source
     try:
-        if asked.edge is None and source is not None:
+        if asked.is_of_the_past:
             view, _ = seen(grants, request, actor.record, START)
             return None if view is None else request.message.whole if view.is_whole else view.payload()
         before = _standing(actor, source)
@@ -174,7 +176,7 @@ def preview(node: "Node", session: "Session", event: Event, now: float | None) -
         return None
     grants = actor.grants(node.sparkplug.access, asked.topic, "read")
     try:
-        if asked.edge is None and request.topic.source is not None:
+        if asked.is_of_the_past:
             view, _ = seen(grants, request, actor.record, START)
         else:
             view = node.sparkplug.plant.preview(actor.reader, grants, request, actor.record)

@@ -1,7 +1,9 @@
 """What travels with an event: its MQTT 5 properties, and between nodes the way it has come."""
 
 from penstock.model.event import Event
-from penstock.wire.properties import NO_PROPERTIES, Properties, encode_properties
+from penstock.wire.packet import PUBLISH
+from penstock.wire.primitives import encode_varint
+from penstock.wire.properties import NO_PROPERTIES, Properties, decode_properties, encode_properties
 
 PATH = "penstock-path"
 ID = "penstock-id"
@@ -23,6 +25,11 @@ def travelling(properties: Properties) -> bytes:
             user_properties=tuple(pair for pair in properties.user_properties if not pair[0].startswith(RESERVED)),
         )
     )
+
+
+def carried(properties: bytes) -> Properties:
+    """What travels with an event, read back."""
+    return decode_properties(encode_varint(len(properties)) + properties, 0, PUBLISH)[0]
 
 
 def path_of(neighbour: str, properties: Properties) -> tuple[str, ...]:

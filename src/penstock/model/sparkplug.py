@@ -9,11 +9,11 @@ import struct
 from penstock.model.bounds import MOST_DEPTH, MOST_NODES
 from penstock.model.errors import BoundError, ContentError
 from penstock.model.protobuf import FIXED32, FIXED64, LENGTH, VARINT, fields, key, varint
+from penstock.model.sparkplug_topic import NAMESPACE, OF_DEVICES, OF_NODES, STATE
 from penstock.model.sparkplug_values import array_of, integer, moment
 from penstock.model.values import Value, unsigned
 
-NAMESPACE = "spBv1.0"
-MESSAGE_TYPES = frozenset({"NBIRTH", "NDEATH", "DBIRTH", "DDEATH", "NDATA", "DDATA", "NCMD", "DCMD"})
+_TYPES = OF_NODES | OF_DEVICES
 
 Places = list[tuple[int, int]]
 """Where parts of the payload start and stop."""
@@ -24,7 +24,7 @@ def is_sparkplug(topic: str) -> bool:
     if not topic.startswith(NAMESPACE):
         return False
     levels = topic.split("/")
-    return levels[0] == NAMESPACE and 4 <= len(levels) <= 5 and levels[1] != "STATE" and levels[2] in MESSAGE_TYPES
+    return levels[0] == NAMESPACE and 4 <= len(levels) <= 5 and levels[1] != STATE and levels[2] in _TYPES
 
 
 def read_sparkplug(payload: bytes) -> dict[str, Value]:

@@ -151,25 +151,30 @@ def comes(events: DataFrame, governing: Governing, typed: tuple[str, ...] = ()) 
     came = events.filter(F.col("kind") != RETAINED)  # what was sent to somebody again has come before
     rows = decide.decide(came.select(*EVENT, *typed), governing.policies, governing.askers)
     rows = rows.withColumn("passes", F.lit(True)).withColumn("part", F.lit(0))
+    return enters(rows, governing)
+
+
+def enters(rows: DataFrame, governing: Governing, sides: "Sides | None" = None) -> DataFrame:
+    """The stages before `match` on rows that were decided; by their sides on a stream, if those are given."""
     names = stage_names()
-    return _through(names[: names.index("match")], rows, governing)
+    return _through(names[: names.index("match")], rows, governing, sides or SIDES)
 
 
-def goes(rows: DataFrame, governing: Governing) -> DataFrame:
+def goes(rows: DataFrame, governing: Governing, sides: "Sides | None" = None) -> DataFrame:
     """The stages from `match` on, for each subject."""
-    names = stage_names()
-    views = _through(names[names.index("match") :], rows, governing)
+    names, sides = stage_names(), sides or SIDES
+    views = _through(names[names.index("match") :], rows, governing, sides)
     for name in names:
-        on_views = SIDES[name].on_views
+        on_views = sides[name].on_views
         if on_views is not None:
             views = on_views(views, rows, governing)
     return views
 
 
-def _through(names: list[str], rows: DataFrame, governing: Governing) -> DataFrame:
+def _through(names: list[str], rows: DataFrame, governing: Governing, sides: "Sides") -> DataFrame:
     check_stages()
     for name in names:
-        on_rows = SIDES[name].on_rows
+        on_rows = sides[name].on_rows
         if on_rows is not None:
             rows = on_rows(rows, governing)
     return rows
@@ -302,7 +307,9 @@ class Side(NamedTuple):
     """Of what goes to subjects, and of all that goes through the nodes."""
 
 
-SIDES: dict[str, Side] = {
+Sides = dict[str, Side]
+
+SIDES: Sides = {
     "admit": Side(decide.admit_key, _admit),
     "prune": Side(None, _prune),
     "conform": Side(decide.conform_key, _conform),

@@ -14,10 +14,9 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 from pyspark.sql.types import StructType
 
 from penstock.model.sparkplug_topic import Source
-from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.plants import Edge, Enter, Project, Prune, Steps, beside, edge, is_governed
 from penstock.pipeline.policies import Asker, Policies
-from penstock.pipeline.state import BUCKETS
+from penstock.pipeline.state import BUCKETS, unpacked
 from penstock.policy.plant import Numbered, Plant, Reader
 from penstock.policy.views import Known, Standing
 
@@ -47,12 +46,7 @@ class Memory:
     @classmethod
     def of(cls, value: tuple[Any, ...] | None) -> "Memory":
         """From the state of a bucket; raises `PipelineError` if it is one of another version."""
-        if value is None:
-            return cls()
-        version, data = value
-        if version != VERSION:
-            raise PipelineError(f"the checkpoint has states of version {version}, not {VERSION}: begin a new stream")
-        stored = msgspec.json.decode(bytes(data), type=list[_Kept])
+        stored = msgspec.json.decode(unpacked(value, VERSION), type=list[_Kept])
         return cls({(one.node, one.edge): _edge(one) for one in stored})
 
     def enter(self, node: str, edge: str) -> Edge:

@@ -13,13 +13,11 @@ from paho.mqtt.reasoncodes import ReasonCode
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
+from penstock.engine import travel
 from penstock.model.errors import TopicError
 from penstock.model.topic import check_topic
 from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.mqtt import Broker
-from penstock.wire.kinds import PUBLISH
-from penstock.wire.primitives import encode_varint
-from penstock.wire.properties import decode_properties
 
 SUBJECT = "{subject}"
 ID = "governed-id"
@@ -120,8 +118,7 @@ class Publisher:
 
 
 def _properties(row: Row, left: int | None) -> Properties:
-    raw = bytes(row["properties"] or b"")
-    given, _ = decode_properties(encode_varint(len(raw)) + raw, 0, PUBLISH)
+    given = travel.carried(bytes(row["properties"] or b""))
     made = Properties(PacketTypes.PUBLISH)  # type: ignore[no-untyped-call]
     said = {
         "PayloadFormatIndicator": given.payload_format,

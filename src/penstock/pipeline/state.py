@@ -38,6 +38,14 @@ class Link(msgspec.Struct):
     """What came lately and by which arrival, where it may come by several ways."""
 
 
+def unpacked(value: tuple[Any, ...] | None, expected: int) -> bytes:
+    """What the state of a bucket holds, an empty list if there is none; raises `PipelineError` for another version."""
+    version, data = (expected, b"[]") if value is None else value
+    if version != expected:
+        raise PipelineError(f"the checkpoint has states of version {version}, not {expected}: begin a new stream")
+    return bytes(data)
+
+
 @dataclass
 class Memory:
     """What is remembered of the links of a bucket, by node and other end."""
@@ -48,12 +56,7 @@ class Memory:
     @classmethod
     def of(cls, value: tuple[Any, ...] | None) -> "Memory":
         """From the state of a bucket; raises `PipelineError` if it is one of another version."""
-        if value is None:
-            return cls()
-        version, data = value
-        if version != VERSION:
-            raise PipelineError(f"the checkpoint has states of version {version}, not {VERSION}: begin a new stream")
-        stored = msgspec.json.decode(bytes(data), type=list[tuple[str, str, Link]])
+        stored = msgspec.json.decode(unpacked(value, VERSION), type=list[tuple[str, str, Link]])
         return cls({(node, end): link for node, end, link in stored})
 
     def link(self, node: str, end: str) -> Link:

@@ -69,24 +69,21 @@ class Stream:
 
 def view(events: DataFrame, governing: Governing) -> DataFrame:
     """The authorised views of a stream of events, with the columns `govern.VIEW`."""
-    govern.check_stages()
     came = events.filter(F.col("kind") != RETAINED)
     rows = decide.decide_by_batch(came.select(*EVENT), governing.policies, governing.askers)
     rows = rows.withColumn("passes", F.lit(True)).withColumn("part", F.lit(0))
-    learnt = rows
-    for name in govern.stage_names():
-        if name == "match":
-            learnt = rows
-        on_rows = STREAM_SIDES[name].on_rows
-        if on_rows is not None:
-            rows = on_rows(rows, governing)
-    if governing.has_access:
-        rows = plant_state.projected(rows, learnt, governing.policies, governing.askers)
+    rows = govern.goes(govern.enters(rows, governing, STREAM_SIDES), governing, STREAM_SIDES)
     return rows.withColumn("seq", F.col("arrival")).select(*govern.VIEW)
 
 
 def _prune(rows: DataFrame, governing: Governing) -> DataFrame:
     return plant_state.pruned(rows, governing.policies) if governing.has_access else rows
+
+
+def _project(views: DataFrame, learnt: DataFrame, governing: Governing) -> DataFrame:
+    if not governing.has_access:
+        return views
+    return plant_state.projected(views, learnt, governing.policies, governing.askers)
 
 
 def _edit(rows: DataFrame, governing: Governing) -> DataFrame:
@@ -111,6 +108,7 @@ def _emit(rows: DataFrame, governing: Governing) -> DataFrame:
 STREAM_SIDES: dict[str, Side] = {
     **SIDES,
     "prune": SIDES["prune"]._replace(on_rows=_prune),
+    "project": SIDES["project"]._replace(on_views=_project),
     "edit": SIDES["edit"]._replace(on_rows=_edit),
     "emit": SIDES["emit"]._replace(on_rows=_emit),
 }
