@@ -1,4 +1,5 @@
-"""What goes wrong with a condition: it is not one (`ConditionError`), or it has no value here (`Failure`)."""
+"""What goes wrong: a text is not a condition (`ConditionError`) or not a statement (`StatementError`), or a condition
+has no value here (`Failure`)."""
 
 import re
 from dataclasses import dataclass
@@ -28,6 +29,26 @@ def _shown(text: str, at: int) -> str:
     after = "…" if start + _SHOWN < len(line) else ""
     caret = " " * (len(before) + columns(line[start:at])) + "^"
     return f"  {before}{line[start : start + _SHOWN]}{after}\n  {caret}"
+
+
+class StatementError(PenstockError):
+    """What is not a policy statement, or may not be one here. Its message says what is wrong and where."""
+
+    def __init__(self, what: str, where: str = "", at: int | None = None, shown: str = "") -> None:
+        self.what = what
+        self.at = at
+        """The place in the text, if it was read from one."""
+        super().__init__(what + (f", {where}" if where else "") + (f"\n{shown}" if shown else ""))
+
+    @classmethod
+    def in_text(cls, what: str, text: str, at: int, of: str = "") -> "StatementError":
+        """The error at a place of a text, which it shows with a caret; `of` says which text that is."""
+        start = text.rfind("\n", 0, at) + 1
+        end = text.find("\n", at)
+        line = text[start : end if end >= 0 else len(text)]
+        number = f"line {text.count(chr(10), 0, at) + 1}, " if "\n" in text else ""
+        where = f"at {number}character {at - start + 1}" + (f" of {of}" if of else "")
+        return cls(what, where, at, _shown(line, at - start))
 
 
 class Kind(StrEnum):

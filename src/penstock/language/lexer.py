@@ -32,11 +32,11 @@ class Token:
 def tokens(text: str) -> list[Token]:
     """The words of a text, an `end` at the end; raises `ConditionError`."""
     found: list[Token] = []
-    at = _skip_space(text, 0)
+    at = skip_space(text, 0)
     while at < len(text):
-        token, at = _token(text, at)
+        token, at = token_at(text, at)
         found.append(token)
-        at = _skip_space(text, at)
+        at = skip_space(text, at)
     found.append(Token("end", "", len(text)))
     return found
 
@@ -45,22 +45,24 @@ def has_comment(text: str) -> bool:
     """Whether there is a comment in a text, which has no mistake."""
     at = 0
     while True:
-        start, at = at, _skip_space(text, at)
+        start, at = at, skip_space(text, at)
         if "//" in text[start:at]:
             return True
         if at == len(text):
             return False
-        _, at = _token(text, at)
+        _, at = token_at(text, at)
 
 
-def _skip_space(text: str, at: int) -> int:
+def skip_space(text: str, at: int) -> int:
+    """Where blanks and comments end that begin here."""
     match = _SPACE.match(text, at)
     return match.end() if match else at
 
 
-def _token(text: str, at: int) -> tuple[Token, int]:
+def token_at(text: str, at: int, over_lines: bool = False) -> tuple[Token, int]:
+    """The word that begins here, and where it ends; `over_lines`: in it, any string may be on several lines."""
     if match := _QUOTE.match(text, at):
-        return _quoted(text, at, (match[1] or "").lower(), match[2], match.end())
+        return _quoted(text, at, (match[1] or "").lower(), match[2], match.end(), over_lines)
     if match := _NAME.match(text, at):
         return Token("name", match[0], at), match.end()
     if match := _DOUBLE.match(text, at):
@@ -110,8 +112,8 @@ def _end_of_number(text: str, match: re.Match[str]) -> int:
     return match.end()
 
 
-def _quoted(text: str, at: int, prefix: str, quote: str, start: int) -> tuple[Token, int]:
-    end = _closing(text, at, quote, start, raw="r" in prefix)
+def _quoted(text: str, at: int, prefix: str, quote: str, start: int, over_lines: bool) -> tuple[Token, int]:
+    end = _closing(text, at, quote, start, raw="r" in prefix, over_lines=over_lines or len(quote) > 1)
     body, after = text[start:end], end + len(quote)
     is_bytes = prefix.startswith("b")
     value: str | bytes
@@ -124,13 +126,13 @@ def _quoted(text: str, at: int, prefix: str, quote: str, start: int) -> tuple[To
     return Token("bytes" if is_bytes else "string", text[at:after], at, value), after
 
 
-def _closing(text: str, at: int, quote: str, start: int, raw: bool) -> int:
+def _closing(text: str, at: int, quote: str, start: int, raw: bool, over_lines: bool) -> int:
     """Where the closing quotation mark is."""
     here = start
     while not text.startswith(quote, here):
         if here >= len(text):
             raise ConditionError("this string does not end", text, at)
-        if len(quote) == 1 and text[here] in "\r\n":
+        if not over_lines and text[here] in "\r\n":
             raise ConditionError("this string does not end on its line; write `\\n` for a new line", text, at)
         here += 2 if text[here] == "\\" and not raw else 1
     return here

@@ -1,4 +1,4 @@
-"""What a condition may cost at most. Conditions come from clients, so each bound is also a defence."""
+"""What a condition or a statement may cost at most. Both come from clients, so each bound is also a defence."""
 
 MOST_TEXT = 10_000
 """Characters of a condition."""
@@ -37,3 +37,21 @@ MOST_SIZE = 1 << 20
 
 MOST_XPATH = 1_000
 """Characters of an XPath expression."""
+
+MOST_STATEMENT = 20_000
+"""Characters of a policy statement."""
+
+MOST_RULES = 50
+"""Rules of a policy statement."""
+
+MOST_CLAUSES = 50
+"""Clauses of a rule, and of its `OnException`."""
+
+MOST_ACTIONS = 50
+"""Actions of a clause."""
+
+MOST_ARGUMENTS = 200
+"""Arguments of an action."""
+
+MOST_STRING = 10_000
+"""Characters of one argument."""

@@ -63,15 +63,20 @@ def parse(text: str) -> Tree:
     """The tree of a condition; raises `ConditionError`, which shows the place with a caret."""
     if len(text) > MOST_TEXT:
         raise ConditionError(f"a condition has at most {MOST_TEXT} characters, this has {len(text)}", text, MOST_TEXT)
-    return _Parser(text).whole()
+    return parse_words(text, tokens(text))
+
+
+def parse_words(text: str, words: list[Token]) -> Tree:
+    """The tree of a condition that stands in a text, of its words and an `end`; raises `ConditionError`."""
+    return _Parser(text, words).whole()
 
 
 class _Parser:
     """One method for each level of CEL's grammar, from the loosest binding to the tightest."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, words: list[Token]) -> None:
         self._text = text
-        self._tokens = tokens(text)
+        self._tokens = words
         self._next = 0
         self._depth = 0
         self._variables: list[str] = []

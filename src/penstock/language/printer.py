@@ -40,7 +40,7 @@ def show(tree: Tree) -> str:
 def show_string(text: str) -> str:
     """A string literal."""
     quote = '"' if "'" in text and '"' not in text else "'"
-    return quote + "".join(_shown_character(character, quote) for character in text) + quote
+    return quote + "".join(show_character(character, quote) for character in text) + quote
 
 
 def _show(tree: Tree, level: int, variables: frozenset[str]) -> str:
@@ -133,7 +133,8 @@ def _field(name: str) -> str:
     return name if _NAME.fullmatch(name) and name not in KEYWORDS else f"`{name}`"
 
 
-def _shown_character(character: str, quote: str) -> str:
+def show_character(character: str, quote: str) -> str:
+    """A character of a string that stands in these quotation marks."""
     if character == quote:
         return "\\" + quote
     if character in _ESCAPES:

@@ -48,7 +48,7 @@ class Point(StrEnum):
 
 
 class Attach(StrEnum):
-    """Whether a rule of a filter is attached to the messages that the filter matches, instead of being applied there."""
+    """Whether a rule of a filter is attached to the messages that it matches, instead of being applied there."""
 
     NEVER = "Never"
     ALWAYS = "Always"

@@ -1,0 +1,61 @@
+"""Each policy text of the paper in each of the forms."""
+
+from typing import Any
+
+import pytest
+
+from penstock.language.statement import ANYWHERE, Attach, Clause, Message, Point, Rule, Statement, Use, Verb
+from penstock.language.statement_parser import parse_statement
+from penstock.language.statement_printer import show_compact, show_statement
+from penstock.language.tree import Attribute, Call
+from tests.support.statements import cases, paper, same
+
+PAPER = cases("paper.yaml")
+each_text = pytest.mark.parametrize("case", PAPER, ids=lambda case: case["title"])
+
+
+@each_text
+def test_prints(case: dict[str, Any]) -> None:
+    assert show_statement(parse_statement(case["text"])) == case["canonical"]
+
+
+@each_text
+def test_parses_back(case: dict[str, Any]) -> None:
+    statement = parse_statement(case["text"])
+    assert same(parse_statement(case["canonical"]), statement)
+    assert "\n" not in show_compact(statement)
+    assert same(parse_statement(show_compact(statement)), statement)
+
+
+def test_the_tree_of_the_security_zones() -> None:
+    """Fig. 16: one text seen in full, so that printer and parser cannot be wrong together."""
+
+    def receiver(group: str) -> Call:
+        return Call("AuthenticateReceiver", None, (Attribute(group),))
+
+    zones = (
+        Clause(receiver("Restricted")),
+        Clause(receiver("Controlled"), (Use("RemoveAttributes", ("a", "b", "n")),)),
+        Clause(None, (Use("BlockMessage"),)),
+    )
+    meta_event = f"[class,UnauthorizedSubscribe],\n{' ' * 20}[message,$Message]"
+    inside = (Point.INGRESS, Point.ROUTING)
+    assert parse_statement(paper()["Fig. 16, security zones"]) == Statement(
+        (
+            Rule(Verb.FORWARD, Message.ADVERTISEMENT, zones, points=inside),
+            Rule(
+                Verb.FORWARD,
+                Message.SUBSCRIPTION,
+                (
+                    Clause(Call("AuthenticateSender", None, (Attribute("AuthorizedSubscribers"),))),
+                    Clause(None, (Use("Publish", (meta_event,)),)),
+                ),
+                points=(Point.INGRESS,),
+            ),
+            Rule(Verb.FORWARD, Message.PUBLICATION, zones, points=inside, attach=Attach.ALWAYS),
+        )
+    )
+
+
+def test_all_points_are_no_restriction() -> None:
+    assert parse_statement(paper()["Fig. 6, tracing"]).rules[0].points == ANYWHERE
