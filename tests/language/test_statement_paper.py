@@ -1,12 +1,19 @@
 """Each policy text of the paper in each of the forms."""
 
+import json
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
+import yaml
 
+from penstock.language.errors import StatementError
 from penstock.language.statement import ANYWHERE, Attach, Clause, Message, Point, Rule, Statement, Use, Verb
 from penstock.language.statement_parser import parse_statement
+from penstock.language.statement_plain import from_plain, to_plain
 from penstock.language.statement_printer import show_compact, show_statement
+from penstock.language.statement_table import check_place
+from penstock.language.statement_xml import from_xml, to_xml
 from penstock.language.tree import Attribute, Call
 from tests.support.statements import cases, paper, same
 
@@ -25,6 +32,28 @@ def test_parses_back(case: dict[str, Any]) -> None:
     assert same(parse_statement(case["canonical"]), statement)
     assert "\n" not in show_compact(statement)
     assert same(parse_statement(show_compact(statement)), statement)
+
+
+@each_text
+def test_plain_form(case: dict[str, Any]) -> None:
+    statement = parse_statement(case["text"])
+    written = yaml.safe_dump(to_plain(statement))
+    assert same(from_plain(yaml.safe_load(written)), statement)
+    assert same(from_plain(json.loads(json.dumps(to_plain(statement)))), statement)
+
+
+@each_text
+def test_xml(case: dict[str, Any]) -> None:
+    statement = parse_statement(case["text"])
+    assert same(from_xml(to_xml(statement)), statement)
+
+
+@each_text
+def test_place(case: dict[str, Any]) -> None:
+    statement = parse_statement(case["text"])
+    for message in Message:
+        with nullcontext() if message in case["may_be_set_on"] else pytest.raises(StatementError):
+            check_place(statement, message)
 
 
 def test_the_tree_of_the_security_zones() -> None:

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable, Sequence
-from enum import StrEnum
 from typing import TypeVar
 
 from penstock.language.errors import ConditionError, StatementError
@@ -31,13 +30,12 @@ from penstock.language.statement import (
     Use,
     Verb,
 )
-from penstock.language.statement_printer import BARE, NOT_BARE, TRUTHS, show_statement
+from penstock.language.statement_printer import BARE, NOT_BARE, TRUTHS, show_compact, show_statement
+from penstock.language.statement_words import E, in_order, not_one_of, one_of, shown, too_many, twice
 from penstock.language.tree import Tree
 from penstock.language.values import MOST_INT
-from penstock.language.words import hint
 
 T = TypeVar("T")
-E = TypeVar("E", bound=StrEnum)
 
 # What XML cannot carry (XML 1.0 §2.2) has no place in a text either, so that each form says what the others say.
 _NO_TEXT = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -49,7 +47,6 @@ _QUALIFIERS = ("@matching", "@broker", "@attach", "@yield_attach")
 _STRUCTURE = frozenset({"PolicyStatement", "On", "If", "Then", *_ELSE, "OnException"})
 _ARGUMENT = "an argument (a name, a number, `true`, `false` or a text in quotation marks)"
 _END = Token("end", "", 0)
-_LONGEST_SHOWN = 40
 
 
 def parse_statement(text: str) -> Statement:
@@ -75,24 +72,11 @@ def parse_argument(text: str, of: str = "") -> Argument:
 
 
 def check_canonical(statement: Statement) -> None:
-    """Raises `StatementError` if the canonical form, by which a statement is kept and told, is too long to be one."""
-    if (length := len(show_statement(statement))) > MOST_STATEMENT:
+    """Raises `StatementError` if a canonical form, by which a statement is kept and told, is too long to be one."""
+    if (length := max(len(show_statement(statement)), len(show_compact(statement)))) > MOST_STATEMENT:
         raise StatementError(
             f"a policy statement has at most {MOST_STATEMENT} characters, this has {length} in canonical form"
         )
-
-
-def not_one_of(found: str, known: Sequence[str]) -> str:
-    """What to say where one of some words was expected."""
-    near = hint(found, known) if len(found) <= _LONGEST_SHOWN else ""
-    *others, last = (f"`{each}`" for each in known)
-    return f"expected {', '.join(others)}{' or ' if others else ''}{last}, found {_shown(found)}{near}"
-
-
-def _shown(word: str) -> str:
-    if not word:
-        return "the end"
-    return f"`{word}`" if len(word) <= _LONGEST_SHOWN else f"`{word[:_LONGEST_SHOWN]}…`"
 
 
 class _Parser:
@@ -127,7 +111,7 @@ class _Parser:
     def _end(self) -> None:
         if word := self._peek():
             extra = "; there is one `}` too many" if word == "}" else ""
-            raise self._problem(f"expected the end, found {_shown(word)}{extra}")
+            raise self._problem(f"expected the end, found {shown(word)}{extra}")
 
     def _rule(self) -> Rule:
         at = self._keyword("On")
@@ -183,14 +167,14 @@ class _Parser:
             self._mark(")", "after the points in parentheses", bracket)
         if self._peek() in list(Point):
             raise self._problem("points are separated by commas")
-        return tuple(point for point in ANYWHERE if point in found)
+        return in_order(found)
 
     def _listed_points(self, found: tuple[Point, ...]) -> tuple[Point, ...]:
         while True:
             at = self._at
             point = self._one_of(Point)
             if point in found:
-                raise self._problem(f"`{point}` is named twice", at)
+                raise self._problem(twice(point), at)
             found = (*found, point)
             if self._peek() != ",":
                 return found
@@ -263,9 +247,9 @@ class _Parser:
 
     def _use(self) -> Use:
         if not _NAME.fullmatch(name := self._peek()):
-            raise self._problem(f"expected an action, such as `BlockMessage()`, found {_shown(name)}")
+            raise self._problem(f"expected an action, such as `BlockMessage()`, found {shown(name)}")
         at = self._go_past()
-        bracket = self._mark("(", f"after {_shown(name)}")
+        bracket = self._mark("(", f"after {shown(name)}")
         arguments: list[Argument] = []
         while arguments or self._peek() != ")":
             self._count(len(arguments) + 1, MOST_ARGUMENTS, "an action", "arguments")
@@ -294,7 +278,7 @@ class _Parser:
         elif token.at == at and token.kind in ("string", "quoted name"):
             value = self._string(str(token.value), at)
         else:
-            raise self._problem(f"expected {_ARGUMENT}, found {_shown(self._text[at:end])}")
+            raise self._problem(f"expected {_ARGUMENT}, found {shown(self._text[at:end])}")
         self._go_on(end)
         return value
 
@@ -317,7 +301,9 @@ class _Parser:
         return value
 
     def _one_of(self, kind: type[E]) -> E:
-        return kind(self._choice([str(each) for each in kind]))
+        member = one_of(kind, self._peek(), self._problem)
+        self._go_past()
+        return member
 
     def _choice(self, known: Sequence[str]) -> str:
         word = self._peek()
@@ -337,7 +323,7 @@ class _Parser:
             return self._go_past()
         if not word and opening is not None:
             raise self._unclosed(opening)
-        raise self._problem(f"expected `{mark}` {where}, found {_shown(word)}")
+        raise self._problem(f"expected `{mark}` {where}, found {shown(word)}")
 
     def _closes(self, opening: int, otherwise: Sequence[str]) -> bool:
         """Reads what closes a brace; false if one of the other words is next instead. What else is next is wrong."""
@@ -366,7 +352,7 @@ class _Parser:
 
     def _count(self, count: int, most: int, of: str, what: str) -> None:
         if count > most:
-            raise self._problem(f"{of} has at most {most} {what}")
+            raise self._problem(too_many(of, most, what))
 
     def _unclosed(self, opening: int) -> StatementError:
         return self._problem(f"this `{self._text[opening]}` is not closed", opening)
