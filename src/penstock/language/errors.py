@@ -31,6 +31,11 @@ def _shown(text: str, at: int) -> str:
     return f"  {before}{line[start : start + _SHOWN]}{after}\n  {caret}"
 
 
+def _printable(line: str) -> str:
+    """A line that can be shown anywhere: it may come from a stranger."""
+    return "".join(each if each.isprintable() else " " if each.isspace() else "\ufffd" for each in line)
+
+
 class StatementError(PenstockError):
     """What is not a policy statement, or may not be one here. Its message says what is wrong and where."""
 
@@ -38,17 +43,20 @@ class StatementError(PenstockError):
         self.what = what
         self.at = at
         """The place in the text, if it was read from one."""
-        super().__init__(what + (f", {where}" if where else "") + (f"\n{shown}" if shown else ""))
+        message = what + (f", {where}" if where else "") + (f"\n{shown}" if shown else "")
+        super().__init__("\n".join(map(_printable, message.split("\n"))))
 
     @classmethod
     def in_text(cls, what: str, text: str, at: int, of: str = "") -> "StatementError":
         """The error at a place of a text, which it shows with a caret; `of` says which text that is."""
         start = text.rfind("\n", 0, at) + 1
-        end = text.find("\n", at)
-        line = text[start : end if end >= 0 else len(text)]
+        end = text.find("\n", at, at + 2 * _SHOWN)
+        # The line may be very long, and not all of it is shown.
+        near = max(start, at - 2 * _SHOWN)
+        line = _printable(text[near : end if end >= 0 else at + 2 * _SHOWN])
         number = f"line {text.count(chr(10), 0, at) + 1}, " if "\n" in text else ""
         where = f"at {number}character {at - start + 1}" + (f" of {of}" if of else "")
-        return cls(what, where, at, _shown(line, at - start))
+        return cls(what, where, at, _shown(line, at - near))
 
 
 class Kind(StrEnum):

@@ -31,7 +31,7 @@ from penstock.language.statement import (
     Verb,
 )
 from penstock.language.statement_printer import BARE, NOT_BARE, TRUTHS, show_compact, show_statement
-from penstock.language.statement_words import E, in_order, not_one_of, one_of, shown, too_many, twice
+from penstock.language.statement_words import E, clipped, in_order, not_one_of, one_of, shown, too_many, twice
 from penstock.language.tree import Tree
 from penstock.language.values import MOST_INT
 
@@ -227,7 +227,7 @@ class _Parser:
                 raise self._too_long("a condition", MOST_TEXT, self._at - start, start)
             tree = parse_words(self._text, [*words, Token("end", "", self._at)])
         except ConditionError as error:
-            raise self._problem(error.what, error.at) from None
+            raise self._problem(clipped(error.what), error.at) from None
         if (length := len(show(tree))) > MOST_TEXT:
             raise self._too_long("a condition", MOST_TEXT, length, start, " in canonical form")
         return tree
@@ -272,7 +272,7 @@ class _Parser:
         try:
             token, end = token_at(self._text, at + (first in ("-", "+")), over_lines=True) if first else (_END, at)
         except ConditionError as error:
-            raise self._problem(error.what, error.at) from None
+            raise self._problem(clipped(error.what), error.at) from None
         if token.kind in ("int", "double"):
             value = self._number(token, negative=first == "-")
         elif token.at == at and token.kind in ("string", "quoted name"):

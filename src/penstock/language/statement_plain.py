@@ -18,7 +18,6 @@ from penstock.language.statement_words import E, Fail, not_one_of, one_of, point
 
 _CLAUSE = ("if", "then")
 _RULE = ("on", "matching", "broker", "attach", "yield_attach", "rules", *_CLAUSE, "on_exception")
-_ABSENT = object()
 
 
 def to_plain(statement: Statement) -> list[dict[str, Any]]:
@@ -71,7 +70,9 @@ class _Reader:
 
     def _rule(self, value: object, path: str) -> Rule:
         rule = _map(value, path, _RULE)
-        verb, message = self._on(rule.get("on", _ABSENT), f"{path}.on")
+        if "on" not in rule:
+            raise _at(path)("there is no `on`; it says what a rule is about, as in `[Forward, Publication]`")
+        verb, message = self._on(rule["on"], f"{path}.on")
         points: tuple[Point, ...] = ANYWHERE
         matching, attach, yields = Matching.AFTER, Attach.NEVER, False
         if "matching" in rule:
@@ -89,8 +90,6 @@ class _Reader:
         return Rule(verb, message, clauses, matching, points, attach, yields, on_exception)
 
     def _on(self, value: object, path: str) -> tuple[Verb, Message]:
-        if value is _ABSENT:
-            raise _at(path)("there is none; it says what a rule is about, as in `[Forward, Publication]`")
         words = self._words(value, path)
         if len(words) != 2:
             raise _at(path)("expected what happens and the kind of message, as in `[Forward, Publication]`")

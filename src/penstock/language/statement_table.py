@@ -44,9 +44,9 @@ def _mistakes(rule: Rule, carrier: Message) -> Iterator[str]:
             yield "nothing is inserted where it leaves the overlay; `Insert` is for `Ingress` and `Routing`"
     inherited = rule.message in INHERITED.get(carrier, ())
     if rule.attach is not Attach.NEVER and not inherited:
-        yield f"`@attach` is for what a filter attaches to messages that it matches: {_inherited()}"
+        yield f"`@attach` is for rules about messages that match a filter: {_inherited()}"
     if rule.yields and not inherited and not (rule.message is carrier and _may_inherit(carrier)):
-        yield f"`@yield_attach` is for what gives way to a rule that a filter attaches: {_inherited()}"
+        yield f"`@yield_attach` is for rules in place of which a filter may attach its own: {_inherited()}"
     if rule.matching is Matching.BEFORE and _asks_receiver(rule):
         yield f"`{_RECEIVER}` has no receiver to ask before matching; `@matching: Before` cannot be with it"
 
@@ -62,7 +62,7 @@ def _may_inherit(message: Message) -> bool:
 
 
 def _inherited() -> str:
-    return "; ".join(f"{_either(messages)} of {_a(filter_)}" for filter_, messages in INHERITED.items())
+    return ", ".join(f"{_either(messages)} that matches {_a(filter_)}" for filter_, messages in INHERITED.items())
 
 
 def _either(messages: tuple[Message, ...]) -> str:

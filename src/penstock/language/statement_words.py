@@ -1,5 +1,6 @@
 """The words of policy statements, and what is said of those that are none. Every form of statements reads them here."""
 
+import re
 from collections.abc import Callable, Sequence
 from enum import StrEnum
 from typing import TypeVar
@@ -14,6 +15,7 @@ Fail = Callable[[str], StatementError]
 E = TypeVar("E", bound=StrEnum)
 
 _LONGEST_SHOWN = 40
+_LONG_SHOWN = re.compile(f"(`[^`]{{{_LONGEST_SHOWN}}})[^`]+`")
 
 
 def one_of(kind: type[E], word: str, fail: Fail) -> E:
@@ -26,8 +28,10 @@ def one_of(kind: type[E], word: str, fail: Fail) -> E:
 
 def points_of(words: Sequence[str], fail: Fail) -> tuple[Point, ...]:
     """Points of the overlay, in their order."""
+    if not words:
+        raise fail("there is no point; without `@broker` a rule is for all of them")
     found: list[Point] = []
-    for word in words or [""]:
+    for word in words:
         if (point := one_of(Point, word, fail)) in found:
             raise fail(twice(point))
         found.append(point)
@@ -61,3 +65,8 @@ def shown(word: str) -> str:
     if not word:
         return "the end"
     return f"`{word}`" if len(word) <= _LONGEST_SHOWN else f"`{word[:_LONGEST_SHOWN]}…`"
+
+
+def clipped(message: str) -> str:
+    """A message with what it shows in backticks cut where that is long."""
+    return _LONG_SHOWN.sub(r"\1…`", message)

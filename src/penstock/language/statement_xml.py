@@ -176,10 +176,10 @@ class _Builder:
 
     def _end(self, _: str) -> None:
         element = self._open.pop()
-        if (least := _LEAST_INSIDE.get(element.name)) and not element.all(least):
-            raise element.fail(f"there is no `{least}` inside")
         if _INSIDE[element.name] and element.text:
             raise element.fail(f"expected elements, found the text {shown(element.text)}")
+        if (least := _LEAST_INSIDE.get(element.name)) and not element.all(least):
+            raise element.fail(f"there is no `{least}` inside")
 
     def _text(self, text: str) -> None:
         element = self._open[-1]
@@ -235,8 +235,9 @@ def _clause(element: _Element) -> Clause:
 
 
 def _use(element: _Element) -> Use:
-    name = element.attributes.get("name", "")
+    if not (name := element.attributes.get("name")):
+        raise element.fail("there is no attribute `name`")
     if not _NAME.fullmatch(name):
-        raise element.fail(f"expected the name of an element as its attribute `name`, found {shown(name)}")
+        raise element.fail(f"{shown(name)} is not a name")
     arguments = (parse_argument(inside.text, f"`Argument` in line {inside.line}") for inside in element.inside)
     return Use(name, tuple(arguments))
