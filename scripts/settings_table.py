@@ -41,6 +41,7 @@ from penstock.domain.policies import (
 )
 from penstock.domain.schema import JournalSettings
 from penstock.domain.tests import Advertised, ExpectedVerdict, Message, Publication, Step, Subscription
+from penstock.domain.trust_groups import GroupSecret, TrustGroupSettings
 
 _DOCS = Path(__file__).parent.parent / "docs"
 PAGE = _DOCS / "running.md"
@@ -90,12 +91,18 @@ ACCESS_TABLES: tuple[tuple[str, type[BaseModel]], ...] = (
     ("access", AccessControl),
     ("access.policies", AccessSettings),
 )
+TRUST_PAGE = _DOCS / "trust-groups.md"
+TRUST_TABLES: tuple[tuple[str, type[BaseModel]], ...] = (
+    ("trust_groups.NAME", TrustGroupSettings),
+    ("trust_groups.NAME.secret", GroupSecret),
+)
 PAGES = (
     (PAGE, TABLES),
     (DOMAIN_PAGE, DOMAIN_TABLES),
     (TEST_PAGE, TEST_TABLES),
     (JOURNAL_PAGE, JOURNAL_TABLES),
     (ACCESS_PAGE, ACCESS_TABLES),
+    (TRUST_PAGE, TRUST_TABLES),
 )
 _MIB = 2**20
 _BLOCK = re.compile(r"(<!-- settings of (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)

@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from penstock.engine import emit, lifecycle, publish, receive
 from penstock.engine.admit import Door
 from penstock.engine.plan import Plan
+from penstock.engine.proving import Challenged
 from penstock.engine.session import Session
 from penstock.engine.tell import encode_told
 from penstock.wire.codec import decode, encode
 from penstock.wire.errors import WireError
 from penstock.wire.framing import Frame, Framer
-from penstock.wire.packet import CONNECT, DISCONNECT, Connack, Connect, Disconnect
+from penstock.wire.packet import AUTH, CONNECT, DISCONNECT, Auth, Connack, Connect, Disconnect
 from penstock.wire.reason import Reason, connack_code_311
-from penstock.wire.session import CLOSED, LEAVING, NEW, OPEN
+from penstock.wire.session import CLOSED, LEAVING, NEW, OPEN, PROVING
 
 if TYPE_CHECKING:
     from penstock.broker.server import Server
@@ -32,6 +33,7 @@ class Connection(asyncio.Protocol):
 
     __slots__ = (
         "alive",
+        "challenged",
         "door",
         "framer",
         "idle",
@@ -43,8 +45,8 @@ class Connection(asyncio.Protocol):
         "version",
     )
 
-    FIRST: ClassVar[int] = CONNECT
-    """The type of the first packet that the peer sends."""
+    FIRST: ClassVar[dict[int, tuple[int, ...]]] = {NEW: (CONNECT,), PROVING: (AUTH, DISCONNECT)}
+    """The types of packets that the peer sends before the connection is open, by phase."""
 
     def __init__(self, server: "Server", door: Door) -> None:
         self.server = server
@@ -53,6 +55,8 @@ class Connection(asyncio.Protocol):
         self.phase = NEW
         self.version = 0
         self.session: Session | None = None
+        self.challenged: Challenged | None = None
+        """The CONNECT that waits for an answer to our AUTH."""
         self.transport: Any = None
         # Silence is counted in ticks of the server, so that no connection needs a timer of its own.
         self.alive = True
@@ -64,7 +68,7 @@ class Connection(asyncio.Protocol):
         if self.alive:
             self.alive = False
             self.idle = 0
-        elif self.patience and self.phase != NEW:
+        elif self.patience and self.phase >= OPEN:
             self.idle += 1
         return self.idle >= self.patience > 0
 
@@ -76,7 +80,7 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self.alive = True
-        if self.phase == NEW and data:
+        while self.phase < OPEN and data:
             data = self._greet(data)
         if self.phase >= CLOSED or not data:
             return
@@ -153,15 +157,17 @@ class Connection(asyncio.Protocol):
         server.took(self, len(frames))
 
     def _greet(self, data: bytes) -> bytes:
-        """Take the first packet; what comes behind it is framed by other limits."""
+        """Take a packet of a connection that is not open yet; what comes behind the last is framed by other limits."""
         rest = b""
         try:
-            if not self.framer.pending and data[0] >> 4 != self.FIRST:  # do not wait for the rest of what is not MQTT
+            # Do not wait for the rest of what is not MQTT.
+            if not self.framer.pending and data[0] >> 4 not in self.FIRST[self.phase]:
                 raise WireError(Reason.PROTOCOL_ERROR, f"first packet has type {data[0] >> 4}")  # [MQTT-3.1.0-1]
             buffer, frames = self.framer.feed(data)
             if frames:
                 first, start, end = frames[0]
                 rest = buffer[end:]
+                self.framer = Framer(CONNECT_LIMIT)
                 self.server.node.stats.packets_received += 1
                 self._handle(first, buffer[start:end])
             elif self.framer.error is not None:
@@ -268,7 +274,9 @@ class Connection(asyncio.Protocol):
         # [MQTT-3.14.0-1] [MQTT-4.13.2-1] [MQTT311-4.8.0-1]
         if self.phase == OPEN:
             self.disconnect(error.reason, str(error))
-        elif self.phase == NEW:
+        elif self.challenged is not None and self.phase == PROVING:
+            self._refuse(self.challenged.connect, lifecycle.Refusal(error.reason, str(error)))  # [MQTT-4.12.0-4]
+        elif self.phase < OPEN:
             self.server.log.info(
                 "refused", extra={"client": self._name(), "reason": error.reason.name, "cause": str(error)}
             )
@@ -280,6 +288,9 @@ class Connection(asyncio.Protocol):
         receive.expect(self.phase, first >> 4)
         if self.phase == NEW:
             self._connect(first, body)
+            return
+        if self.phase == PROVING:
+            self._prove(first, body)
             return
         assert self.session is not None
         if first >> 4 == DISCONNECT and self.session.buffer:
@@ -303,9 +314,31 @@ class Connection(asyncio.Protocol):
         assert isinstance(packet, Connect)
         server.node.stats.connections_total += 1
         opened = lifecycle.connect(server.node, packet, self.door, self, server.now())
+        if isinstance(opened, Challenged):
+            self.phase = PROVING
+            self.challenged = opened
+            self.transport.write(opened.packet)
+        else:
+            self._decided(packet, opened)
+
+    def _prove(self, first: int, body: bytes) -> None:
+        """The client answers our AUTH."""
+        assert self.challenged is not None
+        connect = self.challenged.connect
+        packet = decode(first, body, connect.version)
+        if not isinstance(packet, Auth):
+            self.close()
+            return
+        server = self.server
+        self._decided(connect, lifecycle.answered(server.node, self.challenged, packet, self.door, self, server.now()))
+
+    def _decided(self, packet: Connect, opened: lifecycle.Opened | lifecycle.Refusal) -> None:
+        """A CONNECT is taken or not."""
+        self.challenged = None
         if isinstance(opened, lifecycle.Refusal):
             self._refuse(packet, opened)
             return
+        server = self.server
         self.session, keepalive = opened
         self.phase = OPEN
         self.version = packet.version

@@ -4,6 +4,7 @@ import logging
 import os
 import secrets
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 
 from penstock.broker.peer import Dialler
@@ -12,7 +13,8 @@ from penstock.broker.tls import make_client_context
 from penstock.domain import Address, Domain, diff
 from penstock.domain.ensemble import ensemble
 from penstock.domain.federation import ForeignSettings, LinkSettings
-from penstock.engine import overlay
+from penstock.domain.trust_groups import SecretError
+from penstock.engine import groups, overlay, proving
 from penstock.engine.greeting import Greeting
 from penstock.model.errors import PenstockError
 
@@ -27,6 +29,7 @@ class Federation:
         self._domain = domain
         self._folder = folder
         whole = ensemble(domain, folder)
+        self._group_secrets = _group_secrets(domain, names)
         self.servers = {name: Server(name, domain.nodes[name], whole) for name in names}
         if domain.journal is not None:
             for server in self.servers.values():
@@ -48,10 +51,12 @@ class Federation:
             if name not in domain.nodes:
                 raise PenstockError(f"node `{name}` runs here and is not in the new domain: stop it first")
         whole = ensemble(domain, self._folder)
+        group_secrets = _group_secrets(domain, self.servers)
         files = {name: server.read_files(domain.nodes[name]) for name, server in self.servers.items()}
         for change in diff(self._domain, domain).changes:
             log.log(logging.WARNING if change.needs_restart else logging.INFO, str(change))
         self._domain = domain
+        self._group_secrets = group_secrets
         for name, server in self.servers.items():
             if server.journal is not None and domain.journal is not None:
                 server.journal.set(domain.journal)
@@ -77,11 +82,12 @@ class Federation:
             for name, connection in overlay.connections(server.node)
             if name in self._domain.nodes
         }
+        proving.hold(server.node, self._group_secrets[server.name], server.now())
 
     async def _link(self, server: Server) -> None:
         """Have the links that the domain says the node makes, and no others."""
         wanted = {connection.between[1]: connection for connection in server.node.ensemble.dials(server.name)}
-        terms = {name: (_dialled(one), self._domain.foreign.get(name)) for name, one in wanted.items()}
+        terms = {name: self._terms(server, one) for name, one in wanted.items()}
         for name, dialler in list(server.diallers.items()):
             if terms.get(name) != dialler.terms:
                 del server.diallers[name]
@@ -89,6 +95,11 @@ class Federation:
         for name, connection in wanted.items():
             if name not in server.diallers:
                 self._dial(server, name, connection)
+
+    def _terms(self, server: Server, connection: LinkSettings) -> tuple[LinkSettings, ForeignSettings | None, bool]:
+        """What a connection is made with; whether the two prove groups to each other is settled when it begins."""
+        name = connection.between[1]
+        return _dialled(connection), self._domain.foreign.get(name), bool(groups.shared(server.node, name))
 
     def _dial(self, server: Server, name: str, connection: LinkSettings) -> None:
         neighbour = server.node.neighbours[name]
@@ -99,7 +110,7 @@ class Federation:
         tls = (foreign.tls if foreign else None) or connection.tls
         context = make_client_context(tls) if tls else None
         dialler = Dialler(server, neighbour, greeting, lambda: self._locate(connection), context)
-        dialler.terms = (_dialled(connection), foreign)
+        dialler.terms = self._terms(server, connection)
         server.diallers[name] = dialler
         dialler.start()
 
@@ -150,6 +161,21 @@ class Federation:
         except OSError as error:
             raise PenstockError(f"secret file `{path}` cannot be made: {error}; set `secret` on the links") from None
         return fresh
+
+
+def _group_secrets(domain: Domain, names: Iterable[str]) -> dict[str, dict[str, bytes]]:
+    """By node, the secrets of the trust groups that it is in; raises `SecretError`."""
+    found: dict[str, dict[str, bytes]] = {name: {} for name in names}
+    for group, settings in domain.trust_groups.items():
+        members = [name for name in settings.nodes if name in found]
+        if members:
+            try:
+                secret = settings.secret.read()
+            except SecretError as error:
+                raise SecretError(f"trust group `{group}`: {error}") from None
+            for name in members:
+                found[name][group] = secret
+    return found
 
 
 def _make_whole(path: Path, data: bytes) -> None:

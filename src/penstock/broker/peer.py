@@ -4,12 +4,12 @@ import asyncio
 import random
 import ssl
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from penstock.broker.connection import Connection
 from penstock.domain import Address
 from penstock.domain.federation import ForeignSettings, LinkSettings
-from penstock.engine import lifecycle
+from penstock.engine import lifecycle, proving
 from penstock.engine.admit import Door
 from penstock.engine.greeting import KEEPALIVE, Greeting
 from penstock.engine.session import Session
@@ -17,17 +17,19 @@ from penstock.wire.codec import decode, encode
 from penstock.wire.errors import WireError
 from penstock.wire.framing import Framer
 from penstock.wire.packet import (
+    AUTH,
     CONNACK,
     DISCONNECT,
     PINGRESP,
     SUBACK,
+    Auth,
     Connack,
     Disconnect,
     Pingreq,
     Suback,
 )
 from penstock.wire.reason import Reason
-from penstock.wire.session import NEW, OPEN
+from penstock.wire.session import NEW, OPEN, PROVING
 
 if TYPE_CHECKING:
     from penstock.broker.server import Server
@@ -44,20 +46,25 @@ _PINGREQ = encode(Pingreq(), 4)
 class Dialled(Connection):
     """The client's side of a connection; once it is open, the two sides are alike."""
 
-    __slots__ = ("closed", "greeting", "neighbour")
-    FIRST = CONNACK
+    __slots__ = ("claiming", "closed", "greeting", "neighbour")
+    FIRST: ClassVar = {NEW: (CONNACK, AUTH), PROVING: (CONNACK,)}
 
     def __init__(self, server: "Server", neighbour: Session, greeting: Greeting) -> None:
         super().__init__(server, Door(f"link to {neighbour.neighbour}", "dialled", False))
         self.neighbour = neighbour
         self.greeting = greeting
+        self.claiming: proving.Claiming | None = None
+        """The exchange of proofs, if the neighbour is in a trust group that this node is in."""
         self.closed: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         """Done when the connection is gone; whether it had been open."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = transport
         self.server.dialled(self)
-        self.transport.write(encode(self.greeting.packet(), self.greeting.version))
+        claimant = proving.make_claimant(self.server.node, self.neighbour)
+        self.claiming = proving.Claiming(claimant) if claimant is not None else None
+        claim = claimant.claim if claimant is not None else None
+        self.transport.write(encode(self.greeting.packet(claim), self.greeting.version))
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
@@ -67,20 +74,30 @@ class Dialled(Connection):
     def tick(self) -> bool:
         if self.phase == OPEN and self.idle % (KEEPALIVE // 4) == KEEPALIVE // 4 - 1:
             self.transport.write(_PINGREQ)
+        if self.phase == OPEN and self.claiming is not None:
+            proving.renew(self.server.node, self.neighbour, self.server.now())
         return super().tick()
 
     def _handle(self, first: int, body: bytes) -> None:
         kind = first >> 4
-        if self.phase == NEW:
-            if kind != CONNACK:
-                raise WireError(Reason.PROTOCOL_ERROR, f"packet type {kind} before CONNACK")
-            self._welcome(decode(first, body, self.greeting.version))
+        if self.phase < OPEN:
+            packet = decode(first, body, self.greeting.version)
+            if isinstance(packet, Auth):
+                self._answer(packet)
+            else:
+                self._welcome(packet)
         elif kind == SUBACK:
             self._subscribed(decode(first, body, self.version))
         elif kind == DISCONNECT:
             self._told_to_go(decode(first, body, self.version))
         elif kind != PINGRESP:
             super()._handle(first, body)
+
+    def _answer(self, packet: Auth) -> None:
+        if self.claiming is None or self.claiming.claimant is None:  # [MQTT-4.12.0-6]
+            raise WireError(Reason.PROTOCOL_ERROR, "AUTH without an authentication method")
+        self.phase = PROVING
+        self.transport.write(encode(proving.answer(self.claiming.claimant, packet), self.greeting.version))
 
     def _welcome(self, packet: object) -> None:
         assert isinstance(packet, Connack)
@@ -90,6 +107,9 @@ class Dialled(Connection):
             self.server.log.error("a neighbour refuses us", extra={"neighbour": neighbour.neighbour, "cause": told})
             self.close()
             return
+        proof = None
+        if self.claiming is not None:
+            proof = proving.concluded(self.server.node, self.claiming, packet, self.server.now())
         self.version = neighbour.version = self.greeting.version
         self.phase = OPEN
         self.patience = KEEPALIVE * 2
@@ -97,7 +117,7 @@ class Dialled(Connection):
         self.framer.minimal = self.version == 5
         self.server.opened(self)
         self.session = neighbour
-        lifecycle.joined(self.server.node, neighbour, packet, self, self.server.now())
+        lifecycle.joined(self.server.node, neighbour, packet, self, self.server.now(), proof)
         wish = self.greeting.wish(is_new=neighbour.ended == 0)
         if wish is not None:
             self.transport.write(encode(wish, self.version))
@@ -148,7 +168,7 @@ class Dialler:
         self._context = context
         self._task: asyncio.Task[None] | None = None
         self._failed = False
-        self.terms: tuple[LinkSettings, ForeignSettings | None] | None = None
+        self.terms: tuple[LinkSettings, ForeignSettings | None, bool] | None = None
         """What the domain said when the link was made."""
 
     def start(self) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import os
+import secrets
 import sqlite3
 import ssl
 import time
@@ -25,9 +26,11 @@ from penstock.engine import emit, lifecycle, overlay, place
 from penstock.engine.admit import Door, is_known
 from penstock.engine.changes import Changes
 from penstock.engine.node import Node
+from penstock.engine.proving import NOT_PROVEN
 from penstock.engine.record import Recorder
 from penstock.engine.session import Session
 from penstock.model.errors import PenstockError
+from penstock.model.group_proof import NONCE_BYTES
 from penstock.policy.acl import Acl
 from penstock.policy.passwords import Passwords
 from penstock.wire.framing import Frame
@@ -47,7 +50,7 @@ takes in all that has come during the one before, so that rounds would grow long
 MOST_DEFERRED = 20_000
 """Packets that wait for the store before connections are no longer read."""
 
-_WARNINGS = ("monitor failed", "full", "slow", "too long to tell")
+_WARNINGS = ("monitor failed", "full", "slow", "too long to tell", NOT_PROVEN)
 """Notices of what an operator should do something about; refusals are what policies are for."""
 _SUPPRESSED = {"tell": Reason.NOT_AUTHORIZED, "hide": Reason.SUCCESS}
 
@@ -72,7 +75,7 @@ class Server:
         self.settings = settings
         self.diallers: dict[str, Dialler] = {}
         passwords, acl, contexts = self.read_files(settings)
-        self.node = Node(name, settings.limits, _make_id, settings.durable, passwords, acl, ensemble)
+        self.node = Node(name, settings.limits, _make_id, settings.durable, passwords, acl, ensemble, _make_nonce)
         self.node.suppressed_reason = _SUPPRESSED[settings.suppressed]
         self.store = Store(Path(settings.store), settings.synchronous) if settings.durable else None
         self.journal: Journal | None = None
@@ -464,6 +467,10 @@ def _cause(error: OSError) -> str:
     """Without the event loop's own words around it."""
     number = error.errno or 0  # below 0 if a name cannot be resolved
     return (os.strerror(number) if number > 0 else str(error.strerror)).lower()
+
+
+def _make_nonce() -> bytes:
+    return secrets.token_bytes(NONCE_BYTES)
 
 
 def _make_id() -> str:

@@ -12,7 +12,7 @@ from websockets.server import ServerProtocol
 from websockets.typing import Subprotocol
 
 from penstock.broker.connection import CONNECT_LIMIT, Connection
-from penstock.wire.session import NEW
+from penstock.wire.session import OPEN
 
 
 class WebSocket(asyncio.Protocol):
@@ -41,7 +41,7 @@ class WebSocket(asyncio.Protocol):
                 self._accept(event)
             elif isinstance(event, Frame):
                 self._take(event)
-        if self._connection.phase == NEW:
+        if self._connection.phase < OPEN:
             self._bound_stranger(len(data))
         self._flush()
 

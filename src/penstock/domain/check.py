@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from penstock.domain.base import MEMORY
-from penstock.domain.checks import access, assertions, contents, monitors, structure, tables, tests
+from penstock.domain.checks import access, assertions, contents, monitors, structure, tables, tests, trust_groups
 from penstock.domain.checks.warnings import warnings
 from penstock.domain.expand import Expansion, with_patterns, with_protocols
 from penstock.domain.files import FileRole, files
@@ -67,7 +67,7 @@ def check(source: Source, nodes: Collection[str] | None = None) -> Checked:
     mistakes += _around(source.domain, expansion, nodes)
     if mistakes:
         raise DomainError(*in_order([source.problem(mistake, expansion) for mistake in mistakes]))
-    odd = [source.problem(warning, expansion) for warning in warnings(source.domain, expansion)]
+    odd = [source.problem(warning, expansion) for warning in warnings(source.domain, expansion, nodes)]
     return Checked(expansion.domain, tuple(in_order(odd)))
 
 
@@ -82,7 +82,7 @@ def _in_itself(source: Source) -> tuple[Expansion, list[Mistake]]:
     patterns = with_patterns(source.domain)
     if patterns.mistakes:
         return patterns, list(patterns.mistakes)
-    found = (one.check(patterns.domain) for one in (structure, assertions, contents, access))
+    found = (one.check(patterns.domain) for one in (structure, assertions, contents, access, trust_groups))
     mistakes: list[Mistake] = [mistake for several in found for mistake in several]
     mistakes += [] if mistakes else tables.check(source.domain, patterns.domain)
     if mistakes:
@@ -108,6 +108,9 @@ def _around(written: Domain, expansion: Expansion, nodes: Collection[str] | None
         dials, accepts = (end in here for end in link.between)
         named = files(link, ("links", index))
         yield from _missing_files(one for one in named if dials or (accepts and one[0][-1] == "secret_file"))
+    for name, group in domain.trust_groups.items():
+        if any(member in here for member in group.nodes):
+            yield from _missing_files(files(group, ("trust_groups", name)))
     for name, broker in domain.foreign.items():
         if any(link.between[1] == name and link.between[0] in here for link in domain.links):
             yield from _missing_files(files(broker, ("foreign", name)))

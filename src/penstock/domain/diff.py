@@ -41,6 +41,7 @@ class Kind(StrEnum):
     DEFAULT = "default"
     MONITOR = "monitor"
     ACCESS = "access"
+    TRUST_GROUP = "trust group"
     JOURNAL = "journal"
     ASSERTIONS = "assertions"
 
@@ -114,6 +115,7 @@ def _changes(old: Domain, new: Domain) -> Iterator[Change]:
     yield from _tables(old, new)
     yield from _in_order(Kind.MONITOR, old.monitors, new.monitors)
     yield from _access(old.access, new.access)
+    yield from _entries(Kind.TRUST_GROUP, old.trust_groups, new.trust_groups)
     yield from _journal(old.journal, new.journal)
     if old.assertions != new.assertions:
         yield Change(Kind.ASSERTIONS, "changed", "", old.assertions, new.assertions)

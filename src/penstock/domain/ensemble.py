@@ -21,6 +21,7 @@ from penstock.domain.graph import OPEN, Graph, client_types, graph
 from penstock.domain.monitors import compile_monitor
 from penstock.domain.policies import Pair
 from penstock.domain.schema import Domain, NodeSettings
+from penstock.domain.trust_groups import TrustGroup
 from penstock.domain.units import Address
 from penstock.language.condition import Condition
 from penstock.language.types import Record
@@ -123,6 +124,7 @@ class Ensemble:
     """Edge nodes (`GROUP/EDGE`) that are clients of the domain, by the name of the client."""
     is_cyclic: bool
     """Whether nodes and foreign brokers are joined in a cycle, so that an event may come back."""
+    trust_groups: dict[str, TrustGroup]
     _rules: tuple[ContentRule, ...] = field(repr=False)
     _parents: dict[str, tuple[str, ...]] = field(repr=False)
     _tables: dict[str, Table] = field(repr=False)
@@ -268,6 +270,10 @@ def ensemble(domain: Domain, folder: Path | None = None) -> Ensemble:
         certificates=domain.access is not None and (domain.access.certificates or bool(domain.links)),
         edges={client.edge: name for name, client in domain.clients.items() if client.edge is not None},
         is_cyclic=joined.is_cyclic,
+        trust_groups={
+            name: TrustGroup(name, frozenset(group.nodes), frozenset(group.clients), group.expiry)
+            for name, group in domain.trust_groups.items()
+        },
         _rules=domain.content,
         _parents=joined.parents,
         _tables=joined.tables,

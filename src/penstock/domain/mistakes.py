@@ -11,7 +11,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from penstock.domain.base import keys
-from penstock.domain.tree import NOTHING, Entry, Scalar, Step, child, found_text, locate, path_text, shown
+from penstock.domain.tree import NOTHING, Entry, Node, Scalar, Step, child, found_text, locate, path_text, shown
 from penstock.model.errors import Problem
 
 _EXPECTED = {
@@ -102,7 +102,13 @@ def _problem(details: ErrorDetails, model: type[BaseModel], root: Entry) -> Prob
         entry = Entry(entry.place, Scalar(str(path[-1]), str(path[-1])))
     elif key := details.get("ctx", {}).get("key") or _tag(details):
         path, entry = (*path, key), child(entry.node, key) or Entry(entry.place, NOTHING)
-    return entry.place.problem(path, f"found {found_text(entry.node)}, expected {expected}")
+    return entry.place.problem(path, f"found {_found(path, entry.node)}, expected {expected}")
+
+
+def _found(path: Sequence[Step], node: Node) -> str:
+    """What was found; not its text, if it may be a secret: who reads a log is not to know it."""
+    is_told = path[-1:] != ("secret",) or not isinstance(node, Scalar) or not node.text
+    return found_text(node) if is_told else "a text"
 
 
 def _tag(details: ErrorDetails) -> str:

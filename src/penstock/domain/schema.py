@@ -40,6 +40,7 @@ from penstock.domain.policies import (
 )
 from penstock.domain.tests import Tests
 from penstock.domain.tree import Step
+from penstock.domain.trust_groups import TrustGroupSettings
 from penstock.domain.units import Address, HostPort, Seconds, Size, WholeSeconds, mistake
 from penstock.language.types import Record
 
@@ -300,6 +301,9 @@ class Domain(Settings):
     access: Access | None = Field(
         default=None,
         description="who may read and write which Sparkplug messages and metrics; unset: Sparkplug is like all else",
+    )
+    trust_groups: dict[Name, TrustGroupSettings] = Field(
+        default={}, description="groups of nodes and clients that prove to each other that they share a secret, by name"
     )
     journal: JournalSettings | None = Field(
         default=None, description="what nodes record of events and decisions; unset: nothing"

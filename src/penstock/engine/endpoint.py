@@ -7,7 +7,7 @@ by `out`.
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
-from penstock.engine import emit, lifecycle, receive
+from penstock.engine import emit, lifecycle, proving, receive
 from penstock.engine.admit import Door
 from penstock.engine.changes import Changes
 from penstock.engine.greeting import Greeting
@@ -15,10 +15,10 @@ from penstock.engine.node import Node
 from penstock.engine.session import Session
 from penstock.wire.codec import encode
 from penstock.wire.errors import WireError
-from penstock.wire.packet import Connack, Connect, Disconnect, Packet, Pingresp, Publish, Suback
+from penstock.wire.packet import Auth, Connack, Connect, Disconnect, Packet, Pingresp, Publish, Suback
 from penstock.wire.properties import NO_PROPERTIES, Properties
 from penstock.wire.reason import Reason
-from penstock.wire.session import CLOSED, NEW, OPEN
+from penstock.wire.session import CLOSED, NEW, OPEN, PROVING
 from penstock.wire.stream import Decoder
 
 
@@ -62,6 +62,8 @@ class Endpoint:
         self.phase = NEW
         self.session: Session | None = None
         self.refusal: lifecycle.Refusal | None = None
+        self._challenged: proving.Challenged | None = None
+        self._claiming: proving.Claiming | None = None
         self.reason: Reason | None = None
         """Why the connection was closed by this side; SUCCESS if it was not."""
         self._clock = clock
@@ -74,7 +76,10 @@ class Endpoint:
         """Say who we are."""
         assert self._dialled is not None
         greeting = self._dialled.greeting
-        self._out([encode(greeting.packet(), greeting.version)])
+        claimant = proving.make_claimant(self.node, self._dialled.neighbour)
+        self._claiming = proving.Claiming(claimant) if claimant is not None else None
+        claim = claimant.claim if claimant is not None else None
+        self._out([encode(greeting.packet(claim), greeting.version)])
 
     def take(self, data: bytes) -> None:
         """Bytes from the other side."""
@@ -118,6 +123,9 @@ class Endpoint:
         if isinstance(packet, Connect):
             self._connect(packet)
             return
+        if self._challenged is not None:
+            self._prove(self._challenged, packet)
+            return
         session = self.session
         assert session is not None
         if isinstance(packet, Publish) and self._relayed(session, packet):
@@ -145,6 +153,21 @@ class Endpoint:
 
     def _connect(self, packet: Connect) -> None:
         opened = lifecycle.connect(self.node, packet, self.door, self, self._clock())
+        if isinstance(opened, proving.Challenged):
+            self._challenged, self.phase = opened, PROVING
+            self._out([opened.packet])
+        else:
+            self._decided(packet, opened)
+
+    def _prove(self, challenged: proving.Challenged, packet: Packet) -> None:
+        self._challenged = None
+        if isinstance(packet, Auth):
+            opened = lifecycle.answered(self.node, challenged, packet, self.door, self, self._clock())
+            self._decided(challenged.connect, opened)
+        else:
+            self.close()
+
+    def _decided(self, packet: Connect, opened: lifecycle.Opened | lifecycle.Refusal) -> None:
         if isinstance(opened, lifecycle.Refusal):
             self.refusal = opened
             self._out([lifecycle.refusal_packet(packet, opened)])
@@ -155,6 +178,8 @@ class Endpoint:
     def _is_for_a_client(self, packet: Packet, dialled: Dialled) -> bool:
         """Take what only the one who dialled gets."""
         match packet:
+            case Auth() if self._claiming is not None and self._claiming.claimant is not None and self.phase == NEW:
+                self._out([encode(proving.answer(self._claiming.claimant, packet), dialled.greeting.version)])
             case Connack() if self.phase == NEW:
                 if packet.reason:
                     self.close()
@@ -169,9 +194,11 @@ class Endpoint:
         return True
 
     def _welcome(self, packet: Connack, neighbour: Session, greeting: Greeting) -> None:
+        now = self._clock()
+        proof = proving.concluded(self.node, self._claiming, packet, now) if self._claiming is not None else None
         neighbour.version = greeting.version
         self.session, self.phase = neighbour, OPEN
-        lifecycle.joined(self.node, neighbour, packet, self, self._clock())
+        lifecycle.joined(self.node, neighbour, packet, self, now, proof)
         wish = greeting.wish(is_new=neighbour.ended == 0)
         if wish is not None:
             self._out([encode(wish, greeting.version)])

@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 from penstock.engine import lifecycle, overlay
+from penstock.model.group_proof import METHOD
 from penstock.wire.framing import PACKET_MOST
 from penstock.wire.packet import Connect, Subscribe, Subscription
 from penstock.wire.properties import NO_PROPERTIES, Properties
@@ -29,7 +30,8 @@ class Greeting(NamedTuple):
         most = most_bytes if most_bytes < PACKET_MOST else None
         return cls(overlay.NODE_PREFIX + name, user=name, password=secret, most_bytes=most)
 
-    def packet(self) -> Connect:
+    def packet(self, claim: bytes | None = None) -> Connect:
+        """The CONNECT; `claim`: which trust groups it is in, to be proven next."""
         properties = NO_PROPERTIES
         if self.version == 5:
             properties = Properties(
@@ -37,6 +39,8 @@ class Greeting(NamedTuple):
                 receive_maximum=overlay.WINDOW,
                 maximum_packet_size=self.most_bytes,
                 request_problem_info=True,
+                auth_method=METHOD if claim is not None else None,
+                auth_data=claim,
             )
         return Connect(self.client_id, self.version, False, KEEPALIVE, self.user, self.password, None, properties)
 

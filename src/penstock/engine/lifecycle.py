@@ -3,7 +3,7 @@
 from hmac import compare_digest
 from typing import NamedTuple
 
-from penstock.engine import advertise, emit, overlay, place, publish, subscribe, travel
+from penstock.engine import advertise, emit, groups, overlay, place, proving, publish, subscribe, travel
 from penstock.engine.admit import Door, authenticate
 from penstock.engine.node import Node
 from penstock.engine.path import read_topic
@@ -15,7 +15,7 @@ from penstock.model.topic import MAX_BYTES, is_wild
 from penstock.wire.codec import encode
 from penstock.wire.errors import WireError
 from penstock.wire.framing import PACKET_MOST
-from penstock.wire.packet import MQTT_311, Connack, Connect, Disconnect
+from penstock.wire.packet import MQTT_311, Auth, Connack, Connect, Disconnect
 from penstock.wire.properties import NO_PROPERTIES, Properties
 from penstock.wire.reason import Reason, connack_code_311
 
@@ -36,30 +36,67 @@ class Opened(NamedTuple):
     keepalive: int
 
 
-def connect(node: Node, packet: Connect, door: Door, outlet: Outlet, now: float) -> Opened | Refusal:
-    """Open or resume the client's session and queue its CONNACK, or say why not."""
+def connect(
+    node: Node, packet: Connect, door: Door, outlet: Outlet, now: float
+) -> Opened | proving.Challenged | Refusal:
+    """Open or resume the client's session and queue its CONNACK, or say why not; or ask for proofs first."""
     refusal = _check(node, packet)
     if refusal is not None:
         return refusal
+    if packet.properties.auth_method is None:
+        return _open(node, packet, door, outlet, now, None)
+    who = _who(node, packet, door)
+    if isinstance(who, Refusal):
+        return who
+    try:
+        return proving.ask(node, packet)
+    except WireError as error:
+        return Refusal(error.reason, str(error))
+
+
+def answered(
+    node: Node, challenged: proving.Challenged, packet: Auth, door: Door, outlet: Outlet, now: float
+) -> Opened | Refusal:
+    """The client has answered: open its session with what it has proven, or say why not."""
+    try:
+        proof = proving.judge(node, challenged.state, packet, now)
+    except WireError as error:  # [MQTT-4.12.0-4]
+        return Refusal(error.reason, str(error))
+    return _open(node, challenged.connect, door, outlet, now, proof)
+
+
+def _who(node: Node, packet: Connect, door: Door) -> Subject | Session | Refusal:
+    """The client or the neighbour that a CONNECT comes from."""
     if overlay.neighbour_in(packet.client_id) is not None:
-        return _connect_neighbour(node, packet, door, outlet, now)
+        return _neighbour(node, packet, door)
     # [MQTT-3.1.4-2]
     subject = authenticate(packet, door, node.passwords)
     if isinstance(subject, str):
         return Refusal(Reason.NOT_AUTHORIZED, subject)
-    assigned = None
     if not packet.client_id:  # [MQTT-3.1.3-6]
-        assigned = node.make_id()
-        subject = subject._replace(client_id=assigned)
+        subject = subject._replace(client_id=node.make_id())
     if place.entry_of(node, subject) is None:
         return Refusal(Reason.NOT_AUTHORIZED, f"client `{subject.client_id}` is not one that the domain lists here")
+    return subject
+
+
+def _open(
+    node: Node, packet: Connect, door: Door, outlet: Outlet, now: float, proof: proving.Proof | None
+) -> Opened | Refusal:
+    who = _who(node, packet, door)  # also after an exchange of proofs: the domain may be another since it began
+    if isinstance(who, Refusal):
+        return who
+    if isinstance(who, Session):
+        return _open_neighbour(node, who, packet, outlet, now, proof)
+    assigned = None if packet.client_id else who.client_id
     # [MQTT-3.1.3-2] [MQTT-3.1.3-7] [MQTT-3.1.4-4]
-    session, present = _session(node, packet, subject, now)
+    session, present = _session(node, packet, who, now)
     place.settle_in(node, session)
     _attach(node, session, packet, outlet)
+    proving.attach(node, session, proof, now)
     keepalive = _keepalive(node, packet)
     # [MQTT-3.1.4-5] [MQTT-3.2.0-1] [MQTT-3.2.0-2]
-    _say_hello(node, session, packet, present, assigned, keepalive)
+    _say_hello(node, session, packet, present, assigned, keepalive, proof)
     if present:
         emit.resume(node, session, now)
         subscribe.advance(node, session, now)
@@ -74,7 +111,7 @@ def refusal_packet(packet: Connect, refusal: Refusal) -> bytes:
     return encode_told(Connack(False, refusal.reason), refusal.text, packet.version, asked, most)
 
 
-def _connect_neighbour(node: Node, packet: Connect, door: Door, outlet: Outlet, now: float) -> Opened | Refusal:
+def _neighbour(node: Node, packet: Connect, door: Door) -> Session | Refusal:
     """A node dials: it must be a neighbour, and show that it is."""
     name = overlay.neighbour_in(packet.client_id)
     session = node.neighbours.get(name or "")
@@ -82,16 +119,24 @@ def _connect_neighbour(node: Node, packet: Connect, door: Door, outlet: Outlet, 
     shown = packet.password is not None and secret is not None and compare_digest(packet.password, secret)
     if session is None or packet.version != 5 or not (shown or door.certificate_user == name):
         return Refusal(Reason.NOT_AUTHORIZED, f"`{name}` is not a neighbour of this node, or cannot show that it is")
-    _join(node, session, packet, outlet, now)
-    _say_hello(node, session, packet, True, None, packet.keepalive)
+    return session
+
+
+def _open_neighbour(
+    node: Node, session: Session, packet: Connect, outlet: Outlet, now: float, proof: proving.Proof | None
+) -> Opened:
+    _join(node, session, packet, outlet, now, proof)
+    _say_hello(node, session, packet, True, None, packet.keepalive, proof)
     emit.resume(node, session, now)
     overlay.announce(node, session)
     subscribe.advance(node, session, now)
     return Opened(session, packet.keepalive)
 
 
-def joined(node: Node, session: Session, connack: Connack, outlet: Outlet, now: float) -> None:
-    """A neighbour that this node dialled has taken the connection."""
+def joined(
+    node: Node, session: Session, connack: Connack, outlet: Outlet, now: float, proof: proving.Proof | None = None
+) -> None:
+    """A neighbour that this node dialled has taken the connection; `proof`: of the groups that both are in."""
     told = connack.properties
     properties = Properties(
         session_expiry=NO_EXPIRY,
@@ -99,19 +144,22 @@ def joined(node: Node, session: Session, connack: Connack, outlet: Outlet, now: 
         maximum_packet_size=told.maximum_packet_size,
     )
     packet = Connect(session.client_id, session.version, False, 0, properties=properties)
-    _join(node, session, packet, outlet, now)
+    _join(node, session, packet, outlet, now, proof)
     emit.resume(node, session, now)
     if session.neighbour in node.ensemble.nodes:
         overlay.announce(node, session)
     subscribe.advance(node, session, now)
 
 
-def _join(node: Node, session: Session, packet: Connect, outlet: Outlet, now: float) -> None:
+def _join(
+    node: Node, session: Session, packet: Connect, outlet: Outlet, now: float, proof: proving.Proof | None
+) -> None:
     if session.outlet is not None:
         before = session.outlet
         before.disconnect(Reason.SESSION_TAKEN_OVER, "the node has dialled anew")
         lost(node, session, before, now)
     _attach(node, session, packet, outlet)
+    proving.attach(node, session, proof, now)
     session.window = session.quota = min(packet.properties.receive_maximum or overlay.WINDOW, overlay.WINDOW)
     if node.ensemble.is_cyclic:
         session.plain = False  # the path travels with each event
@@ -147,6 +195,7 @@ def tick(node: Node, now: float) -> None:
     """Time has passed: publish delayed wills, end expired sessions, forget expired retained messages."""
     node.expire_retained(now)
     overlay.expire(node, now)
+    groups.expire(node, now)
     for session in node.timers.due(now):
         if session.will is not None and now >= session.ended + session.will.delay:
             publish_will(node, session, now)
@@ -198,8 +247,9 @@ def publish_will(node: Node, session: Session, now: float) -> None:
 
 def _check(node: Node, packet: Connect) -> Refusal | None:
     # [MQTT-4.12.0-1] [MQTT-4.12.0-4] [MQTT-4.12.0-6]
-    if packet.properties.auth_method is not None:
-        return Refusal(Reason.BAD_AUTHENTICATION_METHOD, f"no method `{packet.properties.auth_method}` here")
+    method = packet.properties.auth_method
+    if method is not None and not proving.supports(node, method):
+        return Refusal(Reason.BAD_AUTHENTICATION_METHOD, f"no method `{method}` here")
     if not packet.client_id and packet.version == 4 and not packet.clean_start:  # [MQTT311-3.1.3-8]
         return Refusal(Reason.CLIENT_IDENTIFIER_NOT_VALID, "a session that is kept needs a client id")
     will, limits = packet.will, node.limits
@@ -289,7 +339,7 @@ def _detach(node: Node, session: Session, now: float) -> None:
     session.held = session.backlog = 0
     # [MQTT-3.3.2-7]
     session.aliases_in = session.aliases_out = None
-    session.resend = None
+    session.resend = session.proving = None
     if session.neighbour is not None:
         session.exchange = None
         node.news.offer(*session.offers)  # there may be another way to what it offers
@@ -332,11 +382,18 @@ def _keepalive(node: Node, packet: Connect) -> int:
 
 
 def _say_hello(
-    node: Node, session: Session, packet: Connect, present: bool, assigned: str | None, keepalive: int
+    node: Node,
+    session: Session,
+    packet: Connect,
+    present: bool,
+    assigned: str | None,
+    keepalive: int,
+    proof: proving.Proof | None,
 ) -> None:
     properties = NO_PROPERTIES
     if packet.version == 5:
         limits = node.limits
+        proven = proof.told if proof is not None and proof.told is not None else NO_PROPERTIES
         wished = packet.properties.session_expiry or 0
         expiry = NO_EXPIRY if session.expiry == NEVER else int(session.expiry)
         properties = Properties(
@@ -351,6 +408,8 @@ def _say_hello(
             server_keepalive=keepalive if keepalive != packet.keepalive else None,
             # [MQTT-3.1.2-28]
             response_info=_response_info(session) if packet.properties.request_response_info else None,
+            auth_method=proven.auth_method,
+            auth_data=proven.auth_data,
         )
     emit.push_durable(node, session, encode(Connack(present, 0, properties), packet.version))
 

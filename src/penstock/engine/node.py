@@ -14,6 +14,7 @@ from penstock.domain.ensemble import Ensemble
 from penstock.engine import emit, overlay, place, publish, subscribe
 from penstock.engine.changes import Ledger
 from penstock.engine.edit import Watch, tell_failures
+from penstock.engine.groups import Trust
 from penstock.engine.index import Index, TopicTree
 from penstock.engine.news import News
 from penstock.engine.offers import OwnOffer
@@ -57,12 +58,16 @@ class Node:
         passwords: Passwords | None = None,
         acl: Acl | None = None,
         ensemble: Ensemble | None = None,
+        make_nonce: Callable[[], bytes] | None = None,
     ) -> None:
         self.name = name
         self.ensemble = alone(name) if ensemble is None else ensemble
         self.table = self.ensemble.table(name)
         self.limits = limits
         self.make_id = make_id
+        self.make_nonce = make_nonce
+        """What proofs of membership are about, 32 bytes that never come again; None: there are no such proofs here."""
+        self.trust = Trust()
         self.passwords = passwords
         self.acl = acl
         self.sessions: dict[str, Session] = {}

@@ -6,7 +6,7 @@ Connections of a live node, rehearsals and tests all hand their packets over her
 from collections.abc import Callable
 from typing import Any
 
-from penstock.engine import emit, lifecycle, publish, subscribe
+from penstock.engine import emit, lifecycle, proving, publish, subscribe
 from penstock.engine.node import Node
 from penstock.engine.session import Session
 from penstock.wire.codec import encode
@@ -100,8 +100,7 @@ def _disconnect(node: Node, session: Session, packet: Disconnect, now: float) ->
 
 
 def _auth(node: Node, session: Session, packet: Auth, now: float) -> None:
-    # [MQTT-4.12.0-7] [MQTT-4.12.1-2]
-    raise WireError(Reason.PROTOCOL_ERROR, "AUTH without an authentication method")
+    proving.receive(node, session, packet, now)
 
 
 _HANDLERS: dict[type, Callable[[Node, Session, Any, float], None]] = {

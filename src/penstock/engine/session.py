@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from penstock.engine.edit import Watch
     from penstock.engine.interest import Exchange
     from penstock.engine.plan import Plans, Target
+    from penstock.engine.proving import Accepting, Claiming
     from penstock.engine.record import Source
     from penstock.engine.sparkplug import Actor
     from penstock.engine.want import Offered
@@ -187,6 +188,8 @@ class Session:
         "plain",
         "plans",
         "problem_info",
+        "proven",
+        "proving",
         "publish_type",
         "queue",
         "queue_limit",
@@ -230,6 +233,10 @@ class Session:
         self.doubted_offers: dict[str, float] = {}
         self.source: Source | None = None
         """What the journal says of all its events; None until it is asked."""
+        self.proven: dict[str, float] = {}
+        """Trust groups that it has proven to be in, and until when that counts; ask `groups.is_member`."""
+        self.proving: Accepting | Claiming | None = None
+        """Where proofs stand on its connection; None if that has no authentication method."""
         self.publish_type = DEFAULT_TYPE
         self.notify_type = DEFAULT_TYPE
         self.watch_in: Watch | None = None

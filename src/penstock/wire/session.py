@@ -21,9 +21,10 @@ from penstock.wire.packet import (
 
 # Phases of a connection, seen from the server.
 NEW: Final = 0
-OPEN: Final = 1
-CLOSED: Final = 2
-LEAVING: Final = 3  # closed once the packets that wait for the store are out
+PROVING: Final = 1  # the CONNECT is good, and its sender is asked for more
+OPEN: Final = 2
+CLOSED: Final = 3
+LEAVING: Final = 4  # closed once the packets that wait for the store are out
 
 _WHILE_OPEN = (
     PUBLISH,
@@ -39,6 +40,8 @@ _WHILE_OPEN = (
 
 CONNECTION: Final[dict[tuple[int, int], int]] = {
     (NEW, CONNECT): OPEN,  # [MQTT-3.1.0-1] the first packet is CONNECT; [MQTT-3.1.0-2] and there is only one
+    (PROVING, AUTH): OPEN,  # [MQTT-3.1.2-30]
+    (PROVING, DISCONNECT): CLOSED,
     **{(OPEN, kind): OPEN for kind in _WHILE_OPEN},
     (OPEN, DISCONNECT): CLOSED,
 }

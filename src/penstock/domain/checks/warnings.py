@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
-from penstock.domain.checks import access, contents
+from penstock.domain.checks import access, contents, trust_groups
 from penstock.domain.expand import Expansion
 from penstock.domain.finding import Loc, Said, listed
 from penstock.domain.graph import graph
@@ -16,8 +16,8 @@ from penstock.model.content import Reader
 from penstock.model.topic import overlaps
 
 
-def warnings(written: Domain, expansion: Expansion) -> Iterator[Said]:
-    """All that is odd; `written` is the domain before its expansion."""
+def warnings(written: Domain, expansion: Expansion, nodes: Collection[str] | None = None) -> Iterator[Said]:
+    """All that is odd; `written` is the domain before its expansion, `nodes` those that are to run here (all)."""
     yield from _unused_types(written, expansion.domain)
     yield from _unreachable_states(written)
     yield from _idle(written, expansion.domain)
@@ -25,6 +25,7 @@ def warnings(written: Domain, expansion: Expansion) -> Iterator[Said]:
     yield from _same_address(expansion.domain)
     yield from contents.warnings(expansion.domain)
     yield from access.warnings(expansion.domain)
+    yield from trust_groups.warnings(expansion.domain, expansion.domain.nodes.keys() if nodes is None else nodes)
     for index, pattern in enumerate(written.patterns):
         if isinstance(pattern, Roles):
             yield from _roles(pattern, ("patterns", index))
