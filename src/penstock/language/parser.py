@@ -55,6 +55,7 @@ _LEVELS = {
     for level, symbols in enumerate((("||",), ("&&",), RELATIONS, ADDITIVE, MULTIPLICATIVE))
     for symbol in symbols
 }
+_JOINING: dict[str, type[And] | type[Or]] = {"&&": And, "||": Or}
 _IN_WORDS = {"and": "&&", "or": "||", "not": "!"}
 _LITERALS = ("int", "uint", "double", "string", "bytes")
 
@@ -118,7 +119,10 @@ class _Parser:
         while (token := self._peek()).kind in ("mark", "name") and _LEVELS.get(token.text, -1) >= loosest:
             self._next += 1
             with self._deeper():
-                tree = _operation(token, tree, self._operation(_LEVELS[token.text] + 1))
+                others = [self._operation(_LEVELS[token.text] + 1)]
+                while token.text in _JOINING and self._take(token.text):
+                    others.append(self._operation(_LEVELS[token.text] + 1))
+            tree = _operation(token, tree, others)
         return tree
 
     def _unary(self) -> Tree:
@@ -332,14 +336,12 @@ class _Parser:
         return ConditionError(what, self._text, self._peek().at if at is None else at)
 
 
-def _operation(token: Token, left: Tree, right: Tree) -> Tree:
-    match token.text:
-        case "&&":
-            return And((*_flat(And, left), *_flat(And, right)), at=left.at if isinstance(left, And) else token.at)
-        case "||":
-            return Or((*_flat(Or, left), *_flat(Or, right)), at=left.at if isinstance(left, Or) else token.at)
-        case symbol:
-            return Binary(symbol, left, right, at=token.at)
+def _operation(token: Token, left: Tree, others: list[Tree]) -> Tree:
+    joining = _JOINING.get(token.text)
+    if joining is None:
+        return Binary(token.text, left, others[0], at=token.at)
+    operands = (each for operand in (left, *others) for each in _flat(joining, operand))
+    return joining(tuple(operands), at=left.at if isinstance(left, joining) else token.at)
 
 
 def _flat(kind: type[And] | type[Or], operand: Tree) -> tuple[Tree, ...]:
