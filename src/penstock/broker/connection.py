@@ -348,7 +348,12 @@ class Connection(asyncio.Protocol):
         server.opened(self)
         self.server.log.info(
             "connected",
-            extra={"client": self.session.client_id, "user": self.session.subject.user, "address": self.door.address},
+            extra={
+                "client": self.session.client_id,
+                "user": self.session.subject.user,
+                "address": self.door.address,
+                "groups": " ".join(self.session.proven) or None,
+            },
         )
 
     def _refuse(self, packet: Connect, refusal: lifecycle.Refusal) -> None:

@@ -121,7 +121,8 @@ class Dialled(Connection):
         wish = self.greeting.wish(is_new=neighbour.ended == 0)
         if wish is not None:
             self.transport.write(encode(wish, self.version))
-        self.server.log.info("linked", extra={"neighbour": neighbour.neighbour})
+        extra = {"neighbour": neighbour.neighbour, "groups": " ".join(neighbour.proven) or None}
+        self.server.log.info("linked", extra=extra)
 
     def _subscribed(self, packet: object) -> None:
         assert isinstance(packet, Suback)

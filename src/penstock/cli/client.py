@@ -16,6 +16,7 @@ from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
 from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
 
+from penstock.cli.groups import Group
 from penstock.cli.options import HelpWanted, UsageError, choice, flag, number, option, options, parse, usage, utf8
 from penstock.cli.properties import Property, properties_for, take_property
 from penstock.model.errors import TopicError
@@ -183,6 +184,13 @@ class ClientOptions:
     )
     alpn: str | None = option("--tls-alpn", values="PROTOCOL", help="application protocol to ask for")
     is_insecure: bool = flag("--insecure", help="do not check that the certificate is the host's; for tests only")
+    groups: tuple[Group, ...] = options(
+        "--group",
+        values="NAME=file:PATH|env:VARIABLE",
+        convert=Group.parse,
+        help="prove membership of this trust group, whose secret is in a file or an environment variable; makes the "
+        "connection an MQTT 5 one (not in Mosquitto's clients)",
+    )
     is_debug: bool = flag("-d", "--debug", help="print each packet")
     is_quiet: bool = flag("--quiet", help="do not print errors, but for those in the command line")
 
@@ -208,7 +216,7 @@ class ClientOptions:
     @property
     def version(self) -> int:
         """The protocol level: 5, 4 (3.1.1) or 3 (3.1)."""
-        return 5 if self.properties else self.given_version
+        return 5 if self.properties or self.groups else self.given_version
 
     @property
     def client_id(self) -> str:
@@ -265,7 +273,7 @@ def check_publish_topic(topic: str) -> None:
 
 def make_client(given: ClientOptions, *, reconnects: bool) -> paho.Client:
     """A client that is set up, but not connected."""
-    client = paho.Client(
+    client = _kind(given)(
         CallbackAPIVersion.VERSION2,
         given.client_id,
         clean_session=None if given.version == 5 else not given.is_persistent,
@@ -289,6 +297,14 @@ def make_client(given: ClientOptions, *, reconnects: bool) -> paho.Client:
     if given.is_debug:
         client.on_log = partial(_print_packet, given.client_id or "(null)")
     return client
+
+
+def _kind(given: ClientOptions) -> Callable[..., paho.Client]:
+    if not given.groups:
+        return paho.Client
+    from penstock.client.proving import ProvingClient  # the other uses of the command do not wait for it
+
+    return partial(ProvingClient, groups={group.name: group.secret for group in given.groups})
 
 
 def connect(client: paho.Client, given: ClientOptions, timeout: float = _CONNECT_TIMEOUT) -> None:

@@ -5,7 +5,7 @@ import json
 import logging
 import ssl
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
@@ -57,11 +57,13 @@ class Client:
         keep_alive: int = 60,
         buffer: int = 1000,
         timeout: float = 10.0,
+        groups: Mapping[str, bytes] | None = None,
     ) -> None:
         """`port` is 1883, or 8883 with TLS; `client_id` one that nobody else has; `tls` the system's trust if True.
 
         `buffer` is how many events of QoS 1 may wait to be taken, before the node waits with the rest; and how many
         of QoS 0 in each subscription, before they are dropped. `timeout`: seconds that connecting may take.
+        `groups`: the trust groups to prove membership of to the node, by name, with their secrets.
         """
         if not 1 <= buffer <= 65535:
             raise ValueError(f"a buffer holds 1 to 65535 events, not {buffer}")
@@ -78,6 +80,7 @@ class Client:
         self._keep_alive = keep_alive
         self._buffer = buffer
         self._timeout = timeout
+        self._secrets = dict(groups or {})
         self._connection: Connection | None = None
         self._receipts = Receipts(lambda mid: self._node.acknowledge(mid))
         self._subscriptions: dict[int, Subscription] = {}
@@ -90,6 +93,11 @@ class Client:
     def client_id(self) -> str:
         return self._address.client_id
 
+    @property
+    def groups(self) -> frozenset[str]:
+        """The trust groups that count as proven now, both by the node to this client and the other way round."""
+        return self._connection.groups if self._connection is not None else frozenset()
+
     async def __aenter__(self) -> Self:
         """Connect; raises `Refused` or `Disconnected`."""
         if self._connection is not None:
@@ -101,6 +109,7 @@ class Client:
             keep_alive=self._keep_alive,
             window=self._buffer,
             timeout=self._timeout,
+            groups=self._secrets,
         )
         await self._connection.open()
         return self

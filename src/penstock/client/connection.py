@@ -6,9 +6,10 @@ way when a connection was cut is asked again here.
 
 import asyncio
 import contextlib
+import functools
 import socket
 import ssl
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -20,6 +21,7 @@ from paho.mqtt.reasoncodes import ReasonCode
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
 from penstock.client.errors import Disconnected, Refused
+from penstock.client.proving import ProvingClient
 
 UserProperties = Sequence[tuple[str, str]]
 
@@ -72,7 +74,15 @@ class Connection:
     """A session with a node, over as many connections as it takes."""
 
     def __init__(
-        self, address: Address, listener: Listener, *, session_expiry: int, keep_alive: int, window: int, timeout: float
+        self,
+        address: Address,
+        listener: Listener,
+        *,
+        session_expiry: int,
+        keep_alive: int,
+        window: int,
+        timeout: float,
+        groups: Mapping[str, bytes],
     ) -> None:
         self._address = address
         self._listener = listener
@@ -91,11 +101,17 @@ class Connection:
             ReceiveMaximum=window,
             RequestProblemInformation=1,
         )
-        self._paho = self._make_client()
+        self._paho = self._make_client(groups)
 
-    def _make_client(self) -> paho.Client:
+    @property
+    def groups(self) -> frozenset[str]:
+        """The trust groups that are proven to the node, now."""
+        return self._paho.accepted if isinstance(self._paho, ProvingClient) else frozenset()
+
+    def _make_client(self, groups: Mapping[str, bytes]) -> paho.Client:
         address = self._address
-        client = paho.Client(CallbackAPIVersion.VERSION2, address.client_id, protocol=paho.MQTTv5, manual_ack=True)
+        make = functools.partial(ProvingClient, groups=groups) if groups else paho.Client
+        client = make(CallbackAPIVersion.VERSION2, address.client_id, protocol=paho.MQTTv5, manual_ack=True)
         client.connect_timeout = self._timeout
         client.reconnect_delay_set(*_BACK_OFF)  # type: ignore[arg-type]  # it only adds and compares
         if address.username is not None or address.password is not None:

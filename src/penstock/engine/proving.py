@@ -9,8 +9,19 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from penstock.engine import emit, groups, overlay
 from penstock.engine.session import NEVER, Session
-from penstock.model.group_proof import METHOD, MOST_GROUPS, Accepted, Answer, Challenge, Claim, Claimant, Exchange
-from penstock.model.group_proof import ProofError as ProofError
+from penstock.model.group_proof import (
+    METHOD,
+    MOST_GROUPS,
+    RETRY_SECONDS,
+    Accepted,
+    Answer,
+    Challenge,
+    Claim,
+    Claimant,
+    Exchange,
+    ProofError,
+    renew_after,
+)
 from penstock.wire.codec import encode
 from penstock.wire.errors import WireError
 from penstock.wire.framing import PACKET_MOST
@@ -23,8 +34,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-RETRY_SECONDS = 30.0
-"""How soon a node tries again to prove what was not accepted: the other may not have the new secret yet."""
 NOT_PROVEN = "group not proven"
 """The kind of a notice."""
 
@@ -150,11 +159,9 @@ def concluded(node: "Node", claiming: Claiming, packet: Auth | Connack, now: flo
     assert done is not None
     accepted = _read(done.accepted, packet.properties.auth_data)
     proven = {group: groups.until(node, group, now) for group in done.node_proven}
-    lasting = [*(due - now for due in proven.values()), *accepted.values()]
-    is_whole = set(done.groups) == set(proven) == set(accepted)
-    wait = min(lasting, default=RETRY_SECONDS) / 2
-    claiming.due = now + (wait if is_whole else min(wait, RETRY_SECONDS))
-    return Proof(claiming, proven, tuple(group for group in done.groups if group not in accepted))
+    both = {group: min(due - now, accepted[group]) for group, due in proven.items() if group in accepted}
+    claiming.due = now + renew_after(done.groups, both)
+    return Proof(claiming, proven, tuple(group for group in done.groups if group not in both))
 
 
 def renew(node: "Node", session: Session, now: float) -> None:

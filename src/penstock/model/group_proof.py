@@ -9,6 +9,7 @@ A proof is an HMAC over all that makes this exchange this one: which side speaks
 """
 
 import hmac
+import math
 from collections.abc import Collection, Iterable, Mapping
 from typing import Final, Literal, NamedTuple
 
@@ -20,6 +21,9 @@ NONCE_BYTES: Final = 32
 PROOF_BYTES: Final = 32
 MOST_GROUPS: Final = 64
 """That one exchange can be about."""
+
+RETRY_SECONDS: Final = 30.0
+"""How soon to prove again what was not accepted: the other side may not have the new secret yet."""
 
 Role = Literal["client", "node"]
 """Who proves: the side that connects, or the one that is connected to."""
@@ -178,6 +182,14 @@ class Claimant:
         groups = Accepted.decode(data).groups
         # A node cannot accept what it was not shown.
         return {group: seconds for group, seconds in groups.items() if group in self.node_proven}
+
+
+def renew_after(claimed: Collection[str], accepted: Mapping[str, float]) -> float:
+    """Seconds after which to prove again, given those for which each group counts: half of the shortest."""
+    if not claimed:
+        return math.inf
+    half = min(accepted.values(), default=2 * RETRY_SECONDS) / 2
+    return half if set(claimed) <= accepted.keys() else min(half, RETRY_SECONDS)
 
 
 class _Reader:

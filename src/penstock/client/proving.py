@@ -1,0 +1,133 @@
+"""paho-mqtt with proofs of membership of trust groups: it knows AUTH packets only by name, so they are handled here.
+
+Each connection proves anew, with a fresh nonce, and again before the proof expires.
+"""
+
+import logging
+import math
+import secrets
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import paho.mqtt.client as paho
+from paho.mqtt.enums import MQTTErrorCode
+from paho.mqtt.packettypes import PacketTypes
+from paho.mqtt.properties import Properties
+
+from penstock.model.group_proof import METHOD, NONCE_BYTES, Claimant, ProofError, renew_after
+
+_SUCCESS, _CONTINUE, _REAUTHENTICATE = 0x00, 0x18, 0x19
+_AUTH = PacketTypes.AUTH << 4
+_log = logging.getLogger(__name__)
+
+
+class ProvingClient(paho.Client):
+    """A paho-mqtt client that proves to the node that it is in groups, and lets the node prove it first."""
+
+    def __init__(self, *arguments: Any, groups: Mapping[str, bytes], **options: Any) -> None:
+        """`groups`: their secrets by name."""
+        super().__init__(*arguments, **options)
+        self._group_secrets = {name: secret.strip() for name, secret in groups.items()}
+        self._claimant: Claimant | None = None
+        self._renewal = math.inf
+        self._accepted: dict[str, float] = {}
+
+    @property
+    def accepted(self) -> frozenset[str]:
+        """The groups of which the node has accepted the proof; none of them for longer than it said."""
+        now = time.monotonic()
+        return frozenset(group for group, until in self._accepted.items() if now < until)
+
+    # --- what paho-mqtt calls
+
+    def _send_connect(self, keepalive: int) -> MQTTErrorCode:
+        self._accepted, self._renewal = {}, math.inf
+        said = self._connect_properties or Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]
+        said.AuthenticationMethod = METHOD
+        said.AuthenticationData = self._new_claim()
+        self._connect_properties = said
+        return super()._send_connect(keepalive)
+
+    def _packet_handle(self) -> MQTTErrorCode:
+        kind = self._in_packet["command"] & 0xF0
+        if kind == _AUTH:
+            return self._checked(self._handle_auth)
+        if kind == PacketTypes.CONNACK << 4:
+            outcome = self._checked(self._hear_connack)
+            if outcome != MQTTErrorCode.MQTT_ERR_SUCCESS:
+                return outcome
+        return super()._packet_handle()
+
+    def loop_misc(self) -> MQTTErrorCode:
+        if time.monotonic() >= self._renewal and self.is_connected():
+            self._renewal = math.inf
+            self._send_auth(_REAUTHENTICATE, self._new_claim())
+        return super().loop_misc()
+
+    # --- the exchange
+
+    def _new_claim(self) -> bytes:
+        said = bytes(self._client_id).decode()
+        self._claimant = Claimant(said, self._group_secrets, secrets.token_bytes(NONCE_BYTES))
+        return self._claimant.claim
+
+    def _checked(self, handle: Callable[[], None]) -> MQTTErrorCode:
+        try:
+            handle()
+        except ProofError as error:
+            _log.error("proofs of trust groups: %s", error)
+            return MQTTErrorCode.MQTT_ERR_PROTOCOL
+        return MQTTErrorCode.MQTT_ERR_SUCCESS
+
+    def _handle_auth(self) -> None:
+        packet = bytes(self._in_packet["packet"])
+        reason, data = packet[0] if packet else _SUCCESS, _data_of(PacketTypes.AUTH, packet[1:])
+        if self._claimant is None or data is None:
+            raise ProofError("AUTH that does not belong to an exchange")
+        if reason == _CONTINUE:
+            self._send_auth(_CONTINUE, self._claimant.answer(data))
+        elif reason == _SUCCESS:
+            self._conclude(data)
+        else:
+            raise ProofError(f"AUTH with reason {reason:#04x} is not expected here")
+
+    def _hear_connack(self) -> None:
+        packet = bytes(self._in_packet["packet"])
+        is_taken = len(packet) > 2 and packet[1] == _SUCCESS
+        data = _data_of(PacketTypes.CONNACK, packet[2:]) if is_taken else None
+        if data is not None:
+            self._conclude(data)
+
+    def _conclude(self, data: bytes) -> None:
+        done, self._claimant = self._claimant, None
+        if done is None:
+            raise ProofError("groups are accepted outside of an exchange")
+        accepted, now = done.accepted(data), time.monotonic()
+        self._accepted = {group: now + seconds for group, seconds in accepted.items()}
+        self._renewal = now + renew_after(done.groups, accepted)
+        for group in done.groups:
+            if group not in accepted:
+                _log.warning("trust group `%s` is not proven: the node is not in it, or has another secret", group)
+
+    def _send_auth(self, reason: int, data: bytes) -> None:
+        said = Properties(PacketTypes.AUTH)  # type: ignore[no-untyped-call]
+        said.AuthenticationMethod = METHOD
+        said.AuthenticationData = data
+        body = bytes((reason,)) + said.pack()  # type: ignore[no-untyped-call]
+        packet = bytearray((_AUTH,))
+        self._pack_remaining_length(packet, len(body))
+        self._packet_queue(_AUTH, packet + body, 0, 0)
+
+
+def _data_of(kind: int, data: bytes) -> bytes | None:
+    """The authentication data among the properties of a packet; None unless it is of our method."""
+    said = Properties(kind)  # type: ignore[no-untyped-call]
+    try:
+        said.unpack(data)  # type: ignore[no-untyped-call]
+    except Exception as error:  # whatever a packet makes it raise
+        raise ProofError(f"properties that cannot be read: {error}") from None
+    if getattr(said, "AuthenticationMethod", None) != METHOD:
+        return None
+    found = getattr(said, "AuthenticationData", None)
+    return bytes(found) if found is not None else None
