@@ -251,6 +251,7 @@ DEEDS = (
     "unsubscribe",
     "advertise",
     "unadvertise",
+    "prove",
     "publish",
     "cut",
     "restore",
@@ -279,6 +280,9 @@ class Step(Settings):
     )
     unadvertise: dict[Name, Names] | None = Field(
         default=None, description="by client, the name of an advertisement that it takes back, or a list of these"
+    )
+    prove: dict[Name, Names] | None = Field(
+        default=None, description="by client, the trust group that it proves to be in, or a list of these"
     )
     publish: dict[Name, Publications] | None = Field(
         default=None, description="by client or foreign broker, a topic or a list of these, published one after another"

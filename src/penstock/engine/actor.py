@@ -5,11 +5,14 @@ from typing import NamedTuple
 
 import msgspec
 
+from penstock.engine import proving
 from penstock.engine.advertise import ADVERTISE, UNADVERTISE
 from penstock.engine.session import key_of
+from penstock.model.group_proof import Claimant
 from penstock.model.topic import matches
 from penstock.wire.codec import encode
 from penstock.wire.packet import (
+    Auth,
     Connack,
     Connect,
     Disconnect,
@@ -55,6 +58,10 @@ class Actor:
         """What the node answered to publications with QoS 1 and 2, and to subscriptions."""
         self.subscriptions: dict[str, Subscription] = {}
         """What a client has asked for; a foreign broker: what the node has."""
+        self.secrets: dict[str, bytes] = {}
+        """Of the trust groups that it is in."""
+        self._claimant: Claimant | None = None
+        self._client_id = ""
         self._wishes: dict[str, Properties] = {}
         self._advertised: dict[str, bytes] = {}
         self._got = got
@@ -63,14 +70,18 @@ class Actor:
         self._version = 5
         self._last_id = 0
 
-    def join(self, out: Callable[[list[bytes]], None], greeting: Connect | None) -> None:
+    def join(
+        self, out: Callable[[list[bytes]], None], greeting: Connect | None, claimant: Claimant | None = None
+    ) -> None:
         """A connection is there: a client says who it is, a foreign broker waits to be told."""
         self._out = out
+        self._claimant = claimant
         self.is_open = False
         self.refused = ""
         self._decoder = Decoder(version=0 if greeting is None else greeting.version)
         if greeting is not None:
             self._version = greeting.version
+            self._client_id = greeting.client_id
             self._send(greeting)
 
     def part(self) -> None:
@@ -109,6 +120,11 @@ class Actor:
             self.publish(topic, payload, min(qos, max(one.qos for one in wanted)), retain)
         return bool(wanted)
 
+    def prove(self, nonce: bytes) -> None:
+        """Prove anew that it is in its trust groups."""
+        self._claimant = Claimant(self._client_id, self.secrets, nonce)
+        self._send(proving.auth(Reason.REAUTHENTICATE, self._claimant.claim))
+
     def disconnect(self) -> None:
         """Say goodbye."""
         self._send(Disconnect())
@@ -127,6 +143,8 @@ class Actor:
                 self._send(Connack())
             case Connack():
                 self._welcomed(packet)
+            case Auth(reason=Reason.CONTINUE_AUTHENTICATION) if self._claimant is not None:
+                self._send(proving.answer(self._claimant, packet))
             case Publish():
                 self._got(Delivered(self.node, packet.topic, packet.payload, packet.qos, packet.retain))
                 if packet.qos:

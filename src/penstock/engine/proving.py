@@ -113,7 +113,7 @@ def challenge(node: "Node", accepting: Accepting, data: bytes | None) -> Auth:
     exchange = accepting.exchange = Exchange(claim.nonce, node.make_nonce(), accepting.client_id, node.name)
     proofs = exchange.proofs("node", claim.groups, node.trust.secrets)
     # [MQTT-4.12.0-2] [MQTT-3.15.2-1]
-    return _auth(Reason.CONTINUE_AUTHENTICATION, Challenge(exchange.node_nonce, node.name, proofs).encode())
+    return auth(Reason.CONTINUE_AUTHENTICATION, Challenge(exchange.node_nonce, node.name, proofs).encode())
 
 
 def judge(node: "Node", accepting: Accepting, packet: Auth, now: float) -> Proof:
@@ -149,7 +149,7 @@ def answer(claimant: Claimant, packet: Auth) -> Auth:
     _check_method(packet.properties)
     if packet.reason != Reason.CONTINUE_AUTHENTICATION:
         raise WireError(Reason.PROTOCOL_ERROR, f"AUTH with reason {packet.reason:#04x} is not expected here")
-    return _auth(Reason.CONTINUE_AUTHENTICATION, _read(claimant.answer, packet.properties.auth_data))  # [MQTT-4.12.0-3]
+    return auth(Reason.CONTINUE_AUTHENTICATION, _read(claimant.answer, packet.properties.auth_data))  # [MQTT-4.12.0-3]
 
 
 def concluded(node: "Node", claiming: Claiming, packet: Auth | Connack, now: float) -> Proof:
@@ -172,7 +172,7 @@ def renew(node: "Node", session: Session, now: float) -> None:
         claiming.due = NEVER
         if claiming.claimant is not None:
             claiming.due = now + RETRY_SECONDS
-            emit.push(node, session, encode(_auth(Reason.REAUTHENTICATE, claiming.claimant.claim), 5))
+            emit.push(node, session, encode(auth(Reason.REAUTHENTICATE, claiming.claimant.claim), 5))
 
 
 # --- both
@@ -227,7 +227,8 @@ def _say(node: "Node", session: Session, packet: Auth) -> None:
     emit.push(node, session, encode(packet, 5))
 
 
-def _auth(reason: Reason, data: bytes) -> Auth:
+def auth(reason: Reason, data: bytes) -> Auth:
+    """A packet of the exchange."""
     return Auth(reason, Properties(auth_method=METHOD, auth_data=data))
 
 

@@ -13,24 +13,25 @@ connection keeps its order. Which connection is served next is for `choose` to s
 arrives first.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import count
 
 from penstock.domain import Domain, Ensemble, LinkSettings, expand
-from penstock.engine import lifecycle, overlay, place
+from penstock.engine import lifecycle, overlay, place, proving
 from penstock.engine.actor import Actor, Delivered
 from penstock.engine.admit import Door
 from penstock.engine.edit import Watch
 from penstock.engine.endpoint import Dialled, Endpoint, Storage, turn
 from penstock.engine.greeting import Greeting
+from penstock.engine.joint import Joint
 from penstock.engine.node import Node, Notice
 from penstock.engine.wires import Choose, Wire, earliest
 from penstock.model.errors import PenstockError
+from penstock.model.group_proof import METHOD, NONCE_BYTES, Claimant
 from penstock.model.subject import Subject
 from penstock.policy.acl import Acl
 from penstock.wire.packet import Connect, Subscription
 from penstock.wire.properties import Properties
-from penstock.wire.session import CLOSED
 
 START = 1_000_000.0
 MOST_STEPS = 100_000
@@ -41,28 +42,6 @@ _DOOR = Door("rehearsal", "link", False)
 
 class RehearsalError(PenstockError):
     """What cannot be played: an entity that is not there, a link that breaks, a system that never comes to rest."""
-
-
-class _Connection:
-    """A node's endpoint, what is at its other end, and the two wires between them."""
-
-    def __init__(self, node_end: Endpoint, other: Endpoint | Actor, wires: tuple[Wire, Wire]) -> None:
-        self.node_end = node_end
-        self.other = other
-        self.wires = wires
-
-    @property
-    def is_over(self) -> bool:
-        """Whether one of the nodes has closed it."""
-        return CLOSED in (self.node_end.phase, getattr(self.other, "phase", None))
-
-    def breaks(self) -> None:
-        """What is under way is lost, and both sides notice."""
-        self.node_end.close()
-        if isinstance(self.other, Endpoint):
-            self.other.close()
-        else:
-            self.other.part()
 
 
 class Rehearsal:
@@ -88,7 +67,8 @@ class Rehearsal:
         self._stores = stores or {}
         self._numbers = count()
         self._made_ids = count(1)
-        self._connections: dict[tuple[str, str], _Connection] = {}
+        self._nonces = count(1)
+        self._connections: dict[tuple[str, str], Joint] = {}
         self._cut: set[frozenset[str]] = set()
         self._actors: dict[tuple[str, str], Actor] = {}
         self._got: dict[str, list[Delivered]] = {}
@@ -175,6 +155,13 @@ class Rehearsal:
         else:
             actor.publish(topic, payload, qos, retain)
 
+    def prove(self, entity: str, groups: Iterable[str], node: str | None = None) -> None:
+        """A client proves that it is in these trust groups and no others, wherever it is connected, or at one node."""
+        for actor in self._connected(entity, node):
+            actor.secrets = {group: _made_up(group) for group in groups}
+            actor.prove(self._make_nonce())
+        self.run()
+
     def refusal(self, entity: str, node: str) -> str:
         """Why the client is not connected to the node; empty if it is, or never tried."""
         actor = self._actors.get((entity, node))
@@ -242,6 +229,11 @@ class Rehearsal:
         """Let time pass."""
         self.now += seconds
         for node in self.nodes.values():
+            for neighbour in node.neighbours.values():
+                proving.renew(node, neighbour, self.now)
+            self._turn(node)
+        self.run()
+        for node in self.nodes.values():
             lifecycle.tick(node, self.now)
             self._turn(node)
         self.run()
@@ -293,14 +285,20 @@ class Rehearsal:
     def _node(self, name: str) -> Node:
         store = self._stores.get(name)
         limits = self._domain.nodes[name].limits
-        node = Node(name, limits, self._make_id, store is not None, None, self._acls.get(name), self.ensemble)
+        acl = self._acls.get(name)
+        node = Node(name, limits, self._make_id, store is not None, None, acl, self.ensemble, self._make_nonce)
         if store is not None:
             store.load(node, self.now)
         for neighbour, _ in overlay.connections(node):
             node.secrets[neighbour] = _SECRET
         for session in overlay.prepare(node):
             lifecycle.end(node, session, self.now)
+        within = (group.name for group in self.ensemble.trust_groups.values() if name in group.nodes)
+        proving.hold(node, {group: _made_up(group) for group in within}, self.now)
         return node
+
+    def _make_nonce(self) -> bytes:
+        return next(self._nonces).to_bytes(NONCE_BYTES, "big")
 
     def _make_id(self) -> str:
         return f"unnamed-{next(self._made_ids)}"
@@ -340,13 +338,19 @@ class Rehearsal:
         self._break(actor.node, actor.name)
         connection = self._connection(actor.node, actor.name, None, subject)
         self._connections[actor.node, actor.name] = connection
-        properties = Properties(session_expiry=lifecycle.NO_EXPIRY, request_problem_info=True)
+        claimant = None
+        if self.ensemble.trust_groups:
+            claimant = Claimant(subject.client_id, actor.secrets, self._make_nonce())
+        properties = Properties(
+            session_expiry=lifecycle.NO_EXPIRY,
+            request_problem_info=True,
+            auth_method=METHOD if claimant is not None else None,
+            auth_data=claimant.claim if claimant is not None else None,
+        )
         greeting = Connect(subject.client_id, 5, False, 0, subject.user, properties=properties)
-        actor.join(connection.wires[1].put, greeting)
+        actor.join(connection.wires[1].put, greeting, claimant)
 
-    def _connection(
-        self, node: str, other: str, dialled: Dialled | None, subject: Subject | None = None
-    ) -> _Connection:
+    def _connection(self, node: str, other: str, dialled: Dialled | None, subject: Subject | None = None) -> Joint:
         """Two ends and what is between them; nothing has been said yet."""
         near: Endpoint
         far: Endpoint | Actor
@@ -358,7 +362,7 @@ class Rehearsal:
             far = Endpoint(self.nodes[other], _DOOR, self._clock, inwards.put)
         else:
             far = self._actor(other, node)
-        return _Connection(near, far, (outwards, inwards))
+        return Joint(near, far, (outwards, inwards))
 
     def _arrive(self, end: Endpoint | Actor, data: bytes) -> None:
         end.take(data)
@@ -419,3 +423,8 @@ class Rehearsal:
             if {first, second} == set(link.between):
                 return link
         raise RehearsalError(f"no link between `{first}` and `{second}`")
+
+
+def _made_up(group: str) -> bytes:
+    """A trust group's secret in a rehearsal: the true one is nobody's business here."""
+    return f"rehearsal of {group}".encode()

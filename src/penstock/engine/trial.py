@@ -129,6 +129,10 @@ class _Trial:
             for name in names:
                 self._play.unadvertise(client, name)
 
+    def _prove(self, step: Step) -> None:
+        for client, groups in (step.prove or {}).items():
+            self._play.prove(client, groups)
+
     def _publish(self, step: Step) -> None:
         for entity, several in (step.publish or {}).items():
             for one in several:
@@ -234,6 +238,7 @@ _DEEDS: dict[str, Callable[[_Trial, Step], None]] = {
     "unsubscribe": _Trial._unsubscribe,
     "advertise": _Trial._advertise,
     "unadvertise": _Trial._unadvertise,
+    "prove": _Trial._prove,
     "publish": _Trial._publish,
     "cut": _Trial._cut,
     "restore": _Trial._restore,

@@ -40,10 +40,12 @@ class _Check:
     def _step(self, step: Step, loc: Loc) -> Iterator[Mistake]:
         others = (*self._clients, *self._entities.foreign)
         yield from self._names(step.connect or (), self._clients, "a client", (*loc, "connect"))
-        for key in ("disconnect", "subscribe", "unsubscribe", "advertise", "unadvertise", "refused"):
+        for key in ("disconnect", "subscribe", "unsubscribe", "advertise", "unadvertise", "prove", "refused"):
             yield from self._names(getattr(step, key) or (), self._clients, "a client", (*loc, key))
         yield from self._conditions(step.subscribe or {}, (*loc, "subscribe"))
         yield from self._conditions(step.advertise or {}, (*loc, "advertise"))
+        for client, groups in (step.prove or {}).items():
+            yield from self._names(groups, self._domain.trust_groups, "a trust group", (*loc, "prove", client))
         for key in ("publish", "expect"):
             named = [name for name in getattr(step, key) or () if name != OTHERS or key != "expect"]
             yield from self._names(named, others, "a client or foreign broker", (*loc, key))
