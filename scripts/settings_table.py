@@ -40,6 +40,7 @@ from penstock.domain.policies import (
     Side,
 )
 from penstock.domain.schema import JournalSettings
+from penstock.domain.statements import ApplySettings, GrantSettings, PolicyFile, StatementSettings
 from penstock.domain.tests import Advertised, ExpectedVerdict, Message, Publication, Step, Subscription
 from penstock.domain.trust_groups import GroupSecret, TrustGroupSettings
 
@@ -96,6 +97,13 @@ TRUST_TABLES: tuple[tuple[str, type[BaseModel]], ...] = (
     ("trust_groups.NAME", TrustGroupSettings),
     ("trust_groups.NAME.secret", GroupSecret),
 )
+STATEMENTS_PAGE = _DOCS / "statements.md"
+STATEMENTS_TABLES: tuple[tuple[str, type[BaseModel]], ...] = (
+    ("statements", StatementSettings),
+    ("statements.files", PolicyFile),
+    ("statements.apply", ApplySettings),
+    ("statements.grants", GrantSettings),
+)
 PAGES = (
     (PAGE, TABLES),
     (DOMAIN_PAGE, DOMAIN_TABLES),
@@ -103,6 +111,7 @@ PAGES = (
     (JOURNAL_PAGE, JOURNAL_TABLES),
     (ACCESS_PAGE, ACCESS_TABLES),
     (TRUST_PAGE, TRUST_TABLES),
+    (STATEMENTS_PAGE, STATEMENTS_TABLES),
 )
 _MIB = 2**20
 _BLOCK = re.compile(r"(<!-- settings of (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)

@@ -422,7 +422,7 @@ def test_what_does_not_fit_alone_is_widened_and_said(filter: str, where: str, to
 
 
 def test_where_packets_are_too_small_for_any_interest_the_link_stays_up_and_the_log_says_why() -> None:
-    rehearsal = line("subscribed", limits={"max_packet_size": 150})
+    rehearsal = line("subscribed", limits={"max_packet_size": 140})
     rehearsal.subscribe("s1", "a")
     assert wants(rehearsal, "n0", "n1") == []
     assert any(one.kind == "too long to tell" and "nothing can be told" in one.reason for one in rehearsal.notices)

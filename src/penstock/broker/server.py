@@ -4,6 +4,7 @@ import asyncio
 import logging
 import os
 import secrets
+import socket
 import sqlite3
 import ssl
 import time
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.broker.connection import Connection
+from penstock.broker.load import Load
 from penstock.broker.log import NodeLog
 from penstock.broker.peer import Dialler
 from penstock.broker.store import Store
@@ -50,7 +52,7 @@ takes in all that has come during the one before, so that rounds would grow long
 MOST_DEFERRED = 20_000
 """Packets that wait for the store before connections are no longer read."""
 
-_WARNINGS = ("monitor failed", "full", "slow", "too long to tell", NOT_PROVEN)
+_WARNINGS = ("monitor failed", "full", "slow", "too long to tell", NOT_PROVEN, "policy failed", "policy loop")
 """Notices of what an operator should do something about; refusals are what policies are for."""
 _SUPPRESSED = {"tell": Reason.NOT_AUTHORIZED, "hide": Reason.SUCCESS}
 
@@ -77,6 +79,8 @@ class Server:
         passwords, acl, contexts = self.read_files(settings)
         self.node = Node(name, settings.limits, _make_id, settings.durable, passwords, acl, ensemble, _make_nonce)
         self.node.suppressed_reason = _SUPPRESSED[settings.suppressed]
+        self.node.host, self.node.clock = socket.gethostname(), time.time
+        self._load = Load()
         self.store = Store(Path(settings.store), settings.synchronous) if settings.durable else None
         self.journal: Journal | None = None
         self.connections: set[Connection] = set()
@@ -150,8 +154,8 @@ class Server:
         self._listeners.append(server)
         scheme = ("wss" if context else "ws") if listener.websocket else ("mqtts" if context else "mqtt")
         path = listener.path if listener.websocket else ""
-        for socket in server.sockets:
-            host, port = socket.getsockname()[:2]
+        for listening in server.sockets:
+            host, port = listening.getsockname()[:2]
             if not listener.websocket:
                 self.bound.append(Address(host, port))
             self.addresses.append(
@@ -441,6 +445,7 @@ class Server:
     def _tick(self) -> None:
         self._ticker = self._loop.call_later(TICK, self._tick)
         now = self._loop.time()
+        self.node.load = self._load.tick()
         lifecycle.tick(self.node, self.now())
         self._sys.tick(self.now())
         for connection in [c for c, deadline in self._newcomers.items() if now > deadline]:

@@ -30,6 +30,7 @@ from penstock.model.link import Link
 from penstock.model.subject import Subject
 from penstock.policy.advertisement import Advertisement
 from penstock.policy.brokering import Table
+from penstock.policy.given import Statements
 from penstock.policy.monitor import Monitor
 from penstock.policy.protocol import UNLISTED
 from penstock.policy.sparkplug import Access
@@ -122,6 +123,10 @@ class Ensemble:
     """Whether births are kept for those who may read them."""
     edges: dict[str, str]
     """Edge nodes (`GROUP/EDGE`) that are clients of the domain, by the name of the client."""
+    statements: Statements
+    """Policy statements that the domain gives to messages, and who may set others."""
+    overlays: dict[str, str]
+    """For each node the part of the domain that it belongs to."""
     is_cyclic: bool
     """Whether nodes and foreign brokers are joined in a cycle, so that an event may come back."""
     trust_groups: dict[str, TrustGroup]
@@ -269,6 +274,8 @@ def ensemble(domain: Domain, folder: Path | None = None) -> Ensemble:
         access=None if domain.access is None else Access(domain.access.compiled()),
         certificates=domain.access is not None and (domain.access.certificates or bool(domain.links)),
         edges={client.edge: name for name, client in domain.clients.items() if client.edge is not None},
+        statements=Statements() if domain.statements is None else domain.statements.compiled(),
+        overlays={name: node.overlay or "" for name, node in domain.nodes.items()},
         is_cyclic=joined.is_cyclic,
         trust_groups={
             name: TrustGroup(name, frozenset(group.nodes), frozenset(group.clients), group.expiry)

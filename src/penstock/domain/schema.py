@@ -38,6 +38,7 @@ from penstock.domain.policies import (
     ProtocolSettings,
     TableSettings,
 )
+from penstock.domain.statements import StatementSettings
 from penstock.domain.tests import Tests
 from penstock.domain.tree import Step
 from penstock.domain.trust_groups import TrustGroupSettings
@@ -236,6 +237,11 @@ class NodeSettings(Settings):
     )
     log: Log = Field(default=Log(), description="what the node writes to standard error")
     limits: Limits = Field(default=Limits(), description="what the node, a session or a connection may use at most")
+    overlay: Name | None = Field(
+        default=None,
+        description="part of the domain that the node belongs to: what comes from a node of another part comes from"
+        " outside; unset: the same part as all others where it is unset",
+    )
     brokering: NodeBrokering | None = Field(
         default=None, description="what this node has in place of the domain's brokering table; unset: nothing"
     )
@@ -304,6 +310,9 @@ class Domain(Settings):
     )
     trust_groups: dict[Name, TrustGroupSettings] = Field(
         default={}, description="groups of nodes and clients that prove to each other that they share a secret, by name"
+    )
+    statements: StatementSettings | None = Field(
+        default=None, description="policy statements: what is done with messages that match; unset: nothing"
     )
     journal: JournalSettings | None = Field(
         default=None, description="what nodes record of events and decisions; unset: nothing"

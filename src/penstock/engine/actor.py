@@ -6,8 +6,9 @@ from typing import NamedTuple
 import msgspec
 
 from penstock.engine import proving
-from penstock.engine.advertise import ADVERTISE, UNADVERTISE
+from penstock.engine.advertise import ADVERTISE, SET_POLICY, UNADVERTISE
 from penstock.engine.session import key_of
+from penstock.engine.travel import POLICY
 from penstock.model.group_proof import Claimant
 from penstock.model.topic import matches
 from penstock.wire.codec import encode
@@ -40,6 +41,8 @@ class Delivered(NamedTuple):
     payload: bytes = b""
     qos: int = 0
     retain: bool = False
+    properties: tuple[tuple[str, str], ...] = ()
+    """User properties."""
 
     def __str__(self) -> str:
         return f"{self.topic} {self.payload.decode(errors='backslashreplace')}".rstrip()
@@ -89,29 +92,38 @@ class Actor:
         self.is_open = False
         self._out = lambda packets: None
 
-    def subscribe(self, subscription: Subscription, where: str = "", name: str = "", scope: str = "") -> None:
+    def subscribe(
+        self, subscription: Subscription, where: str = "", name: str = "", scope: str = "", policy: str = ""
+    ) -> None:
         key = key_of(subscription.filter, name)
         self.subscriptions[key] = subscription
-        told = (("where", where), ("name", name), ("scope", scope))
+        told = (("where", where), ("name", name), ("scope", scope), ("policy", policy))
         self._wishes[key] = Properties(user_properties=tuple(pair for pair in told if pair[1]))
         self._subscribe(key)
 
-    def unsubscribe(self, filter: str, name: str = "") -> None:
+    def unsubscribe(self, filter: str, name: str = "", policy: str = "") -> None:
         self.subscriptions.pop(key_of(filter, name), None)
-        told = Properties(user_properties=(("name", name),)) if name else NO_PROPERTIES
+        said = tuple(pair for pair in (("name", name), ("policy", policy)) if pair[1])
+        told = Properties(user_properties=said) if said else NO_PROPERTIES
         self._send(Unsubscribe(self._next_id(), (filter,), told))
 
-    def advertise(self, name: str, filter: str, where: str = "", scope: str = "global") -> None:
-        told = {"name": name, "filter": filter, "scope": scope, **({"where": where} if where else {})}
-        self._advertised[name] = msgspec.json.encode(told)
+    def advertise(self, name: str, filter: str, where: str = "", scope: str = "global", policy: str = "") -> None:
+        told = {"name": name, "filter": filter, "scope": scope, "where": where, "policy": policy}
+        self._advertised[name] = msgspec.json.encode({key: said for key, said in told.items() if said})
         self.publish(ADVERTISE, self._advertised[name], 1, False)
 
-    def unadvertise(self, name: str) -> None:
+    def unadvertise(self, name: str, policy: str = "") -> None:
         self._advertised.pop(name, None)
-        self.publish(UNADVERTISE, msgspec.json.encode({"name": name}), 1, False)
+        told = {"name": name, **({"policy": policy} if policy else {})}
+        self.publish(UNADVERTISE, msgspec.json.encode(told), 1, False)
 
-    def publish(self, topic: str, payload: bytes, qos: int, retain: bool) -> None:
-        self._send(Publish(topic, payload, qos, retain, packet_id=self._next_id() if qos else 0))
+    def set_policy(self, told: dict[str, object]) -> None:
+        self.publish(SET_POLICY, msgspec.json.encode(told), 1, False)
+
+    def publish(self, topic: str, payload: bytes, qos: int, retain: bool, policy: str = "") -> None:
+        packet_id = self._next_id() if qos else 0
+        told = Properties(user_properties=((POLICY, policy),)) if policy else NO_PROPERTIES
+        self._send(Publish(topic, payload, qos, retain, packet_id=packet_id, properties=told))
 
     def forward(self, topic: str, payload: bytes, qos: int, retain: bool) -> bool:
         """As `publish`, by a foreign broker: only what the node has subscribed to there; whether it has."""
@@ -146,7 +158,8 @@ class Actor:
             case Auth(reason=Reason.CONTINUE_AUTHENTICATION) if self._claimant is not None:
                 self._send(proving.answer(self._claimant, packet))
             case Publish():
-                self._got(Delivered(self.node, packet.topic, packet.payload, packet.qos, packet.retain))
+                told = packet.properties.user_properties
+                self._got(Delivered(self.node, packet.topic, packet.payload, packet.qos, packet.retain, told))
                 if packet.qos:
                     self._send(Puback(packet.packet_id) if packet.qos == 1 else Pubrec(packet.packet_id))
             case Pubrel():

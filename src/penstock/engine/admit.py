@@ -11,7 +11,7 @@ from penstock.wire.packet import Connect
 
 RESERVED = ("$SYS/", "$CONTROL/", "$share/", "$queue/", "$penstock/", "$sparkplug/")
 """Topics that only the node itself publishes to."""
-_BETWEEN_NODES = "$sparkplug/certificates/"
+_BETWEEN_NODES = ("$sparkplug/certificates/", "$penstock/meta/")
 """Those of them that nodes tell each other about."""
 
 

@@ -1,20 +1,24 @@
 """Advertisements of clients: what a producer says that it will publish, told on two control topics."""
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from penstock.engine import edit, offers
+from penstock.engine import edit, judge_filters, offers, set_policy
+from penstock.engine import judge as judge_stage
 from penstock.engine.plan import Draft, LinkClass, Plans
 from penstock.engine.session import Session
 from penstock.engine.tell import Outcome, problem_of_name
 from penstock.language.condition import make_condition
 from penstock.language.errors import ConditionError
+from penstock.language.statement import Message
 from penstock.model.errors import AmbiguityError, TopicError
 from penstock.model.json_members import check_members
 from penstock.model.topic import parse_filter
 from penstock.model.verdict import Effect, Verdict
 from penstock.policy.advertisement import Advertisement
+from penstock.policy.judging import Bound
 from penstock.wire.primitives import is_name
 from penstock.wire.reason import Reason
 
@@ -23,7 +27,8 @@ if TYPE_CHECKING:
 
 ADVERTISE = "$penstock/advertise"
 UNADVERTISE = "$penstock/unadvertise"
-TOPICS = frozenset({ADVERTISE, UNADVERTISE})
+SET_POLICY = "$penstock/policy"
+TOPICS = frozenset({ADVERTISE, UNADVERTISE, SET_POLICY})
 
 MOST_ADVERTISEMENTS = 1000
 """Advertisements that one session may have."""
@@ -36,12 +41,14 @@ class _Advertised(msgspec.Struct, forbid_unknown_fields=True):
     filter: str
     where: str | msgspec.UnsetType = msgspec.UNSET
     scope: Literal["global", "local"] = "global"
+    policy: str | msgspec.UnsetType = msgspec.UNSET
 
 
 class _Unadvertised(msgspec.Struct, forbid_unknown_fields=True):
     """The payload on `$penstock/unadvertise`."""
 
     name: str
+    policy: str | msgspec.UnsetType = msgspec.UNSET
 
 
 def judge(node: "Node", link: LinkClass, topic: str) -> Verdict:
@@ -55,15 +62,20 @@ def judge(node: "Node", link: LinkClass, topic: str) -> Verdict:
     return draft.verdict
 
 
-def receive(node: "Node", session: Session, topic: str, payload: bytes) -> Outcome:
-    """A client that may do so advertises, or takes an advertisement back."""
-    outcome = _advertise(node, session, payload) if topic == ADVERTISE else _unadvertise(node, session, payload)
+def receive(node: "Node", session: Session, topic: str, payload: bytes, now: float) -> Outcome:
+    """A client that may do so advertises, takes an advertisement back, or sets a policy."""
+    if topic == SET_POLICY:
+        outcome = set_policy.receive(node, session, payload, now)
+    elif topic == ADVERTISE:
+        outcome = _advertise(node, session, payload, now)
+    else:
+        outcome = _unadvertise(node, session, payload, now)
     if outcome.reason >= 0x80:
         node.deny("advertise denied", session, topic, outcome.text)
     return outcome
 
 
-def _advertise(node: "Node", session: Session, payload: bytes) -> Outcome:
+def _advertise(node: "Node", session: Session, payload: bytes, now: float) -> Outcome:
     try:
         check_members(payload, msgspec.json.decode(payload))
         told = msgspec.json.decode(payload, type=_Advertised)
@@ -76,21 +88,41 @@ def _advertise(node: "Node", session: Session, payload: bytes) -> Outcome:
         made = _made(node, told)
     except (TopicError, ConditionError) as error:
         return Outcome(Reason.PAYLOAD_FORMAT_INVALID, f"advertisement `{told.name}`: {error}")
+    if told.policy is not msgspec.UNSET:
+        policy = judge_stage.settable(node, session, told.policy, Message.ADVERTISEMENT)
+        if isinstance(policy, str):
+            return Outcome(Reason.NOT_AUTHORIZED, f"advertisement `{told.name}`: {policy}")
+        made = replace(made, policy=policy)
     if len(session.advertisements) >= MOST_ADVERTISEMENTS and told.name not in session.advertisements:
         return Outcome(Reason.QUOTA_EXCEEDED, f"session has {MOST_ADVERTISEMENTS} advertisements already")
+    problem = judge_filters.insert_advertisement(node, session, made.filter, made.condition, made.policy, now)
+    if problem:
+        return Outcome(Reason.NOT_AUTHORIZED, f"advertisement `{told.name}`: {problem}")
     session.advertisements[made.name] = made
     node.ledger.advertisement(session, made.name, made)
     changed(node, session, made.name)
     return Outcome(Reason.SUCCESS)
 
 
-def _unadvertise(node: "Node", session: Session, payload: bytes) -> Outcome:
+def _unadvertise(node: "Node", session: Session, payload: bytes, now: float) -> Outcome:
     try:
         told = msgspec.json.decode(payload, type=_Unadvertised)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         return Outcome(Reason.PAYLOAD_FORMAT_INVALID, f"does not say which advertisement: {error}")
-    if session.advertisements.pop(told.name, None) is None:
+    known = session.advertisements.get(told.name)
+    if known is None:
         return Outcome(Reason.UNSPECIFIED_ERROR, f"session has no advertisement `{told.name}`")
+    bounds = []
+    if known.policy is not None:
+        bounds.append(Bound(known.policy, known.name, known.filter, known.condition, Message.ADVERTISEMENT))
+    if told.policy is not msgspec.UNSET:
+        policy = judge_stage.settable(node, session, told.policy, Message.UNADVERTISEMENT)
+        if isinstance(policy, str):
+            return Outcome(Reason.NOT_AUTHORIZED, policy)
+        bounds.append(Bound(policy, judge_stage.ATTACHED))
+    what = (Message.UNADVERTISEMENT, known.filter, known.condition)
+    judge_filters.taken_back(node, session, *what, bounds, now)
+    del session.advertisements[told.name]
     node.ledger.advertisement(session, told.name, None)
     changed(node, session, told.name)
     return Outcome(Reason.SUCCESS)
@@ -112,7 +144,8 @@ def _made(node: "Node", told: _Advertised) -> Advertisement:
 
 def changed(node: "Node", session: Session, name: str) -> None:
     """What a session may publish has changed, and what other nodes are told of it."""
-    session.plans = None
+    session.plans = session.edited_plans = None
+    judge_filters.note(node, session)
     offers.changed(node, session, name)
 
 
@@ -120,5 +153,6 @@ def forget(node: "Node", session: Session) -> None:
     """The session ends, and its advertisements with it."""
     names = list(session.advertisements)
     session.advertisements.clear()
+    judge_filters.note(node, session)
     for name in names:
         offers.changed(node, session, name)

@@ -4,12 +4,15 @@ Its own advertisements are left out: they say what it will publish from now on. 
 link. What these let in, they may have made: on topics that the publisher itself has no right to.
 """
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from penstock.domain.ensemble import ClientEntry
-from penstock.engine import conform
+from penstock.engine import conform, judge, travel
 from penstock.engine.record import Source
+from penstock.engine.session import Session, Subscribed
 from penstock.model.event import Event
+from penstock.model.topic import matches, parse_filter
 from penstock.model.verdict import Effect
 from penstock.policy.advertisement import claims
 
@@ -33,6 +36,33 @@ def may_say(node: "Node", event: Event) -> bool:
         return False
     verdicts = conform.judged(node, claims((), entry.advertises), event)
     return all(one.effect is not Effect.SUPPRESS for one in verdicts)
+
+
+def judged(node: "Node", event: Event, session: Session, subscribed: Sequence[Subscribed], now: float) -> Event | None:
+    """A retained event as policies let a session have it. Of a client's advertisements the policies are with it."""
+    sender = node.sessions.get(event.origin)
+    if sender is not None and sender.neighbour is not None:
+        found = judge.bounds_of(node, sender)
+    else:
+        entry = _publisher(node, event) if event.origin else None
+        found = judge.given_bounds(node, entry.name) if entry is not None else judge.own_bounds(node)
+    statements = [one for one in found if matches(one.filter, event.topic)]
+    is_judged = session.policies or any(one.policy is not None for one in subscribed)
+    if not statements and not is_judged and travel.RESERVED_BYTES not in event.properties:
+        return event
+    judging = judge.Judging(node, event, sender, now, statements)
+    if judging.verdict is not None:
+        return None
+    forms = judging.forms(session, subscribed)
+    return None if forms is None else forms.event
+
+
+def still(node: "Node", event: Event, session: Session, now: float) -> Event | None:
+    """What was judged before and waits, as policies that the domain gives now let the session have it."""
+    found = tuple(
+        one for one in session.subscriptions.values() if matches(parse_filter(one.filter).filter, event.topic)
+    )
+    return judge.still(node, event, session, found, now) if session.policies else event
 
 
 def source(node: "Node", event: Event) -> Source:

@@ -3,6 +3,8 @@
 The last word on a key wins, and what comes and goes between two commits never reaches the disk.
 """
 
+from typing import NamedTuple
+
 import msgspec
 
 from penstock.engine.session import Delivery, Kept, Session, Subscribed
@@ -20,6 +22,16 @@ class Withheld(msgspec.Struct, frozen=True):
     unborn: tuple[str, ...]
 
 
+class Persisted(NamedTuple):
+    """A message that a policy wants kept for good."""
+
+    time: float
+    collection: str
+    policy: str
+    topic: str
+    payload: bytes
+
+
 class Changes:
     """The writes of one transaction."""
 
@@ -32,6 +44,7 @@ class Changes:
         "dropped_sessions",
         "messages",
         "monitors",
+        "persisted",
         "received",
         "retained",
         "sessions",
@@ -54,6 +67,7 @@ class Changes:
         self.received: dict[tuple[int, int], bool] = {}
         self.monitors: dict[tuple[str, str, str], State] = {}
         self.standings: dict[tuple[int, str], Withheld | None] = {}
+        self.persisted: list[Persisted] = []
         self.access: str | None = None
         """The access policies by which all that waits was judged; None: the same as before."""
 
@@ -66,6 +80,7 @@ class Changes:
             or self.monitors
             or self.standings
             or self.access is not None
+            or self.persisted
             or self.retained
             or self.messages
             or self.dropped_messages
@@ -155,6 +170,11 @@ class Ledger:
         """What a reader does not have of an edge node or device has changed."""
         if session.durable:
             self.changes.standings[session.id, source] = withheld
+
+    def persist(self, row: Persisted) -> None:
+        """A policy wants a message kept."""
+        if self.durable:
+            self.changes.persisted.append(row)
 
     def access(self, digest: str) -> None:
         """All that waits has been judged by other access policies."""

@@ -10,6 +10,7 @@ from penstock.engine.render import Forms, mark_duplicate, packet_parts
 from penstock.engine.session import Delivery, Kept, Session, Subscribed
 from penstock.model.event import Event
 from penstock.model.verdict import Verdict
+from penstock.policy.judging import Bound
 from penstock.wire.codec import encode
 from penstock.wire.errors import WireError
 from penstock.wire.packet import PUBREC, PUBREL, Pubrel
@@ -32,10 +33,10 @@ def plan(draft: Draft) -> None:
     if draft.predicates:
         plan = Plan(draft.verdict)
         plan.predicates, plan.matched = tuple(draft.predicates), tuple(draft.matched)
-        plan.groups, plan.onlookers = groups, onlookers
+        plan.groups, plan.onlookers, plan.statements = groups, onlookers, draft.statements
     else:
         known = draft.node.interned
-        plan = known_plan(known, draft.verdict, draft.matched, groups, onlookers, draft.is_projected)
+        plan = known_plan(known, draft.verdict, draft.matched, groups, onlookers, draft.is_projected, draft.statements)
     draft.plans.routes[draft.topic] = draft.plan = plan
 
 
@@ -46,13 +47,15 @@ def known_plan(
     groups: tuple[Group, ...],
     onlookers: tuple[Watch, ...],
     is_projected: bool = False,
+    statements: tuple[Bound, ...] = (),
 ) -> Plan:
     """The plan for these subscriptions, of those that are known; it is made if it is not there."""
-    key = (*matched, is_projected, *groups, *onlookers)
+    key = (*matched, is_projected, *groups, *onlookers, *statements)
     plan = known.get(key)
     if plan is None:
         plan = known[key] = _make_plan(verdict, matched, groups, onlookers)
-        plan.simple = plan.simple and not is_projected
+        plan.simple = plan.simple and not is_projected and not statements
+        plan.statements = statements
         plan.key = key
     return plan
 
@@ -208,8 +211,25 @@ def _deliver(
     forms: Forms,
     kept: Kept | None,
 ) -> Kept | None:
-    if session.neighbour is not None and node.ensemble.is_cyclic and session.neighbour in node.ensemble.nodes:
+    if session.neighbour is None or session.neighbour not in node.ensemble.overlays:
+        if forms.has_reserved:
+            forms = forms.for_clients()
+            forms.kept = _send_or_queue(node, session, qos, retain, ids, forms, forms.kept)
+            return kept
+    elif node.ensemble.is_cyclic:
         forms, kept = Forms(travel.with_path(forms.event, node.name), forms.now), None
+    return _send_or_queue(node, session, qos, retain, ids, forms, kept)
+
+
+def _send_or_queue(
+    node: "Node",
+    session: Session,
+    qos: int,
+    retain: bool,
+    ids: tuple[int, ...],
+    forms: Forms,
+    kept: Kept | None,
+) -> Kept | None:
     if qos == 0:
         if session.outlet is not None and not _too_large(session, forms, qos, retain, ids):
             head, tail = _parts(session, forms.event, 0, retain, ids, forms.now, forms)
@@ -300,7 +320,8 @@ def _still(node: "Node", delivery: Delivery, now: float | None) -> Event | None:
     is_said = session.watch_out is not None or again.may_say(node, event)  # a monitor may have made another of it
     if not (is_said and may_have(node, event, session) and match.is_wanted(node, event, session)):
         return None
-    return project.judge_again(node, session, event, now)
+    left = again.still(node, event, session, node.clock() if now is None else now)
+    return None if left is None else project.judge_again(node, session, left, now)
 
 
 def may_have(node: "Node", event: Event, session: Session) -> bool:

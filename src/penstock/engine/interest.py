@@ -19,6 +19,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.domain.federation import Forward
+from penstock.engine import judge_filters
+from penstock.engine.judge_filters import Filtered
 from penstock.engine.meetings import Matter, Meetings
 from penstock.engine.news import News, Source
 from penstock.engine.offers import best_offer, known_ids, told_classes, way_to
@@ -202,10 +204,16 @@ class Exchange:
             self._meetings.forget(source)
             wanted.put(source, {})
             return
-        matter = Matter(parse_filter(one.filter).filter, one.condition)
+        filter = parse_filter(one.filter).filter
+        judged = judge_filters.forward_subscription(self._node, one, filter, self._neighbour)
+        if judged is None:
+            self._meetings.forget(source)
+            wanted.put(source, {})
+            return
+        matter = Matter(filter, judged.condition)
         if any(each.mode == "routed" for each in self._classes):
             self._meetings.ask(source, matter)
-        wanted.put(source, self._subscribed(source, one, matter))
+        wanted.put(source, self._subscribed(source, one, matter, judged))
 
     def _may_reach(self, session: Session, one: Subscribed) -> bool:
         """Whether what comes from this neighbour may go to who subscribes."""
@@ -216,7 +224,7 @@ class Exchange:
             and self._node.table.allows(neighbour.publish_type, session.notify_type)
         )
 
-    def _subscribed(self, source: Source, one: Subscribed, matter: Matter) -> Demands:
+    def _subscribed(self, source: Source, one: Subscribed, matter: Matter, judged: Filtered) -> Demands:
         if matter.is_empty:
             return {}
         ways = [way for way in one.ways or ((),) if self._neighbour.neighbour not in way]
@@ -224,13 +232,14 @@ class Exchange:
         is_told = condition is None or condition.text == one.asked or _is_tellable(condition)
         if not is_told or self._is_projected(matter.filter):
             condition = None
+        is_wanted = judged.is_flooded or self._meetings.is_met(source)
         return {
             want: told
             for each in self._classes
-            if each.mode == "subscribed" or (each.mode == "routed" and self._meetings.is_met(source))
+            if each.mode == "subscribed" or judged.is_flooded or (each.mode == "routed" and is_wanted)
             for filter in each.cut(matter.filter)
             for way in ways
-            for want, told in [self._want(filter, condition, (*way, *self._here()))]
+            for want, told in [self._want(filter, condition, (*way, *self._here()), judged.policy)]
         }
 
     def _is_projected(self, filter: str) -> bool:
@@ -238,8 +247,10 @@ class Exchange:
         namespaces = (f"{NAMESPACE}/#", f"{CERTIFICATES}#")
         return self._node.sparkplug is not None and any(overlaps(filter, one) for one in namespaces)
 
-    def _want(self, filter: str, condition: Condition | None, path: Path) -> tuple[Want, Condition | None]:
-        want = self._room.want(Want(filter, condition.text if condition is not None else "", path))
+    def _want(
+        self, filter: str, condition: Condition | None, path: Path, policy: str = ""
+    ) -> tuple[Want, Condition | None]:
+        want = self._room.want(Want(filter, condition.text if condition is not None else "", path, policy))
         return want, condition if want.where else None
 
     def _here(self) -> Path:

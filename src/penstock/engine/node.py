@@ -11,7 +11,7 @@ from weakref import WeakValueDictionary
 
 from penstock.domain import Limits
 from penstock.domain.ensemble import Ensemble
-from penstock.engine import emit, overlay, place, publish, subscribe
+from penstock.engine import emit, judge, overlay, place, publish, subscribe
 from penstock.engine.changes import Ledger
 from penstock.engine.edit import Watch, tell_failures
 from penstock.engine.groups import Trust
@@ -81,9 +81,9 @@ class Node:
         """When retained messages expire, as a heap."""
         self.plans: WeakValueDictionary[LinkClass, Plans] = WeakValueDictionary()
         """By class of links; kept by the sessions that use them, so that those of clients long gone do not gather."""
-        self.routes: dict[tuple[str, str | None, bool], dict[str, Plan]] = {}
+        self.routes: dict[tuple[object, ...], dict[str, Plan]] = {}
         """What matching and routing found by topic, for each kind of source that they can tell apart."""
-        self.own_plans = self._plans(LinkClass(is_admitted=True, is_own=True, is_pruned=True))
+        self.own_plans = self._plans(self._own_class())
         self.watches: dict[tuple[str, str], Watch] = {}
         """The monitors of each link that has any, with their states."""
         self.onlookers: dict[tuple[str, str], tuple[str, ...]] = {}
@@ -116,6 +116,18 @@ class Node:
         self.stats = Stats()
         self.connected = 0
         self.dirty: list[Session] = []
+        self.made: list[tuple[Session | None, Event]] = []
+        """What policies have made and is not published yet, and whose message was the cause."""
+        self.draining = False
+        self.with_policies: dict[int, Session] = {}
+        """Sessions whose advertisements, or those that they told of, have policies."""
+        self.acted: dict[tuple[object, ...], set[tuple[object, ...]]] = {}
+        """By subscription or offer, the policies for which something was done besides."""
+        self.host = ""
+        self.load = 0.0
+        """How busy the node is, from 0 to 1; and in `host` where it runs. Who runs it says so."""
+        self.clock: Callable[[], float] = lambda: 0.0
+        """The time, for policies that ask how long something took."""
         self.replaying: dict[int, Session] = {}
         """Sessions with more to be sent in the next turn; and in `lagging` those that wait for the store first."""
         self.lagging: dict[int, Session] = {}
@@ -127,7 +139,10 @@ class Node:
         """The plans that this session's publications follow; sessions that are alike share them."""
         plans, watch = session.plans, session.watch_in
         if plans is None or (watch is not None and plans.key.states is not watch.key):
-            link = LinkClass(session.rights, session.publish_type, session.neighbour, claims=session.claims)
+            statements = judge.bounds_of(self, session)
+            link = LinkClass(
+                session.rights, session.publish_type, session.neighbour, claims=session.claims, statements=statements
+            )
             if watch is not None:
                 link = link._replace(monitors=watch.monitors, states=watch.key)
             plans = session.plans = self._plans(link)
@@ -147,18 +162,35 @@ class Node:
             plans.conformed = self._plans(plans.key._replace(claims=()))
         return plans.conformed
 
+    def plans_of_made(self, link_type: str) -> Plans:
+        """The plans for what policies make because of something that came by a link of this type."""
+        statements = judge.own_bounds(self)
+        return self._plans(LinkClass(None, link_type, is_admitted=True, is_pruned=True, statements=statements))
+
     def plans_after_edit(self, session: Session) -> Plans:
         """The plans for what a monitor on this session's link has made."""
         plans = session.edited_plans
         if plans is None:
-            link = LinkClass(None, session.publish_type, session.neighbour, is_admitted=True, is_pruned=True)
+            link = LinkClass(
+                None,
+                session.publish_type,
+                session.neighbour,
+                is_admitted=True,
+                is_pruned=True,
+                statements=judge.bounds_of(self, session),
+            )
             plans = session.edited_plans = self._plans(link)
         return plans
+
+    def _own_class(self) -> LinkClass:
+        """Of what the node says itself."""
+        statements = judge.own_bounds(self)
+        return LinkClass(is_admitted=True, is_own=True, is_pruned=True, statements=statements)
 
     def _plans(self, link: LinkClass) -> Plans:
         plans = self.plans.get(link)
         if plans is None:
-            routes = self.routes.setdefault((link.link_type, link.neighbour, link.is_own), {})
+            routes = self.routes.setdefault((link.link_type, link.neighbour, link.is_own, link.statements), {})
             plans = self.plans[link] = Plans(link, routes)
         return plans
 
@@ -203,7 +235,7 @@ class Node:
         self.sparkplug = renewed(self.sparkplug, self.ensemble.access)
         self.forget_all()
         self.plans.clear()
-        self.own_plans = self._plans(self.own_plans.key)
+        self.own_plans = self._plans(self._own_class())
         for watch in self.watches.values():
             watch.take(self.ensemble.monitors(watch.link))
             tell_failures(self, watch)
@@ -303,6 +335,8 @@ class Node:
         """Between two rounds of input: go on with what was too much for one round."""
         if self.news and self.neighbours:
             overlay.refresh(self, now)
+        if self.made:
+            publish.publish_made(self, now)
         if self.replaying or self.lagging:
             unfinished = {**self.lagging, **self.replaying}
             self.lagging, self.replaying = {}, {}

@@ -4,10 +4,15 @@ from collections.abc import Iterator
 from hashlib import sha256
 from typing import TYPE_CHECKING, NamedTuple
 
+from penstock.engine import judge_filters
 from penstock.engine.session import Session
 from penstock.engine.want import Offer
+from penstock.language.condition import Condition
+from penstock.language.statement import Message
 from penstock.model.topic import overlaps
 from penstock.policy.advertisement import Advertisement
+from penstock.policy.given import Given
+from penstock.policy.statement import Policy
 
 if TYPE_CHECKING:
     from penstock.engine.node import Node
@@ -21,6 +26,10 @@ class OwnOffer(NamedTuple):
 
     offer: Offer
     source: str
+    condition: Condition | None = None
+    policy: Policy | None = None
+    session: Session | None = None
+    """Whose it is; None: the domain advertises it for somebody."""
 
 
 def changed(node: "Node", session: Session, name: str) -> None:
@@ -28,7 +37,7 @@ def changed(node: "Node", session: Session, name: str) -> None:
     id = _client_offer_id(node, session, name)
     one = session.advertisements.get(name)
     if one is not None and one.scope == "global":
-        node.own_offers[id] = OwnOffer(_offer(node, id, one), session.publish_type)
+        node.own_offers[id] = _own(node, id, one, session.publish_type, session)
     else:
         node.own_offers.pop(id, None)
     node.news.offer(id)
@@ -41,13 +50,27 @@ def own_offers(node: "Node") -> dict[str, OwnOffer]:
         for one in entry.advertises:
             if one.scope == "global":
                 id = f"{_part(node.name)}/{_part(entry.name)}/domain/{_part(one.name)}"
-                made[id] = OwnOffer(_offer(node, id, one), entry.publish)
+                made[id] = _own(node, id, one, entry.publish, None)
+        for given in node.ensemble.statements.of(entry.name, Message.ADVERTISEMENT):
+            made.update(_given(node, given, entry.name, entry.publish))
     for session in node.sessions.values():
         for one in session.advertisements.values():
             if one.scope == "global":
                 id = _client_offer_id(node, session, one.name)
-                made[id] = OwnOffer(_offer(node, id, one), session.publish_type)
+                made[id] = _own(node, id, one, session.publish_type, session)
     return made
+
+
+def _own(node: "Node", id: str, one: Advertisement, source: str, session: Session | None) -> OwnOffer:
+    return OwnOffer(_offer(node, id, one), source, one.condition, one.policy, session)
+
+
+def _given(node: "Node", given: Given, client: str, source: str) -> dict[str, OwnOffer]:
+    """What the domain advertises for a client, or the node itself, because a policy belongs to it."""
+    name = sha256(f"{given.name} {given.filter} {given.condition and given.condition.text}".encode()).hexdigest()[:16]
+    id = f"{_part(node.name)}/{_part(client)}/policy/{name}"
+    one = Advertisement(name, given.filter, given.condition, policy=given.policy)
+    return {id: _own(node, id, one, source, None)}
 
 
 def known_ids(node: "Node") -> Iterator[str]:
@@ -70,13 +93,23 @@ def told_classes(node: "Node") -> frozenset[str]:
 def best_offer(node: "Node", neighbour: Session, id: str, classes: frozenset[str]) -> Offer | None:
     """The offer that a neighbour is told of under this id: the one that has come the shortest way; None if none is."""
     found = [
-        offer
-        for offer, source in _known(node, id)
-        if node.table.allows(source, neighbour.notify_type)
-        and neighbour.neighbour not in offer.path
-        and any(one == "#" or overlaps(one, offer.filter) for one in classes)
+        one
+        for one in _known(node, id)
+        if node.table.allows(one.source, neighbour.notify_type) and neighbour.neighbour not in one.offer.path
     ]
-    return min(found, key=lambda offer: (len(offer.path), offer.path), default=None)
+    best = min(found, key=lambda one: (len(one.offer.path), one.offer.path), default=None)
+    if best is None:
+        return None
+    offer = best.offer
+    is_told = any(one == "#" or overlaps(one, offer.filter) for one in classes)
+    if best.policy is None:
+        return offer if is_told else None
+    about = (id, offer.filter, best.condition, best.policy, best.session)
+    judged = judge_filters.forward_advertisement(node, *about, neighbour)
+    if judged is None or not (is_told or judged.is_flooded or judged.policy):
+        return None
+    where = judged.condition.text if judged.condition is not None else ""
+    return Offer(id, offer.filter, where, offer.path, judged.policy)
 
 
 def way_to(node: "Node", id: str) -> Session | None:
@@ -89,15 +122,16 @@ def way_to(node: "Node", id: str) -> Session | None:
     )
 
 
-def _known(node: "Node", id: str) -> Iterator[tuple[Offer, str]]:
+def _known(node: "Node", id: str) -> Iterator[OwnOffer]:
     own = node.own_offers.get(id)
     if own is not None:
         yield own
     for session in node.neighbours.values():
         if id in session.offers:
-            offer = session.offers[id].offer
+            offer, condition, policy = session.offers[id]
             if node.name not in offer.path:
-                yield Offer(id, offer.filter, offer.where, (*offer.path, node.name)), session.publish_type
+                told = Offer(id, offer.filter, offer.where, (*offer.path, node.name))
+                yield OwnOffer(told, session.publish_type, condition, policy, session)
 
 
 def _offer(node: "Node", id: str, one: Advertisement) -> Offer:

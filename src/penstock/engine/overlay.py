@@ -12,17 +12,20 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from penstock.domain.federation import LinkSettings
-from penstock.engine import emit, offers, place, subscribe, telling
+from penstock.engine import emit, judge, judge_filters, offers, place, subscribe, telling
 from penstock.engine.interest import Exchange
 from penstock.engine.news import News
 from penstock.engine.session import NEVER, Replay, Session, Subscribed, key_of
 from penstock.engine.telling import Interest
-from penstock.engine.want import Offered, Want
+from penstock.engine.want import Offer, Offered, Want
 from penstock.language.condition import Condition, make_condition
 from penstock.language.errors import ConditionError
-from penstock.model.errors import TopicError
+from penstock.language.statement import Message
+from penstock.model.errors import PolicyError, TopicError
 from penstock.model.subject import Subject
 from penstock.model.topic import Filter, parse_filter
+from penstock.policy.judging import Bound
+from penstock.policy.statement import Policy
 from penstock.wire.errors import WireError
 from penstock.wire.reason import Reason
 
@@ -135,6 +138,7 @@ def take_interest(node: "Node", session: Session, payload: bytes, now: float) ->
         change = msgspec.json.decode(payload, type=Interest)
         wanted = [(want, parse_filter(want.filter), _condition(want.where)) for want in change.add]
         offered = {one.id: Offered(one, _condition(one.where)) for one in change.offer}
+        policies = _policies(node, session, [*change.offer, *change.add])
     except (msgspec.MsgspecError, TopicError, ConditionError) as error:
         raise WireError(Reason.PROTOCOL_ERROR, f"interest of node `{session.neighbour}`: {error}") from None
     if change.begins == "offers":
@@ -142,11 +146,17 @@ def take_interest(node: "Node", session: Session, payload: bytes, now: float) ->
     if change.begins == "wants":
         # A neighbour that has just started does not know yet what those beyond it want.
         session.doubted = dict.fromkeys(session.subscriptions, NEVER)
-    _take_offers(node, session, change, offered)
+    offered = {
+        id: one._replace(policy=policies.get(one.offer.policy))
+        for id, one in offered.items()
+        if one.offer.policy in policies
+    }
+    _take_offers(node, session, change, offered, now)
     for want, filter, condition in wanted:
-        _take_want(node, session, want, filter, condition)
+        if want.policy in policies:
+            _take_want(node, session, want, filter, condition, policies[want.policy], now)
     for want in change.remove:
-        _drop_want(node, session, want)
+        _drop_want(node, session, want, now)
     if change.ends == "offers":
         session.doubted_offers = dict.fromkeys(session.doubted_offers, now + GRACE_SECONDS)
         _ask(node, session)
@@ -174,37 +184,75 @@ def _condition(where: str) -> Condition | None:
     return make_condition(where) if where else None
 
 
-def _take_offers(node: "Node", session: Session, change: Interest, offered: dict[str, Offered]) -> None:
+def _policies(node: "Node", session: Session, told: list[Want | Offer]) -> dict[str, Policy | None]:
+    """The policies that wants and offers have, by text. What has one that cannot be applied here does not count."""
+    found: dict[str, Policy | None] = {"": None}
+    for one in told:
+        if one.policy not in found:
+            try:
+                found[one.policy] = judge.readable(one.policy)
+            except PolicyError as error:
+                node.notice("policy failed", session, one.filter, f"what a node tells cannot be applied: {error}")
+    return found
+
+
+def _take_offers(node: "Node", session: Session, change: Interest, offered: dict[str, Offered], now: float) -> None:
     for id, one in offered.items():
+        about = (one.offer.filter, one.condition, one.policy)
+        if judge_filters.insert_advertisement(node, session, *about, now):
+            session.offers.pop(id, None)
+            continue
         session.offers[id] = one
         session.doubted_offers.pop(id, None)
     for id in change.withdraw:
-        session.offers.pop(id, None)
+        gone = session.offers.pop(id, None)
         session.doubted_offers.pop(id, None)
+        if gone is not None and gone.policy is not None:
+            node.acted.pop(("offer", id), None)
+            bound = Bound(gone.policy, id, gone.offer.filter, gone.condition, Message.ADVERTISEMENT)
+            what = (Message.UNADVERTISEMENT, gone.offer.filter, gone.condition)
+            judge_filters.taken_back(node, session, *what, [bound], now)
+    judge_filters.note(node, session)
     node.news.offer(*offered, *change.withdraw)
 
 
-def _take_want(node: "Node", session: Session, want: Want, filter: Filter, condition: Condition | None) -> None:
-    key = key_of(want.filter, want.where)
+def _take_want(
+    node: "Node",
+    session: Session,
+    want: Want,
+    filter: Filter,
+    condition: Condition | None,
+    policy: Policy | None,
+    now: float,
+) -> None:
+    name = judge_filters.name_with_policy(want.where, want.policy)
+    key = key_of(want.filter, name)
     known = session.subscriptions.get(key)
     if known is not None:
         node.news.subscription(session, key)
         known.ways = (want.path,) if session.doubted.pop(key, None) else (*known.ways, want.path)
         return
-    subscribed = Subscribed(session, want.filter, 2, retain_as_published=True, name=want.where, asked=want.where)
+    subscribed = Subscribed(
+        session, want.filter, 2, retain_as_published=True, name=name, asked=want.where, policy=policy
+    )
     subscribed.condition, subscribed.ways = condition, (want.path,)
+    if judge_filters.insert_subscription(node, subscribed, filter.filter, now):
+        return
     subscribe.add(node, subscribed, filter)
     node.ledger.subscription(session, subscribed.key, subscribed)
     retained = node.retained.match(filter.filter)
     session.replays = [*session.replays, Replay(subscribed, deque(retained))]
 
 
-def _drop_want(node: "Node", session: Session, want: Want) -> None:
-    known = session.subscriptions.get(key_of(want.filter, want.where))
+def _drop_want(node: "Node", session: Session, want: Want, now: float) -> None:
+    name = judge_filters.name_with_policy(want.where, want.policy)
+    known = session.subscriptions.get(key_of(want.filter, name))
     if known is None:
         return
     node.news.subscription(session, known.key)
     known.ways = tuple(way for way in known.ways if way != want.path)
     if not known.ways:
         session.doubted.pop(known.key, None)
+        bounds = judge_filters.of_subscription(session, known)
+        judge_filters.taken_back(node, session, Message.UNSUBSCRIPTION, known.filter, known.condition, bounds, now)
         subscribe.remove(node, session, known.key)

@@ -8,6 +8,7 @@ from penstock.domain.units import Address
 from penstock.engine import sparkplug
 from penstock.engine.edit import Watch, tell_failures
 from penstock.engine.session import Session
+from penstock.language.statement import Message
 from penstock.model.link import Link
 from penstock.model.subject import Subject
 
@@ -37,6 +38,7 @@ def settle_in(node: "Node", session: Session) -> bool:
     sparkplug.renew(node, session)
     session.publish_type, session.notify_type = entry.publish, entry.notify
     session.where, session.given = entry.where, entry.advertises
+    session.policies = () if session.neighbour else node.ensemble.statements.of(entry.name, Message.SUBSCRIPTION)
     inwards, outwards = entry.links(node.name)
     session.watch_in = watch(node, inwards)
     # What goes to a node is edited there, where it arrives (brokering §5.3 T-Deliver); others cannot do it themselves.

@@ -14,6 +14,7 @@ from penstock.model.verdict import Effect, Verdict
 from penstock.policy.acl import Rights
 from penstock.policy.advertisement import Claim
 from penstock.policy.brokering import DEFAULT_TYPE
+from penstock.policy.judging import Bound
 from penstock.policy.monitor import Monitor
 
 if TYPE_CHECKING:
@@ -40,15 +41,20 @@ class LinkClass(NamedTuple):
     """What its publisher may not write has been taken out."""
     claims: tuple[Claim, ...] = ()
     """What binds its producer: each must be kept."""
+    statements: tuple[Bound, ...] = ()
+    """The policies of its advertisements, and those that the domain gives it."""
 
 
 class Target:
     """One session that gets an event, by one or several of its subscriptions: one copy, with all their identifiers."""
 
-    __slots__ = ("ids", "no_local", "own", "qos", "retain_as_published", "session")
+    __slots__ = ("ids", "is_judged", "no_local", "own", "qos", "retain_as_published", "session", "subscriptions")
 
     def __init__(self, subscriptions: list[Subscribed]) -> None:
         self.session = subscriptions[0].session
+        self.subscriptions = tuple(subscriptions)
+        self.is_judged = bool(self.session.policies) or any(one.policy is not None for one in subscriptions)
+        """What goes to it by these has policies."""
         self.qos = max(one.qos for one in subscriptions)  # [MQTT-3.3.4-2]
         self.ids = tuple(one.identifier for one in subscriptions if one.identifier)  # [MQTT-3.3.4-3], [MQTT-3.3.4-4]
         self.no_local = any(one.no_local for one in subscriptions)
@@ -59,7 +65,7 @@ class Target:
 
     def is_direct(self) -> bool:
         """A QoS 0 packet can be passed on to it as it is."""
-        return self.session.plain and not self.ids and not self.no_local
+        return self.session.plain and not self.ids and not self.no_local and not self.is_judged
 
 
 class Group:
@@ -121,6 +127,7 @@ class Plan:
         "predicates",
         "pruned",
         "simple",
+        "statements",
         "targets",
         "valid",
         "verdict",
@@ -145,6 +152,8 @@ class Plan:
         self.matched: tuple[Subscribed, ...] = ()
         self.onlookers: tuple[Watch, ...] = ()
         self.key: tuple[object, ...] = ()
+        self.statements: tuple[Bound, ...] = ()
+        """Policies of advertisements on the topic."""
         self.targets: tuple[Target, ...] = ()
         self.groups: tuple[Group, ...] = ()
         self.watched: tuple[tuple[Watch, tuple[Target, ...]], ...] = ()
@@ -194,6 +203,7 @@ class Draft:
         "plan",
         "plans",
         "predicates",
+        "statements",
         "topic",
         "verdict",
     )
@@ -210,4 +220,5 @@ class Draft:
         self.groups: list[Group] = []
         self.onlookers: list[Watch] = []
         self.predicates: list[Predicates[Subscribed]] = []
+        self.statements: tuple[Bound, ...] = ()
         self.plan: Plan | None = None

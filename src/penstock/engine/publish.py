@@ -1,22 +1,24 @@
 """An incoming publication: from the packet through the plan to its subscribers, and the answer to its sender."""
 
 from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING
 
-from penstock.engine import advertise, conform, edit, emit, match, once, overlay, project, prune, travel
+from penstock.engine import advertise, conform, edit, emit, judge, match, once, overlay, project, prune, travel
 from penstock.engine.path import MAX_PLANS, compile_plan, read_topic
-from penstock.engine.plan import Draft, Plan, Plans, Target
+from penstock.engine.plan import Draft, Group, Plan, Plans, Target
 from penstock.engine.render import Forms
 from penstock.engine.session import Session, Subscribed
 from penstock.engine.tell import Outcome, encode_told
 from penstock.engine.telling import INTEREST
+from penstock.language.statement import Message
 from penstock.model.event import Event
 from penstock.model.topic import matches
 from penstock.model.verdict import Effect, Verdict
 from penstock.wire.codec import encode
 from penstock.wire.errors import WireError
 from penstock.wire.packet import PUBCOMP, PUBLISH, PUBREC, PUBREL, Puback, Pubcomp, Publish, Pubrec
-from penstock.wire.properties import Properties
+from penstock.wire.properties import Properties, encode_properties
 from penstock.wire.reason import Reason
 from penstock.wire.session import FREE, HELD, RECEIVER
 
@@ -63,11 +65,15 @@ def receive(node: "Node", session: Session, packet: Publish, now: float) -> None
     if session.neighbour is not None and topic == INTEREST:
         overlay.take_interest(node, session, packet.payload, now)
         return
-    event = _event(session, topic, packet, now)
+    event = _event(node, session, topic, packet, now)
     if node.ensemble.is_cyclic:
         told = travel.id_of(packet.properties) if session.neighbour is not None else ""
         event = _arriving(node, event, told, now)
-    if session.neighbour is None and topic in advertise.TOPICS:
+    refused = _policy_refused(node, session, packet.properties) if packet.properties.user_properties else ""
+    if refused:
+        node.deny("publish denied", session, topic, refused)
+        outcome = Outcome(Reason.NOT_AUTHORIZED, refused)
+    elif session.neighbour is None and topic in advertise.TOPICS:
         outcome = _control(node, session, event, now)
     elif _is_known_replay(node, session, packet, event):
         outcome = _DONE
@@ -75,6 +81,20 @@ def receive(node: "Node", session: Session, packet: Publish, now: float) -> None
         outcome = carry(node, node.plans_of(session), event, session, now)
     if packet.qos:
         _answer(node, session, packet, outcome)
+    if node.made:
+        publish_made(node, now)
+
+
+def _policy_refused(node: "Node", session: Session, properties: Properties) -> str:
+    """Why a client may not attach a policy to what it publishes; empty if it may, or does not."""
+    if session.neighbour is not None:
+        return ""
+    for name, text in properties.user_properties:
+        if name == travel.POLICY:
+            policy = judge.settable(node, session, text, Message.PUBLICATION)
+            if isinstance(policy, str):
+                return policy
+    return ""
 
 
 def _control(node: "Node", session: Session, event: Event, now: float) -> Outcome:
@@ -82,26 +102,36 @@ def _control(node: "Node", session: Session, event: Event, now: float) -> Outcom
     plans = node.plans_of(session)
     verdict = advertise.judge(node, plans.key, event.topic)
     if verdict.effect is not Effect.SUPPRESS:
-        return advertise.receive(node, session, event.topic, event.payload)
+        return advertise.receive(node, session, event.topic, event.payload, now)
     _record(node, plans, find_plan(node, plans, event.topic.encode()), event, session, now, verdict)
     node.deny("advertise denied", session, event.topic, verdict.reason)
     return Outcome(Reason.NOT_AUTHORIZED, verdict.reason)
 
 
-def _event(session: Session, topic: str, packet: Publish, now: float) -> Event:
+def _event(node: "Node", session: Session, topic: str, packet: Publish, now: float) -> Event:
     return Event(
         topic,
         packet.payload,
         packet.qos,
         packet.retain,
         # [MQTT-3.3.2-4] [MQTT-3.3.2-15] [MQTT-3.3.2-16] [MQTT-3.3.2-17] [MQTT-3.3.2-18] [MQTT-3.3.2-20]
-        travel.travelling(packet.properties),
+        _travelling(node, session, packet.properties),
         _expiry(packet.properties, now),
         session.client_id,
         session.subject.user,
         session.publish_type,
         travel.path_of(session.neighbour, packet.properties) if session.neighbour is not None else (),
     )
+
+
+def _travelling(node: "Node", session: Session, properties: Properties) -> bytes:
+    if judge.is_node(node, session):
+        return travel.travelling(properties, is_node=True)
+    kept = travel.travelling(properties)
+    for name, text in properties.user_properties:
+        if name == travel.POLICY and session.neighbour is None:  # it has the right, or the event goes nowhere
+            kept += encode_properties(Properties(user_properties=((name, text),)))
+    return kept
 
 
 def _arriving(node: "Node", event: Event, told: str, now: float) -> Event:
@@ -164,13 +194,20 @@ def carry(node: "Node", plans: Plans, event: Event, sender: Session | None, now:
         if certificate is not None:  # it goes where the birth may go
             ways = node.own_plans if sender is None else node.plans_after_edit(sender)
             publish_own(node, ways, certificate, None, now)
+    judging = None
+    if plan.statements or travel.RESERVED_BYTES in event.properties:
+        judging = judge.Judging(node, event, sender, now, plan.statements)
+        if judging.verdict is not None:
+            _record(node, plans, plan, event, sender, now, judging.verdict)
+            return _suppressed(node, event, sender, judging.verdict.reason)
+        event = judging.event
     # [MQTT-3.3.1-5] [MQTT-3.3.1-8] [MQTT311-3.3.1-7] [MQTT311-3.3.1-12]
     if event.retain:
-        node.retain(event, sender)
+        node.retain(event if judging is None else judging.kept, sender)
     if plan.predicates:
         plan = _resolve(node, plan, plans, event, now)
     _record(node, plans, plan, event, sender, now)
-    return _DONE if spread(node, plan, event, sender, now) else _UNHEARD
+    return _DONE if spread(node, plan, event, sender, now, judging) else _UNHEARD
 
 
 def _resolve(node: "Node", plan: Plan, plans: Plans, event: Event, now: float) -> Plan:
@@ -178,7 +215,8 @@ def _resolve(node: "Node", plan: Plan, plans: Plans, event: Event, now: float) -
     if len(node.resolved) >= MOST_RESOLVED:
         node.resolved.clear()
     found = match.satisfied(node, plan, plans.key, event, now)
-    return emit.known_plan(node.resolved, plan.verdict, [*plan.matched, *found], plan.groups, plan.onlookers)
+    matched = [*plan.matched, *found]
+    return emit.known_plan(node.resolved, plan.verdict, matched, plan.groups, plan.onlookers, False, plan.statements)
 
 
 def relay_edited(node: "Node", session: Session, packet: bytes, start: int, after_topic: int, now: float) -> None:
@@ -242,10 +280,19 @@ def _suppressed(node: "Node", event: Event, sender: Session | None, text: str) -
     return Outcome(node.suppressed_reason, text if node.suppressed_reason >= 0x80 else "")
 
 
-def spread(node: "Node", plan: Plan, event: Event, sender: Session | None, now: float) -> bool:
+def spread(
+    node: "Node",
+    plan: Plan,
+    event: Event,
+    sender: Session | None,
+    now: float,
+    judging: judge.Judging | None = None,
+) -> bool:
     """Deliver to all that the plan names; whether there was any."""
     forms = Forms(event, now)
     kept = None
+    if judging is not None:
+        _flood(node, judging, plan, event)
     # [MQTT-4.5.0-1] [MQTT-4.6.0-5] [MQTT-4.6.0-6] [MQTT311-4.6.0-6]
     for target in plan.targets:
         session = target.session
@@ -261,23 +308,59 @@ def spread(node: "Node", plan: Plan, event: Event, sender: Session | None, now: 
             _pass_over(node, (target,), sender)
             continue
         retain = event.retain and target.retain_as_published  # [MQTT-3.3.1-12], [MQTT-3.3.1-13]
+        if judging is not None or target.is_judged:
+            judging = judging or judge.Judging(node, event, sender, now)
+            shown = judging.forms(session, target.subscriptions)
+            if shown is None:
+                _pass_over(node, (target,), sender)
+            else:
+                qos = min(event.qos, target.qos)
+                shown.kept = emit.deliver(node, session, qos, retain, target.ids, shown, shown.kept)
+            continue
         # [MQTT-3.8.4-8]
         kept = emit.deliver(node, session, min(event.qos, target.qos), retain, target.ids, forms, kept)
     for watch, targets in plan.watched:
         if event.id and not node.once.is_first(event, watch.link):
             _pass_over(node, targets, sender)
             continue
-        _spread_watched(node, watch, targets, event, sender, now)
+        _spread_watched(node, watch, targets, event, sender, now, judging)
     for group in plan.groups:
-        chosen = group.choose(lambda member: may_take(node, event, member, now))
+        judging = judging or _of_members(node, group, event, sender, now)
+        chosen = group.choose(partial(_may_take, node, event, now, judging))
         if chosen is not None and (not event.id or node.once.is_first(event, (group.name, group.filter))):
             retain = event.retain and chosen.retain_as_published
             # [MQTT-4.8.2-3]
             qos = min(event.qos, chosen.qos)
-            sent, kept = emit.notify(node, chosen.session, qos, retain, chosen.ids, forms, kept)
+            shown = forms if judging is None else judging.forms(chosen.session, chosen.subscriptions)
+            assert shown is not None  # it was asked for whoever was chosen
+            if shown is forms:
+                sent, kept = emit.notify(node, chosen.session, qos, retain, chosen.ids, forms, kept)
+            else:
+                sent, _ = emit.notify(node, chosen.session, qos, retain, chosen.ids, shown, None)
             if sent and node.recorder is not None and sender is not None:
                 node.recorder.chose(chosen)
     return bool(plan.targets or plan.groups or any(targets for _, targets in plan.watched))
+
+
+def _flood(node: "Node", judging: judge.Judging, plan: Plan, event: Event) -> None:
+    """Send it to neighbours that have not asked, if a policy says so."""
+    asked = {target.session.id for target in plan.targets}
+    for session in judging.flooded():
+        if session.id not in asked and emit.may_have(node, event, session):
+            shown = judging.forms(session, ())
+            if shown is not None:
+                shown.kept = emit.deliver(node, session, event.qos, event.retain, (), shown, shown.kept)
+
+
+def _of_members(node: "Node", group: Group, event: Event, sender: Session | None, now: float) -> judge.Judging | None:
+    is_judged = any(one.policy is not None or one.session.policies for one in group.members)
+    return judge.Judging(node, event, sender, now) if is_judged else None
+
+
+def _may_take(node: "Node", event: Event, now: float, judging: judge.Judging | None, member: Subscribed) -> bool:
+    if not may_take(node, event, member, now):
+        return False
+    return judging is None or judging.forms(member.session, (member,)) is not None
 
 
 def may_take(node: "Node", event: Event, member: Subscribed, now: float | None = None) -> bool:
@@ -288,23 +371,53 @@ def may_take(node: "Node", event: Event, member: Subscribed, now: float | None =
 
 
 def _spread_watched(
-    node: "Node", watch: edit.Watch, targets: tuple[Target, ...], event: Event, sender: Session | None, now: float
+    node: "Node",
+    watch: edit.Watch,
+    targets: tuple[Target, ...],
+    event: Event,
+    sender: Session | None,
+    now: float,
+    judging: judge.Judging | None,
 ) -> None:
-    """Put the event through the monitors of a link to a client, once, and notify whoever is behind the link."""
+    """Put the event through the monitors of a link to a client, and notify whoever is behind the link: once for each
+    form that policies give it, and that is one unless several come under one name with different subscriptions.
+    """
     local = {target.session.id for target in targets if target.no_local and target.session is sender}
     sent: dict[int, Target] = {}
-    for output in edit.run(node, watch, event, now):
-        forms = Forms(output, now)
-        for target in behind(node, watch, targets, output, sender, now):
-            session = target.session
-            if session.id not in local:
-                sent[session.id] = target
-                retain = output.retain and target.retain_as_published
-                emit.deliver(node, session, min(output.qos, target.qos), retain, target.ids, forms, None)
+    for judged, several in _judged(node, targets, event, sender, now, judging):
+        for output in edit.run(node, watch, judged, now):
+            forms = Forms(output, now)
+            for target in behind(node, watch, several, output, sender, now):
+                session = target.session
+                if session.id not in local:
+                    sent[session.id] = target
+                    retain = output.retain and target.retain_as_published
+                    emit.deliver(node, session, min(output.qos, target.qos), retain, target.ids, forms, None)
     if node.recorder is not None and sender is not None:
         _pass_over(node, tuple(target for target in targets if target.session.id not in sent), sender)
         for target in () if targets else sent.values():
             node.recorder.chose(target)
+
+
+def _judged(
+    node: "Node",
+    targets: tuple[Target, ...],
+    event: Event,
+    sender: Session | None,
+    now: float,
+    judging: judge.Judging | None,
+) -> Iterator[tuple[Event, tuple[Target, ...]]]:
+    """The event as policies let targets behind one link have it. Where only the monitor looks on, it looks at all."""
+    if not targets or (judging is None and not any(target.is_judged for target in targets)):
+        yield event, targets
+        return
+    judging = judging or judge.Judging(node, event, sender, now)
+    found: dict[Event, list[Target]] = {}
+    for target in targets:
+        shown = judging.forms(target.session, target.subscriptions)
+        if shown is not None:
+            found.setdefault(shown.event, []).append(target)
+    yield from ((judged, tuple(several)) for judged, several in found.items())
 
 
 def _pass_over(node: "Node", targets: tuple[Target, ...], sender: Session | None) -> None:
@@ -346,6 +459,19 @@ def publish_own(node: "Node", plans: Plans, event: Event, sender: Session | None
         carry(node, plans, event, sender, now)
     except WireError as error:  # a limit has changed since the will was left
         node.deny("publish denied", sender, event.topic, str(error))
+
+
+def publish_made(node: "Node", now: float) -> None:
+    """Publish what policies have made: the way that the message may go which was the cause."""
+
+    def publish(sender: Session | None, event: Event) -> None:
+        if sender is None:
+            publish_own(node, node.own_plans, event, None, now)
+        else:
+            event = event._replace(link_type=sender.publish_type)
+            publish_own(node, node.plans_of_made(sender.publish_type), event, None, now)
+
+    judge.drain(node, publish)
 
 
 def release(node: "Node", session: Session, packet_id: int) -> None:

@@ -88,7 +88,7 @@ def _subscribe(node: Node, session: Session, packet: Subscribe, now: float) -> N
 
 
 def _unsubscribe(node: Node, session: Session, packet: Unsubscribe, now: float) -> None:
-    subscribe.unsubscribe(node, session, packet)
+    subscribe.unsubscribe(node, session, packet, now)
 
 
 def _pingreq(node: Node, session: Session, packet: Pingreq, now: float) -> None:

@@ -109,15 +109,16 @@ class Rehearsal:
         where: str = "",
         name: str = "",
         scope: str = "",
+        policy: str = "",
     ) -> None:
         """Subscribe a client at every node that it is connected to, or at one."""
         for actor in self._connected(entity, node):
-            actor.subscribe(Subscription(filter, qos, no_local), where, name, scope)
+            actor.subscribe(Subscription(filter, qos, no_local), where, name, scope, policy)
         self.run()
 
-    def unsubscribe(self, entity: str, filter: str, node: str | None = None, name: str = "") -> None:
+    def unsubscribe(self, entity: str, filter: str, node: str | None = None, name: str = "", policy: str = "") -> None:
         for actor in self._connected(entity, node):
-            actor.unsubscribe(filter, name)
+            actor.unsubscribe(filter, name, policy)
         self.run()
 
     def advertise(
@@ -128,15 +129,27 @@ class Rehearsal:
         where: str = "",
         scope: str = "global",
         node: str | None = None,
+        policy: str = "",
     ) -> None:
         """A client says what it will publish, at every node that it is connected to, or at one."""
         for actor in self._connected(entity, node):
-            actor.advertise(name, filter, where, scope)
+            actor.advertise(name, filter, where, scope, policy)
         self.run()
 
-    def unadvertise(self, entity: str, name: str, node: str | None = None) -> None:
+    def unadvertise(self, entity: str, name: str, node: str | None = None, policy: str = "") -> None:
         for actor in self._connected(entity, node):
-            actor.unadvertise(name)
+            actor.unadvertise(name, policy)
+        self.run()
+
+    def set_policy(
+        self, entity: str, policy: str | None, subscription: str = "", advertisement: str = "", name: str = ""
+    ) -> None:
+        """A client sets the policy of a subscription or advertisement that it has, or takes it away."""
+        about: dict[str, object] = {"advertisement": advertisement}
+        if subscription:
+            about = {"subscription": {"filter": subscription, "name": name}}
+        for actor in self._connected(entity, None):
+            actor.set_policy({"policy": policy, **about})
         self.run()
 
     def publish(
@@ -147,13 +160,14 @@ class Rehearsal:
         qos: int = 0,
         retain: bool = False,
         node: str | None = None,
+        policy: str = "",
     ) -> None:
         """Publish at a node, unless said at the first that it is connected to; `run` then does the rest."""
         actor = self._connected(entity, node)[0]
         if entity in self.ensemble.foreign:
             actor.forward(topic, payload, qos, retain)
         else:
-            actor.publish(topic, payload, qos, retain)
+            actor.publish(topic, payload, qos, retain, policy)
 
     def prove(self, entity: str, groups: Iterable[str], node: str | None = None) -> None:
         """A client proves that it is in these trust groups and no others, wherever it is connected, or at one node."""

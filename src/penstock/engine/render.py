@@ -3,6 +3,8 @@
 from math import ceil
 from typing import TYPE_CHECKING
 
+from penstock.engine.travel import RESERVED_BYTES as RESERVED
+from penstock.engine.travel import for_clients
 from penstock.model.event import Event
 from penstock.wire.codec import encode_varint
 
@@ -50,11 +52,14 @@ def packet_parts(
 class Forms:
     """The forms of one event that have been rendered so far, so that a fan-out renders each only once."""
 
-    __slots__ = ("_forms", "_views", "asked", "event", "kept", "now")
+    __slots__ = ("_clients", "_forms", "_views", "asked", "event", "has_reserved", "kept", "now")
 
     def __init__(self, event: Event, now: float) -> None:
         self.event = event
         self.now = now
+        self.has_reserved = RESERVED in event.properties
+        """It carries what is only for nodes."""
+        self._clients: Forms | None = None
         self._forms: dict[tuple[int, int, bool, tuple[int, ...]], tuple[bytes, bytes]] = {}
         self._views: dict[bytes, Forms] | None = None
         self.asked: Asked | None = None
@@ -71,6 +76,13 @@ class Forms:
                 parts = (parts[0] + parts[1], b"")
             self._forms[key] = parts
         return parts
+
+    def for_clients(self) -> "Forms":
+        """The event without what is only for nodes."""
+        if self._clients is None:
+            self._clients = Forms(for_clients(self.event), self.now)
+            self._clients.has_reserved = False
+        return self._clients
 
     def view(self, payload: bytes) -> "Forms":
         """The event with another payload: one for all who see the same of it."""

@@ -9,6 +9,8 @@ from penstock.model.subject import Subject
 from penstock.policy.acl import Rights
 from penstock.policy.advertisement import Advertisement, Claim, claims
 from penstock.policy.brokering import DEFAULT_TYPE
+from penstock.policy.given import Given
+from penstock.policy.statement import Policy
 from penstock.wire.reason import Reason
 from penstock.wire.session import WAITING
 
@@ -75,6 +77,7 @@ class Subscribed:
         "is_local",
         "name",
         "no_local",
+        "policy",
         "qos",
         "retain_as_published",
         "session",
@@ -93,6 +96,7 @@ class Subscribed:
         name: str = "",
         asked: str = "",
         is_local: bool = False,
+        policy: Policy | None = None,
     ) -> None:
         self.session = session
         self.filter = filter
@@ -102,6 +106,8 @@ class Subscribed:
         """The condition that its client gave; empty if none."""
         self.is_local = is_local
         """Other nodes are not told of it."""
+        self.policy = policy
+        """What is done with what goes this way, as who subscribes says."""
         self.condition: Condition | None = None
         """What content must satisfy: as its client asked, and as the domain says for the client."""
         self.also: tuple[tuple[str, Condition], ...] = ()
@@ -187,6 +193,7 @@ class Session:
         "overflowing",
         "plain",
         "plans",
+        "policies",
         "problem_info",
         "proven",
         "proving",
@@ -244,6 +251,8 @@ class Session:
         self.plans: Plans | None = None
         self.edited_plans: Plans | None = None
         """For what the monitors on its link make."""
+        self.policies: tuple[Given, ...] = ()
+        """What the domain has done with all that goes to it."""
         self.where: tuple[tuple[str, Condition], ...] = ()
         """What content must satisfy to go to it, by topic filter: the domain's word, whatever it subscribes to."""
         self.advertisements: dict[str, Advertisement] = {}

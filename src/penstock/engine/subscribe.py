@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Hashable
 from typing import TYPE_CHECKING, NamedTuple
 
-from penstock.engine import again, emit, match, travel
+from penstock.engine import again, emit, judge, judge_filters, match, travel
 from penstock.engine.plan import Group, Target
 from penstock.engine.predicates import Predicates
 from penstock.engine.render import Forms
@@ -12,10 +12,13 @@ from penstock.engine.session import Replay, Session, Subscribed, key_of
 from penstock.engine.tell import LONGEST_NAME, Outcome, encode_told, problem_of_name
 from penstock.language.condition import Condition, all_of, make_condition
 from penstock.language.errors import ConditionError
+from penstock.language.statement import Message
 from penstock.language.types import ANYTHING, Record
 from penstock.model.errors import TopicError
 from penstock.model.event import Event
 from penstock.model.topic import Filter, covers, overlaps, parse_filter
+from penstock.policy.judging import Bound
+from penstock.policy.statement import Policy
 from penstock.wire.codec import encode
 from penstock.wire.errors import WireError
 from penstock.wire.packet import Suback, Subscribe, Unsuback, Unsubscribe
@@ -25,7 +28,7 @@ from penstock.wire.reason import Reason
 if TYPE_CHECKING:
     from penstock.engine.node import Node
 
-_WISHES = ("where", "name", "scope")
+_WISHES = ("where", "name", "scope", "policy")
 _WHERE = "where"
 """The key of the conditional subscriptions of a filter in the index."""
 REPLAY_STEP = 100
@@ -44,18 +47,28 @@ def subscribe(node: "Node", session: Session, packet: Subscribe, now: float) -> 
     for filter, subscription in zip(filters, packet.subscriptions, strict=True):
         key = key_of(filter.text, wishes.name)
         condition = _refusal(node, session, filter, key) or wishes.condition(node, session, filter)
-        if isinstance(condition, Outcome):
-            reason, text = condition
+        policy = wishes.made_policy(node, session, Message.SUBSCRIPTION)
+        refused = next((one for one in (condition, policy) if isinstance(one, Outcome)), None)
+        subscribed = None
+        if refused is None:
+            assert not isinstance(condition, Outcome)
+            assert not isinstance(policy, Outcome)
+            # [MQTT-3.2.2-10]
+            qos = min(subscription.qos, node.limits.max_qos)
+            options = (subscription.no_local, subscription.retain_as_published, identifier)
+            asked = (wishes.name, wishes.where, wishes.is_local)
+            subscribed = Subscribed(session, filter.text, qos, *options, *asked, policy=policy)
+            subscribed.condition = condition
+            problem = judge_filters.insert_subscription(node, subscribed, filter.filter, now)
+            refused = Outcome(Reason.NOT_AUTHORIZED, problem) if problem else None
+        if refused is not None or subscribed is None:
+            assert refused is not None
+            reason, text = refused
             node.deny("subscribe denied", session, filter.text, text)
             texts.append(text)
         else:
-            # [MQTT-3.2.2-10]
-            reason = Reason(min(subscription.qos, node.limits.max_qos))
+            reason = Reason(subscribed.qos)
             is_new = key not in session.subscriptions
-            options = (subscription.no_local, subscription.retain_as_published, identifier)
-            asked = (wishes.name, wishes.where, wishes.is_local)
-            subscribed = Subscribed(session, filter.text, reason, *options, *asked)
-            subscribed.condition = condition
             add(node, subscribed, filter)
             node.ledger.subscription(session, key, subscribed)
             handling = subscription.retain_handling
@@ -75,16 +88,24 @@ def subscribe(node: "Node", session: Session, packet: Subscribe, now: float) -> 
         advance(node, session, now)
 
 
-def unsubscribe(node: "Node", session: Session, packet: Unsubscribe) -> None:
+def unsubscribe(node: "Node", session: Session, packet: Unsubscribe, now: float) -> None:
     """Drop the subscriptions and answer."""
     reasons: list[int] = []
     # [MQTT-3.10.4-6] [MQTT-3.11.3-1] [MQTT-3.11.3-2]
     wishes = _Wishes.of(packet.properties)
     for filter in [_parse(text) for text in packet.filters]:
-        if wishes.problem:
+        policy = wishes.made_policy(node, session, Message.UNSUBSCRIPTION)
+        if wishes.problem or isinstance(policy, Outcome):
             reasons.append(Reason.IMPLEMENTATION_SPECIFIC_ERROR)
             continue
-        existed = remove(node, session, key_of(filter.text, wishes.name))
+        key = key_of(filter.text, wishes.name)
+        known = session.subscriptions.get(key)
+        if known is not None:
+            bounds = list(judge_filters.of_subscription(session, known))
+            bounds += [Bound(policy, judge.ATTACHED)] if policy is not None else []
+            what = (Message.UNSUBSCRIPTION, filter.filter, known.condition)
+            judge_filters.taken_back(node, session, *what, bounds, now)
+        existed = remove(node, session, key)
         reasons.append(Reason.SUCCESS if existed else Reason.NO_SUBSCRIPTION_EXISTED)
     # [MQTT-3.10.4-4] [MQTT-3.10.4-5]
     answer = Unsuback(packet.packet_id, tuple(reasons) if session.version == 5 else ())
@@ -130,6 +151,7 @@ def remove(node: "Node", session: Session, key: str) -> bool:
     subscribed = session.subscriptions.pop(key, None)
     if subscribed is None:
         return False
+    node.acted.pop((session.id, key), None)
     _take_out(node, subscribed, parse_filter(subscribed.filter))
     if session.replays:
         session.replays = [one for one in session.replays if one.subscribed.key != key]
@@ -221,8 +243,11 @@ def advance(node: "Node", session: Session, now: float) -> None:
             continue
         if _may_pass(node, event, session) and match.satisfies(node, event, subscribed, now):
             ids = (subscribed.identifier,) if subscribed.identifier else ()
-            told = event if session.neighbour is None else travel.as_replay(event)
+            told = again.judged(node, event, session, (subscribed,), now)
             room -= event.size()
+            if told is None:
+                continue
+            told = told if session.neighbour is None else travel.as_replay(told)
             sent, _ = emit.notify(node, session, qos, True, ids, Forms(told, now), None)  # [MQTT-3.3.1-8]
             if sent and node.recorder is not None and event.origin:
                 node.recorder.kept(again.source(node, event), event, Target([subscribed]), subscribed.filter, now)
@@ -243,6 +268,7 @@ class _Wishes(NamedTuple):
     name: str = ""
     where: str = ""
     is_local: bool = False
+    policy: str = ""
     problem: str = ""
 
     @classmethod
@@ -262,7 +288,18 @@ class _Wishes(NamedTuple):
         if said.get("where") == "":  # no condition would be more than was asked for
             return cls(problem="condition: expected a condition, there is nothing")
         problem = problem_of_name(name)
-        return cls(problem=problem) if problem else cls(name, said.get("where", ""), scope == "local")
+        if said.get("policy") == "":
+            return cls(problem="policy: expected a policy statement, there is nothing")
+        if problem:
+            return cls(problem=problem)
+        return cls(name, said.get("where", ""), scope == "local", said.get("policy", ""))
+
+    def made_policy(self, node: "Node", session: Session, carrier: Message) -> Policy | Outcome | None:
+        """The policy, or why there is none."""
+        if not self.policy:
+            return None
+        made = judge.settable(node, session, self.policy, carrier)
+        return Outcome(Reason.NOT_AUTHORIZED, made) if isinstance(made, str) else made
 
     def condition(self, node: "Node", session: Session, filter: Filter) -> Condition | Outcome | None:
         """The condition of a subscription to this filter, or why there is none."""

@@ -82,8 +82,8 @@ class Room:
 
     def want(self, want: Want) -> Want:
         """The want, or one that covers it and can be told."""
-        if _longest(want) <= self._most or _size(want) <= self._most:
-            return want
+        if _longest(want) <= self._most or _size(want) <= self._most or want.policy:
+            return want  # a policy is not for more than was said: if it does not fit, it is not told
         for filter in _wider(want.filter):
             made = Want(filter, "", want.path)
             if _size(made) <= self._most:
@@ -93,7 +93,7 @@ class Room:
 
     def offer(self, offer: Offer) -> Offer:
         """The offer, or one of more that can be told."""
-        if _size(offer) <= self._most:
+        if _size(offer) <= self._most or offer.policy:
             return offer
         for filter in _wider(offer.filter):
             made = Offer(offer.id, filter, "", offer.path)
@@ -128,7 +128,9 @@ def _room(session: Session) -> int:
 
 def _longest(want: Want) -> int:
     """No less than its size: a character is at most six bytes of JSON."""
-    return 48 + 6 * (len(want.filter) + len(want.where)) + sum(6 * len(node) + 3 for node in want.path)
+    return (
+        64 + 6 * (len(want.filter) + len(want.where) + len(want.policy)) + sum(6 * len(node) + 3 for node in want.path)
+    )
 
 
 def _size(entry: Want | Offer | str) -> int:

@@ -1,6 +1,11 @@
 """What travels with an event: its MQTT 5 properties, and between nodes the way it has come."""
 
+from collections.abc import Iterable
+
+import msgspec
+
 from penstock.model.event import Event
+from penstock.policy.elements.tracing import TRACE
 from penstock.wire.packet import PUBLISH
 from penstock.wire.primitives import encode_varint
 from penstock.wire.properties import NO_PROPERTIES, Properties, decode_properties, encode_properties
@@ -8,23 +13,63 @@ from penstock.wire.properties import NO_PROPERTIES, Properties, decode_propertie
 PATH = "penstock-path"
 ID = "penstock-id"
 REPLAY = "penstock-replay"
+POLICY = "penstock-policy"
+"""The text of a policy that is attached to a publication."""
+MADE = "penstock-made"
+"""How many policies in a row have made it."""
 RESERVED = "penstock-"
 """User properties that only nodes may set; from a client they are removed."""
+RESERVED_BYTES = RESERVED.encode()
+_WITH_EVENTS = (POLICY, MADE, TRACE)
+"""Those of them that belong to an event, and are kept with it."""
 
 
-def travelling(properties: Properties) -> bytes:
+def travelling(properties: Properties, is_node: bool = False) -> bytes:
     """The properties that go on to subscribers unaltered."""  # [MQTT-3.3.2-4], -15, -16, -17, -18, -20
     if properties is NO_PROPERTIES:
         return b""
+    kept = _WITH_EVENTS if is_node else ()
     return encode_properties(
         Properties(
             payload_format=properties.payload_format,
             content_type=properties.content_type,
             response_topic=properties.response_topic,
             correlation_data=properties.correlation_data,
-            user_properties=tuple(pair for pair in properties.user_properties if not pair[0].startswith(RESERVED)),
+            user_properties=tuple(
+                pair
+                for pair in properties.user_properties
+                if not pair[0].startswith(RESERVED) or pair[0].startswith(kept)
+            ),
         )
     )
+
+
+def told(event: Event, name: str) -> tuple[str, ...]:
+    """What a reserved user property of an event says; it may be there several times."""
+    if RESERVED_BYTES not in event.properties:
+        return ()
+    return tuple(value for key, value in carried(event.properties).user_properties if key == name)
+
+
+def for_clients(event: Event) -> Event:
+    """The event without what is only for nodes."""
+    if RESERVED_BYTES not in event.properties:
+        return event
+    properties = carried(event.properties)
+    shown = tuple(
+        pair for pair in properties.user_properties if not pair[0].startswith(RESERVED) or pair[0].startswith(TRACE)
+    )
+    return event._replace(properties=encode_properties(msgspec.structs.replace(properties, user_properties=shown)))
+
+
+def having(event: Event, content_type: str | None, add: Iterable[tuple[str, str]], without: str = "") -> Event:
+    """The event with another content type, unless that is None, without a user property, and with more of them."""
+    properties = carried(event.properties)
+    left = tuple(pair for pair in properties.user_properties if pair[0] != without)
+    made = msgspec.structs.replace(properties, user_properties=(*left, *add))
+    if content_type is not None:
+        made = msgspec.structs.replace(made, content_type=content_type)
+    return event._replace(properties=encode_properties(made))
 
 
 def carried(properties: bytes) -> Properties:

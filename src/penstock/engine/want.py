@@ -5,27 +5,31 @@ from typing import NamedTuple
 import msgspec
 
 from penstock.language.condition import Condition
+from penstock.policy.statement import Policy
 
 Path = tuple[str, ...]
 """Nodes, the first one first."""
 
 
-class Want(msgspec.Struct, frozen=True, order=True):
+class Want(msgspec.Struct, frozen=True, order=True, omit_defaults=True):
     """What a node wants to get: topics, and a condition on the content."""
 
     filter: str
     where: str = ""
     path: Path = ()
     """The nodes that it has come through; empty where there are no cycles."""
+    policy: str = ""
+    """The text of what its subscriber wants done with what comes this way."""
 
 
-class Offer(msgspec.Struct, frozen=True, order=True):
+class Offer(msgspec.Struct, frozen=True, order=True, omit_defaults=True):
     """An advertisement on its way through the nodes."""
 
     id: str
     filter: str
     where: str = ""
     path: Path = ()
+    policy: str = ""
 
 
 class Offered(NamedTuple):
@@ -33,3 +37,4 @@ class Offered(NamedTuple):
 
     offer: Offer
     condition: Condition | None
+    policy: Policy | None = None

@@ -28,7 +28,7 @@ class Wanted:
         self._demands: dict[Hashable, Demands] = {}
         self._counts: dict[Want, int] = {}
         self._conditions: dict[Want, Condition | None] = {}
-        self._ways: dict[tuple[str, str, Path], set[Want]] = {}
+        self._ways: dict[tuple[str, str, str, Path], set[Want]] = {}
         self._entering: dict[Want, Condition | None] = {}
         self._leaving: dict[Want, None] = {}
         """What comes and goes with the next `changes`."""
@@ -77,7 +77,7 @@ class Wanted:
             return
         self._conditions[want] = condition
         # Of the same want of the same node only the one that has come by the shortest way counts.
-        ways = self._ways.setdefault((want.filter, want.where, want.path[:1]), set())
+        ways = self._ways.setdefault((want.filter, want.where, want.policy, want.path[:1]), set())
         best = min(ways, key=_length, default=None)
         ways.add(want)
         if best is None or _length(want) < _length(best):
@@ -89,7 +89,7 @@ class Wanted:
         self._counts[want] -= 1
         if self._counts[want]:
             return
-        key = (want.filter, want.where, want.path[:1])
+        key = (want.filter, want.where, want.policy, want.path[:1])
         ways = self._ways[key]
         best = min(ways, key=_length)
         ways.discard(want)
@@ -115,7 +115,7 @@ class Wanted:
 
     def _telling(self, place: Place) -> frozenset[Want]:
         """What of a place is told: its wants, or its filter as such, or nothing, if a filter told as such covers it."""
-        if any(other != place and _shadows(other, place) for other in self._widened):
+        if not place[2] and any(other != place and _shadows(other, place) for other in self._widened):
             return _NO_WANTS
         if place in self._widened:
             return frozenset({Want(place[0], "", place[1])})

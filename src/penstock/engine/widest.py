@@ -13,8 +13,12 @@ from penstock.language.condition import Condition
 from penstock.language.ranges import covers as ranges_cover
 from penstock.model.topic import covers
 
-Place = tuple[str, Path]
-"""Filter and path: wants that differ in nothing but their conditions."""
+Place = tuple[str, Path, str]
+"""Filter, path and policy: wants that differ in nothing but their conditions."""
+
+
+def place_of(want: Want) -> Place:
+    return want.filter, want.path, want.policy
 
 
 MOST_CONDITIONS = 1000
@@ -32,7 +36,7 @@ class Widest:
         self._most = most
         self._conditions: dict[Want, Condition | None] = {}
         self._standing_wants: set[Want] = set()
-        self._standing: FilterTree[dict[Path, ConditionIndex[Want]]] = FilterTree()
+        self._standing: FilterTree[dict[tuple[Path, str], ConditionIndex[Want]]] = FilterTree()
         self._above: dict[Want, Want] = {}
         self._below: dict[Want, set[Want]] = {}
         self._changed: dict[Place, None] = {}
@@ -58,7 +62,7 @@ class Widest:
 
     def _take_out(self, want: Want, unsettled: dict[Want, None]) -> None:
         unsettled.pop(want, None)
-        self._crowd.get((want.filter, want.path), {}).pop(want, None)
+        self._crowd.get(place_of(want), {}).pop(want, None)
         above = self._above.pop(want, None)
         if above is not None:
             self._below[above].discard(want)
@@ -71,17 +75,17 @@ class Widest:
 
     def at(self, place: Place) -> ConditionIndex[Want] | None:
         """The wants that stand at a place."""
-        filter, path = place
-        return (self._standing.get(filter) or {}).get(path)
+        filter, path, policy = place
+        return (self._standing.get(filter) or {}).get((path, policy))
 
     def places(self) -> Iterator[Place]:
         for by_path in self._standing.values():
-            for path, group in by_path.items():
-                yield next(iter(group)).filter, path
+            for (path, policy), group in by_path.items():
+                yield next(iter(group)).filter, path, policy
 
     def is_crowded(self, place: Place) -> bool:
-        """Whether so many wants stand there that it is simpler to want all."""
-        group = self.at(place)
+        """Whether so many wants stand there that it is simpler to want all. A policy is not for more than was said."""
+        group = None if place[2] else self.at(place)
         return group is not None and len(group) > self._most
 
     def _disperse(self) -> None:
@@ -95,7 +99,7 @@ class Widest:
                 del self._crowd[place]
 
     def _settle(self, want: Want) -> None:
-        place, condition = (want.filter, want.path), self._conditions[want]
+        place, condition = place_of(want), self._conditions[want]
         for hint in self._hints:
             if hint in self._conditions and self._is_above(hint, want):
                 self._hang(want, hint)
@@ -117,19 +121,20 @@ class Widest:
         if by_path is None:
             by_path = {}
             self._standing.set(want.filter, by_path)
-        by_path.setdefault(want.path, ConditionIndex()).add(want, condition)
+        by_path.setdefault((want.path, want.policy), ConditionIndex()).add(want, condition)
         self._standing_wants.add(want)
-        self._changed[want.filter, want.path] = None
+        self._changed[place_of(want)] = None
 
     def _withdraw(self, want: Want) -> None:
         """It stands no longer."""
         self._standing_wants.discard(want)
         by_path = self._standing.get(want.filter)
         assert by_path is not None
-        by_path[want.path].remove(want)
-        self._changed[want.filter, want.path] = None
-        if not len(by_path[want.path]):
-            del by_path[want.path]
+        key = (want.path, want.policy)
+        by_path[key].remove(want)
+        self._changed[place_of(want)] = None
+        if not len(by_path[key]):
+            del by_path[key]
             if not by_path:
                 self._standing.remove(want.filter)
 
@@ -141,8 +146,8 @@ class Widest:
         """Of those that stand the ones that cover it. Of two that cover each other the greater one stands."""
         nodes, condition = set(want.path), self._conditions[want]
         for by_path in self._standing.covering(want.filter):
-            for path, group in by_path.items():
-                if nodes.issuperset(path):
+            for (path, policy), group in by_path.items():
+                if policy == want.policy and nodes.issuperset(path):
                     for other in group.covering(condition):
                         if other != want and (other > want or not self._covers(want, other)):
                             yield other
@@ -153,8 +158,8 @@ class Widest:
     def _covered(self, want: Want) -> Iterator[Want]:
         nodes, condition = set(want.path), self._conditions[want]
         for by_path in self._standing.covered(want.filter):
-            for path, group in by_path.items():
-                if nodes.issubset(path):
+            for (path, policy), group in by_path.items():
+                if policy == want.policy and nodes.issubset(path):
                     for other in group.covered(condition):
                         if other < want or not self._covers(other, want):
                             yield other
@@ -163,7 +168,8 @@ class Widest:
         """Whether who has the first has the second; a way that is part of another goes wherever that one goes."""
         outer, inner = self._conditions[wide], self._conditions[narrow]
         return (
-            set(wide.path) <= set(narrow.path)
+            wide.policy == narrow.policy
+            and set(wide.path) <= set(narrow.path)
             and covers(wide.filter, narrow.filter)
             and (
                 outer is None

@@ -1,6 +1,6 @@
 """A condition, ready to use: the way in for everything outside this folder."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 
@@ -46,6 +46,10 @@ class Condition:
         attributes = content.attributes if self._reads else _NOTHING
         if isinstance(attributes, Unreadable):
             return Failure(Kind.UNREADABLE_CONTENT, attributes.reason)
+        return self.decide(attributes) if self._metered is None else self.of(attributes, content)
+
+    def of(self, attributes: Mapping[str, Value], content: Content) -> Outcome:
+        """Whether it is true for these attributes; the steps are counted on the content, where XPath looks too."""
         if self._metered is None:
             return self.decide(attributes)
         if content.spent > MOST_EVENT_WORK:

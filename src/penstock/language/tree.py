@@ -3,8 +3,8 @@
 Nodes are equal if they mean the same by form; `at`, the place in the text, does not count.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 ORDER = ("<", "<=", ">", ">=")
@@ -217,6 +217,38 @@ def children(node: Tree) -> tuple[Tree, ...]:
             return (range_, body) if guard is None else (range_, guard, body)
         case _:
             return ()
+
+
+def rebuilt(node: Tree, change: Callable[[Tree], Tree]) -> Tree:
+    """The tree with other nodes in place of those that `change` makes something else of; it recurses."""
+    made = change(node)
+    if made is not node:
+        return made
+    match node:
+        case Select(operand, _) | Unary(_, operand):
+            return replace(node, operand=rebuilt(operand, change))
+        case Has(operand, _):
+            return node if operand is None else replace(node, operand=rebuilt(operand, change))
+        case Index(operand, index):
+            return replace(node, operand=rebuilt(operand, change), index=rebuilt(index, change))
+        case Call(_, receiver, arguments):
+            receiver = None if receiver is None else rebuilt(receiver, change)
+            return replace(node, receiver=receiver, arguments=tuple(rebuilt(one, change) for one in arguments))
+        case Binary(_, left, right):
+            return replace(node, left=rebuilt(left, change), right=rebuilt(right, change))
+        case And(operands) | Or(operands):
+            return replace(node, operands=tuple(rebuilt(one, change) for one in operands))
+        case Conditional(condition, yes, no):
+            return replace(node, condition=rebuilt(condition, change), yes=rebuilt(yes, change), no=rebuilt(no, change))
+        case ListOf(items):
+            return replace(node, items=tuple(rebuilt(one, change) for one in items))
+        case MapOf(entries):
+            return replace(node, entries=tuple((rebuilt(k, change), rebuilt(v, change)) for k, v in entries))
+        case Macro(_, range_, _, body, guard):
+            guard = None if guard is None else rebuilt(guard, change)
+            return replace(node, range=rebuilt(range_, change), body=rebuilt(body, change), guard=guard)
+        case _:
+            return node
 
 
 def walk(tree: Tree) -> Iterator[tuple[Tree, int]]:

@@ -279,6 +279,13 @@ def _asked(rows: DataFrame, governing: Governing) -> DataFrame:
     return rows.filter(F.col("wanted") | F.col("looks_on")).drop("holds")
 
 
+def _judge(rows: DataFrame, governing: Governing) -> DataFrame:
+    """Not known here yet: nothing may pass it unseen."""
+    if any(policy.ensemble.statements.given for policy in governing.policies.judging):
+        raise PipelineError("the domain has policy statements, which the pipeline cannot apply yet")
+    return rows
+
+
 def _emit(rows: DataFrame, governing: Governing) -> DataFrame:
     """Once, where an event came by several ways; then through the monitors on the link to the subject."""
     if governing.is_cyclic:
@@ -316,6 +323,7 @@ SIDES: Sides = {
     "edit": Side(decide.edit_key, _edit),
     "match": Side(decide.match_key, _match),
     "route": Side(decide.route_key, None),
+    "judge": Side(None, _judge),
     "project": Side(None, None, _project),
     "emit": Side(None, _emit),
 }

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from penstock.language.condition import Condition
+from penstock.policy.statement import Policy
 
 Scope = Literal["global", "local"]
 """Whether other nodes are told of an advertisement or subscription."""
@@ -19,6 +20,8 @@ class Advertisement:
     filter: str
     condition: Condition | None = None
     scope: Scope = "global"
+    policy: Policy | None = None
+    """What is done with messages that match it."""
 
 
 OWN, GIVEN = "own advertisement", "advertisement"

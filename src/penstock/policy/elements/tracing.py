@@ -1,0 +1,61 @@
+"""Actions that tell of the way of a publication (statements §5.1): beside the content, or as reserved attributes.
+
+Beside the content means user properties, one for each node; `Attributes` as argument means the attributes of the same
+names, lists with an entry for each node.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from penstock.language.statement import Argument, Verb
+from penstock.policy.elements.attributes import publication
+from penstock.policy.elements.element import PUBLICATIONS, Element
+
+if TYPE_CHECKING:
+    from penstock.policy.judging import Judgement
+
+TRACE = "penstock-trace-"
+"""How the names of all such user properties begin."""
+HOST, LOAD, TIME = f"{TRACE}host", f"{TRACE}load", f"{TRACE}time"
+_BESIDE, _ATTRIBUTES = "Beside", "Attributes"
+_PLACES = (_BESIDE, _ATTRIBUTES)
+
+
+def _where(arguments: tuple[Argument, ...]) -> str:
+    return "" if all(one in _PLACES for one in arguments) else f"expected `{_BESIDE}` or `{_ATTRIBUTES}`"
+
+
+def _told(name: str, value: Callable[["Judgement"], object]) -> Callable[..., None]:
+    def run(on: "Judgement", where: str = _BESIDE) -> None:
+        copy = publication(on)
+        if where == _BESIDE:
+            copy.beside.append((name, f"{on.here.node}={value(on)}"))
+            return
+        attribute = name.replace("-", "_")
+        known = copy.get(attribute)
+        before = known if isinstance(known, list) else []
+        copy.put(attribute, [*before, {"broker": on.here.node, "value": value(on)}])
+
+    return run
+
+
+def _host(on: "Judgement") -> str:
+    return on.here.host
+
+
+def _load(on: "Judgement") -> float:
+    return round(on.here.load, 4)
+
+
+def _time(on: "Judgement") -> float:
+    return round(on.here.elapsed(), 6)
+
+
+TRACING = tuple(
+    Element(name, _told(told, value), None, PUBLICATIONS, frozenset({Verb.FORWARD}), 0, 1, _where, is_shared=True)
+    for name, told, value in (
+        ("AugmentBrokerHostInfo", HOST, _host),
+        ("AugmentBrokerLoadIndex", LOAD, _load),
+        ("AugmentProcessingTime", TIME, _time),
+    )
+)

@@ -1,0 +1,176 @@
+"""What policies do to one message in one direction.
+
+Nothing comes in here but by arguments, nothing goes out but results: a live node and Spark judge by the same function.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
+
+from penstock.language.condition import Condition
+from penstock.language.errors import Failure
+from penstock.language.statement import Attach, Matching, Message, Point, Verb
+from penstock.model.verdict import Effect, Verdict
+from penstock.policy.copies import Copy, Path, paths_read
+from penstock.policy.elements.element import ElementError, Made, Obligation
+from penstock.policy.statement import Chain, CompiledRule, Policy
+
+EXCEPTION, CONFLICT = "PolicyException", "PolicyConflict"
+"""Classes of meta-events."""
+
+
+class Party(Protocol):
+    """Who sends a message to a node, or gets it from there."""
+
+    @property
+    def name(self) -> str: ...
+
+    def is_member(self, group: str) -> bool:
+        """Whether it is known to be in a trust group."""
+
+
+class Here(NamedTuple):
+    """The node that judges."""
+
+    node: str
+    host: str = ""
+    load: float = 0.0
+    """From 0 to 1."""
+    elapsed: Callable[[], float] = lambda: 0.0
+    """Seconds that the message has been in the node."""
+    largest: int = 1 << 28
+    """Bytes of the largest message that the node takes."""
+    has_store: bool = False
+
+
+class Bound(NamedTuple):
+    """A policy, and what it belongs to."""
+
+    policy: Policy
+    name: str
+    """What explanations call it."""
+    filter: str = ""
+    condition: Condition | None = None
+    carrier: Message | None = None
+    """What it is associated with; None: it is attached to the message itself."""
+
+    @property
+    def paths(self) -> frozenset[Path]:
+        """The attributes that its filter asks for."""
+        return paths_read(None if self.condition is None else self.condition.tree)
+
+
+@dataclass(slots=True)
+class Judgement:
+    """What becomes of one copy; elements read and change it."""
+
+    message: Message
+    copy: Copy
+    here: Here
+    sender: Party | None = None
+    receiver: Party | None = None
+    is_again: bool = False
+    """It was judged before, and only what takes away counts."""
+    asked: frozenset[Path] = frozenset()
+    """The attributes that all subscriptions with policies ask for by which it goes this way."""
+    policy: Bound | None = None
+    """Whose rule is being applied."""
+    blocked: str = ""
+    """The policy that blocks it; and in `uninserted`, the one that does not let it in."""
+    uninserted: str = ""
+    flooded: bool = False
+    effects: list[tuple[Bound, Made | Obligation]] = field(default_factory=list)
+    """What is to be done besides, and by whose wish."""
+    verdicts: list[Verdict] = field(default_factory=list)
+    _demands: dict[object, tuple[str, str]] = field(default_factory=dict)
+
+    def demand(self, about: object, what: str) -> None:
+        """The policy asks for something that another may ask the opposite of."""
+        assert self.policy is not None
+        before = self._demands.setdefault(about, (what, self.policy.name))
+        if before[0] != what and before[1] != self.policy.name:
+            told = f"`{before[1]}` says {before[0]}, `{self.policy.name}` says {what}"
+            self._tell(CONFLICT, told)
+
+    def _tell(self, kind: str, reason: str) -> None:
+        assert self.policy is not None
+        said: dict[str, object] = {
+            "class": kind,
+            "policy": self.policy.name,
+            "reason": reason,
+            "message": self.copy.text(),
+        }
+        self.cause(Made(said))
+
+    def cause(self, effect: Made | Obligation) -> None:
+        """Have something done besides."""
+        assert self.policy is not None
+        self.effects.append((self.policy, effect))
+
+    def fail(self, rule: str, reason: str) -> None:
+        """What cannot be judged goes no further."""
+        assert self.policy is not None
+        self.blocked = self.uninserted = self.policy.name
+        self.verdicts.append(Verdict("judge", Effect.SUPPRESS, rule, reason))
+        self._tell(EXCEPTION, reason)
+
+
+def judge(
+    judgement: Judgement, verb: Verb, points: frozenset[Point], policies: Iterable[Bound], matching: Matching
+) -> None:
+    """Apply what policies have to say of the message here. Once it is blocked, policies further on are not asked: what
+    they would do with it is not theirs to do.
+    """
+    for bound in policies:
+        for number, rule in enumerate(bound.policy.rules, 1):
+            if (
+                rule.verb is verb
+                and rule.message is judgement.message
+                and rule.matching is matching
+                and (bound.carrier is None or rule.attach is Attach.NEVER)
+                and not rule.points.isdisjoint(points)
+            ):
+                judgement.policy = bound
+                _apply(judgement, rule, f"{bound.name}#{number}")
+        if judgement.blocked or judgement.uninserted:
+            return
+
+
+def _apply(judgement: Judgement, rule: CompiledRule, name: str) -> None:
+    try:
+        _run(judgement, rule.chain, name)
+        return
+    except ElementError as error:
+        reason = str(error)
+    try:
+        if _run(judgement, rule.on_exception, f"{name}!"):
+            return
+    except ElementError as error:
+        reason = f"{reason}; then, in OnException: {error}"
+    judgement.fail(name, reason)
+
+
+def _run(judgement: Judgement, chain: Chain, name: str) -> bool:
+    """Run the first clause whose condition holds; whether there is one."""
+    for number, clause in enumerate(chain, 1):
+        if clause.test is not None:
+            outcome = clause.test.decide(judgement)
+            if isinstance(outcome, Failure):
+                raise ElementError(outcome.reason)
+            if not outcome:
+                continue
+        done = []
+        for act in clause.actions:
+            if judgement.is_again and act.element.name not in AGAIN:
+                continue
+            act.call(judgement)
+            done.append(act.text)
+        stopped = judgement.blocked or judgement.uninserted
+        effect = Effect.SUPPRESS if stopped else Effect.REPLACE if judgement.copy.is_changed else Effect.PASS
+        judgement.verdicts.append(Verdict("judge", effect, f"{name}.{number}", ", ".join(done)))
+        return True
+    return False
+
+
+AGAIN = frozenset({"BlockMessage", "RemoveAttributes", "KeepOnlyAttributes", "TrimAttributes"})
+"""Actions that count for what was judged before, when policies have changed since."""
