@@ -35,6 +35,7 @@ def play(nodes: int = 1, mode: str = "subscribed", **more: Any) -> Rehearsal:
             "links": [{"between": pair, "forward": mode} for pair in pairwise(names)],
             "brokering": {"default": "default", "types": ["default"]},
             "statements": {"grants": [EVERYTHING], **more.get("statements", {})},
+            "trust_groups": more.get("trust_groups", {}),
         }
     )
     return Rehearsal(domain, ensemble(domain))
@@ -243,6 +244,77 @@ def test_section_5_2_subscriptions_are_blocked_by_the_policy_of_an_advertisement
     rehearsal.subscribe("s", "t", where="a < 10", name="same")
     rehearsal.subscribe("s", "t", where="a < 9", name="another")
     assert wants(rehearsal, "n0", "n1") == {"a < 9"}
+
+
+# --- 5.2: trust groups
+
+
+def groups(**members: list[str]) -> dict[str, Any]:
+    """Trust groups and the nodes that are in each."""
+    return {name: {"secret": {"env": name}, "nodes": nodes} for name, nodes in members.items()}
+
+
+def offered(rehearsal: Rehearsal, at: str) -> set[str]:
+    """The advertisements that a node has been told of."""
+    node = rehearsal.nodes[at]
+    return {one.offer.filter for session in node.neighbours.values() for one in session.offers.values()}
+
+
+@pytest.mark.parametrize(
+    ("start", "seen"), [("Fig. 13", {"n1", "n2", "n3"}), ("§5.2, both", {"n1", "n2"})], ids=["Elseif", "&&"]
+)
+def test_figure_13_advertisements_are_told_only_within_trust_groups(start: str, seen: set[str]) -> None:
+    within = groups(TrustGroup1=["n0", "n1", "n2"], TrustGroup2=["n0", "n1", "n2", "n3"])
+    rehearsal = play(5, "routed", trust_groups=within)
+    join(rehearsal, p="n0")
+    rehearsal.advertise("p", "A", "t", policy=policy(start))
+    rehearsal.advertise("p", "B", "u")
+    assert {name for name in rehearsal.nodes if "t" in offered(rehearsal, name)} == seen
+    assert "u" in offered(rehearsal, "n4")
+
+
+def test_figure_14_publications_of_a_node_that_is_in_all_groups_pass_and_of_others_do_not() -> None:
+    everywhere = {f"G{number}": ["n0", "n1"] for number in range(1, 6)}
+    for within, expected in ((everywhere, [{"a": 1}]), ({**everywhere, "G5": ["n1"]}, [])):
+        rehearsal = play(2, trust_groups=groups(**within))
+        join(rehearsal, p="n0", s="n1")
+        at_egress = policy("Fig. 14").replace("On(Forward,Publication) {", "On(Forward,Publication) { @broker: Egress")
+        rehearsal.subscribe("s", "t", policy=at_egress)
+        say(rehearsal, "p", {"a": 1})
+        assert got(rehearsal, "s") == expected
+
+
+ZONES = groups(Restricted=["n0", "n1"], Controlled=["n0", "n1", "n2"], AuthorizedSubscribers=["n0", "n1", "n2"])
+
+
+def test_figure_16_attributes_and_events_stay_in_their_zones() -> None:
+    rehearsal = play(4, "routed", trust_groups=ZONES)
+    join(rehearsal, p="n0", restricted="n1", controlled="n2", outside="n3", officer="n1")
+    rehearsal.subscribe("officer", "$penstock/meta/UnauthorizedSubscribe")
+    rehearsal.advertise("p", "A", "t", "a > 0 && c > 0", policy=policy("Fig. 16"))
+    told = {
+        name: [one.offer.where for one in rehearsal.nodes[name].neighbours[of].offers.values()]
+        for name, of in (("n1", "n0"), ("n2", "n1"), ("n3", "n2"))
+    }
+    assert told == {"n1": ["a > 0 && c > 0"], "n2": ["c > 0"], "n3": []}
+    for who in ("restricted", "controlled"):
+        rehearsal.prove(who, ["AuthorizedSubscribers"])
+    for who in ("restricted", "controlled", "outside"):
+        rehearsal.subscribe(who, "#")
+    say(rehearsal, "p", {"a": 1, "b": 2, "c": 3, "n": 4})
+    assert got(rehearsal, "restricted") == [{"a": 1, "b": 2, "c": 3, "n": 4}]
+    assert got(rehearsal, "controlled") == [{"c": 3}]
+    assert got(rehearsal, "outside") == []
+    assert got(rehearsal, "officer") == []
+
+
+def test_figure_16_an_unauthorised_subscription_is_told() -> None:
+    rehearsal = play(3, "routed", trust_groups=ZONES)
+    join(rehearsal, p="n0", officer="n0", stranger="n2")
+    rehearsal.subscribe("officer", "$penstock/meta/UnauthorizedSubscribe")
+    rehearsal.advertise("p", "A", "t", policy=policy("Fig. 16"))
+    rehearsal.subscribe("stranger", "t", where="c > 0")
+    assert got(rehearsal, "officer") == [{"class": "UnauthorizedSubscribe", "message": "t where c > 0"}]
 
 
 # --- what a client may do

@@ -19,7 +19,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.domain.federation import Forward
-from penstock.engine import judge_filters
+from penstock.engine import judge, judge_filters
 from penstock.engine.judge_filters import Filtered
 from penstock.engine.meetings import Matter, Meetings
 from penstock.engine.news import News, Source
@@ -232,11 +232,12 @@ class Exchange:
         is_told = condition is None or condition.text == one.asked or _is_tellable(condition)
         if not is_told or self._is_projected(matter.filter):
             condition = None
-        is_wanted = judged.is_flooded or self._meetings.is_met(source)
+        # What nodes themselves have to say is advertised by none.
+        is_told_anyway = judged.is_flooded or matter.filter.startswith(judge.META)
         return {
             want: told
             for each in self._classes
-            if each.mode == "subscribed" or judged.is_flooded or (each.mode == "routed" and is_wanted)
+            if is_told_anyway or each.mode == "subscribed" or (each.mode == "routed" and self._meetings.is_met(source))
             for filter in each.cut(matter.filter)
             for way in ways
             for want, told in [self._want(filter, condition, (*way, *self._here()), judged.policy)]

@@ -17,7 +17,7 @@ from penstock.engine.render import Forms
 from penstock.engine.session import Session, Subscribed
 from penstock.language.errors import StatementError
 from penstock.language.statement import Attach, Matching, Message, Point, Verb
-from penstock.model.content import Format, Unreadable
+from penstock.model.content import Unreadable
 from penstock.model.errors import PolicyError
 from penstock.model.event import Event
 from penstock.model.topic import matches
@@ -39,7 +39,6 @@ MOST_MADE = 8
 MOST_AT_ONCE = 1000
 """Events that policies may make because of one message."""
 ATTACHED = "attached policy"
-_TYPES = {Format.JSON: "application/json", Format.XML: "application/xml"}
 
 
 class Known(NamedTuple):
@@ -348,10 +347,9 @@ class Judging:
         if not copy.is_changed:
             return self.event
         event = self.event._replace(payload=copy.payload)
-        content_type = None if copy.format is None else _TYPES[copy.format]
-        if content_type is None and not copy.beside:
+        if copy.content_type is None and not copy.beside:
             return event
-        return travel.having(event, content_type, copy.beside)
+        return travel.having(event, copy.content_type, copy.beside)
 
     def _take_effects(self, judgement: Judgement) -> None:
         if judgement.effects:

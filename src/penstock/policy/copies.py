@@ -11,7 +11,7 @@ from lxml import etree
 
 from penstock.language.condition import Condition, all_of, condition_of
 from penstock.language.tree import And, Attribute, Has, Select, Tree, children
-from penstock.model.content import Content, Format, Unreadable
+from penstock.model.content import Content, Format, Unreadable, format_of_type
 from penstock.model.errors import ContentError
 from penstock.model.event import Event
 from penstock.model.sparkplug_message import parse as parse_sparkplug
@@ -24,6 +24,7 @@ Path = tuple[str, ...]
 MOST_SHOWN = 4096
 """Bytes of a payload that `$Message` shows."""
 _METRICS = "metrics"
+_TYPES = {Format.JSON: "application/json", Format.XML: "application/xml"}
 _Members = dict[str, msgspec.Raw]
 _members = msgspec.json.Decoder(_Members)
 
@@ -69,12 +70,13 @@ class PublicationCopy:
     event: Event
     content: Content
     """As it came."""
-    format: Format | None = None
-    """What it is now written in; None: as it came."""
+    content_type: str | None = None
+    """Of what it is now written in; None: as it came."""
     beside: list[tuple[str, str]] = field(default_factory=list)
     """What was put beside the content."""
     removed: set[Path] = field(default_factory=set)
     _payload: bytes | None = None
+    _written: Format | None = None
 
     @property
     def attributes(self) -> Mapping[str, Value] | Unreadable:
@@ -140,6 +142,13 @@ class PublicationCopy:
         found = self._json().get(name)
         return None if found is None else msgspec.json.decode(found)
 
+    def current(self) -> dict[str, Value]:
+        """The attributes as they are now."""
+        read = Content(self.payload, self._format()).attributes
+        if isinstance(read, Unreadable):
+            raise ElementError(f"the content cannot be read: {read.reason}")
+        return dict(read)
+
     def convert(self, format: Format) -> None:
         """Write the same attributes in another format."""
         if self._format() is format:
@@ -157,11 +166,16 @@ class PublicationCopy:
             for name, raw in self._json().items():
                 _put_xml(root, name, msgspec.json.decode(raw))
             self._payload = etree.tostring(root)
-        self.format = format
+        self._written, self.content_type = format, _TYPES[format]
+
+    def write(self, payload: bytes, content_type: str) -> None:
+        """Let it say something else."""
+        self._payload, self.content_type = payload, content_type
+        self._written = format_of_type(content_type) or Format.OPAQUE
 
     def _format(self) -> Format:
         self._readable()
-        return self.format or self.content.format
+        return self._written or self.content.format
 
     def _readable(self) -> Mapping[str, Value]:
         attributes = self.content.attributes
