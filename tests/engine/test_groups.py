@@ -521,3 +521,51 @@ def test_an_exchange_is_judged_once() -> None:
     assert proving.judge(joined.node, accepting, answer, joined.now).proven
     with pytest.raises(Exception, match="not expected"):
         proving.judge(joined.node, accepting, answer, joined.now)
+
+
+_DEEDS = ("connect", "claim", "answer", "wrong", "replay", "noise", "lose", "reload", "wait")
+
+
+@given(st.lists(st.sampled_from(_DEEDS), max_size=25), st.data())
+def test_whatever_happens_only_a_right_answer_to_the_last_question_proves(
+    deeds: list[str], data: st.DataObject
+) -> None:
+    """A model: which question is open, by which secret it was asked, and until when the last right answer counts."""
+    joined, made = holding({"inner": INNER}), nonces()
+    client, claimant = joined.connect("ann"), Claimant("ann", {}, MINE)
+    client.lose()
+    question, asked_by, old, until = None, INNER, Answer({}).encode(), 0.0
+    for deed in deeds:
+        secret = joined.node.trust.secrets["inner"]
+        if deed == "reload":
+            changed = data.draw(st.sampled_from([INNER, OUTER]))
+            until = until if changed == secret else 0.0
+            proving.hold(joined.node, {"inner": changed}, joined.now)
+        elif deed == "wait":
+            joined.wait(data.draw(st.sampled_from([1.0, EXPIRY - 1, EXPIRY])))
+        elif deed in ("connect", "lose") or client.closed is not None or client.refused is not None:
+            if client.closed is None:
+                client.lose()
+            claimant = Claimant("ann", {"inner": INNER}, b"c" * 16 + next(made)[16:])
+            client, until, asked_by = claim(joined, claimant), 0.0, secret
+            question = asked(client)
+        elif deed == "claim":
+            claimant = Claimant("ann", {"inner": INNER}, b"d" * 16 + next(made)[16:])
+            say(client, claimant.claim, Reason.REAUTHENTICATE)  # too early for a session that has not begun
+            question = asked(client) if client.session is not None else None
+            asked_by = secret
+        else:
+            answer = old
+            if deed == "answer" and question is not None:
+                answer = old = claimant.answer(question)
+            elif deed == "wrong":
+                answer = Answer({"inner": data.draw(st.binary(min_size=32, max_size=32))}).encode()
+            elif deed == "noise":
+                answer = data.draw(st.binary(max_size=60))
+            is_right = deed == "answer" and question is not None and asked_by == secret == INNER
+            question = None
+            say(client, answer)
+            client.take()
+            until = joined.now + EXPIRY if is_right else 0.0
+        if client.session is not None and client.session.outlet is client.node_end:
+            assert is_member(joined.node, client.session, "inner", joined.now) == (joined.now < until), deed

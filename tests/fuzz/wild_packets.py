@@ -2,6 +2,9 @@
 
 import random
 
+import msgspec
+
+from penstock.model.group_proof import METHOD, NONCE_BYTES, Answer, Claim
 from penstock.wire.codec import encode
 from penstock.wire.errors import PacketError
 from penstock.wire.packet import (
@@ -41,7 +44,10 @@ class Wild:
         """Nearly always a CONNECT, and nearly always a good one."""
         if self.chance.random() < 0.03:
             return self.packet()
-        data = encode(self._connect(), self.version)
+        connect = self._connect()
+        data = encode(connect, self.version)
+        if connect.properties.auth_method is not None and self.chance.random() < 0.7:
+            data += encode(Auth(0x18, self._proofs(Answer({}))), self.version)
         return self._changed(data) if self.chance.random() < 0.05 else data
 
     def packet(self) -> bytes:
@@ -83,7 +89,7 @@ class Wild:
             case 9:
                 return self._connect()
             case 10:
-                return Auth(0x18, Properties(auth_method="SCRAM", auth_data=b"x"))
+                return Auth(chance.choice((0, 0x18, 0x19)), self._proofs(chance.choice((self._claim(), Answer({})))))
             case 11:
                 return Connack()
             case 12:
@@ -103,10 +109,25 @@ class Wild:
             topic_alias_maximum=chance.choice((0, 3, 1000)),
             request_problem_info=chance.random() < 0.5,
         )
+        if self.version == 5 and chance.random() < 0.2:
+            claim = self._proofs(self._claim())
+            properties = msgspec.structs.replace(
+                properties, auth_method=claim.auth_method, auth_data=claim.auth_data if claim.auth_method else None
+            )
         keepalive = chance.choice((0, 1, 60))
         return Connect(
             chance.choice(CLIENT_IDS), self.version, chance.random() < 0.5, keepalive, None, None, will, properties
         )
+
+    def _claim(self) -> Claim:
+        return Claim(self.chance.randbytes(NONCE_BYTES), tuple(self.chance.sample(("a", "b", "c"), 2)))
+
+    def _proofs(self, message: Claim | Answer) -> Properties:
+        """Authentication data, as it should be or not."""
+        chance = self.chance
+        method = chance.choices((METHOD, "SCRAM", None), (20, 1, 1))[0]
+        data = message.encode() if chance.random() < 0.8 else chance.randbytes(chance.randrange(80))
+        return Properties(auth_method=method, auth_data=data if method else None)
 
     def _publish(self, number: int) -> Publish:
         chance = self.chance
