@@ -25,8 +25,9 @@ from penstock.wire.properties import Properties
 from penstock.wire.reason import Reason
 from tests.support.clients import client
 from tests.support.commands import PATIENCE, penstock
-from tests.support.domains import nodes
+from tests.support.domains import nodes, write_domain
 from tests.support.mosquitto import HOST, free_port
+from tests.support.node import refused
 from tests.support.peer import Peer
 
 INNER, OUTER, OTHER = (f"the-secret-of-{name}-4711" for name in ("inner", "outer", "others"))
@@ -156,6 +157,16 @@ def test_a_node_does_not_start_without_its_secret(tmp_path: Path, monkeypatch: p
     assert "too-short" not in str(caught.value)
 
 
+def test_penstock_run_says_which_secret_is_missing(tmp_path: Path) -> None:
+    (tmp_path / "inner").write_text("too-short")
+    plain = {"nodes": nodes("a"), "trust_groups": {"inner": {"secret": {"file": "inner"}, "nodes": "a"}}}
+    write_domain(tmp_path, plain)
+    code, error = refused(tmp_path)
+    assert code == 1
+    assert error.startswith("penstock: trust group `inner`: file `")
+    assert error.endswith("` has a secret that is shorter than 16 bytes\n")
+
+
 def test_a_foreign_broker_is_not_asked(tmp_path: Path) -> None:
     plain = domain(tmp_path, foreign={"c": {"address": f"{HOST}:1"}}, links=[{"between": ["b", "c"]}])
     node = Federation(plain, ("b",), None).servers["b"].node
@@ -233,10 +244,31 @@ async def test_a_password_is_asked_for_beside_the_proof(tmp_path: Path) -> None:
                 pass
 
 
-async def test_the_command_line_proves_groups_too(tmp_path: Path, said: pytest.LogCaptureFixture) -> None:
-    federation = Federation(domain(tmp_path), ("b",), None)
+@pytest.mark.parametrize("websocket", [False, True], ids=["plain", "by WebSocket"])
+async def test_the_command_line_proves_groups_too(
+    tmp_path: Path, said: pytest.LogCaptureFixture, websocket: bool
+) -> None:
+    place = {"listen": {"address": f"{HOST}:{free_port()}", "websocket": websocket}}
+    plain = domain(tmp_path, nodes={**nodes("a"), "b": place})
+    federation = Federation(plain, ("b",), None)
     async with running(federation):
-        where = ["-h", HOST, "-p", str(port(federation, "b")), "-i", "cli", "-t", "t", "-m", "x", "-q", "1", "-d"]
+        at = str(plain.nodes["b"].listeners[0].address.port)
+        where = [
+            "-h",
+            HOST,
+            "-p",
+            at,
+            *(["--ws"] if websocket else []),
+            "-i",
+            "cli",
+            "-t",
+            "t",
+            "-m",
+            "x",
+            "-q",
+            "1",
+            "-d",
+        ]
         groups = ["--group", f"inner=file:{tmp_path / 'inner'}", "--group", "outer=env:OUTER_SECRET"]
         done = await asyncio.create_subprocess_exec(*penstock("pub", *where, *groups), stdout=PIPE, stderr=PIPE)
         out, errors = await asyncio.wait_for(done.communicate(), PATIENCE)
