@@ -3,23 +3,20 @@
 from hmac import compare_digest
 from typing import NamedTuple
 
-from penstock.engine import advertise, emit, groups, overlay, place, proving, publish, subscribe, travel
+from penstock.engine import advertise, emit, groups, hello, overlay, place, proving, publish, subscribe, travel
 from penstock.engine.admit import Door, authenticate
+from penstock.engine.hello import NO_EXPIRY as NO_EXPIRY
 from penstock.engine.node import Node
 from penstock.engine.path import read_topic
 from penstock.engine.session import NEVER, Outlet, Session, Will
 from penstock.engine.tell import encode_told
 from penstock.model.event import Event
 from penstock.model.subject import Subject
-from penstock.model.topic import MAX_BYTES, is_wild
 from penstock.wire.codec import encode
 from penstock.wire.errors import WireError
-from penstock.wire.framing import PACKET_MOST
 from penstock.wire.packet import MQTT_311, Auth, Connack, Connect, Disconnect
-from penstock.wire.properties import NO_PROPERTIES, Properties
+from penstock.wire.properties import Properties
 from penstock.wire.reason import Reason, connack_code_311
-
-NO_EXPIRY = 0xFFFFFFFF
 
 
 class Refusal(NamedTuple):
@@ -94,9 +91,9 @@ def _open(
     place.settle_in(node, session)
     _attach(node, session, packet, outlet)
     proving.attach(node, session, proof, now)
-    keepalive = _keepalive(node, packet)
+    keepalive = hello.keepalive_of(node, packet)
     # [MQTT-3.1.4-5] [MQTT-3.2.0-1] [MQTT-3.2.0-2]
-    _say_hello(node, session, packet, present, assigned, keepalive, proof)
+    hello.say(node, session, packet, present, assigned, keepalive, proof)
     if present:
         emit.resume(node, session, now)
         subscribe.advance(node, session, now)
@@ -126,7 +123,7 @@ def _open_neighbour(
     node: Node, session: Session, packet: Connect, outlet: Outlet, now: float, proof: proving.Proof | None
 ) -> Opened:
     _join(node, session, packet, outlet, now, proof)
-    _say_hello(node, session, packet, True, None, packet.keepalive, proof)
+    hello.say(node, session, packet, True, None, packet.keepalive, proof)
     emit.resume(node, session, now)
     overlay.announce(node, session)
     subscribe.advance(node, session, now)
@@ -370,56 +367,3 @@ def _will(packet: Connect, session: Session) -> Will | None:
         session.subject.user,
     )
     return Will(event, properties.will_delay or 0, properties.message_expiry)
-
-
-def _keepalive(node: Node, packet: Connect) -> int:
-    """The seconds that hold: the client's, or in MQTT 5 the node's if that is less."""
-    most = node.limits.max_keepalive
-    if packet.version == 5 and most and (packet.keepalive == 0 or packet.keepalive > most):
-        return most
-    # [MQTT-3.2.2-22]
-    return packet.keepalive
-
-
-def _say_hello(
-    node: Node,
-    session: Session,
-    packet: Connect,
-    present: bool,
-    assigned: str | None,
-    keepalive: int,
-    proof: proving.Proof | None,
-) -> None:
-    properties = NO_PROPERTIES
-    if packet.version == 5:
-        limits = node.limits
-        proven = proof.told if proof is not None and proof.told is not None else NO_PROPERTIES
-        wished = packet.properties.session_expiry or 0
-        expiry = NO_EXPIRY if session.expiry == NEVER else int(session.expiry)
-        properties = Properties(
-            session_expiry=expiry if expiry != wished else None,
-            receive_maximum=_receive_maximum(node, session),
-            # [MQTT-3.2.2-9]
-            maximum_qos=limits.max_qos if limits.max_qos < 2 else None,
-            retain_available=None if limits.retain else False,
-            maximum_packet_size=limits.max_packet_size if limits.max_packet_size < PACKET_MOST else None,
-            assigned_client_id=assigned,  # [MQTT-3.2.2-16]
-            topic_alias_maximum=limits.topic_alias_maximum or None,
-            server_keepalive=keepalive if keepalive != packet.keepalive else None,
-            # [MQTT-3.1.2-28]
-            response_info=_response_info(session) if packet.properties.request_response_info else None,
-            auth_method=proven.auth_method,
-            auth_data=proven.auth_data,
-        )
-    emit.push_durable(node, session, encode(Connack(present, 0, properties), packet.version))
-
-
-def _receive_maximum(node: Node, session: Session) -> int | None:
-    most = node.limits.receive_maximum if session.neighbour is None else overlay.WINDOW
-    return most if most < 65535 else None
-
-
-def _response_info(session: Session) -> str | None:
-    """Where the client may ask for responses; None if its id cannot be part of a topic."""
-    topic = f"response/{session.client_id}/"
-    return None if is_wild(topic) or len(topic.encode()) > MAX_BYTES else topic
