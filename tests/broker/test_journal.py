@@ -13,6 +13,7 @@ from urllib.error import HTTPError
 from urllib.request import urlopen
 
 import psutil
+import pyarrow as pa
 import pytest
 import yaml
 
@@ -21,6 +22,7 @@ from penstock.broker.log import NodeLog
 from penstock.domain.schema import JournalSettings
 from penstock.engine.record import Recorder
 from penstock.journal.read import parts
+from penstock.wire.codec import encode
 from penstock.wire.packet import Pingreq, Pingresp, Puback, Publish
 from penstock.wire.properties import NO_PROPERTIES, Properties
 from tests.support.commands import PATIENCE, until
@@ -112,6 +114,44 @@ async def test_what_waits_for_the_interval_is_written_without_more_traffic(tmp_p
         peer = await node.peer("c", 4)
         await peer.send(Publish("t", b"1"), Publish("t", b"2"))
         assert [row["payload"] for row in node.until_recorded(2)] == [b"1", b"2"]
+
+
+AS_IT_CAME = {
+    "QoS 1, MQTT 3.1.1": (4, Publish("t", b"1", 1, packet_id=77)),
+    "QoS 1 again, with its flag": (4, Publish("t", b"1", 1, dup=True, packet_id=77)),
+    "QoS 2, retained": (5, Publish("t", b"1", 2, True, packet_id=77)),
+    "longer than one byte of length says": (5, Publish("t", bytes(200), 1, packet_id=77)),
+}
+
+
+@pytest.mark.parametrize("title", AS_IT_CAME)
+async def test_a_packet_without_properties_is_kept_as_it_came(tmp_path: Path, title: str) -> None:
+    version, packet = AS_IT_CAME[title]
+    with journalling(tmp_path) as node:
+        peer = await node.peer("c", version)
+        await peer.send(packet)
+        node.until_recorded(1)
+        node.stop()
+        assert _packets(node.journal) == [encode(packet, version)]
+
+
+async def test_of_properties_only_those_that_travel_are_kept(tmp_path: Path) -> None:
+    came = Publish("t", b"1", 1, packet_id=77, properties=Properties(content_type="a/b", topic_alias=3))
+    aliased = Publish("", b"2", 1, packet_id=78, properties=Properties(topic_alias=3))
+    with journalling(tmp_path) as node:
+        peer = await node.peer("c")
+        await peer.send(came, aliased)
+        node.until_recorded(2)
+        node.stop()
+        assert _packets(node.journal) == [
+            encode(Publish("t", b"1", 1, packet_id=1, properties=Properties(content_type="a/b")), 5),
+            encode(Publish("t", b"2", 1, packet_id=1), 5),
+        ]
+
+
+def _packets(folder: Path) -> list[bytes]:
+    tables = [pa.ipc.open_stream(part.path).read_all() for part in parts(folder)]
+    return [packet for table in tables for packet in table["packet"].to_pylist() if packet]
 
 
 RULES: dict[str, Any] = {

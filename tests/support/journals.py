@@ -39,7 +39,7 @@ def write_segments(folder: Path, *segments: Sequence[Rows], node: str = "n", rev
     """Write sealed segments one after the other; returns the next sequence number."""
     seq = 0
     for number, of_segment in enumerate(segments):
-        time = of_segment[0].runs[0][2] if of_segment else NOON
+        time = of_segment[0].times[0] if of_segment else NOON
         segment = Segment(folder, node, "test", seq, time + number / 1000)
         seq = segment.revision(seq, time, revision)
         for one in of_segment:

@@ -36,8 +36,8 @@ class Written:
         first = seq = self._next.get(node, 0)
         if not rows.notes:
             return range(first, first)
-        segment = Segment(self.folder, node, "test", seq, rows.runs[0][2])
-        seq = segment.revision(seq, rows.runs[0][2], revision)
+        segment = Segment(self.folder, node, "test", seq, rows.times[0])
+        seq = segment.revision(seq, rows.times[0], revision)
         self._next[node] = segment.write(seq, rows)
         segment.seal()
         return range(first, self._next[node])

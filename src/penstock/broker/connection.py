@@ -13,7 +13,7 @@ from penstock.engine.tell import encode_told
 from penstock.wire.codec import decode, encode
 from penstock.wire.errors import WireError
 from penstock.wire.framing import Frame, Framer
-from penstock.wire.packet import AUTH, CONNECT, DISCONNECT, Auth, Connack, Connect, Disconnect
+from penstock.wire.packet import AUTH, CONNECT, DISCONNECT, PUBLISH, Auth, Connack, Connect, Disconnect
 from penstock.wire.reason import Reason, connack_code_311
 from penstock.wire.session import CLOSED, LEAVING, NEW, OPEN, PROVING
 
@@ -98,7 +98,7 @@ class Connection(asyncio.Protocol):
         known, version = node.plans_of(session).known if session is not None else _NONE_KNOWN, self.version
         recorder = node.recorder
         if recorder is not None:
-            record = recorder.notes.append
+            notes = recorder.notes
         relayed = handled = 0
         begin, unsaid = position, 0
         """Where what the recorder has not been told of begins, in the buffer and among the frames."""
@@ -116,7 +116,8 @@ class Connection(asyncio.Protocol):
                         if plan.simple:
                             node.relay(plan, buffer[position:end], version, after - position)
                             if recorder is not None:
-                                record(plan.note or recorder.note(plan))
+                                note = plan.note
+                                notes.append(note if note is not None else recorder.note(plan))
                             relayed += 1
                             position = end
                             continue
@@ -133,7 +134,8 @@ class Connection(asyncio.Protocol):
                             continue
                 if relayed and recorder is not None and session is not None:
                     recorder.relayed(session, server.now(), buffer, begin, frames, unsaid)
-                self._handle(first, buffer[start:end])
+                is_kept = recorder is not None and first >> 4 == PUBLISH
+                self._handle(first, buffer[start:end], buffer[position:end] if is_kept else b"")
                 handled += 1
                 position = begin = end
                 unsaid = relayed + handled
@@ -284,7 +286,7 @@ class Connection(asyncio.Protocol):
 
     # --- packets
 
-    def _handle(self, first: int, body: bytes) -> None:
+    def _handle(self, first: int, body: bytes, raw: bytes = b"") -> None:
         receive.expect(self.phase, first >> 4)
         if self.phase == NEW:
             self._connect(first, body)
@@ -296,7 +298,7 @@ class Connection(asyncio.Protocol):
         if first >> 4 == DISCONNECT and self.session.buffer:
             self.send(self.session.buffer)  # answers to what came in one piece with it
         packet = decode(first, body, self.version)
-        receive.handle(self.server.node, self.session, packet, self.server.now())
+        receive.handle(self.server.node, self.session, packet, self.server.now(), raw)
         if first >> 4 == DISCONNECT:
             self.close()
 

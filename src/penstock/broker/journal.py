@@ -60,7 +60,8 @@ class Journal:
         self._received = 0
         """Bytes that the node had received when rows were handed over last."""
         self._handed = self._written = 0
-        """Bytes that were handed over, and of these the ones that the thread is done with."""
+        """Bytes that were handed over, and of these the ones that the thread is done with; and batches."""
+        self._batches = self._done = 0
         self._segment: Segment | None = None
         self._seq = -1
         """The number of the next row; less than 0 until it is known."""
@@ -72,12 +73,13 @@ class Journal:
     def start(self, wake: Callable[[], object]) -> None:
         """Begin to write, after what an earlier run left. `wake` is called, in a thread, when more can be taken."""
         self._wake = wake
+        _keep_memory()
         self._thread.start()
 
     @property
     def is_full(self) -> bool:
         """Whether no more may be admitted now: the thread is behind, or the disk refuses and the node is to stop."""
-        if self._queue.qsize() > MOST_WAITING or self._handed - self._written > MOST_WAITING_BYTES:
+        if self._batches - self._done > MOST_WAITING or self._handed - self._written > MOST_WAITING_BYTES:
             return True
         return bool(self.failing) and self.settings.when_failing == "stop"
 
@@ -115,6 +117,7 @@ class Journal:
 
     def _hand_over(self, weight: int) -> None:
         self._handed += weight
+        self._batches += 1
         self._queue.put(Batch(self.recorder.take(), weight))
 
     # --- in the thread
@@ -138,6 +141,7 @@ class Journal:
                 self._write(given.rows)
             if isinstance(given, Batch):
                 self._written += given.weight
+                self._done += 1
             if self.is_awaited:
                 self._wake()
 
@@ -192,7 +196,7 @@ class Journal:
 
     def _append(self, rows: Rows) -> None:
         self._prepare()
-        now = rows.runs[-1][2]
+        now = rows.times[-1]
         segment = self._current(now)
         if self._missing:
             self._seq = segment.gap(self._seq, now, self._missing)
@@ -252,6 +256,14 @@ class Journal:
             self._log.error(f"the journal cannot be written: {choice}", extra={"cause": text})
         self.failing = text
         self._wake()
+
+
+def _keep_memory() -> None:
+    """Have glibc keep what is freed with each batch, rather than give it back and get it again, page by page.
+
+    From the first large block on that is freed, it keeps twice as much.
+    """
+    bytearray(8 * MOST_BYTES).clear()
 
 
 def _nothing() -> None:

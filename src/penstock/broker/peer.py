@@ -78,7 +78,7 @@ class Dialled(Connection):
             proving.renew(self.server.node, self.neighbour, self.server.now())
         return super().tick()
 
-    def _handle(self, first: int, body: bytes) -> None:
+    def _handle(self, first: int, body: bytes, raw: bytes = b"") -> None:
         kind = first >> 4
         if self.phase < OPEN:
             packet = decode(first, body, self.greeting.version)
@@ -91,7 +91,7 @@ class Dialled(Connection):
         elif kind == DISCONNECT:
             self._told_to_go(decode(first, body, self.version))
         elif kind != PINGRESP:
-            super()._handle(first, body)
+            super()._handle(first, body, raw)
 
     def _answer(self, packet: Auth) -> None:
         if self.claiming is None or self.claiming.claimant is None:  # [MQTT-4.12.0-6]

@@ -18,7 +18,7 @@ from penstock.model.verdict import Effect, Verdict
 from penstock.wire.codec import encode
 from penstock.wire.errors import WireError
 from penstock.wire.packet import PUBCOMP, PUBLISH, PUBREC, PUBREL, Puback, Pubcomp, Publish, Pubrec
-from penstock.wire.properties import Properties, encode_properties
+from penstock.wire.properties import NO_PROPERTIES, Properties, encode_properties
 from penstock.wire.reason import Reason
 from penstock.wire.session import FREE, HELD, RECEIVER
 
@@ -47,8 +47,8 @@ def find_plan(node: "Node", plans: Plans, raw: bytes) -> Plan:
     return plan
 
 
-def receive(node: "Node", session: Session, packet: Publish, now: float) -> None:
-    """One PUBLISH from a client."""
+def receive(node: "Node", session: Session, packet: Publish, now: float, raw: bytes = b"") -> None:
+    """One PUBLISH from a client; `raw`: its bytes, if they are at hand."""
     node.stats.received += 1
     limits = node.limits
     if packet.qos > limits.max_qos:
@@ -66,6 +66,8 @@ def receive(node: "Node", session: Session, packet: Publish, now: float) -> None
         overlay.take_interest(node, session, packet.payload, now)
         return
     event = _event(node, session, topic, packet, now)
+    if node.recorder is not None and raw and packet.properties is NO_PROPERTIES:
+        node.recorder.came = event, raw
     if node.ensemble.is_cyclic:
         told = travel.id_of(packet.properties) if session.neighbour is not None else ""
         event = _arriving(node, event, told, now)

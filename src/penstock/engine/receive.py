@@ -64,13 +64,15 @@ def expect(phase: int, kind: int) -> None:
         raise WireError(Reason.PROTOCOL_ERROR, f"packet type {kind} is not allowed here")
 
 
-def handle(node: Node, session: Session, packet: Packet, now: float) -> None:
-    """Do what the packet asks for; raises `WireError`. After a DISCONNECT the caller closes the connection."""
-    _HANDLERS[type(packet)](node, session, packet, now)
+def handle(node: Node, session: Session, packet: Packet, now: float, raw: bytes = b"") -> None:
+    """Do what the packet asks for; raises `WireError`. After a DISCONNECT the caller closes the connection.
 
-
-def _publish(node: Node, session: Session, packet: Publish, now: float) -> None:
-    publish.receive(node, session, packet, now)
+    `raw` is the whole packet as it came, if the caller has it: a journal keeps it rather than make it again.
+    """
+    if isinstance(packet, Publish):
+        publish.receive(node, session, packet, now, raw)
+    else:
+        _HANDLERS[type(packet)](node, session, packet, now)
 
 
 def _acknowledged(node: Node, session: Session, packet: Puback | Pubrec | Pubcomp, now: float) -> None:
@@ -104,7 +106,6 @@ def _auth(node: Node, session: Session, packet: Auth, now: float) -> None:
 
 
 _HANDLERS: dict[type, Callable[[Node, Session, Any, float], None]] = {
-    Publish: _publish,
     Puback: _acknowledged,
     Pubrec: _acknowledged,
     Pubrel: _pubrel,

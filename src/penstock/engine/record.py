@@ -2,12 +2,13 @@
 
 Rows are gathered in lists that a writer takes over as they are. A row names its plan by a `Note`, which says once what
 all events of the plan have in common; and packets that are passed on as they are stay in the buffer that they came in.
-So an event costs one append.
+So an event costs one append. Where packets come singly each is a run of its own, and there are lists of plain values
+for these too, one for each column: no object is made for a row.
 """
 
-from array import array
 from collections.abc import Sequence
 from itertools import accumulate
+from struct import pack
 from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.engine.render import packet_parts
@@ -67,24 +68,25 @@ _KEPT = Note(0, Verdict("match", Effect.PASS), False, (), ())
 """Of retained events, each is decided about by itself."""
 MOST_PUBLISHERS = 10_000
 
-Run = tuple[int, Source, float, bytes, bytes]
-"""Rows one after the other: up to which row, from whom, when; their packets, joined, and where all but the last of them
-end there, as integers of the machine (`CUT`).
-
-It begins where the run before ends. It is no class of its own, for it is made for each message where these come singly.
-"""
-
-
 CUT = "i"
-"""How a run says where packets end, in the words of `array` and of NumPy."""
+"""How it is said where packets end, in the words of `struct` and of NumPy."""
 
 
 class Rows(NamedTuple):
-    """What was gathered since the last time."""
+    """What was gathered since the last time. Rows from one source that came together are a run."""
 
     notes: list[Note]
     """For each row."""
-    runs: list[Run]
+    ends: list[int]
+    """For each run: up to which row it goes; it begins where the run before ends."""
+    sources: list[Source]
+    """For each run: from whom."""
+    times: list[float]
+    """For each run: when."""
+    packets: list[bytes]
+    """For each run: its packets, joined."""
+    cuts: list[bytes]
+    """For each run of several: where all but the last of its packets end, as integers of the machine (`CUT`)."""
     outputs: list[int]
     """Rows that are what a monitor made of the last row that is not one; with an empty packet if it is the same."""
     verdicts: dict[int, Verdict]
@@ -98,7 +100,7 @@ class Rows(NamedTuple):
 
     @classmethod
     def new(cls) -> "Rows":
-        return cls([], [], [], {}, {}, {}, [])
+        return cls([], [], [], [], [], [], [], {}, {}, {}, [])
 
     @classmethod
     def of(cls, packets: Sequence[bytes], note: Note, source: Source, time: float) -> "Rows":
@@ -106,21 +108,31 @@ class Rows(NamedTuple):
         made = cls.new()
         if packets:
             made.notes.extend([note] * len(packets))
-            cuts = array(CUT, accumulate(map(len, packets[:-1]))).tobytes()
-            made.runs.append((len(packets), source, time, b"".join(packets), cuts))
+            if len(packets) > 1:
+                made.cuts.append(pack(f"{len(packets) - 1}{CUT}", *accumulate(map(len, packets[:-1]))))
+            made.run(source, time, b"".join(packets))
         return made
+
+    def run(self, source: Source, time: float, packets: bytes) -> None:
+        """The notes that belong to no run yet are one."""
+        self.ends.append(len(self.notes))
+        self.sources.append(source)
+        self.times.append(time)
+        self.packets.append(packets)
 
 
 class Recorder:
     """Gathers rows. A connection that passes packets on as they are appends to `notes` itself, then calls `relayed`."""
 
-    __slots__ = ("_last", "_numbered", "_publishers", "notes", "rows", "weight")
+    __slots__ = ("_last", "_numbered", "_publishers", "came", "notes", "rows", "weight")
 
     def __init__(self) -> None:
         self._numbered = 0
         self._publishers: dict[Source, Source] = {}
         """Of retained events, each once: a writer tells them apart by identity."""
         self._last: Event | None = None
+        self.came: tuple[Event | None, bytes] = (None, b"")
+        """An event that says just what its packet says, and the packet: then none has to be made."""
         self._begin()
 
     def _begin(self) -> None:
@@ -152,17 +164,16 @@ class Recorder:
 
         They are one after the other in the buffer, from `begin` on, and their frames so from the `first` on.
         """
-        row, runs = len(self.notes), self.rows.runs
-        count = row - runs[-1][0] if runs else row
+        rows = self.rows
+        count = len(self.notes) - rows.ends[-1] if rows.ends else len(self.notes)
         if not count:
             return
         last = first + count - 1
         end = frames[last][2]
-        cuts = b""
         if count > 1:
             ends = [end - begin for _, _, end in frames[first:last]] if begin else [end for _, _, end in frames[:last]]
-            cuts = array(CUT, ends).tobytes()
-        runs.append((row, source_of(session), now, buffer[begin:end], cuts))
+            rows.cuts.append(pack(f"{count - 1}{CUT}", *ends))
+        rows.run(source_of(session), now, buffer[begin:end])
 
     def add(
         self,
@@ -174,20 +185,22 @@ class Recorder:
         verdict: Verdict | None,
     ) -> None:
         """One event by itself: as it came, or what a monitor made of it."""
-        row = len(self.notes)
+        rows = self.rows
         if is_output and event is self._last:
             packet, source = b"", source_of(session)
+        elif event is self.came[0]:
+            packet, source = self.came[1], source_of(session)
         else:
             packet, source = _packet(session, event, now)
         self.weight += len(packet)
-        self.notes.append(plan.note or self.note(plan))
-        self.rows.runs.append((row + 1, source, now, packet, b""))
         if verdict is not None:
-            self.rows.verdicts[row] = verdict
+            rows.verdicts[len(self.notes)] = verdict
         if is_output:
-            self.rows.outputs.append(row)
+            rows.outputs.append(len(self.notes))
         else:
             self._last = event
+        self.notes.append(plan.note or self.note(plan))
+        rows.run(source, now, packet)
 
     def kept(self, source: Source, event: Event, target: "Target", filter: str, now: float) -> None:
         """A retained event was sent to this session, for its subscription to the filter."""
@@ -196,7 +209,7 @@ class Recorder:
         row, packet = len(self.notes), _encoded(as_recorded(event, source.neighbour), source, now)
         self.weight += len(packet)
         self.notes.append(_KEPT)
-        self.rows.runs.append((row + 1, self._publishers.setdefault(source, source), now, packet, b""))
+        self.rows.run(self._publishers.setdefault(source, source), now, packet)
         self.rows.retained.append(row)
         self.rows.verdicts[row] = Verdict("match", Effect.PASS, filter, "it was retained")
         self.rows.chosen[row] = (_reached(target),)

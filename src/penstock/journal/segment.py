@@ -17,7 +17,6 @@ from penstock.model.verdict import Verdict
 
 _encode = msgspec.json.Encoder().encode
 _number = itemgetter(Note._fields.index("number"))
-_source = itemgetter(1)
 _END = b"\xff\xff\xff\xff\0\0\0\0"
 
 Definition = tuple[Kind, int | None, int | None, Any]
@@ -42,7 +41,8 @@ class Segment:
         """All of these, so that no other can have the same."""
         self._plans = np.zeros(0, np.bool_)
         """Whether a plan is defined, by its number."""
-        self._begin = schema_of(node, domain).serialize()
+        self._sink = _Sink()
+        self._writer = pa.ipc.new_stream(pa.PythonFile(self._sink, "w"), schema_of(node, domain))
 
     def revision(self, seq: int, time: float, revision: str) -> int:
         """Say which policies are in force; returns the next sequence number."""
@@ -59,16 +59,21 @@ class Segment:
         if not rows.notes:
             return seq
         plans = np.fromiter(map(_number, rows.notes), np.int32, len(rows.notes))
-        new = [*self._new_sources(rows), *self._new_plans(rows, plans)]
-        batches = [_defining(seq, rows.runs[0][2], new)] if new else []
+        new = self._new_plans(rows, plans)
+        try:
+            sources = self._numbers(rows.sources)
+        except KeyError:
+            new += self._new_sources(rows.sources)
+            sources = self._numbers(rows.sources)
+        batches = [_defining(seq, rows.times[0], new)] if new else []
         seq += len(new)
-        self._append(*batches, self._batch(seq, rows, plans))
+        self._append(*batches, _batch(seq, rows, plans, sources))
         return seq + len(rows.notes)
 
     def seal(self) -> Path:
         """Nothing more comes: it gets its name, and the disk has it."""
         try:
-            self._put(_END)
+            self._put([_END])
             os.fsync(self._file)
         finally:
             self._leave()
@@ -91,39 +96,25 @@ class Segment:
             self.path.unlink()
 
     def _append(self, *batches: pa.RecordBatch) -> None:
-        parts = [self._begin] if not self.size else []
-        for part in (*parts, *(batch.serialize() for batch in batches)):
-            self._put(part)
-        self.size = os.lseek(self._file, 0, os.SEEK_END)
+        for batch in batches:
+            self._writer.write_batch(batch)
+        self.size += self._put(self._sink.take())
 
-    def _put(self, data: Any) -> None:
-        left = memoryview(data)
-        while left:  # a disk that is nearly full takes a part, and says only the next time that it is
-            left = left[os.write(self._file, left) :]
+    def _put(self, parts: list[Any]) -> int:
+        size = sum(map(len, parts))
+        done = os.writev(self._file, parts)
+        if done < size:  # a disk that is nearly full takes a part, and says only the next time that it is
+            left = memoryview(b"".join(parts))[done:]
+            while left:
+                left = left[os.write(self._file, left) :]
+        return size
 
-    def _batch(self, seq: int, rows: Rows, plans: npt.NDArray[np.int32]) -> pa.RecordBatch:
-        count = len(rows.notes)
-        ends, sources, times, data, cuts = zip(*rows.runs, strict=True)
-        bounds = np.array((0, *ends))
-        lengths = bounds[1:] - bounds[:-1]
-        numbers = np.fromiter(map(self._seen.__getitem__, map(id, sources)), np.int32, len(sources))
-        kinds = np.zeros(count, np.int8)
-        kinds[rows.outputs] = Kind.OUTPUT
-        kinds[rows.retained] = Kind.RETAINED
-        columns = [
-            _column("seq", np.arange(seq, seq + count)),
-            _column("time", np.repeat(_micros(times), lengths)),
-            _column("kind", kinds),
-            _column("source", np.repeat(numbers, lengths)),
-            _column("plan", plans),
-            _packets(bounds, data, cuts),
-            _details(rows, count),
-        ]
-        return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
+    def _numbers(self, sources: list[Source]) -> npt.NDArray[np.int32]:
+        return np.fromiter(map(self._seen.__getitem__, map(id, sources)), np.int32, len(sources))
 
-    def _new_sources(self, rows: Rows) -> list[Definition]:
+    def _new_sources(self, sources: list[Source]) -> list[Definition]:
         made: list[Definition] = []
-        given = {id(source): source for source in map(_source, rows.runs)}
+        given = {id(source): source for source in sources}
         for key in given.keys() - self._seen.keys():
             source = given[key]
             number = self._sources.get(source)
@@ -144,6 +135,46 @@ class Segment:
             self._plans[number] = True
             made.append((Kind.PLAN, None, number, _told(rows.notes[place])))
         return made
+
+
+class _Sink:
+    """Takes what Arrow writes, piece by piece: what is large is not copied."""
+
+    closed = False
+
+    def __init__(self) -> None:
+        self._parts: list[Any] = []
+
+    def write(self, data: Any) -> None:
+        self._parts.append(data)
+
+    def flush(self) -> None:
+        """Nothing is kept back."""
+
+    def take(self) -> list[Any]:
+        """What has come since the last time."""
+        parts, self._parts = self._parts, []
+        return parts
+
+
+def _batch(seq: int, rows: Rows, plans: npt.NDArray[np.int32], sources: npt.NDArray[np.int32]) -> pa.RecordBatch:
+    count = len(rows.notes)
+    bounds = np.zeros(len(rows.ends) + 1, np.int64)
+    bounds[1:] = np.fromiter(rows.ends, np.int64, len(rows.ends))
+    lengths = bounds[1:] - bounds[:-1]
+    kinds = np.zeros(count, np.int8)
+    kinds[rows.outputs] = Kind.OUTPUT
+    kinds[rows.retained] = Kind.RETAINED
+    columns = [
+        _column("seq", np.arange(seq, seq + count)),
+        _column("time", np.repeat(_micros(rows.times), lengths)),
+        _column("kind", kinds),
+        _column("source", np.repeat(sources, lengths)),
+        _column("plan", plans),
+        _packets(bounds, rows.packets, rows.cuts),
+        _details(rows, count),
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
 
 
 def _defining(seq: int, time: float, rows: list[Definition]) -> pa.RecordBatch:
@@ -202,8 +233,8 @@ def _packets(bounds: npt.NDArray[np.int64], data: Sequence[bytes], cuts: Sequenc
     return pa.Array.from_buffers(pa.binary(), int(bounds[-1]), buffers)
 
 
-def _micros(times: tuple[float, ...]) -> npt.NDArray[np.int64]:
-    return (np.array(times) * 1_000_000).astype(np.int64)
+def _micros(times: Sequence[float]) -> npt.NDArray[np.int64]:
+    return (np.fromiter(times, np.float64, len(times)) * 1_000_000).astype(np.int64)
 
 
 def _told(note: Note) -> dict[str, Any]:
