@@ -120,10 +120,12 @@ class LiveNode:
         until(is_there, f"the log says {parts}; it says:\n{self.log[-2000:]}")
         return found[0]
 
-    def configure(self, settings: Mapping[str, Any]) -> None:
-        """Write the domain file; listeners are on free ports and the store is in memory unless `settings` say more."""
+    def configure(self, settings: Mapping[str, Any], **more: Any) -> None:
+        """Write the domain file; listeners are on free ports and the store is in memory unless `settings` say more.
+        `more` is what else the file has.
+        """
         node = {"listen": ANY_PORT, "store": "memory", **settings}
-        (self.folder / "domain.yaml").write_text(yaml.safe_dump({"domain": "test", "nodes": {"main": node}}))
+        (self.folder / "domain.yaml").write_text(yaml.safe_dump({"domain": "test", "nodes": {"main": node}, **more}))
 
     def write(self, name: str, text: str) -> Path:
         """Write a file beside the domain file."""
@@ -137,13 +139,16 @@ def running(
     settings: Mapping[str, Any] | None = None,
     files: Mapping[str, str] | None = None,
     before: Callable[[], None] | None = None,
+    **more: Any,
 ) -> Iterator[LiveNode]:
-    """A node with `settings` and with `files` beside its domain file; `before` runs in the process before it starts."""
+    """A node with `settings` and with `files` beside its domain file; `before` runs in the process before it starts.
+    `more` is what else the domain file has.
+    """
     with tempfile.TemporaryDirectory(prefix="penstock-") as name:
         node = LiveNode(Path(name), before)
         for file, text in (files or {}).items():
             node.write(file, text)
-        node.configure(settings or {})
+        node.configure(settings or {}, **more)
         node.start()
         try:
             yield node

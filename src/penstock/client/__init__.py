@@ -9,11 +9,12 @@ async with Client("localhost") as client:
 `docs/client.md` is the page.
 """
 
+from penstock.client import policies
 from penstock.client.client import Advertisement, Client
 from penstock.client.errors import Disconnected, Refused
 from penstock.client.event import Event
 from penstock.client.subscription import Subscription
-from penstock.language.errors import ConditionError
+from penstock.language.errors import ConditionError, StatementError
 from penstock.model.errors import ContentError, TopicError
 
 __all__ = [
@@ -24,6 +25,8 @@ __all__ = [
     "Disconnected",
     "Event",
     "Refused",
+    "StatementError",
     "Subscription",
     "TopicError",
+    "policies",
 ]

@@ -6,7 +6,7 @@ import logging
 import ssl
 import uuid
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from types import TracebackType
 from typing import Any, Self
 
@@ -16,18 +16,22 @@ from paho.mqtt.packettypes import PacketTypes
 from penstock.client.connection import Address, Answer, Connection, properties
 from penstock.client.errors import Refused
 from penstock.client.event import JSON, Event, encode
+from penstock.client.policies import Policy, text_of
 from penstock.client.subscription import Qos, Receipts, Scope, Subscription
 from penstock.language.condition import make_condition
 from penstock.model.topic import check_topic, parse_filter
 
 ADVERTISE = "$penstock/advertise"
 UNADVERTISE = "$penstock/unadvertise"
+SET_POLICY = "$penstock/policy"
+ATTACHED = "penstock-policy"
+"""The user property of a publication that has a policy attached."""
 
 _REFUSED = 0x80
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Advertisement:
     """What a producer has said it will publish."""
 
@@ -35,6 +39,7 @@ class Advertisement:
     filter: str
     where: str | None = None
     scope: Scope = "global"
+    policy: str | None = None
 
 
 class Client:
@@ -124,26 +129,33 @@ class Client:
     # --- what a program asks for
 
     async def advertise(
-        self, filter: str, where: str | None = None, *, name: str | None = None, scope: Scope = "global"
+        self,
+        filter: str,
+        where: str | None = None,
+        *,
+        name: str | None = None,
+        scope: Scope = "global",
+        policy: Policy | None = None,
     ) -> Advertisement:
         """Say what this client will publish: from now on, only that. One of the same name is replaced.
 
-        Raises `TopicError` or `ConditionError` for what is no filter or no condition, `Refused` if the node refuses.
+        Raises `TopicError`, `ConditionError` or `StatementError` for what is no filter, no condition or no policy,
+        `Refused` if the node refuses.
         """
-        parse_filter(filter)
-        if where is not None:
-            make_condition(where)
-        advertisement = Advertisement(name or _made_up(self._new_number()), filter, where, scope)
+        _check(filter, where)
+        said = _text(policy)
+        advertisement = Advertisement(name or _made_up(self._new_number()), filter, where, scope, said)
         await self._ready()
         await self._send_advertisement(advertisement)
         self._advertisements[advertisement.name] = advertisement
         return advertisement
 
-    async def unadvertise(self, advertisement: Advertisement | str) -> None:
+    async def unadvertise(self, advertisement: Advertisement | str, *, policy: Policy | None = None) -> None:
         """Take back an advertisement, or the one of a name; raises `Refused` if the node has none of it."""
         name = advertisement if isinstance(advertisement, str) else advertisement.name
+        said = {"name": name, "policy": _text(policy)}
         await self._ready()
-        await self._control(UNADVERTISE, {"name": name}, f"taking back the advertisement `{name}`")
+        await self._control(UNADVERTISE, said, f"taking back the advertisement `{name}`")
         self._advertisements.pop(name, None)
 
     async def subscribe(
@@ -154,19 +166,20 @@ class Client:
         qos: Qos = 1,
         name: str | None = None,
         scope: Scope = "global",
+        policy: Policy | None = None,
     ) -> Subscription:
         """Subscribe to what matches the filter and whose content satisfies the condition.
 
         A client may have several subscriptions to the same filter; one of the same filter and name is replaced, and
-        ends. Raises `TopicError` or `ConditionError` for what is no filter or no condition, `Refused` if the node
-        refuses.
+        ends. Raises `TopicError`, `ConditionError` or `StatementError` for what is no filter, no condition or no
+        policy, `Refused` if the node refuses.
         """
-        parse_filter(filter)
-        if where is not None:
-            make_condition(where)
+        _check(filter, where)
+        said = _text(policy)
         await self._ready()
         number = self._new_number()
-        made = Subscription(filter, name or _made_up(number), where, scope, qos, number, self._buffer, self._receipts)
+        asked = (filter, name or _made_up(number), where, scope, qos)
+        made = Subscription(*asked, number, self._buffer, self._receipts, said)
         self._subscriptions[made.identifier] = made
         try:
             await self._send_subscription(made)
@@ -178,13 +191,32 @@ class Client:
                 self._drop(other)
         return made
 
-    async def unsubscribe(self, subscription: Subscription) -> None:
-        """Give up a subscription: it ends at once, and what waits in it is let go."""
-        self._drop(subscription)
+    async def unsubscribe(self, subscription: Subscription, *, policy: Policy | None = None) -> None:
+        """Give up a subscription: it ends at once, and what waits in it is let go. With a policy, it ends when the
+        node has granted that.
+        """
+        pairs = _pairs(name=subscription.name, policy=_text(policy))
+        if policy is None:
+            self._drop(subscription)
         await self._ready()
-        said = properties(PacketTypes.UNSUBSCRIBE, UserProperty=[("name", subscription.name)])
+        said = properties(PacketTypes.UNSUBSCRIBE, UserProperty=pairs)
         answer = await self._node.unsubscribe(subscription.filter, said)
         _granted(f"giving up the subscription to `{subscription.filter}`", answer)
+        self._drop(subscription)
+
+    async def set_policy(self, of: Subscription | Advertisement, policy: Policy | None) -> None:
+        """Give a subscription or advertisement another policy, or none.
+
+        Raises `StatementError` for what is no policy, `Refused` if the node refuses, and then the old one stays.
+        """
+        text = _text(policy)
+        kind, about = "advertisement", of.name  # type: str, object
+        if isinstance(of, Subscription):
+            kind, about = "subscription", {"filter": of.filter, "name": of.name}
+        await self._ready()
+        said = json.dumps({kind: about, "policy": text}).encode()
+        _granted(f"policy of the {kind} `{of.filter}`", await self._send(SET_POLICY, said, 1, False, JSON, None, ()))
+        of.policy = text
 
     async def publish(
         self,
@@ -196,15 +228,19 @@ class Client:
         content_type: str | None = None,
         expiry: int | None = None,
         properties: Iterable[tuple[str, str]] = (),
+        policy: Policy | None = None,
     ) -> None:
-        """Publish bytes or text as they are, everything else as JSON; `expiry`: seconds that it is worth delivering.
+        """Publish bytes or text as they are, everything else as JSON; `expiry`: seconds that it is worth delivering;
+        `policy`: goes with it from node to node.
 
-        Raises `TopicError` for what is no topic, `Refused` if the node refuses; with QoS 0 a node does not say.
+        Raises `TopicError` for what is no topic, `StatementError` for what is no policy, `Refused` if the node
+        refuses; with QoS 0 a node does not say.
         """
         check_topic(topic)
         payload, usual = encode(content)
+        pairs = [*properties, *([(ATTACHED, text_of(policy))] if policy is not None else [])]
         await self._ready()
-        answer = await self._send(topic, payload, qos, retain, content_type or usual, expiry, properties)
+        answer = await self._send(topic, payload, qos, retain, content_type or usual, expiry, pairs)
         _granted(f"publication to `{topic}`", answer)
 
     # --- how the node is asked
@@ -221,13 +257,12 @@ class Client:
         await self._is_ready.wait()
 
     async def _send_advertisement(self, advertisement: Advertisement) -> None:
-        said = {"name": advertisement.name, "filter": advertisement.filter, "scope": advertisement.scope}
-        if advertisement.where is not None:
-            said["where"] = advertisement.where
+        said = asdict(advertisement)
         await self._control(ADVERTISE, said, f"advertisement `{advertisement.name}` of `{advertisement.filter}`")
 
-    async def _control(self, topic: str, said: dict[str, str], what: str) -> None:
-        _granted(what, await self._send(topic, json.dumps(said).encode(), 1, False, JSON, None, ()))
+    async def _control(self, topic: str, said: Mapping[str, str | None], what: str) -> None:
+        told = json.dumps(dict(_pairs(**said))).encode()
+        _granted(what, await self._send(topic, told, 1, False, JSON, None, ()))
 
     async def _send(
         self,
@@ -248,9 +283,8 @@ class Client:
         return await self._node.publish(topic, payload, qos, retain, said)
 
     async def _send_subscription(self, subscription: Subscription) -> None:
-        pairs = [("name", subscription.name), ("scope", subscription.scope)]
-        if subscription.where is not None:
-            pairs.append(("where", subscription.where))
+        one = subscription
+        pairs = _pairs(name=one.name, scope=one.scope, where=one.where, policy=one.policy)
         said = properties(PacketTypes.SUBSCRIBE, SubscriptionIdentifier=subscription.identifier, UserProperty=pairs)
         answer = await self._node.subscribe(subscription.filter, subscription.qos, said)
         _granted(f"subscription to `{subscription.filter}`", answer)
@@ -330,6 +364,21 @@ class Client:
 def _made_up(number: int) -> str:
     """A name that no program would give."""
     return f"#{number}"
+
+
+def _check(filter: str, where: str | None) -> None:
+    parse_filter(filter)
+    if where is not None:
+        make_condition(where)
+
+
+def _text(policy: Policy | None) -> str | None:
+    return None if policy is None else text_of(policy)
+
+
+def _pairs(**said: str | None) -> list[tuple[str, str]]:
+    """What is said, without what is not."""
+    return [(name, value) for name, value in said.items() if value is not None]
 
 
 def _granted(what: str, answer: Answer) -> None:

@@ -66,12 +66,14 @@ class Subscription:
         identifier: int,
         room: int,
         receipts: Receipts,
+        policy: str | None = None,
     ) -> None:
         self.filter = filter
         self.name = name
         self.where = where
         self.scope = scope
         self.qos: Qos = qos
+        self.policy = policy
         self.identifier = identifier
         self.dropped = 0
         """Events of QoS 0 that came while there was no room for them, and are lost."""

@@ -19,7 +19,6 @@ from penstock.model.event import Event
 from penstock.model.topic import Filter, covers, overlaps, parse_filter
 from penstock.policy.judging import Bound
 from penstock.policy.statement import Policy
-from penstock.wire.codec import encode
 from penstock.wire.errors import WireError
 from penstock.wire.packet import Suback, Subscribe, Unsuback, Unsubscribe
 from penstock.wire.properties import Properties
@@ -93,10 +92,16 @@ def unsubscribe(node: "Node", session: Session, packet: Unsubscribe, now: float)
     reasons: list[int] = []
     # [MQTT-3.10.4-6] [MQTT-3.11.3-1] [MQTT-3.11.3-2]
     wishes = _Wishes.of(packet.properties)
+    policy = wishes.made_policy(node, session, Message.UNSUBSCRIPTION)
+    text = wishes.problem
     for filter in [_parse(text) for text in packet.filters]:
-        policy = wishes.made_policy(node, session, Message.UNSUBSCRIPTION)
-        if wishes.problem or isinstance(policy, Outcome):
+        if wishes.problem:
             reasons.append(Reason.IMPLEMENTATION_SPECIFIC_ERROR)
+            continue
+        if isinstance(policy, Outcome):
+            reason, text = policy
+            node.deny("unsubscribe denied", session, filter.text, text)
+            reasons.append(reason)
             continue
         key = key_of(filter.text, wishes.name)
         known = session.subscriptions.get(key)
@@ -109,7 +114,8 @@ def unsubscribe(node: "Node", session: Session, packet: Unsubscribe, now: float)
         reasons.append(Reason.SUCCESS if existed else Reason.NO_SUBSCRIPTION_EXISTED)
     # [MQTT-3.10.4-4] [MQTT-3.10.4-5]
     answer = Unsuback(packet.packet_id, tuple(reasons) if session.version == 5 else ())
-    emit.push_durable(node, session, encode(answer, session.version))
+    told = encode_told(answer, text, session.version, session.problem_info, session.maximum_packet_size)
+    emit.push_durable(node, session, told)
 
 
 def add(node: "Node", subscribed: Subscribed, filter: Filter) -> None:

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import msgspec
 
 from penstock.wire.codec import encode
-from penstock.wire.packet import MQTT_5, Connack, Disconnect, Puback, Pubrec, Suback
+from penstock.wire.packet import MQTT_5, Connack, Disconnect, Puback, Pubrec, Suback, Unsuback
 from penstock.wire.primitives import is_name
 from penstock.wire.properties import Properties
 from penstock.wire.reason import Reason
@@ -32,7 +32,7 @@ def problem_of_name(name: str) -> str:
 
 
 def encode_told(
-    packet: Connack | Disconnect | Puback | Pubrec | Suback, text: str, version: int, asked: bool, most: int
+    packet: Connack | Disconnect | Puback | Pubrec | Suback | Unsuback, text: str, version: int, asked: bool, most: int
 ) -> bytes:
     """The packet with the text as its reason string, if the client asked for it and can take it. `most`: its maximum
     packet size, 0 if it has none.
@@ -42,7 +42,7 @@ def encode_told(
             packet, properties=Properties(reason_string=text[:LONGEST].replace("\0", "\ufffd"))
         )
         data = encode(told, version)
-        # [MQTT-3.2.2-19], [MQTT-3.4.2-2], [MQTT-3.5.2-2], [MQTT-3.9.2-1], [MQTT-3.14.2-3]
+        # [MQTT-3.2.2-19], [MQTT-3.4.2-2], [MQTT-3.5.2-2], [MQTT-3.9.2-1], [MQTT-3.11.2-1], [MQTT-3.14.2-3]
         if not most or len(data) <= most:
             return data
     return encode(packet, version)
