@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from penstock.broker.federation import Federation
-from penstock.client import Refused
+from penstock.client import Disconnected, Refused
 from penstock.domain import Domain
 from penstock.domain.trust_groups import SecretError
 from penstock.engine import overlay
@@ -23,13 +23,18 @@ from penstock.wire.codec import encode
 from penstock.wire.packet import Auth, Connack, Connect, Disconnect, Pingreq, Pingresp, Publish
 from penstock.wire.properties import Properties
 from penstock.wire.reason import Reason
-from tests.support.clients import client
+from tests.support.clients import client, payloads
 from tests.support.commands import PATIENCE, penstock
 from tests.support.domains import nodes, write_domain
 from tests.support.mosquitto import HOST, free_port
 from tests.support.node import refused
 from tests.support.peer import Peer
 
+SCOPE = """
+PolicyStatement {
+  On(Forward, Publication) { If {AuthenticateReceiver(inner)} Then {} Elseif {} Then {BlockMessage()} }
+}
+"""
 INNER, OUTER, OTHER = (f"the-secret-of-{name}-4711" for name in ("inner", "outer", "others"))
 
 
@@ -199,6 +204,27 @@ async def test_a_client_proves_its_groups_to_a_node_that_is_in_them(
     assert "trust group `nowhere` is not proven: the node is not in it, or has another secret" in said.messages
 
 
+async def test_a_message_for_members_comes_to_members_on_any_node(tmp_path: Path) -> None:
+    """Authenticated event scope (statements §5.2), from a client of one node to clients of the other."""
+    statements = {"policies": {"scope": SCOPE}, "apply": [{"policy": "scope", "to": "publication", "of": "*"}]}
+    federation = Federation(domain(tmp_path, statements=statements), ("a", "b"), None)
+    async with running(federation):
+        at_b, groups = port(federation, "b"), {"inner": INNER.encode()}
+        async with (
+            client(at_b, "member", groups=groups) as member,
+            client(at_b, "stranger", groups={"inner": OTHER.encode()}) as stranger,
+            client(port(federation, "a"), "writer") as writer,
+        ):
+            several = [await one.subscribe("t") for one in (member, stranger)]
+            await until(lambda: "t" in federation.servers["a"].node.neighbours["b"].subscriptions, "`a` is told")
+            await writer.publish("t", "for members")
+            assert await payloads(several[0]) == [b"for members"]
+            # What the policy lets through to nobody but members has passed the other by: it gets its next own one.
+            await federation.reload(domain(tmp_path))
+            await writer.publish("t", "for all")
+            assert await payloads(several[1]) == [b"for all"]
+
+
 async def test_proofs_are_renewed_before_they_expire(tmp_path: Path) -> None:
     federation = Federation(domain(tmp_path, expiry=4), ("a", "b"), None)
     async with (
@@ -233,6 +259,23 @@ async def test_another_secret_ends_what_clients_have_proven(tmp_path: Path) -> N
     ):
         await federation.reload(domain(tmp_path, file="other"))
         assert federation.servers["b"].node.sessions["ann"].proven.keys() == {"outer"}
+
+
+async def test_a_server_that_answers_nonsense_is_given_no_proof() -> None:
+    got = bytearray()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1000)
+        writer.write(encode(Auth(0x18, Properties(auth_method=METHOD, auth_data=b"nonsense")), 5))
+        got.extend(await reader.read())
+        writer.close()
+
+    async with await asyncio.start_server(serve, HOST, 0) as server:
+        place = server.sockets[0].getsockname()[1]
+        with pytest.raises(Disconnected, match="cannot prove trust groups: version 110 of the exchange is not known"):
+            async with client(place, groups={"inner": INNER.encode()}, timeout=0.5):
+                pass
+    assert got == b""
 
 
 async def test_a_password_is_asked_for_beside_the_proof(tmp_path: Path) -> None:

@@ -435,6 +435,85 @@ def test_secrets_are_not_shown() -> None:
     assert INNER.decode() not in repr(claimant) + str(vars(groups))
 
 
+# --- with a policy that asks for it (statements §5.2)
+
+SCOPE = """
+PolicyStatement {
+  On(Forward, Publication) { If {AuthenticateReceiver(inner)} Then {} Elseif {} Then {BlockMessage()} }
+}
+"""
+SCOPED = {"policies": {"scope": SCOPE}, "apply": [{"policy": "scope", "to": "publication", "of": "*"}]}
+
+
+def test_a_message_for_members_comes_to_those_who_have_proven_it_while_it_counts() -> None:
+    joined = holding(whole=domain(statements=SCOPED))
+    member, _ = proves(joined, {"inner": INNER})
+    stranger, vouched = joined.connect("any id", user="eve"), joined.connect("bob")
+    for one in (member, stranger, vouched):
+        one.subscribe("t", qos=1).take()
+    vouched.publish("t", b"1")
+    assert [one.payloads() for one in (member, stranger, vouched)] == [["1"], [], ["1"]]
+    joined.wait(EXPIRY)
+    vouched.publish("t", b"2")
+    assert [one.payloads() for one in (member, stranger, vouched)] == [[], [], ["2"]]
+
+
+LASTING: dict[str, Any] = {"clean_start": False, "session_expiry": 1000}
+
+
+def away(joined: Joined) -> Client:
+    """A member that has subscribed, and whose connection is lost."""
+    member, _ = proves(joined, {"inner": INNER}, **LASTING)
+    member.subscribe("t", qos=1)
+    member.lose()
+    assert member.session is not None
+    return member
+
+
+@pytest.mark.parametrize(
+    ("seconds", "secrets", "gets"),
+    [
+        pytest.param(0, {"inner": INNER}, ["1"], id="who proves it again"),
+        pytest.param(0, {"inner": INNER, "outer": OUTER}, ["1"], id="who proves more"),
+        pytest.param(EXPIRY + 1, {"inner": INNER}, ["1"], id="who proves it after the expiry"),
+        pytest.param(0, {"outer": OUTER}, [], id="not who proves another"),
+        pytest.param(0, {}, [], id="not who proves nothing"),
+        pytest.param(EXPIRY + 1, {}, [], id="not who proves nothing after the expiry"),
+        pytest.param(0, None, [], id="not who does not know of groups"),
+    ],
+)
+def test_what_waits_for_a_member_is_for(seconds: float, secrets: dict[str, bytes] | None, gets: list[str]) -> None:
+    joined = holding(whole=domain(statements=SCOPED))
+    member = away(joined)
+    joined.connect("bob").publish("t", b"1", qos=1)
+    assert member.session is not None
+    assert member.session.waiting() == 1
+    joined.wait(seconds)
+    again = joined.connect("ann", **LASTING) if secrets is None else proves(joined, secrets, **LASTING)[0]
+    (connack,) = (packet for packet in again.inbox if isinstance(packet, Connack))
+    assert connack.session_present == (gets != [])
+    assert again.payloads() == gets
+
+
+def test_a_session_in_which_nothing_waits_is_resumed_by_who_proves_less() -> None:
+    joined = holding()
+    member = away(joined)
+    again = joined.connect("ann", **LASTING)
+    assert joined.session_present(again)
+    assert again.session is member.session
+    again.lose()
+    joined.connect("bob").publish("t", b"1", qos=1)  # which no policy keeps from it
+    assert joined.connect("ann", **LASTING).payloads() == ["1"]
+
+
+def test_after_a_reload_with_another_secret_what_waits_is_for_no_one_with_the_old_one() -> None:
+    joined = holding(whole=domain(statements=SCOPED))
+    away(joined)
+    joined.connect("bob").publish("t", b"1", qos=1)
+    proving.hold(joined.node, {"inner": OUTER}, joined.now)
+    assert proves(joined, {"inner": INNER}, **LASTING)[0].payloads() == []
+
+
 # --- nothing but the right proof is accepted
 
 

@@ -151,7 +151,9 @@ class Connection:
                 await self._greeting
         except TimeoutError:
             await self.close()
-            raise Disconnected(f"`{self._address}` does not answer") from None
+            problem = self._paho.problem if isinstance(self._paho, ProvingClient) else ""
+            what = f"cannot prove trust groups: {problem}" if problem else "does not answer"
+            raise Disconnected(f"`{self._address}` {what}") from None
         except BaseException:
             await self.close()
             raise

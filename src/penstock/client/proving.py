@@ -32,6 +32,8 @@ class ProvingClient(paho.Client):
         self._claimant: Claimant | None = None
         self._renewal = math.inf
         self._accepted: dict[str, float] = {}
+        self.problem = ""
+        """Why the last exchange came to nothing; empty if it did not."""
 
     @property
     def accepted(self) -> frozenset[str]:
@@ -76,6 +78,7 @@ class ProvingClient(paho.Client):
         try:
             handle()
         except ProofError as error:
+            self.problem = str(error)
             _log.error("proofs of trust groups: %s", error)
             return MQTTErrorCode.MQTT_ERR_PROTOCOL
         return MQTTErrorCode.MQTT_ERR_SUCCESS
@@ -103,6 +106,7 @@ class ProvingClient(paho.Client):
         done, self._claimant = self._claimant, None
         if done is None:
             raise ProofError("groups are accepted outside of an exchange")
+        self.problem = ""
         accepted, now = done.accepted(data), time.monotonic()
         self._accepted = {group: now + seconds for group, seconds in accepted.items()}
         self._renewal = now + renew_after(done.groups, accepted)

@@ -4,7 +4,7 @@ A session has proven groups (`session.proven`) by an exchange with the node (`en
 domain vouches. No I/O, no clock, no randomness: time and nonces come in.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
 from penstock.engine.session import Session
@@ -55,9 +55,23 @@ def until(node: "Node", group: str, now: float) -> float:
 def set_proven(node: "Node", session: Session, proven: dict[str, float]) -> bool:
     """Take what a session has proven in place of what it had; whether something is lost by it."""
     before, session.proven = session.proven, proven
+    session.bound |= proven.keys()
     if session.neighbour is not None and before.keys() != proven.keys():
         node.news.everything()
     return not before.keys() <= proven.keys()
+
+
+def may_resume(session: Session, proven: Collection[str]) -> bool:
+    """Whether somebody who has proven these groups may have what waits in a session.
+
+    A client id is no secret: what was queued for a member must not reach who only has the member's name.
+    """
+    if session.bound.issubset(proven):
+        return True
+    if session.inflight or session.queue or session.replays:
+        return False
+    session.bound = frozenset()
+    return True
 
 
 def hold(node: "Node", secrets: Mapping[str, bytes], now: float) -> list[Session]:

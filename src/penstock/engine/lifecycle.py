@@ -1,5 +1,6 @@
 """A session from CONNECT to its end: authentication, take-over, resumption, wills, expiry."""
 
+from collections.abc import Mapping
 from hmac import compare_digest
 from typing import NamedTuple
 
@@ -87,7 +88,7 @@ def _open(
         return _open_neighbour(node, who, packet, outlet, now, proof)
     assigned = None if packet.client_id else who.client_id
     # [MQTT-3.1.3-2] [MQTT-3.1.3-7] [MQTT-3.1.4-4]
-    session, present = _session(node, packet, who, now)
+    session, present = _session(node, packet, who, proof.proven if proof is not None else {}, now)
     place.settle_in(node, session)
     _attach(node, session, packet, outlet)
     proving.attach(node, session, proof, now)
@@ -263,7 +264,9 @@ def _check(node: Node, packet: Connect) -> Refusal | None:
     return None
 
 
-def _session(node: Node, packet: Connect, subject: Subject, now: float) -> tuple[Session, bool]:
+def _session(
+    node: Node, packet: Connect, subject: Subject, proven: Mapping[str, float], now: float
+) -> tuple[Session, bool]:
     """The session to use, and whether it was there before."""
     old = node.sessions.get(subject.client_id)
     if old is not None and old.outlet is not None:
@@ -272,8 +275,10 @@ def _session(node: Node, packet: Connect, subject: Subject, now: float) -> tuple
         lost(node, old, outlet, now)
         old = node.sessions.get(subject.client_id)
     if old is not None:
-        # A session belongs to its user: what is queued in it must not reach another one who uses the same client id.
-        if packet.clean_start or old.subject.user != subject.user or not _lives(old, now):  # [MQTT-3.1.2-4]
+        # A session belongs to its user and its groups: what is queued in it must not reach another one who uses the
+        # same client id.
+        is_same = old.subject.user == subject.user and groups.may_resume(old, proven)
+        if packet.clean_start or not is_same or not _lives(old, now):  # [MQTT-3.1.2-4]
             end(node, old, now)
         else:
             if old.version != packet.version:

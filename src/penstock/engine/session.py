@@ -168,6 +168,7 @@ class Session:
         "aliases_out",
         "backlog",
         "blocked",
+        "bound",
         "buffer",
         "client_id",
         "doubted",
@@ -242,6 +243,8 @@ class Session:
         """What the journal says of all its events; None until it is asked."""
         self.proven: dict[str, float] = {}
         """Trust groups that it has proven to be in, and until when that counts; ask `groups.is_member`."""
+        self.bound: frozenset[str] = frozenset()
+        """Those that it had proven when messages came that may still wait: they are for nobody who proves less."""
         self.proving: Accepting | Claiming | None = None
         """Where proofs stand on its connection; None if that has no authentication method."""
         self.publish_type = DEFAULT_TYPE
