@@ -41,6 +41,11 @@ class Condition:
         """Its normal form, None if it has none. Made when it is asked for: it takes as long as all else here."""
         return ranges(self.tree)
 
+    @property
+    def is_metered(self) -> bool:
+        """Whether it counts steps; else it is all that `decide` says of attributes."""
+        return self._metered is not None
+
     def holds(self, content: Content) -> Outcome:
         """Whether it is true for this content; content that cannot be read makes it fail."""
         attributes = content.attributes if self._reads else _NOTHING

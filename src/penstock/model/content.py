@@ -90,6 +90,13 @@ class Content:
         self._document: Document | None = None
         self._found: dict[str, Value] = {}
 
+    @classmethod
+    def known(cls, payload: bytes, format: Format, attributes: Attributes) -> "Content":
+        """Content that somebody has decoded already."""
+        content = cls(payload, format)
+        content._attributes = attributes
+        return content
+
     @property
     def format(self) -> Format:
         """What the payload is written in; if it is unreadable, what it should be written in."""
@@ -210,6 +217,10 @@ _LONG_TOPIC = 1000
 """Longer topics are not kept in a cache, which they would make large."""
 
 
+def _as_it_is(attributes: Attributes) -> Attributes:
+    return attributes
+
+
 class Reader:
     """Finds the content of events, by the rules of one domain."""
 
@@ -226,10 +237,25 @@ class Reader:
             self._event = event
         return self._content
 
-    def _read(self, event: Event) -> Content:
+    def objects(self, event: Event) -> Widen | None:
+        """What makes the attributes of an event whose payload is a JSON object: it is given the members.
+
+        None if that does not make it JSON. It depends on topic and properties alone.
+        """
+        rule, said = self._told(event)
+        format = said if rule is None else rule.format
+        if format not in (None, Format.JSON) or (rule is not None and said not in (None, format)):
+            return None
+        return _as_it_is if rule is None or rule.widen is None else rule.widen
+
+    def _told(self, event: Event) -> tuple[Rule | None, Format | None]:
+        """The rule for its topic, and what its content type says."""
         topic = event.topic
         rule = self._by_topic(topic) if len(topic) <= _LONG_TOPIC else self._rule_of(topic)
-        said = format_of_type(event.content_type) if event.properties else None
+        return rule, format_of_type(event.content_type) if event.properties else None
+
+    def _read(self, event: Event) -> Content:
+        rule, said = self._told(event)
         if rule is None:
             return Content(event.payload, said)
         content = Content(event.payload, rule.format, rule.widen)

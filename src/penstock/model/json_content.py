@@ -10,7 +10,7 @@ from penstock.model.json_members import check_members
 from penstock.model.values import LEAST_INT, MOST_INT, MOST_UINT, Uint, Value
 
 _BOM = b"\xef\xbb\xbf"
-_decode = msgspec.json.Decoder().decode
+decode = msgspec.json.Decoder().decode
 _CONTAINERS = frozenset({dict, list})
 _DIGITS_ALIKE = bytes.maketrans(b"123456789", b"000000000")
 _LONG_NUMBER = b"0" * len(str(MOST_INT))
@@ -24,13 +24,18 @@ def read_json(payload: bytes) -> dict[str, Value]:
 
 def _read(payload: bytes) -> Value:
     try:
-        value = _decode(payload)
+        value = decode(payload)
     except RecursionError:
         raise _too_deep() from None
     except UnicodeDecodeError:
         raise ContentError("not JSON: a string is not UTF-8") from None
     except msgspec.MsgspecError as error:
         raise ContentError(f"not JSON: {_said(error)}") from None
+    return checked(payload, value)
+
+
+def checked(payload: bytes, value: Value) -> Value:
+    """The value that the decoder makes of a payload as it is here; raises `ContentError` if it may not be read so."""
     # Most contents cannot have what is looked for here, and counting bytes is much faster than going through values.
     objects = payload.count(b"{")
     openings = payload.count(b"[") + objects
@@ -39,7 +44,12 @@ def _read(payload: bytes) -> Value:
     is_flat = openings == 1 and type(value) is dict
     if objects and not (is_flat and payload.count(b":") == len(value)):
         check_members(payload, value)
-    return _within_64_bits(value) if _LONG_NUMBER in payload.translate(_DIGITS_ALIKE) else value
+    return _within_64_bits(value) if has_long_number(payload) else value
+
+
+def has_long_number(text: bytes) -> bool:
+    """Whether there are so many digits that a number may have more than 64 bits."""
+    return _LONG_NUMBER in text.translate(_DIGITS_ALIKE)
 
 
 def _said(error: msgspec.MsgspecError) -> str:

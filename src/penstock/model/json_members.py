@@ -12,18 +12,19 @@ from penstock.model.errors import AmbiguityError
 from penstock.model.values import Value
 
 _encode = msgspec.json.Encoder().encode
-_COLON_IN_DISGUISE = b"\\u003"
+COLON_IN_DISGUISE = b"\\u003"
 _SHOWN = 100
 
 
 def check_members(payload: bytes, value: Value) -> None:
     """Raises `AmbiguityError` if the payload, which is this value, has two members with one name in one object."""
     # What was read, written again, has a colon less for each member that was dropped. This is much faster than to look.
-    if _COLON_IN_DISGUISE in payload or payload.count(b":") != _colons(value):
+    if COLON_IN_DISGUISE in payload or payload.count(b":") != colons(value):
         json.loads(payload, object_pairs_hook=_once, parse_int=str, parse_float=str)
 
 
-def _colons(value: Value) -> int:
+def colons(value: Value) -> int:
+    """How many there are in the value, written again; -1 if it cannot be."""
     try:
         return _encode(value).count(b":")
     except OverflowError:  # an integer of more than 64 bits

@@ -6,8 +6,6 @@ A combination is a *key*; a table of events has few of them. What is decided is 
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -21,11 +19,13 @@ from penstock.engine.session import Session
 from penstock.language.condition import Condition
 from penstock.model.topic import matches
 from penstock.model.verdict import Effect, Verdict
+from penstock.pipeline.distinct import distinct
 from penstock.pipeline.policies import Asker, Policies, Policy, Publisher, by_name
 
 KEYS = ("revision", "node", "topic", "client_id", "user", "entity", "link_type", "neighbour")
 _NULLABLE = frozenset({"user", "neighbour"})
-Numbers = npt.NDArray[np.int64]
+MOST_KEYS_HERE = 10_000
+"""More are decided by Spark's workers: that takes them less time than to compile the policies."""
 
 AS_IT_CAME, RECORDED, RUN = "as it came", "recorded", "run"
 """What edit has to do: there are no monitors, they are those that were, they are others."""
@@ -113,9 +113,29 @@ class Decided(NamedTuple):
 
 
 def decide(events: DataFrame, policies: Policies, askers: tuple[Asker, ...]) -> DataFrame:
-    """The events with what is decided about their keys beside them."""
+    """The events with what is decided about their keys beside them.
+
+    The keys are looked for at once. If they are few they are decided here, where the policies are compiled already, and
+    the workers need no Python for them.
+    """
     keys = events.select(*KEYS).distinct()
-    decided = keys.mapInArrow(_decider(policies, askers), f"{_KEY_TYPES}, {DECIDED}")
+    found = keys.limit(MOST_KEYS_HERE + 1).toArrow()
+    if found.num_rows > MOST_KEYS_HERE:
+        return _joined(events, _decided_there(keys, policies, askers))
+    decided = pa.Table.from_batches([_decided(Decider(policies, askers), one) for one in found.to_batches()], _ARROW)
+    return _joined(events, F.broadcast(events.sparkSession.createDataFrame(decided, f"{_KEY_TYPES}, {DECIDED}")))
+
+
+def decide_later(events: DataFrame, policies: Policies, askers: tuple[Asker, ...]) -> DataFrame:
+    """The same for events that it takes long to make: they are not made for the sake of their keys alone."""
+    return _joined(events, _decided_there(events.select(*KEYS).distinct(), policies, askers))
+
+
+def _decided_there(keys: DataFrame, policies: Policies, askers: tuple[Asker, ...]) -> DataFrame:
+    return keys.mapInArrow(_decider(policies, askers), f"{_KEY_TYPES}, {DECIDED}")
+
+
+def _joined(events: DataFrame, decided: DataFrame) -> DataFrame:
     named = decided.select(*(F.col(name).alias(f"key_{name}") for name in KEYS), *decided.columns[len(KEYS) :])
     same = [
         events[name].eqNullSafe(named[f"key_{name}"]) if name in _NULLABLE else events[name] == named[f"key_{name}"]
@@ -131,24 +151,13 @@ def decide_by_batch(events: DataFrame, policies: Policies, askers: tuple[Asker, 
         decider = Decider(policies, askers)
         for batch in batches:
             keys = batch.select(list(KEYS))
-            firsts, at = _distinct(keys)
+            firsts, at = distinct(keys)
             decided = _decided(decider, keys.take(pa.array(firsts))).take(pa.array(at))
             columns = [*batch.columns, *decided.columns[len(KEYS) :]]
             yield pa.RecordBatch.from_arrays(columns, names=[*batch.schema.names, *_ARROW.names[len(KEYS) :]])
 
     types = StructType([*events.schema.fields, *from_arrow_schema(_ARROW).fields[len(KEYS) :]])
     return events.mapInArrow(work, types)
-
-
-def _distinct(keys: pa.RecordBatch) -> tuple[Numbers, Numbers]:
-    """Where each key is for the first time, and for each row which of these its key is."""
-    at: Numbers = np.zeros(keys.num_rows, np.int64)
-    firsts: Numbers = at
-    for column in keys.columns:
-        codes = column.dictionary_encode(null_encoding="encode")
-        both = at * max(len(codes.dictionary), 1) + codes.indices.to_numpy()
-        _, firsts, at = np.unique(both, return_index=True, return_inverse=True)
-    return firsts, at
 
 
 def _decider(

@@ -21,7 +21,7 @@ from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.monitors import edited, emitted
 from penstock.pipeline.plants import projected, pruned
 from penstock.pipeline.policies import Asker, Policies
-from penstock.pipeline.satisfied import one_holds
+from penstock.pipeline.satisfied import SEPARATOR, one_holds
 from penstock.pipeline.tables import typed_columns_of
 from penstock.pipeline.typed import MOST_BRANCHES, TypedConditions
 from penstock.policy.advertisement import OWN
@@ -217,7 +217,7 @@ def _conform(rows: DataFrame, governing: Governing) -> DataFrame:
     now = F.coalesce(F.col("conforms"), F.lit(False))
     if governing.asks_advertisers:
         takes_back = F.col("retain") & (F.length("payload") == 0) & (F.size("conditions") > 0)
-        asked = F.when(F.col("passes") & (F.size("conditions") > 0) & ~takes_back, F.col("conditions"))
+        asked = F.when(F.col("passes") & (F.size("conditions") > 0) & ~takes_back, F.concat_ws(SEPARATOR, "conditions"))
         rows = rows.withColumn("asked", one_holds(governing.policies, asked))
         now = F.coalesce(F.col("conforms"), F.col("asked"), takes_back, F.lit(False))
     then = ~_was_stopped_at("conform")
@@ -247,7 +247,7 @@ def _edit(rows: DataFrame, governing: Governing) -> DataFrame:
     kept = marked.filter(F.col("passes") & ~runs & stays).drop("runs")
     again = marked.filter(F.col("passes") & runs & is_arrival).drop("runs", *typed_columns_of(rows))
     ran = edited(again, governing.policies)
-    again = decide.decide(ran.select(*EVENT), governing.policies, governing.askers)
+    again = decide.decide_later(ran.select(*EVENT), governing.policies, governing.askers)
     again = again.withColumn("passes", F.lit(True)).withColumn("part", F.lit(0))
     return kept.unionByName(again, allowMissingColumns=True)
 
@@ -273,8 +273,7 @@ def _match(rows: DataFrame, governing: Governing) -> DataFrame:
 
 
 def _asked(rows: DataFrame, governing: Governing) -> DataFrame:
-    asked = F.when(F.col("where").isNotNull(), F.array("where"))
-    rows = rows.withColumn("holds", one_holds(governing.policies, asked))
+    rows = rows.withColumn("holds", one_holds(governing.policies, F.col("where")))
     rows = rows.withColumn("wanted", F.col("reads") & F.coalesce(F.col("holds"), F.lit(True)))
     return rows.filter(F.col("wanted") | F.col("looks_on")).drop("holds")
 

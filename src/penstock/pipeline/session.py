@@ -22,6 +22,8 @@ SETTINGS = {
     "spark.sql.parquet.compression.codec": "zstd",
     # Partition columns are text (subjects, dates): `007` is not a number.
     "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
+    # Otherwise each expression that is made asks for the stack of the caller, which takes twice as long as making it.
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
     # A busy machine takes longer than Spark's 15 seconds to start a worker of Python's.
     "spark.python.authenticate.socketTimeout": "180s",
 }
