@@ -217,10 +217,6 @@ _LONG_TOPIC = 1000
 """Longer topics are not kept in a cache, which they would make large."""
 
 
-def _as_it_is(attributes: Attributes) -> Attributes:
-    return attributes
-
-
 class Reader:
     """Finds the content of events, by the rules of one domain."""
 
@@ -237,16 +233,15 @@ class Reader:
             self._event = event
         return self._content
 
-    def objects(self, event: Event) -> Widen | None:
-        """What makes the attributes of an event whose payload is a JSON object: it is given the members.
+    def takes_objects(self, event: Event) -> tuple[bool, Widen | None]:
+        """Whether such an event is JSON if its payload is a JSON object, and what is to be done with the members then.
 
-        None if that does not make it JSON. It depends on topic and properties alone.
+        It depends on topic and properties alone.
         """
         rule, said = self._told(event)
-        format = said if rule is None else rule.format
-        if format not in (None, Format.JSON) or (rule is not None and said not in (None, format)):
-            return None
-        return _as_it_is if rule is None or rule.widen is None else rule.widen
+        if rule is None:
+            return said in (None, Format.JSON), None  # looking at an object finds JSON
+        return rule.format is Format.JSON and said in (None, Format.JSON), rule.widen
 
     def _told(self, event: Event) -> tuple[Rule | None, Format | None]:
         """The rule for its topic, and what its content type says."""

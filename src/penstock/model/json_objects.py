@@ -48,9 +48,10 @@ def _checked(payload: bytes, value: Value) -> Attributes | None:
     if type(value) is not dict:
         return None
     try:
-        return checked(payload, value)  # type: ignore[return-value]
+        found: Attributes = checked(payload, value)
     except ContentError:
         return None
+    return found
 
 
 def _are_plain(payloads: list[bytes], values: list[Value]) -> bool:

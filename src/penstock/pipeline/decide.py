@@ -3,7 +3,8 @@
 A combination is a *key*; a table of events has few of them. What is decided is joined to the events again.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -123,7 +124,9 @@ def decide(events: DataFrame, policies: Policies, askers: tuple[Asker, ...]) -> 
     if found.num_rows > MOST_KEYS_HERE:
         return _joined(events, _decided_there(keys, policies, askers))
     decided = pa.Table.from_batches([_decided(Decider(policies, askers), one) for one in found.to_batches()], _ARROW)
-    return _joined(events, F.broadcast(events.sparkSession.createDataFrame(decided, f"{_KEY_TYPES}, {DECIDED}")))
+    named = F.broadcast(events.sparkSession.createDataFrame(decided, f"{_KEY_TYPES}, {DECIDED}"))
+    values = {name: found[name].unique().to_pylist() for name in KEYS if name != "topic"}
+    return _joined(events, named, {name: alike[0] for name, alike in values.items() if len(alike) == 1})
 
 
 def decide_later(events: DataFrame, policies: Policies, askers: tuple[Asker, ...]) -> DataFrame:
@@ -135,13 +138,17 @@ def _decided_there(keys: DataFrame, policies: Policies, askers: tuple[Asker, ...
     return keys.mapInArrow(_decider(policies, askers), f"{_KEY_TYPES}, {DECIDED}")
 
 
-def _joined(events: DataFrame, decided: DataFrame) -> DataFrame:
-    named = decided.select(*(F.col(name).alias(f"key_{name}") for name in KEYS), *decided.columns[len(KEYS) :])
+def _joined(events: DataFrame, decided: DataFrame, alike: Mapping[str, str | None] = MappingProxyType({})) -> DataFrame:
+    """`alike`: what all keys have. It is asked of each event, which is quicker than to look for it."""
+    for name, value in alike.items():
+        events = events.filter(events[name].eqNullSafe(F.lit(value)))
+    others = [name for name in KEYS if name not in alike]
+    named = decided.select(*(F.col(name).alias(f"key_{name}") for name in others), *decided.columns[len(KEYS) :])
     same = [
         events[name].eqNullSafe(named[f"key_{name}"]) if name in _NULLABLE else events[name] == named[f"key_{name}"]
-        for name in KEYS
+        for name in others
     ]
-    return events.join(named, same).drop(*(f"key_{name}" for name in KEYS))
+    return events.join(named, same).drop(*(f"key_{name}" for name in others))
 
 
 def decide_by_batch(events: DataFrame, policies: Policies, askers: tuple[Asker, ...]) -> DataFrame:

@@ -23,7 +23,7 @@ from penstock.pipeline.plants import projected, pruned
 from penstock.pipeline.policies import Asker, Policies
 from penstock.pipeline.satisfied import SEPARATOR, one_holds
 from penstock.pipeline.tables import typed_columns_of
-from penstock.pipeline.typed import MOST_BRANCHES, TypedConditions
+from penstock.pipeline.typed import MOST_BRANCHES, TypedConditions, narrowed, without
 from penstock.policy.advertisement import OWN
 
 VIEW = (
@@ -149,7 +149,8 @@ def given(events: DataFrame, policies: Policies, askers: tuple[Asker, ...]) -> D
 def comes(events: DataFrame, governing: Governing, typed: tuple[str, ...] = ()) -> DataFrame:
     """The stages before `match`, once for an event: what is let in, as monitors leave it; with typed content."""
     came = events.filter(F.col("kind") != RETAINED)  # what was sent to somebody again has come before
-    rows = decide.decide(came.select(*EVENT, *typed), governing.policies, governing.askers)
+    came = came.select(*EVENT, *narrowed(came, typed, governing.wheres))
+    rows = decide.decide(came, governing.policies, governing.askers)
     rows = rows.withColumn("passes", F.lit(True)).withColumn("part", F.lit(0))
     return enters(rows, governing)
 
@@ -245,7 +246,7 @@ def _edit(rows: DataFrame, governing: Governing) -> DataFrame:
     marked = rows.join(links, same, "left").drop("run_node", "run_source")
     runs = F.coalesce(F.col("runs"), F.lit(False))
     kept = marked.filter(F.col("passes") & ~runs & stays).drop("runs")
-    again = marked.filter(F.col("passes") & runs & is_arrival).drop("runs", *typed_columns_of(rows))
+    again = without(marked.filter(F.col("passes") & runs & is_arrival).drop("runs"), typed_columns_of(rows))
     ran = edited(again, governing.policies)
     again = decide.decide_later(ran.select(*EVENT), governing.policies, governing.askers)
     again = again.withColumn("passes", F.lit(True)).withColumn("part", F.lit(0))
@@ -264,12 +265,12 @@ def _match(rows: DataFrame, governing: Governing) -> DataFrame:
     typed = typed_columns_of(rows)
     conditions = TypedConditions(rows, typed, governing.wheres if typed else (), governing.are_all_wheres)
     if not conditions:
-        return _asked(rows, governing).drop(*typed)
+        return without(_asked(rows, governing), typed)
     # Two tables: what Spark can decide by itself is not sent to Python and back.
     easy, hard = conditions.split(rows)
     wanted = F.col("reads") & (F.col("where").isNull() | conditions.holds())
     easy = easy.withColumn("wanted", wanted).filter(F.col("wanted") | F.col("looks_on"))
-    return easy.drop(*typed).unionByName(_asked(hard.drop(*typed), governing))
+    return without(easy, typed).unionByName(_asked(without(hard, typed), governing))
 
 
 def _asked(rows: DataFrame, governing: Governing) -> DataFrame:

@@ -1,6 +1,7 @@
 """Conditions on the content of events, in Arrow batches, read as a policy's domain says."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -17,13 +18,13 @@ from penstock.language.parser import parse
 from penstock.model.content import Attributes, Content, Format, Reader, Widen
 from penstock.model.event import Event
 from penstock.model.json_objects import read_objects
-from penstock.pipeline.distinct import distinct
+from penstock.pipeline.distinct import Numbers, distinct
 from penstock.pipeline.policies import Policies
 
 SEPARATOR = "\n"
 """Between the texts of conditions: it is in none of them, as they are canonical."""
-_KIND = ["policy", "topic", "properties"]
-"""What says how a payload is read."""
+_TELLS = ["topic", "properties"]
+"""What says how a payload is read, under a policy."""
 
 
 def one_holds(policies: Policies, conditions: Column) -> Column:
@@ -32,12 +33,14 @@ def one_holds(policies: Policies, conditions: Column) -> Column:
     A condition that fails is not true. The columns of the event, and `policy`, have their usual names.
     """
 
+    names = [*_TELLS, "payload", *(["policy"] if policies.stands is None else [])]
+
     def evaluate(batches: Iterator[tuple[pa.Array, ...]]) -> Iterator[pa.Array]:
         for batch in batches:
-            yield outcomes(policies, pa.RecordBatch.from_arrays(list(batch), ["asked", *_KIND, "payload"]))
+            yield outcomes(policies, pa.RecordBatch.from_arrays(list(batch), ["asked", *names]))
 
     asked = conditions.isNotNull()
-    columns = (F.when(asked, F.col(name)) for name in (*_KIND, "payload"))
+    columns = (F.when(asked, F.col(name)) for name in names)
     function = arrow_udf(evaluate, "boolean").asNondeterministic()  # type: ignore[call-overload]
     return function(conditions, *columns)  # type: ignore[no-any-return]
 
@@ -52,51 +55,60 @@ def outcomes(policies: Policies, rows: pa.RecordBatch) -> pa.BooleanArray:
 
 
 def _outcomes(policies: Policies, rows: pa.RecordBatch) -> Iterator[bool]:
-    firsts, at = distinct(rows.select(_KIND))
-    kinds = [_Kind.of(policies, **values) for values in rows.select(_KIND).take(pa.array(firsts)).to_pylist()]
+    kinds, kind_at = _kinds(policies, rows)
     # Of an event that several subjects may get there are as many rows, one after the other: it is read once.
     payloads = rows["payload"]
-    is_new = np.ones(len(at), np.bool_)
-    is_new[1:] = at[1:] != at[:-1]
+    is_new = np.ones(len(kind_at), np.bool_)
+    is_new[1:] = kind_at[1:] != kind_at[:-1]
     is_new[1:] |= pc.not_equal(payloads[1:], payloads[:-1]).to_numpy(zero_copy_only=False)
     starts = np.flatnonzero(is_new)
-    read, kind_of = payloads.take(pa.array(starts)).to_pylist(), [kinds[kind] for kind in at[starts].tolist()]
-    objects = read_objects([one for one, kind in zip(read, kind_of, strict=True) if kind.widen is not None])
-    asked = _asked(rows["asked"])
-    ends = [*starts[1:].tolist(), len(at)]
-    start = 0
-    for payload, kind, end in zip(read, kind_of, ends, strict=True):
-        attributes = next(objects) if kind.widen is not None else None
+    events = payloads.take(pa.array(starts)).to_pylist()
+    kind_of = [kinds[kind] for kind in kind_at[starts].tolist()]
+    objects = read_objects([payload for payload, kind in zip(events, kind_of, strict=True) if kind.is_json])
+    asked, start = _asked(rows["asked"]), 0
+    for payload, kind, end in zip(events, kind_of, np.append(starts, len(kind_at))[1:].tolist(), strict=True):
+        attributes = next(objects) if kind.is_json else None
         if attributes is not None and kind.widen is not None:
             attributes = kind.widen(attributes)
         content: Content | None = None
-        for one in asked[start:end]:
-            if attributes is not None and one.decide is not None:
-                yield one.decide(attributes) is True
-                continue
-            content = content or kind.content(payload, attributes)
-            yield any(condition.holds(content) is True for condition in one.conditions)
+        for conditions, decide in asked[start:end]:
+            if attributes is not None and decide is not None:
+                yield decide(attributes) is True
+            else:
+                content = content or kind.content(payload, attributes)
+                yield any(condition.holds(content) is True for condition in conditions)
         start = end
 
 
-class _Kind(NamedTuple):
+def _kinds(policies: Policies, rows: pa.RecordBatch) -> tuple[list["_Kind"], Numbers]:
+    """How events are read, in as many ways as there are, and for each row which it is."""
+    told = rows.select([name for name in rows.schema.names if name in (*_TELLS, "policy")])
+    firsts, at = distinct(told)
+    return [_Kind.of(policies, **values) for values in told.take(pa.array(firsts)).to_pylist()], at
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
     """Events that are read alike."""
 
     reader: Reader
-    topic: str
-    properties: bytes
+    event: Event
+    """One of them."""
+    is_json: bool
+    """Whether they are JSON if they are a JSON object."""
     widen: Widen | None
-    """What has to be done with a JSON object; None: it is not how they are read."""
+    """What is to be done with the members then, if anything."""
 
     @classmethod
-    def of(cls, policies: Policies, policy: str, topic: str, properties: bytes) -> "_Kind":
-        reader = policies.by_digest[policy].compiled().ensemble.reader
-        return cls(reader, topic, properties, reader.objects(Event(topic, b"", properties=properties)))
+    def of(cls, policies: Policies, topic: str, properties: bytes, policy: str = "") -> "_Kind":
+        reader = policies.by_digest[policies.stands or policy].compiled().ensemble.reader
+        event = Event(topic, b"", properties=properties)
+        return cls(reader, event, *reader.takes_objects(event))
 
     def content(self, payload: bytes, attributes: Attributes | None) -> Content:
         """The content of such an event, of which the attributes may be known."""
         if attributes is None:
-            return self.reader.read(Event(self.topic, payload, properties=self.properties))
+            return self.reader.read(self.event._replace(payload=payload))
         return Content.known(payload, Format.JSON, attributes)
 
 

@@ -20,6 +20,8 @@ SETTINGS = {
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.parquet.compression.codec": "zstd",
+    # A task writes so many files at a time before it has to sort its rows by subject and date.
+    "spark.sql.maxConcurrentOutputFileWriters": "8",
     # Partition columns are text (subjects, dates): `007` is not a number.
     "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
     # Otherwise each expression that is made asks for the stack of the caller, which takes twice as long as making it.

@@ -19,6 +19,8 @@ from penstock.pipeline.errors import PipelineError
 EVENT_TYPES = from_arrow_schema(EVENTS)
 QUARANTINE_TYPES = from_arrow_schema(QUARANTINE)
 _BATCH_ROWS = 20_000
+_ROW_GROUP = 32 * 2**20
+"""Bytes of one part of a file: a task has one in memory for each file that it writes at a time."""
 _CONTENT = "content_"
 _NO_CONTENT = frozenset({"content_type"})
 
@@ -110,5 +112,6 @@ def _cores(spark: SparkSession) -> int:
 
 def write_view(view: DataFrame, folder: Path) -> None:
     """Write views as Parquet, partitioned by subject and date, in place of what is there."""
-    dated = view.withColumn("date", F.date_format("time", "yyyy-MM-dd"))
-    dated.write.mode("overwrite").partitionBy("subject", "date").parquet(str(folder))
+    dated = view.withColumn("date", F.to_date("time").cast("string"))
+    written = dated.write.mode("overwrite").partitionBy("subject", "date").option("parquet.block.size", _ROW_GROUP)
+    written.parquet(str(folder))

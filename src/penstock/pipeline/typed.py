@@ -8,18 +8,42 @@ from collections.abc import Iterable
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
+from pyspark.sql.types import AtomicType, StructType
 
 from penstock.language.condition import condition_of
 from penstock.language.parser import parse
+from penstock.language.tree import Attribute, Has, walk
 from penstock.pipeline.columns import explain_column, holds
 
 MOST_BRANCHES = 16
 """More than so many expressions, and Spark takes longer to compile them than it saves."""
+_IS_THERE = "has_"
+
+
+def narrowed(table: DataFrame, columns: Iterable[str], texts: Iterable[str]) -> list[Column]:
+    """Columns of typed content with the attributes alone that conditions ask for, so that no others are read.
+
+    Each has a column beside it, which says whether there is typed content.
+    """
+    trees = [parse(text) for text in texts]
+    asked = {node.name for tree in trees for node, _ in walk(tree) if isinstance(node, Attribute | Has)}
+    found = list[Column]()
+    for name in columns:
+        fields = _struct(table, name).names
+        kept = [field for field in fields if field in asked] or fields[:1]
+        content = F.col(name)
+        found.append(F.struct(*(content.getField(field).alias(field) for field in kept)).alias(name))
+        found.append(content.isNotNull().alias(_IS_THERE + name))
+    return found
+
+
+def without(table: DataFrame, columns: Iterable[str]) -> DataFrame:
+    """The table without columns of typed content."""
+    return table.drop(*(each for name in columns for each in (name, _IS_THERE + name)))
 
 
 class TypedConditions:
-    """Conditions, by their texts, over the columns of typed content of a table."""
+    """Conditions, by their texts, over the columns of typed content of a table, which are `narrowed`."""
 
     def __init__(self, table: DataFrame, columns: tuple[str, ...], texts: Iterable[str], are_all: bool) -> None:
         """`are_all`: no row has another condition."""
@@ -27,11 +51,10 @@ class TypedConditions:
         self._columns = columns
         branches = list[tuple[Column, Column]]()
         for name in columns:
-            schema = table.schema[name].dataType
-            assert isinstance(schema, StructType)
+            schema = _struct(table, name)
             for text, condition in conditions.items():
                 if explain_column(condition, schema, F.col("payload")).native:
-                    applies = (F.col("where") == text) & F.col(name).isNotNull()
+                    applies = (F.col("where") == text) & _is_there(name)
                     branches.append((applies, holds(condition, schema, F.col(name))))
         self._branches = branches if len(branches) <= MOST_BRANCHES else []
         self._decides_all = are_all and len(self._branches) == len(columns) * len(conditions)
@@ -44,10 +67,10 @@ class TypedConditions:
         if self._decides_all:  # said so that Spark can leave out whole parts of files
             others = table.filter(F.col("where").isNotNull())
             for name in self._columns:
-                others = others.filter(F.col(name).isNull())
+                others = others.filter(_is_missing(table, name))
             is_typed = F.lit(False)
             for name in self._columns:
-                is_typed = is_typed | F.col(name).isNotNull()
+                is_typed = is_typed | _is_there(name)
             return table.filter(F.col("where").isNull() | is_typed), others
         found = F.col("where").isNull()
         for applies, _ in self._branches:
@@ -60,3 +83,23 @@ class TypedConditions:
         for applies, outcome in self._branches:
             found = F.when(applies, outcome).otherwise(found)
         return found
+
+
+def _struct(table: DataFrame, name: str) -> StructType:
+    schema = table.schema[name].dataType
+    assert isinstance(schema, StructType)
+    return schema
+
+
+def _is_there(name: str) -> Column:
+    """Whether there is typed content; what monitors made anew has none, and does not say so."""
+    return F.coalesce(F.col(_IS_THERE + name), F.lit(False))
+
+
+def _is_missing(table: DataFrame, name: str) -> Column:
+    """Whether there is no typed content; said of its attributes too: files know how often each of these is NULL."""
+    found = ~_is_there(name)
+    for field in _struct(table, name).fields[:MOST_BRANCHES]:
+        if isinstance(field.dataType, AtomicType):
+            found = found & F.col(name).getField(field.name).isNull()
+    return found
