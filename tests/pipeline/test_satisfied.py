@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from penstock.domain import load
 from penstock.language.condition import make_condition
 from penstock.model.event import Event
-from penstock.pipeline.policies import Policies, judged_by
+from penstock.pipeline.policies import Policies, Standing, judged_by
 from penstock.pipeline.satisfied import SEPARATOR, outcomes
 from tests.support.nasty_json import payloads
 
@@ -56,12 +56,16 @@ repeated = st.tuples(rows, st.lists(st.sampled_from(CONDITIONS), max_size=2)).ma
     lambda both: [both[0], *(both[0]._replace(asked=(text,)) for text in both[1])]
 )
 """An event for several subjects."""
+alike = st.tuples(payloads, st.lists(rows, min_size=2, max_size=3)).map(
+    lambda both: [row._replace(payload=both[0]) for row in both[1]]
+)
+"""Several events that have but their payload in common."""
 
 
 @pytest.fixture(scope="module")
 def both(tmp_path_factory: pytest.TempPathFactory) -> Policies:
     """Two domains that read content differently."""
-    found = {}
+    found = dict[str, Standing]()
     for rules in RULES:
         path: Path = tmp_path_factory.mktemp("domain") / "domain.yaml"
         nodes = {"main": {"listen": "127.0.0.1:0", "store": "memory"}}
@@ -81,7 +85,7 @@ def expected(policies: Policies, row: Row) -> bool | None:
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.lists(repeated, min_size=1, max_size=6), st.booleans())
+@given(st.lists(repeated | alike, min_size=1, max_size=6), st.booleans())
 def test_random_events(both: Policies, groups: list[list[Row]], stands: bool) -> None:
     digests = list(both.by_digest)
     table = [row._replace(policy=0) if stands else row for group in groups for row in group]

@@ -2,13 +2,13 @@
 
 from hypothesis import strategies as st
 
-NAMES = [b'"a"', b'"b"', b'"temperature"', rb'"\u0061"', rb'"a\u003ab"', b'"a:b"', b'"\xc3\xa4"', b'""', b'"{"', rb'"\""']
+NAMES = [b'"a"', b'"b"', b'"temperature"', rb'"\u0061"', rb'"a\u003ab"', b'"a:b"', b'"\xc3\xa4"', b'""', b'"{"']
 SCALARS = [
-    *(b"0", b"-0", b"-0.0", b"71", b"71.5", b"1e2", b"1E+2", b"1e400", b"-1e400", b"1e-400", b"01", b"+1", b".5", b"1."),
+    *(b"0", b"-0", b"-0.0", b"71", b"71.5", b"1e2", b"1E+2", b"1e400", b"-1e400", b"1e-400", b"01", b"+1", b"1."),
     *(b"9223372036854775807", b"9223372036854775808", b"-9223372036854775809", b"18446744073709551616"),
     *(b"9" * 19, b"9" * 400, b"0." + b"1" * 40, b"NaN", b"Infinity", b"-Infinity", b"null", b"true", b"false", b"True"),
     *(b'""', b'"a"', b'"12:00:00"', b'"{[,]}"', rb'"\u0041"', rb'"\u003a"', rb'"\ud83d\ude00"', rb'"\ud83d"', rb'"\x"'),
-    *(b'"\xff"', b'"\xed\xa0\x80"', b'"\n"', b'"\x00"', b'"\xe2\x82\xac"', b"'a'", b'"' + b"1" * 30 + b'"', b"{}", b"[]"),
+    *(b'"\xff"', b'"\xed\xa0\x80"', b'"\n"', b'"\x00"', b'"\xe2\x82\xac"', b"'a'", b'"' + b"1" * 30 + b'"', b"{}"),
 ]
 _blanks = st.sampled_from([b"", b"", b"", b" ", b"\n", b"\t\r\n ", b"\x0b", b"\xc2\xa0"])
 _scalars = st.sampled_from(SCALARS)
@@ -24,8 +24,10 @@ def _array(values: list[bytes], blank: bytes) -> bytes:
 
 _values: st.SearchStrategy[bytes] = st.recursive(
     _scalars,
-    lambda inner: st.builds(_object, st.lists(st.tuples(st.sampled_from(NAMES), inner), max_size=3), _blanks)
-    | st.builds(_array, st.lists(inner, max_size=3), _blanks),
+    lambda inner: (
+        st.builds(_object, st.lists(st.tuples(st.sampled_from(NAMES), inner), max_size=3), _blanks)
+        | st.builds(_array, st.lists(inner, max_size=3), _blanks)
+    ),
     max_leaves=6,
 )
 _plain = st.builds(

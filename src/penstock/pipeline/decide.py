@@ -4,6 +4,8 @@ A combination is a *key*; a table of events has few of them. What is decided is 
 """
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import reduce
+from operator import and_
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -140,8 +142,8 @@ def _decided_there(keys: DataFrame, policies: Policies, askers: tuple[Asker, ...
 
 def _joined(events: DataFrame, decided: DataFrame, alike: Mapping[str, str | None] = MappingProxyType({})) -> DataFrame:
     """`alike`: what all keys have. It is asked of each event, which is quicker than to look for it."""
-    for name, value in alike.items():
-        events = events.filter(events[name].eqNullSafe(F.lit(value)))
+    if alike:
+        events = events.filter(reduce(and_, (F.col(name).eqNullSafe(F.lit(value)) for name, value in alike.items())))
     others = [name for name in KEYS if name not in alike]
     named = decided.select(*(F.col(name).alias(f"key_{name}") for name in others), *decided.columns[len(KEYS) :])
     same = [

@@ -151,7 +151,7 @@ def comes(events: DataFrame, governing: Governing, typed: tuple[str, ...] = ()) 
     came = events.filter(F.col("kind") != RETAINED)  # what was sent to somebody again has come before
     came = came.select(*EVENT, *narrowed(came, typed, governing.wheres))
     rows = decide.decide(came, governing.policies, governing.askers)
-    rows = rows.withColumn("passes", F.lit(True)).withColumn("part", F.lit(0))
+    rows = rows.withColumns({"passes": F.lit(True), "part": F.lit(0)})
     return enters(rows, governing)
 
 
@@ -249,7 +249,7 @@ def _edit(rows: DataFrame, governing: Governing) -> DataFrame:
     again = without(marked.filter(F.col("passes") & runs & is_arrival).drop("runs"), typed_columns_of(rows))
     ran = edited(again, governing.policies)
     again = decide.decide_later(ran.select(*EVENT), governing.policies, governing.askers)
-    again = again.withColumn("passes", F.lit(True)).withColumn("part", F.lit(0))
+    again = again.withColumns({"passes": F.lit(True), "part": F.lit(0)})
     return kept.unionByName(again, allowMissingColumns=True)
 
 

@@ -38,12 +38,13 @@ def events(
     found = _parts(journal, nodes, days)
     segments = [part.path for part in found if part.last is None]
     compacted = [part.path for part in found if part.last is not None]
+    if compacted:
+        types = StructType([*EVENT_TYPES.fields, *_typed(compacted)])
+        settled = spark.read.schema(types).parquet(*(str(path) for path in compacted))
+        if not segments:
+            return settled
     fresh = _segments(spark, segments, EVENT_TYPES, lambda path: read_segment(path)[0])
-    if not compacted:
-        return fresh
-    types = StructType([*EVENT_TYPES.fields, *_typed(compacted)])
-    settled = spark.read.schema(types).parquet(*(str(path) for path in compacted))
-    return settled.unionByName(fresh, allowMissingColumns=True) if segments else settled
+    return settled.unionByName(fresh, allowMissingColumns=True) if compacted else fresh
 
 
 def quarantine(

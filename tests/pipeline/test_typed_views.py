@@ -1,0 +1,111 @@
+"""Views of content that is partly in typed columns: Spark decides what it can, and the same comes out."""
+
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+from penstock.domain import load
+from penstock.engine.record import Source
+from penstock.journal.compact import compact
+from penstock.journal.revision import Revision
+from penstock.language.condition import make_condition
+from penstock.model.event import Event
+from penstock.pipeline import decide, tables
+from penstock.pipeline.govern import view
+from penstock.pipeline.policies import Asker, Policies, as_it_stands
+from tests.support.journals import rows, write_segments
+
+pytestmark = pytest.mark.recorded
+
+WHERES = {
+    "all": None,
+    "hot": "temperature >= 60.0",
+    "named": "state == 'on' && temperature < 60.0",
+    "present": "has(state)",
+    "absent": "!has(state)",
+    "nested": "room.floor == 2",
+    "counted": "state.matches('^o.*')",
+}
+PAYLOADS = [
+    b'{"temperature": 71.5, "state": "on", "room": {"floor": 2}}',
+    b'{"temperature": 71, "state": "off", "room": {"floor": 1}}',
+    b'{"temperature": 20.5, "state": "on"}',
+    b'{"temperature": 60.0}',
+    b'{"state": "on"}',
+    b"{}",
+    b'{"temperature": null, "state": null}',
+    b'{"temperature": "71.5"}',
+    b'{"temperature": 71.5, "other": 1}',
+    b'{"temperature": 71.5, "temperature": 1.5}',
+    rb'{"temperature": 71.5, "\u0073tate": "on"}',
+    b'{"temperature": 1e400}',
+    b'{"temperature": 71.5',
+    b'\xef\xbb\xbf{"temperature": 71.5}',
+    b"71.5",
+    b"",
+]
+PLAIN = PAYLOADS[:1] * 3
+SENSOR = Source("sensor", None, "sensor", "", None, 4, 4)
+ASKERS = tuple(map(Asker, WHERES))
+
+
+@pytest.fixture(scope="module")
+def policies(tmp_path_factory: pytest.TempPathFactory) -> Policies:
+    """Of a domain whose journal has some files in which everything is as declared, and some in which little is."""
+    folder = tmp_path_factory.mktemp("typed")
+    clients = "".join(
+        f'  {name}: {{node: n, where: {{t/#: "{where}"}}}}\n' if where else f"  {name}: {{node: n}}\n"
+        for name, where in WHERES.items()
+    )
+    (folder / "domain.yaml").write_text(
+        "domain: plant\nnodes: {n: {listen: '127.0.0.1:0', store: memory}}\n"
+        f"clients:\n  sensor: {{node: n}}\n{clients}"
+        "content: [{topics: t/#, format: json,"
+        " schema: {temperature: double, state: string, room: {floor: int}}}]\n"
+    )
+    revision = Revision.of(load(folder / "domain.yaml"))
+    revision.keep(folder / "journal")
+    published = [[(f"t/{at}", payload) for payload in some] for at, some in enumerate((PAYLOADS, PLAIN, PLAIN))]
+    write_segments(folder / "journal", *([rows(*some, source=SENSOR)] for some in published), revision=revision.digest)
+    return as_it_stands(folder / "domain.yaml", folder / "journal")
+
+
+def expected(policies: Policies) -> set[tuple[str, str, bytes]]:
+    """What a node finds."""
+    (policy,) = policies.judging
+    read = policy.ensemble.reader.read
+    return {
+        (name, topic, payload)
+        for name, where in WHERES.items()
+        for topic, some in (("t/0", PAYLOADS), ("t/1", PLAIN), ("t/2", PLAIN))
+        for payload in some
+        if where is None or make_condition(where).holds(read(Event(topic, payload))) is True
+    }
+
+
+def found(spark: SparkSession, policies: Policies, askers: tuple[Asker, ...] = ASKERS) -> set[tuple[str, str, bytes]]:
+    journal = Path(next(iter(policies.by_digest.values())).folder) / "journal"
+    seen = view(tables.events(spark, journal), policies, askers).select("subject", "topic", "payload").collect()
+    return {(row["subject"], row["topic"], bytes(row["payload"])) for row in seen}
+
+
+def test_segments(spark: SparkSession, policies: Policies) -> None:
+    assert found(spark, policies) == expected(policies)
+
+
+def test_keys_that_workers_decide(spark: SparkSession, policies: Policies, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decide, "MOST_KEYS_HERE", 0)
+    assert found(spark, policies) == expected(policies)
+
+
+def test_compacted(spark: SparkSession, policies: Policies) -> None:
+    journal = Path(next(iter(policies.by_digest.values())).folder) / "journal"
+    for done in compact(journal, target=1):  # a file for each segment
+        typed = pq.read_table(done.path)["content_0"]
+        assert typed.null_count < len(typed)
+    assert found(spark, policies) == expected(policies)
+    for asker in ASKERS:
+        one = {row for row in expected(policies) if row[0] == asker.name}
+        assert found(spark, policies, (asker,)) == one, asker.name
