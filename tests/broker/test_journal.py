@@ -287,6 +287,17 @@ async def test_a_node_that_is_to_stop_admits_nothing_until_it_can_be_recorded(tm
     assert problems(node.journal) == []
 
 
+async def test_the_alarm_does_not_wait_for_the_interval_of_the_other_figures(tmp_path: Path) -> None:
+    with journalling(tmp_path, None, _small_files, node={"sys_interval": 3600}) as node:
+        watcher, publisher = await node.peer("watcher"), await node.peer("publisher")
+        await watcher.subscribe("$SYS/broker/penstock/journal")
+        assert (await watcher.receive()).payload == b"ok"
+        await publisher.publish("t", LARGE)
+        assert (await watcher.receive()).payload == b"File too large"
+        _let_files_grow(node)
+        assert (await watcher.receive()).payload == b"ok"
+
+
 async def test_a_node_that_is_to_go_on_says_how_much_is_missing(tmp_path: Path) -> None:
     with journalling(tmp_path, {"when_failing": "go on"}, _small_files) as node:
         watcher, publisher = [await node.peer(name) for name in ("watcher", "publisher")]

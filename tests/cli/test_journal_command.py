@@ -51,9 +51,21 @@ SHOWN = {
     "by effect": (("--effect", "suppress"), ["door/2"]),
     "from a time on": (("--from", "2023-11-15T12:00:30"), ["door/2"]),
     "up to a time": (("--to", "2023-11-15T13:00:30+01:00"), ["door/1", "temp/1"]),
-    "of another node": (("--node", "m"), []),
     "no more than": (("--limit", "2"), ["door/1", "temp/1"]),
 }
+
+
+@pytest.mark.parametrize("command", ["show", "stats", "compact"])
+def test_a_node_that_recorded_nothing_is_named_with_those_that_did(journal: Path, command: str) -> None:
+    code, out, error = _run(command, str(journal), "--node", "m")
+    assert (code, out) == (2, "")
+    assert error == f"penstock: journal `{journal}` has nothing of node `m`; there is `n`\n"
+
+
+def test_times_of_which_none_is_are_refused(journal: Path) -> None:
+    code, _, error = _run("show", str(journal), "--from", "2026-02-02", "--to", "2026-02-01")
+    assert code == 2
+    assert "--from 2026-02-02T00:00:00+00:00 is after --to 2026-02-01T00:00:00+00:00" in error
 
 
 @pytest.mark.parametrize("title", SHOWN)

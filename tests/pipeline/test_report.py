@@ -48,5 +48,33 @@ def test_more_is_darker() -> None:
     assert re.findall(r'fill-opacity="([\d.]+)"', drawn) == ["0.44", "0.62"], "the most is not faded at all"
 
 
+LABELS = {
+    "as long as there is room": ("a" * 48, "a" * 48),
+    "longer": ("a" * 48 + "b", "a" * 23 + "…" + "a" * 22 + "b"),
+    "of wide letters": ("温" * 25, "温" * 11 + "…" + "温" * 11),
+}
+
+
+@pytest.mark.parametrize("title", LABELS)
+def test_labels_have_room(title: str) -> None:
+    name, shown = LABELS[title]
+    for drawn in (report.bars(("n",), [(name, (1,))]), report.strips({name: [(NOON, 1)]})):
+        assert re.findall(r'class="label">(.*?)</text>', drawn) == [shown]
+
+
+CELLS = {
+    "short": ("t", "<td>t</td>"),
+    "folded": ("t" * 300, f'<td class="long">{"t" * 300}</td>'),
+    "cut": ("t" * 301, f'<td class="long" title="{"t" * 301}">{"t" * 149}…{"t" * 149}</td>'),
+    "a time": (NOON, '<td class="time">2026-01-31 12:00:00</td>'),
+}
+
+
+@pytest.mark.parametrize("title", CELLS)
+def test_long_cells_do_not_stretch_a_table(title: str) -> None:
+    value, shown = CELLS[title]
+    assert shown in report.table(("x",), [(value,)])
+
+
 def test_a_long_table_says_how_much_it_leaves_out() -> None:
     assert "and 7 more" in report.table(("n",), [(n,) for n in range(report.MOST_ROWS + 7)])

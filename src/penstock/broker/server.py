@@ -108,6 +108,8 @@ class Server:
         self._committing: tuple[Changes, Deferred] | None = None
         self._committer = ThreadPoolExecutor(1, f"{name}-store")
         self._sys = SysTopics(self)
+        self._alarm = ""
+        """Why the journal could not be written when it was said last."""
         self._loop: asyncio.AbstractEventLoop = None  # type: ignore[assignment]  # set by start
         self._ticker: asyncio.TimerHandle | None = None
         self._draining = False
@@ -383,6 +385,10 @@ class Server:
         if left is not None and self._flusher is None:
             self._flusher = self._loop.call_later(left, self._flush)
         self.is_full = journal.is_awaited = journal.is_full
+        if journal.failing != self._alarm:
+            self._alarm = journal.failing
+            self._sys.alarm(self.now())
+            self.wake()
         if self._held and not self.is_full:
             self._let_go()
 

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from penstock.broker.server import Server
 
 _MINUTES = (1, 5, 15)
+_JOURNAL = "penstock/journal"
 
 
 class Load:
@@ -45,10 +46,18 @@ class SysTopics:
         self._due = now + interval
         seconds, self._last = (now - self._last if self._last else interval), now
         for name, value in (*self._values(now), *self._averages(max(seconds, 0.001))):
-            payload = str(value).encode()
-            if self._said.get(name) != payload:
-                self._said[name] = payload
-                self._server.node.publish(f"$SYS/broker/{name}", payload, now, retain=True)
+            self._say(name, value, now)
+
+    def alarm(self, now: float) -> None:
+        """Say at once how the journal is."""
+        if self._server.settings.sys_interval and self._server.journal is not None:
+            self._say(_JOURNAL, self._server.journal.failing or "ok", now)
+
+    def _say(self, name: str, value: object, now: float) -> None:
+        payload = str(value).encode()
+        if self._said.get(name) != payload:
+            self._said[name] = payload
+            self._server.node.publish(f"$SYS/broker/{name}", payload, now, retain=True)
 
     def _counts(self) -> dict[str, int]:
         stats = self._server.node.stats
@@ -69,7 +78,7 @@ class SysTopics:
         stats = node.stats
         yield "version", f"penstock version {__version__}"
         if self._server.journal is not None:
-            yield "penstock/journal", self._server.journal.failing or "ok"
+            yield _JOURNAL, self._server.journal.failing or "ok"
         yield "uptime", f"{int(now - self._server.started)} seconds"
         yield "clients/total", sessions
         yield "clients/connected", connected

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from penstock.cli.exits import EXIT_DOMAIN, EXIT_ERROR
+from penstock.cli.exits import EXIT_DOMAIN, EXIT_ERROR, EXIT_USAGE
 from penstock.cli.table import print_table
 from penstock.domain import read
 from penstock.model.errors import DomainError, PenstockError, TopicError
@@ -89,6 +89,9 @@ def main(argv: list[str]) -> int:
             parse_filter(options.topic)
     except TopicError as error:
         parser.error(f"--topic: {error}")
+    since, until = getattr(options, "since", None), getattr(options, "until", None)
+    if since is not None and until is not None and since > until:
+        parser.error(f"--from {since.isoformat()} is after --to {until.isoformat()}")
     try:
         folder = _folder(options.journal)
         return _run(options, folder)
@@ -118,6 +121,13 @@ def _folder(path: Path) -> Path:
 
 def _run(options: argparse.Namespace, folder: Path) -> int:
     nodes = frozenset(options.node) if options.node else None
+    if options.command != "tail":  # who follows a journal may wait for a node
+        from penstock.journal.listing import unknown_nodes
+
+        nothing = unknown_nodes(folder, nodes)
+        if nothing:
+            print(f"penstock: {nothing}", file=sys.stderr)
+            return EXIT_USAGE
     match options.command:
         case "stats":
             _stats(folder, nodes, options.json)

@@ -3,6 +3,16 @@
 import sys
 from collections.abc import Sequence
 
+_MOST_LETTERS = 60
+
+
+def fit(cell: str) -> str:
+    """A cell with what is in the middle of a long one left out: a topic may have 65,535 bytes."""
+    if len(cell) <= _MOST_LETTERS:
+        return cell
+    half = (_MOST_LETTERS - 1) // 2
+    return f"{cell[:half]}…{cell[-half:]}"
+
 
 def print_table(titles: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
     """A table that fits a terminal; elsewhere lines with columns, each row on one."""

@@ -47,6 +47,18 @@ def parts(folder: Path, nodes: frozenset[str] | None = None, days: tuple[date, d
     return [part for part in found if part.path not in gone and (days is None or days[0] <= part.day <= days[1])]
 
 
+def unknown_nodes(folder: Path, nodes: frozenset[str] | None) -> str:
+    """Which of these nodes the journal has nothing of, in words, and which there are; nothing if it has of all."""
+    known = {part.node for part in every_part(folder)}
+    unknown = sorted((nodes or frozenset()) - known)
+    if not unknown:
+        return ""
+    there = ", ".join(f"`{node}`" for node in sorted(known))
+    said = "nodes" if len(unknown) > 1 else "node"
+    asked = ", ".join(f"`{node}`" for node in unknown)
+    return f"journal `{folder}` has nothing of {said} {asked}; there is {there or 'nothing in it'}"
+
+
 def every_part(folder: Path, nodes: frozenset[str] | None = None) -> list[Part]:
     """All of them, also those whose rows are in another."""
     found = [_part(path) for path in folder.glob(f"node=*/date=*/*{ENDING}") if _is_segment(path)]

@@ -13,7 +13,7 @@ from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
 
-from penstock.pipeline.errors import PipelineError
+from penstock.pipeline.errors import ArgumentError, PipelineError
 
 PATIENCE = 30.0
 """Seconds that connecting may take."""
@@ -56,14 +56,14 @@ class Broker:
 
     @classmethod
     def of_url(cls, text: str, client_id: str) -> "Broker":
-        """From `mqtt://[user[:password]@]host[:port]`, or `mqtts://…`; raises `PipelineError`."""
+        """From `mqtt://[user[:password]@]host[:port]`, or `mqtts://…`; raises `ArgumentError`."""
         try:
             url = urlsplit(text)
             port = url.port
         except ValueError as error:
-            raise PipelineError(f"`{text}` is not an address: {error}") from None
+            raise ArgumentError(f"`{text}` is not an address: {error}") from None
         if url.scheme not in ("mqtt", "mqtts") or not url.hostname or url.path.strip("/"):
-            raise PipelineError(f"`{text}` is not an address such as mqtt://host:1883")
+            raise ArgumentError(f"`{text}` is not an address such as mqtt://host:1883")
         made = cls(url.hostname, port or (1883 if url.scheme == "mqtt" else 8883), client_id)
         user = None if url.username is None else unquote(url.username)
         password = None if url.password is None else unquote(url.password)

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from penstock.engine import travel
 from penstock.model.errors import TopicError
 from penstock.model.topic import check_topic
-from penstock.pipeline.errors import PipelineError
+from penstock.pipeline.errors import ArgumentError, PipelineError
 from penstock.pipeline.mqtt import Broker
 
 SUBJECT = "{subject}"
@@ -29,13 +29,13 @@ _UNDER_WAY = 1000
 
 
 def check_prefix(prefix: str, subjects: int) -> None:
-    """Raises `PipelineError` if topics cannot begin so, or if subjects could not be told apart."""
+    """Raises `ArgumentError` if topics cannot begin so, or if subjects could not be told apart."""
     if subjects > 1 and SUBJECT not in prefix:
-        raise PipelineError(f"with several subjects the prefix must have `{SUBJECT}` in it, as `governed/{SUBJECT}`")
+        raise ArgumentError(f"with several subjects the prefix must have `{SUBJECT}` in it, as `governed/{SUBJECT}`")
     try:
         check_topic(prefix.replace(SUBJECT, "x") + "/x")
     except TopicError as error:
-        raise PipelineError(f"`{prefix}` cannot begin topics: {error}") from error
+        raise ArgumentError(f"`{prefix}` cannot begin topics: {error}") from error
 
 
 @dataclass

@@ -1,15 +1,19 @@
 """Reports as one HTML file with everything in it: tables, and plots as SVG drawn here."""
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from html import escape
-from itertools import pairwise
+from itertools import accumulate, pairwise
+from unicodedata import east_asian_width
 
 MOST_ROWS = 500
 """Rows of a table that are shown."""
 MOST_BARS = 30
-_LONGEST = 50
-"""Letters of a label."""
+_LONGEST = 48
+"""Letters of a label. They are as wide as each other, 0.6 of their height: so none is cut off at the edge."""
+_MOST_LETTERS = 300
+"""Letters of a cell; all of them are shown to who points at it."""
 
 _WIDTH, _LABEL, _BAR, _HEIGHT = 900, 330, 20, 180
 _STYLE = """
@@ -24,9 +28,10 @@ p.lead, .faint { color: var(--faint); } .bad { color: var(--c1); font-weight: 60
 .wide { overflow-x: auto; } table { border-collapse: collapse; width: 100%; font-size: .9rem; }
 th, td { text-align: left; padding: .3rem .6rem; border-bottom: 1px solid var(--line); vertical-align: top; }
 th { color: var(--faint); font-weight: 600; } tr:nth-child(even) td { background: var(--band); }
+td.time { white-space: nowrap; } td.long { overflow-wrap: anywhere; min-width: 14rem; }
 .number { text-align: right !important; font-variant-numeric: tabular-nums; }
 svg { width: 100%; height: auto; } svg text { fill: var(--ink); font: 12px system-ui, sans-serif; }
-svg .faint { fill: var(--faint); } svg line { stroke: var(--line); }
+svg .label { font: 11px monospace; } svg .faint { fill: var(--faint); } svg line { stroke: var(--line); }
 .c0 { fill: var(--c0); } .c1 { fill: var(--c1); } .c2 { fill: var(--c2); }
 """
 
@@ -69,7 +74,14 @@ def table(titles: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
 def _cell(value: object) -> str:
     if isinstance(value, int):
         return f'<td class="number">{value:,}</td>'
-    return f"<td>{escape(told(value))}</td>"
+    if isinstance(value, datetime):
+        return f'<td class="time">{moment(value)}</td>'
+    words = told(value)
+    if len(words) <= _LONGEST:
+        return f"<td>{escape(words)}</td>"
+    if len(words) <= _MOST_LETTERS:
+        return f'<td class="long">{escape(words)}</td>'
+    return f'<td class="long" title="{escape(words)}">{escape(_short(words, _MOST_LETTERS))}</td>'
 
 
 def told(value: object) -> str:
@@ -91,7 +103,9 @@ def bars(series: Series, rows: Sequence[tuple[str, Sequence[int]]]) -> str:
     drawn = [_legend(series)]
     for at, (label, values) in enumerate(shown):
         y, x = 30 + at * (_BAR + 6), float(_LABEL)
-        drawn.append(f'<text x="{_LABEL - 8}" y="{y + 14}" text-anchor="end">{escape(_short(label))}</text>')
+        drawn.append(
+            f'<text x="{_LABEL - 8}" y="{y + 14}" text-anchor="end" class="label">{escape(_short(label))}</text>'
+        )
         for colour, value in enumerate(values):
             drawn.append(_box(x, y, value * scale, _BAR, colour, f"{label}: {value:,} {series[colour]}"))
             x += value * scale
@@ -135,7 +149,9 @@ def strips(rows: Mapping[str, Sequence[tuple[datetime, int]]]) -> str:
     drawn = [f'<line x1="{left}" y1="{foot}" x2="{right}" y2="{foot}"/>']
     for at, (label, marks) in enumerate(shown):
         y = at * (_BAR + 6)
-        drawn.append(f'<text x="{_LABEL - 8}" y="{y + 14}" text-anchor="end">{escape(_short(label))}</text>')
+        drawn.append(
+            f'<text x="{_LABEL - 8}" y="{y + 14}" text-anchor="end" class="label">{escape(_short(label))}</text>'
+        )
         for time, count in marks:
             x = left + (right - left) * (time - first).total_seconds() / span
             title = f"{label}, {moment(time)}: {count:,}"
@@ -149,6 +165,10 @@ def strips(rows: Mapping[str, Sequence[tuple[datetime, int]]]) -> str:
 
 def _least_gap(times: Sequence[datetime]) -> float:
     return min(((later - time).total_seconds() for time, later in pairwise(times)), default=1.0)
+
+
+def _label(y: int, name: str) -> str:
+    return f'<text x="{_LABEL - 8}" y="{y + 14}" text-anchor="end" class="label">{escape(_short(name))}</text>'
 
 
 def _legend(series: Series) -> str:
@@ -173,5 +193,13 @@ def _drawing(height: int, drawn: Sequence[str]) -> str:
     return f'<svg viewBox="0 0 {_WIDTH} {height}" role="img">\n' + "\n".join(filter(None, drawn)) + "\n</svg>"
 
 
-def _short(label: str) -> str:
-    return label if len(label) <= _LONGEST else label[: _LONGEST - 1] + "…"
+def _short(label: str, most: int = _LONGEST) -> str:
+    """What is in the middle of a long one is left out: both ends of a topic tell it from others."""
+    widths = [2 if east_asian_width(letter) in "WF" else 1 for letter in label]
+    if sum(widths) <= most:
+        return label
+    ends = list(accumulate(widths))
+    half = (most - 1) // 2
+    head = bisect_right(ends, half)
+    tail = bisect_left(ends, ends[-1] - half) + 1
+    return f"{label[:head]}…{label[tail:]}"

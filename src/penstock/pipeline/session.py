@@ -13,7 +13,7 @@ from types import MappingProxyType
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from penstock.pipeline.errors import PipelineError
+from penstock.pipeline.errors import ArgumentError, PipelineError
 
 SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
@@ -96,7 +96,7 @@ def _set(session: SparkSession) -> SparkSession:
 def check_place(where: str) -> None:
     """Raise `PipelineError` if this is not where Spark can run, or what is needed to reach it is not installed."""
     if not _PLACE.fullmatch(where):
-        raise PipelineError(
+        raise ArgumentError(
             f"`{where}` is not where Spark can run: expected local[N], spark://HOST:PORT, yarn, k8s://…, or sc://HOST"
             " for a Spark Connect server"
         )

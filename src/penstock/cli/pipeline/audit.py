@@ -9,8 +9,8 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from penstock.cli.pipeline.shared import add_options, days_of, nodes_of, plain, run_job
-from penstock.cli.table import print_table
+from penstock.cli.pipeline.shared import add_options, days_of, nodes_of, plain, read_options, run_job
+from penstock.cli.table import fit, print_table
 from penstock.pipeline import report
 from penstock.pipeline.audit import Audit, audit
 
@@ -43,7 +43,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(argv: list[str]) -> int:
-    options = parser().parse_args(argv)
+    options = read_options(parser(), argv)
     return run_job("audit", options, lambda spark: run(spark, options))
 
 
@@ -75,7 +75,7 @@ def _tell(
 ) -> None:
     print(f"{title}: {len(rows) or 'none'}")
     if rows:
-        print_table(titles, [tuple(map(report.told, row)) for row in rows[:_MOST_ROWS]])
+        print_table(titles, [tuple(fit(report.told(cell)) for cell in row) for row in rows[:_MOST_ROWS]])
     if len(rows) > _MOST_ROWS:
         print(f"and {len(rows) - _MOST_ROWS} more: see --json or --html")
     print()

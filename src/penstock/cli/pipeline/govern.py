@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from penstock.cli.pipeline.shared import add_options, days_of, nodes_of, run_job
+from penstock.cli.pipeline.shared import add_options, days_of, nodes_of, read_options, run_job
 from penstock.cli.table import print_table
 from penstock.pipeline.policies import Asker, Policies, as_it_stands, as_it_stood
 from penstock.pipeline.views import every_subject, write_views
@@ -55,7 +55,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def main(argv: list[str]) -> int:
     parser = _parser()
-    options = parser.parse_args(argv)
+    options = read_options(parser, argv)
     if options.user is not None and options.all_subjects:
         parser.error("--user goes with --subject")
     return run_job("govern", options, lambda spark: _govern(spark, options))

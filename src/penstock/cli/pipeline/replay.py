@@ -8,8 +8,8 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from penstock.cli.exits import EXIT_ERROR
-from penstock.cli.pipeline.shared import add_options, days_of, nodes_of, plain, run_job
-from penstock.cli.table import print_table
+from penstock.cli.pipeline.shared import add_options, days_of, nodes_of, plain, read_options, run_job
+from penstock.cli.table import fit, print_table
 from penstock.pipeline import report
 from penstock.pipeline.replay import Claim, Replay, replay
 
@@ -45,7 +45,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(argv: list[str]) -> int:
-    options = parser().parse_args(argv)
+    options = read_options(parser(), argv)
     return run_job("replay", options, lambda spark: run(spark, options))
 
 
@@ -80,14 +80,14 @@ def _show(found: Replay, seconds: float) -> None:
     print_table(("subject", "then", "draft", "gained", "lost", "changed"), rows)
     if found.changes:
         print()
-        print_table(_TITLES, [tuple(map(str, change[:10])) for change in found.changes[:_MOST_ROWS]])
+        print_table(_TITLES, [_cells(change[:10]) for change in found.changes[:_MOST_ROWS]])
         if len(found.changes) > _MOST_ROWS:
             print(f"and {len(found.changes) - _MOST_ROWS} more: see --json, --html or --to")
         print()
-        print_table(_BY_RULE, [tuple(map(str, rule)) for rule in found.rules[:_MOST_ROWS]])
+        print_table(_BY_RULE, [_cells(rule) for rule in found.rules[:_MOST_ROWS]])
     if found.metrics:
         print()
-        print_table(_METRICS, [tuple(map(str, metric)) for metric in found.metrics[:_MOST_ROWS]])
+        print_table(_METRICS, [_cells(metric) for metric in found.metrics[:_MOST_ROWS]])
     print(f"\n{found.events} events played again in {seconds:.1f} s")
     for claim in found.claims:
         if not claim.holds:
@@ -96,6 +96,10 @@ def _show(found: Replay, seconds: float) -> None:
                 print(f"  {line}")
     if found.claims and found.holds:
         print("no event speaks against an assertion")
+
+
+def _cells(row: tuple[object, ...]) -> tuple[str, ...]:
+    return tuple(fit(str(cell)) for cell in row)
 
 
 def _breaches(claim: Claim) -> list[str]:

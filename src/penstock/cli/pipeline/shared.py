@@ -11,10 +11,11 @@ from pathlib import Path
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from penstock.cli.exits import EXIT_DOMAIN, EXIT_ERROR
-from penstock.journal.listing import parts
+from penstock.cli.exits import EXIT_DOMAIN, EXIT_ERROR, EXIT_USAGE
+from penstock.journal.listing import parts, unknown_nodes
 from penstock.language.errors import ConditionError
 from penstock.model.errors import DomainError, PenstockError
+from penstock.pipeline.errors import ArgumentError
 from penstock.pipeline.session import SMALL, open_session, readable
 from penstock.pipeline.tables import Days
 
@@ -48,6 +49,14 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
+def read_options(parser: argparse.ArgumentParser, argv: list[str]) -> argparse.Namespace:
+    """What the command line says, if it makes sense together."""
+    options = parser.parse_args(argv)
+    if options.since is not None and options.until is not None and options.since > options.until:
+        parser.error(f"--since {options.since} is after --until {options.until}")
+    return options
+
+
 def nodes_of(options: argparse.Namespace) -> frozenset[str] | None:
     return frozenset(options.node) if options.node else None
 
@@ -60,6 +69,9 @@ def days_of(options: argparse.Namespace) -> Days | None:
 
 def settings_for(options: argparse.Namespace) -> Mapping[str, str]:
     """How a session is best set for the part of the journal that is to be read."""
+    nothing = unknown_nodes(options.journal, nodes_of(options))
+    if nothing:
+        raise ArgumentError(nothing)
     size = sum(part.path.stat().st_size for part in parts(options.journal, nodes_of(options), days_of(options)))
     return SMALL if size <= _SMALL_BYTES else {}
 
@@ -80,6 +92,8 @@ def run_job(
             spark.stop()
     except (PenstockError, ConditionError, OSError) as error:
         print(f"penstock: {error}", file=sys.stderr)
+        if isinstance(error, ArgumentError):
+            return EXIT_USAGE
         return EXIT_DOMAIN if isinstance(error, DomainError) else EXIT_ERROR
     return code or 0
 

@@ -12,6 +12,7 @@ from types import FrameType
 from pyspark.sql import SparkSession
 
 from penstock.cli.pipeline.shared import nodes_of, run_job
+from penstock.pipeline.errors import ArgumentError
 from penstock.pipeline.follow import MOST_BYTES
 from penstock.pipeline.mqtt import Broker
 from penstock.pipeline.policies import Asker, following
@@ -64,7 +65,18 @@ def main(argv: list[str]) -> int:
         parser.error("--user goes with --subject")
     if options.every <= 0 or options.max_bytes <= 0:
         parser.error("--every and --max-bytes are more than 0")
+    try:
+        _check_publish(options)
+    except ArgumentError as error:
+        parser.error(str(error))
     return run_job("stream", options, lambda spark: _stream(spark, options), lambda _: {})
+
+
+def _check_publish(options: argparse.Namespace) -> None:
+    """Raises `ArgumentError`, before anything is started; how many subjects a domain has is not known yet."""
+    if options.publish is not None:
+        Broker.of_url(options.publish, options.client_id)
+        check_prefix(options.topic_prefix, len(set(options.subject or ("",))))
 
 
 def _stream(spark: SparkSession, options: argparse.Namespace) -> None:

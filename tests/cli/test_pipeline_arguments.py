@@ -1,0 +1,72 @@
+"""`penstock pipeline`: what cannot be is refused as bad arguments, before anything is started."""
+
+import io
+from contextlib import redirect_stderr
+from pathlib import Path
+
+import pytest
+
+from penstock.cli.main import main
+from penstock.cli.table import fit
+from tests.support.journals import rows, write_segments
+
+STREAM = ("stream", "--domain", "d.yaml", "--from", "j", "--to", "t", "--checkpoint", "c", "--subject", "a")
+GOVERN = ("govern", "--from", "j", "--to", "t", "--subject", "a")
+REFUSED = {
+    "an address that is none of MQTT": (
+        (*STREAM, "--publish", "http://x"),
+        "`http://x` is not an address such as mqtt://host:1883",
+    ),
+    "several subjects and one prefix": (
+        (*STREAM, "--subject", "b", "--publish", "mqtt://x", "--topic-prefix", "all"),
+        "with several subjects the prefix must have `{subject}` in it",
+    ),
+    "a prefix that cannot begin topics": (
+        (*STREAM, "--publish", "mqtt://x", "--topic-prefix", "a/#"),
+        "`a/#` cannot begin topics",
+    ),
+    "a place where Spark cannot run": (
+        (*GOVERN, "--master", "local[zzz]"),
+        "`local[zzz]` is not where Spark can run",
+    ),
+    "days of which none is": (
+        (*GOVERN, "--since", "2026-02-02", "--until", "2026-02-01"),
+        "--since 2026-02-02 is after --until 2026-02-01",
+    ),
+    "days of which none is, for audit": (
+        ("audit", "--from", "j", "--since", "2026-02-02", "--until", "2026-02-01"),
+        "--since 2026-02-02 is after --until 2026-02-01",
+    ),
+    "days of which none is, for replay": (
+        ("replay", "--from", "j", "--domain", "d", "--since", "2026-02-02", "--until", "2026-02-01"),
+        "--since 2026-02-02 is after --until 2026-02-01",
+    ),
+    "a node that recorded nothing": (
+        (*GOVERN, "--node", "nope", "--node", "n"),
+        "journal `j` has nothing of node `nope`; there is `n`",
+    ),
+}
+
+
+@pytest.mark.parametrize("title", REFUSED)
+def test_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, title: str) -> None:
+    write_segments(tmp_path / "j", [rows(("t", b"1"))])
+    monkeypatch.chdir(tmp_path)
+    arguments, problem = REFUSED[title]
+    error = io.StringIO()
+    with redirect_stderr(error):
+        try:
+            code = main(["pipeline", *arguments])
+        except SystemExit as ended:
+            code = int(ended.code or 0)
+    assert problem in error.getvalue()
+    assert code == 2
+
+
+@pytest.mark.parametrize(
+    ("cell", "shown"),
+    [("t" * 60, "t" * 60), ("a" * 100 + "b" * 100, "a" * 29 + "…" + "b" * 29)],
+    ids=["what fits is whole", "of what does not, the ends are shown"],
+)
+def test_cells_of_tables(cell: str, shown: str) -> None:
+    assert fit(cell) == shown
