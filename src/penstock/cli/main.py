@@ -13,6 +13,7 @@ COMMANDS = {
     "test": "run the policy tests of a domain file",
     "explain": "say why an event is delivered, changed or withheld",
     "access": "say who may read and write which Sparkplug metrics, and why; find conflicts",
+    "statement": "check a policy statement, print it in another form; list rule elements",
     "flows": "show from where to where information can flow in a domain",
     "pipeline": "run a job on Spark over what nodes recorded",
     "pub": "publish, with mosquitto_pub's flags",
@@ -22,7 +23,7 @@ COMMANDS = {
 }
 
 _USAGE = "usage: penstock COMMAND [OPTIONS]\n\ncommands:\n" + "".join(
-    f"  {name:8} {text}\n" for name, text in COMMANDS.items()
+    f"  {name:9} {text}\n" for name, text in COMMANDS.items()
 )
 
 

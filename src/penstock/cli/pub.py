@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import paho.mqtt.client as paho
+from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
 
 from penstock.cli.client import (
@@ -23,13 +24,15 @@ from penstock.cli.client import (
     run,
 )
 from penstock.cli.options import UsageError, flag, number, option, options
-from penstock.cli.properties import properties_for
+from penstock.cli.policy_files import policy_given
+from penstock.cli.properties import Property, properties_for
 
 SYNOPSIS = """\
 Usage: penstock pub [-h HOST] [-p PORT] -t TOPIC {-m TEXT | -f FILE | -n | -s | -l} [OPTION ...]
 
 Publish a message, or each line of standard input, and end when the broker has it."""
 
+ATTACHED = "penstock-policy"
 _WINDOW = 1000  # how far reading may be ahead of the broker
 _EXIT_INTERRUPTED = 130
 
@@ -45,6 +48,13 @@ class PubOptions(ClientOptions):
     is_stdin: bool = flag("-s", "--stdin-file", help="publish all of standard input as one message")
     is_lines: bool = flag("-l", "--stdin-line", help="publish each line of standard input as a message")
     is_retained: bool = flag("-r", "--retain", help="retain the message")
+    policy: str | None = option(
+        "--policy",
+        values="TEXT|@FILE",
+        convert=policy_given,
+        help="policy statement that is attached to the message; @FILE: the one in a file, as text, YAML, JSON or XML "
+        "by its name; makes the connection an MQTT 5 one (not in Mosquitto's clients)",
+    )
     repeat: int = option(
         "--repeat", values="COUNT", convert=number(1, 2**31), default=1, help="publish this many times"
     )
@@ -71,6 +81,16 @@ class PubOptions(ClientOptions):
         if not sources or self.topic is None:
             raise UsageError("both a topic (-t) and a message (-m, -f, -n, -s or -l) are needed")
         check_publish_topic(self.topic)
+
+    @property
+    def version(self) -> int:
+        return 5 if self.policy is not None else super().version
+
+    @property
+    def packet_properties(self) -> Properties | None:
+        """The properties of a PUBLISH."""
+        extra = [Property("publish", "user-property", (ATTACHED, self.policy))] if self.policy is not None else []
+        return properties_for("publish", [*self.properties, *extra])
 
     @property
     def topic(self) -> str | None:
@@ -107,7 +127,7 @@ class _Publisher:
 
     def __init__(self, given: PubOptions) -> None:
         self._given = given
-        self._properties = properties_for("publish", given.properties)
+        self._properties = given.packet_properties
         self._client = make_client(given, reconnects=given.is_lines)
         self._client.max_inflight_messages_set(given.max_inflight)
         self._client.on_connect = self._on_connect

@@ -24,6 +24,7 @@ from penstock.cli.client import (
 )
 from penstock.cli.format import Formatter, compile_format, plain, verbose
 from penstock.cli.options import UsageError, choice, flag, number, option, options, utf8
+from penstock.cli.policy_files import policy_given
 from penstock.cli.properties import Property, properties_for
 from penstock.model.errors import TopicError
 from penstock.model.topic import matches, parse_filter
@@ -95,6 +96,13 @@ class SubOptions(ClientOptions):
         convert=choice({"global": "global", "local": "local"}),
         help="local: for what is published at this node only; global, if not given (not in Mosquitto's clients)",
     )
+    policy: str | None = option(
+        "--policy",
+        values="TEXT|@FILE",
+        convert=policy_given,
+        help="policy statement of the subscriptions; @FILE: the one in a file, as text, YAML, JSON or XML by its name; "
+        "makes the connection an MQTT 5 one (not in Mosquitto's clients)",
+    )
     count: int | None = option("-C", values="COUNT", convert=number(1, 2**31), help="end after this many messages")
     timeout: float | None = option(
         "-W", values="SECONDS", convert=number(0.001, 1e9, float), help="end after this time, with exit code 27"
@@ -146,7 +154,7 @@ class SubOptions(ClientOptions):
 
     def _wishes(self) -> dict[str, str]:
         """What a node reads from the user properties of a SUBSCRIBE."""
-        given = {"where": self.condition, "name": self.name, "scope": self.scope}
+        given = {"where": self.condition, "name": self.name, "scope": self.scope, "policy": self.policy}
         return {key: value for key, value in given.items() if value is not None}
 
     @property

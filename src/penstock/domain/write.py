@@ -20,7 +20,12 @@ _NOWHERE = Place("", 0, Path())
 
 def written(domain: Domain, folder: Path = Path()) -> str:
     """The text of a file in `folder` that describes the domain: what it does not say is as it is by default."""
-    return layout(_node(plain_form(_beside(domain, folder))))
+    return yaml_of(plain_form(_beside(domain, folder)))
+
+
+def yaml_of(value: Any) -> str:
+    """Dictionaries, lists and scalars as YAML, laid out as domain files are."""
+    return layout(_node(value))
 
 
 def plain_form(domain: Domain) -> dict[str, Any]:

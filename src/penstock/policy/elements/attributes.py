@@ -23,12 +23,14 @@ def _trim(on: "Judgement") -> None:
 
 
 def _remove(on: "Judgement", *names: str) -> None:
+    """Take these attributes out."""
     for name in names:
         on.demand(("attribute", name), "remove")
     on.copy.remove({path_of(name) for name in names})
 
 
 def _keep_only(on: "Judgement", *names: str) -> None:
+    """Take all other attributes out."""
     for name in names:
         on.demand(("attribute", name), "keep")
     on.copy.keep({path_of(name) for name in names})
@@ -41,17 +43,19 @@ def publication(on: "Judgement") -> PublicationCopy:
 
 
 def _to_xml(on: "Judgement") -> None:
+    """Write the content as XML."""
     on.demand("format", "XML")
     publication(on).convert(Format.XML)
 
 
 def _to_json(on: "Judgement") -> None:
+    """Write the content as JSON."""
     on.demand("format", "JSON")
     publication(on).convert(Format.JSON)
 
 
 def _append_previous_hop(on: "Judgement") -> None:
-    """Say who the node has it from."""
+    """Say in the attribute `PrevHop` who the node has it from."""
     publication(on).put(PREVIOUS_HOP, on.sender.name if on.sender is not None else on.here.node)
 
 

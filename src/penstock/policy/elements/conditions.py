@@ -53,18 +53,22 @@ def _strict_match(on: "Judgement") -> bool:
 
 
 def _topic(on: "Judgement") -> str:
+    """The topic of a publication, the topic filter of other messages."""
     return on.copy.event.topic if isinstance(on.copy, PublicationCopy) else on.copy.filter
 
 
 def _sender(on: "Judgement") -> str:
+    """The name of who sent the message here."""
     return _party(on.sender, "sender").name
 
 
 def _receiver(on: "Judgement") -> str:
+    """The name of who would get the message."""
     return _party(on.receiver, "receiver").name
 
 
 def _broker(on: "Judgement") -> str:
+    """The name of the node that judges."""
     return on.here.node
 
 

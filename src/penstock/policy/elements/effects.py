@@ -85,7 +85,7 @@ def _wrong_topic(topic: Argument) -> str:
 
 
 def _publish(on: "Judgement", text: str, topic: str = "") -> None:
-    """Publish something of the node's own."""
+    """Publish attributes such as `[class,Alarm],[message,$Message]`: as a meta-event, or on a topic."""
     variables = {
         "Message": on.copy.text(),
         "Sender": on.sender.name if on.sender is not None else "",

@@ -1,5 +1,6 @@
 """What a rule element is: a condition or an action that statements call by name."""
 
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
@@ -46,6 +47,24 @@ class Element:
     needs_receiver: bool = False
     is_shared: bool = False
     """What it does is the same whoever gets the message, and nothing comes of it besides."""
+
+    @property
+    def about(self) -> str:
+        """What it is for, in a line: what the docstring of `run` begins with."""
+        return " ".join((inspect.getdoc(self.run) or "").split("\n\n")[0].split())
+
+    @property
+    def usage(self) -> str:
+        """How it is written: `Publish(text[, topic])`, after the parameters of `run`."""
+        _, *parameters = inspect.signature(self.run).parameters.values()
+        shown = ""
+        for one in parameters:
+            comma = ", " if shown else ""
+            if one.kind is one.VAR_POSITIONAL:
+                shown += f"{comma}{one.name.removesuffix('s')}, ..."
+            else:
+                shown += f"{comma}{one.name}" if one.default is one.empty else f"[{comma}{one.name}]"
+        return f"{self.name}({shown})"
 
     def check_arguments(self, arguments: tuple[Argument, ...]) -> None:
         """Raises `PolicyError` if the element cannot be called with these."""

@@ -25,7 +25,7 @@ def _where(arguments: tuple[Argument, ...]) -> str:
     return "" if all(one in _PLACES for one in arguments) else f"expected `{_BESIDE}` or `{_ATTRIBUTES}`"
 
 
-def _told(name: str, value: Callable[["Judgement"], object]) -> Callable[..., None]:
+def _told(name: str, value: Callable[["Judgement"], object], about: str) -> Callable[..., None]:
     def run(on: "Judgement", where: str = _BESIDE) -> None:
         copy = publication(on)
         if where == _BESIDE:
@@ -36,6 +36,7 @@ def _told(name: str, value: Callable[["Judgement"], object]) -> Callable[..., No
         before = known if isinstance(known, list) else []
         copy.put(attribute, [*before, {"broker": on.here.node, "value": value(on)}])
 
+    run.__doc__ = f"Tell {about}, `Beside` the content (if nothing is said) or in its `Attributes`."
     return run
 
 
@@ -52,10 +53,10 @@ def _time(on: "Judgement") -> float:
 
 
 TRACING = tuple(
-    Element(name, _told(told, value), None, PUBLICATIONS, frozenset({Verb.FORWARD}), 0, 1, _where, is_shared=True)
-    for name, told, value in (
-        ("AugmentBrokerHostInfo", HOST, _host),
-        ("AugmentBrokerLoadIndex", LOAD, _load),
-        ("AugmentProcessingTime", TIME, _time),
+    Element(name, _told(*told), None, PUBLICATIONS, frozenset({Verb.FORWARD}), 0, 1, _where, is_shared=True)
+    for name, told in (
+        ("AugmentBrokerHostInfo", (HOST, _host, "which node it is and on which host")),
+        ("AugmentBrokerLoadIndex", (LOAD, _load, "how busy the node is")),
+        ("AugmentProcessingTime", (TIME, _time, "how many seconds the message has been in the node")),
     )
 )
