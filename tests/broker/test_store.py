@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.broker.store import VERSION, Store, StoreError
+from penstock.broker.store import Store, StoreError
+from penstock.broker.store_schema import VERSION
 from penstock.engine import emit
 from penstock.engine.changes import Changes
 from penstock.engine.emit import flush
@@ -266,7 +267,7 @@ def test_a_store_of_format_1_is_taken_over(path: Path) -> None:
     save(joined, first)
     first.close()
     db = sqlite3.connect(path)
-    db.executescript("DROP TABLE standing; DROP TABLE access; " + FORMAT_1)
+    db.executescript("DROP TABLE standing; DROP TABLE access; DROP TABLE statements; DROP TABLE persisted; " + FORMAT_1)
     db.close()
     again = Store(path, "full")
     (found,) = load(again, START).sessions["ann"].subscriptions.values()

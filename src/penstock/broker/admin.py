@@ -1,4 +1,7 @@
-"""The admin HTTP of a node: `/metrics` for Prometheus, `/health` for a watchdog, `/explain` for who asks why."""
+"""The admin HTTP of a node.
+
+`/metrics` for Prometheus, `/health` for a watchdog, `/explain` for who asks why, `/persisted` for what policies keep.
+"""
 
 import asyncio
 from collections.abc import Mapping
@@ -14,6 +17,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from penstock.broker.metrics import make_registry
+from penstock.broker.persisted import Selection, plain
 from penstock.engine.account import Account, account
 from penstock.engine.explain import ExplainError, arrival, explain, hypothetical
 from penstock.model.errors import PenstockError, TopicError
@@ -21,6 +25,10 @@ from penstock.model.topic import check_topic
 
 if TYPE_CHECKING:
     from penstock.broker.server import Server
+
+
+MOST_PERSISTED = 1000
+"""Messages in one answer."""
 
 
 class _Quiet(uvicorn.Server):
@@ -45,6 +53,7 @@ class Admin:
             Route("/metrics", self._metrics),
             Route("/health", self._health),
             Route("/explain", self._explain, methods=["GET", "POST"]),
+            Route("/persisted", self._persisted),
         ]
         app = Starlette(routes=routes)
         config = uvicorn.Config(
@@ -94,6 +103,19 @@ class Admin:
         except (ExplainError, TopicError) as error:
             return JSONResponse({"error": str(error)}, status_code=400)
         return Response(msgspec.json.encode(told), media_type="application/json")
+
+    async def _persisted(self, request: Request) -> Response:
+        """Messages that policies have had persisted: the newest, the oldest of these first."""
+        asked, store = request.query_params, self._server.store
+        try:
+            since, until = float(asked.get("since", "-inf")), float(asked.get("until", "inf"))
+            most = min(int(asked.get("limit", str(MOST_PERSISTED))), MOST_PERSISTED)
+        except ValueError:
+            error = "`since` and `until` are seconds since 1970, `limit` is a number"
+            return JSONResponse({"error": error}, status_code=400)
+        wanted = Selection(asked.get("collection"), since, until)
+        rows = [] if store is None else [plain(row) for row in store.persisted(wanted, max(0, most))]
+        return Response(msgspec.json.encode(rows), media_type="application/json")
 
     def _account(self, asked: QueryParams, payload: bytes) -> Account:
         node, to = self._server.node, asked.getlist("to")

@@ -30,6 +30,7 @@ from penstock.engine.changes import Changes
 from penstock.engine.node import Node
 from penstock.engine.proving import NOT_PROVEN
 from penstock.engine.record import Recorder
+from penstock.engine.review import DROPPED
 from penstock.engine.session import Session
 from penstock.model.errors import PenstockError
 from penstock.model.group_proof import NONCE_BYTES
@@ -52,7 +53,7 @@ takes in all that has come during the one before, so that rounds would grow long
 MOST_DEFERRED = 20_000
 """Packets that wait for the store before connections are no longer read."""
 
-_WARNINGS = ("monitor failed", "full", "slow", "too long to tell", NOT_PROVEN, "policy failed", "policy loop")
+_WARNINGS = ("monitor failed", "full", "slow", "too long to tell", NOT_PROVEN, "policy failed", "policy loop", DROPPED)
 """Notices of what an operator should do something about; refusals are what policies are for."""
 _SUPPRESSED = {"tell": Reason.NOT_AUTHORIZED, "hide": Reason.SUCCESS}
 

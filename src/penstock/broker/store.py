@@ -12,14 +12,18 @@ from pathlib import Path
 
 import msgspec
 
+from penstock.broker import persisted
+from penstock.broker.persisted import Selection
+from penstock.broker.store_schema import SCHEMA, STEPS, VERSION
 from penstock.engine.advertise import changed as advertised
-from penstock.engine.changes import Changes, Withheld
+from penstock.engine.changes import Changes, Persisted, Withheld
 from penstock.engine.emit import judge_again
 from penstock.engine.lifecycle import schedule
 from penstock.engine.node import Node
 from penstock.engine.overlay import neighbour_in
 from penstock.engine.place import settle_in
 from penstock.engine.project import restore
+from penstock.engine.review import restore_advertised, restore_subscription, review
 from penstock.engine.session import NEVER, Delivery, Kept, Session, Subscribed, Will
 from penstock.engine.subscribe import add, condition_of
 from penstock.language.condition import make_condition
@@ -29,80 +33,10 @@ from penstock.model.event import Event
 from penstock.model.subject import Subject
 from penstock.model.topic import parse_filter
 from penstock.policy.advertisement import Advertisement
+from penstock.policy.statement import Policy
 
-VERSION = 4
 IN_MEMORY = ":memory:"
 """The path of a store that ends with its process."""
-
-_SCHEMA = """
-CREATE TABLE session (
-  id INTEGER PRIMARY KEY, client_id TEXT NOT NULL, user TEXT, listener TEXT NOT NULL, certificate TEXT,
-  version INTEGER NOT NULL, expiry REAL NOT NULL, ended REAL, will_topic TEXT,
-  will_payload BLOB, will_qos INTEGER, will_retain INTEGER, will_properties BLOB,
-  will_delay INTEGER, will_lifetime INTEGER
-);
-CREATE TABLE subscription (
-  session INTEGER NOT NULL, filter TEXT NOT NULL, name TEXT NOT NULL, qos INTEGER NOT NULL, no_local INTEGER NOT NULL,
-  retain_as_published INTEGER NOT NULL, identifier INTEGER NOT NULL, asked TEXT NOT NULL, is_local INTEGER NOT NULL,
-  PRIMARY KEY (session, filter, name)
-) WITHOUT ROWID;
-CREATE TABLE advertisement (
-  session INTEGER NOT NULL, name TEXT NOT NULL, filter TEXT NOT NULL, asked TEXT NOT NULL, scope TEXT NOT NULL,
-  PRIMARY KEY (session, name)
-) WITHOUT ROWID;
-CREATE TABLE retained (
-  topic TEXT PRIMARY KEY, payload BLOB NOT NULL, qos INTEGER NOT NULL, properties BLOB NOT NULL, expires REAL,
-  origin TEXT NOT NULL, user TEXT, link_type TEXT NOT NULL
-) WITHOUT ROWID;
-CREATE TABLE message (
-  id INTEGER PRIMARY KEY, topic TEXT NOT NULL, payload BLOB NOT NULL, qos INTEGER NOT NULL, properties BLOB NOT NULL,
-  expires REAL, origin TEXT NOT NULL, user TEXT, link_type TEXT NOT NULL
-);
-CREATE TABLE delivery (
-  id INTEGER PRIMARY KEY, session INTEGER NOT NULL, message INTEGER NOT NULL, qos INTEGER NOT NULL,
-  retain INTEGER NOT NULL, identifiers TEXT NOT NULL, state INTEGER NOT NULL, packet_id INTEGER NOT NULL
-);
-CREATE TABLE monitor (
-  source TEXT NOT NULL, target TEXT NOT NULL, name TEXT NOT NULL, state BLOB NOT NULL,
-  PRIMARY KEY (source, target, name)
-) WITHOUT ROWID;
-CREATE TABLE standing (
-  session INTEGER NOT NULL, source TEXT NOT NULL, withheld BLOB NOT NULL, PRIMARY KEY (session, source)
-) WITHOUT ROWID;
-CREATE TABLE received (
-  session INTEGER NOT NULL, packet_id INTEGER NOT NULL, PRIMARY KEY (session, packet_id)
-) WITHOUT ROWID;
-CREATE TABLE access (digest TEXT NOT NULL);
-"""
-
-
-_FROM_1 = """
-CREATE TABLE renewed (
-  session INTEGER NOT NULL, filter TEXT NOT NULL, name TEXT NOT NULL, qos INTEGER NOT NULL, no_local INTEGER NOT NULL,
-  retain_as_published INTEGER NOT NULL, identifier INTEGER NOT NULL, asked TEXT NOT NULL, is_local INTEGER NOT NULL,
-  PRIMARY KEY (session, filter, name)
-) WITHOUT ROWID;
-INSERT INTO renewed SELECT session, filter, '', qos, no_local, retain_as_published, identifier, '', 0 FROM subscription;
-DROP TABLE subscription;
-ALTER TABLE renewed RENAME TO subscription;
-CREATE TABLE advertisement (
-  session INTEGER NOT NULL, name TEXT NOT NULL, filter TEXT NOT NULL, asked TEXT NOT NULL, scope TEXT NOT NULL,
-  PRIMARY KEY (session, name)
-) WITHOUT ROWID;
-"""
-"""What makes a store of format 1 one of format 2: subscriptions have names and conditions, and clients advertise."""
-
-_FROM_2 = """
-CREATE TABLE standing (
-  session INTEGER NOT NULL, source TEXT NOT NULL, withheld BLOB NOT NULL, PRIMARY KEY (session, source)
-) WITHOUT ROWID;
-"""
-"""Format 3: what readers of Sparkplug messages are owed."""
-
-_FROM_3 = "CREATE TABLE access (digest TEXT NOT NULL);"
-"""Format 4: the access policies by which what waits was judged."""
-
-_STEPS = (_FROM_1, _FROM_2, _FROM_3)
 
 
 class StoreError(PenstockError):
@@ -132,9 +66,9 @@ class Store:
     def _prepare(self) -> None:
         (found,) = self._db.execute("PRAGMA user_version").fetchone()
         if found == 0:
-            self._db.executescript(f"BEGIN; {_SCHEMA} PRAGMA user_version = {VERSION}; COMMIT;")
+            self._db.executescript(f"BEGIN; {SCHEMA} PRAGMA user_version = {VERSION}; COMMIT;")
         elif 0 < found < VERSION:
-            steps = " ".join(_STEPS[found - 1 :])
+            steps = " ".join(STEPS[found - 1 :])
             self._db.executescript(f"BEGIN; {steps} PRAGMA user_version = {VERSION}; COMMIT;")
         elif found != VERSION:
             raise StoreError(f"store `{self.path}` has format {found}, this version reads {VERSION}")
@@ -158,12 +92,12 @@ class Store:
             ]
             run("DELETE FROM subscription WHERE session = ? AND filter = ? AND name = ?", gone)
             rows = [_subscription_row(key[0], one) for key, one in changes.subscriptions.items() if one is not None]
-            run("INSERT OR REPLACE INTO subscription VALUES (?,?,?,?,?,?,?,?,?)", rows)
+            run("INSERT OR REPLACE INTO subscription VALUES (?,?,?,?,?,?,?,?,?,?)", rows)
         if changes.advertisements:
             taken = [key for key, value in changes.advertisements.items() if value is None]
             run("DELETE FROM advertisement WHERE session = ? AND name = ?", taken)
             made = [_advertisement_row(key[0], one) for key, one in changes.advertisements.items() if one is not None]
-            run("INSERT OR REPLACE INTO advertisement VALUES (?,?,?,?,?)", made)
+            run("INSERT OR REPLACE INTO advertisement VALUES (?,?,?,?,?,?)", made)
         if changes.retained:
             run(
                 "DELETE FROM retained WHERE topic = ?", [(key,) for key, one in changes.retained.items() if one is None]
@@ -199,6 +133,14 @@ class Store:
         if changes.access is not None:
             self._db.execute("DELETE FROM access")
             self._db.execute("INSERT INTO access VALUES (?)", (changes.access,))
+        if changes.statements is not None:
+            self._db.execute("DELETE FROM statements")
+            self._db.execute("INSERT INTO statements VALUES (?)", (changes.statements,))
+        if changes.persisted:
+            run("INSERT INTO persisted VALUES (?,?,?,?,?,?)", [(row, *one) for row, one in changes.persisted.items()])
+        if changes.dropped_persisted:
+            oldest = "SELECT id FROM persisted ORDER BY id LIMIT ?"
+            self._db.execute(f"DELETE FROM persisted WHERE id IN ({oldest})", (changes.dropped_persisted,))
         if changes.received:
             run(
                 "DELETE FROM received WHERE session = ? AND packet_id = ?",
@@ -224,6 +166,16 @@ class Store:
     def close(self) -> None:
         self._db.close()
 
+    # --- what policies have had persisted
+
+    def persisted(self, wanted: Selection, most: int = -1) -> Iterator[Persisted]:
+        """The newest `most` of them (all), the oldest of these first."""
+        return persisted.read(self._db, wanted, most)
+
+    def delete_persisted(self, wanted: Selection) -> int:
+        """Forget them; returns how many there were. Only while no node has the store: it counts them."""
+        return persisted.delete(self._db, wanted)
+
     # --- reading
 
     def load(self, node: Node, now: float) -> None:
@@ -238,6 +190,10 @@ class Store:
             restore(node, self._standings(sessions))
             self._load_deliveries(node, sessions)
             (node.judged_access,) = self._db.execute("SELECT digest FROM access").fetchone() or ("",)
+            (node.judged_statements,) = self._db.execute("SELECT digest FROM statements").fetchone() or ("",)
+            last, count = self._db.execute("SELECT max(id), count(*) FROM persisted").fetchone()
+            node.ledger.persisted_before(last or 0, count)
+            review(node, now)
             for restored in sessions.values():
                 judge_again(node, restored, now)
             node.judged()
@@ -272,7 +228,7 @@ class Store:
         return sessions
 
     def _load_subscriptions(self, node: Node, sessions: dict[int, Session]) -> None:
-        for number, text, name, *options, asked, is_local in self._db.execute("SELECT * FROM subscription"):
+        for number, text, name, *options, asked, is_local, policy in self._db.execute("SELECT * FROM subscription"):
             qos, no_local, retain_as_published, identifier = options
             session = sessions.get(number)
             if session is not None:
@@ -280,14 +236,16 @@ class Store:
                 subscribed = Subscribed(session, text, qos, *flags, name, asked, bool(is_local))
                 filter = parse_filter(text)
                 subscribed.condition = condition_of(node, session, filter, asked)
-                add(node, subscribed, filter)
+                if restore_subscription(node, subscribed, policy):
+                    add(node, subscribed, filter)
 
     def _load_advertisements(self, node: Node, sessions: dict[int, Session]) -> None:
-        for number, name, filter, asked, scope in self._db.execute("SELECT * FROM advertisement"):
+        for number, name, filter, asked, scope, policy in self._db.execute("SELECT * FROM advertisement"):
             session = sessions.get(number)
             if session is not None:
                 condition = make_condition(asked) if asked else None
-                session.advertisements[name] = Advertisement(name, filter, condition, scope)
+                made = restore_advertised(node, session, filter, policy)
+                session.advertisements[name] = Advertisement(name, filter, condition, scope, made)
                 advertised(node, session, name)
 
     def _load_retained(self, node: Node, now: float) -> None:
@@ -340,11 +298,16 @@ def _read_will(client_id: str, user: str | None, row: tuple[object, ...]) -> Wil
 
 def _subscription_row(session: int, one: Subscribed) -> tuple[object, ...]:
     options = (one.qos, one.no_local, one.retain_as_published, one.identifier)
-    return (session, one.filter, one.name, *options, one.asked, one.is_local)
+    return (session, one.filter, one.name, *options, one.asked, one.is_local, _text(one.policy))
 
 
 def _advertisement_row(session: int, one: Advertisement) -> tuple[object, ...]:
-    return (session, one.name, one.filter, one.condition.text if one.condition is not None else "", one.scope)
+    asked = one.condition.text if one.condition is not None else ""
+    return (session, one.name, one.filter, asked, one.scope, _text(one.policy))
+
+
+def _text(policy: Policy | None) -> str:
+    return "" if policy is None else policy.text
 
 
 def _source(event: Event) -> tuple[object, ...]:

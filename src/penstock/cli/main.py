@@ -18,6 +18,7 @@ COMMANDS = {
     "pipeline": "run a job on Spark over what nodes recorded",
     "pub": "publish, with mosquitto_pub's flags",
     "sub": "subscribe, with mosquitto_sub's flags",
+    "persisted": "show the messages that policies have had persisted",
     "journal": "look at what nodes have recorded, and compact it",
     "passwd": "manage a password file, as mosquitto_passwd does",
 }

@@ -228,6 +228,21 @@ class Ensemble:
             made.update(repr((node, shown, said)).encode())
         return made.hexdigest()
 
+    @cached_property
+    def statements_digest(self) -> str:
+        """Stands for the policy statements that the domain gives, and what they ask of it."""
+        if not self.statements.given:
+            return ""
+        made = sha256(repr((sorted(self.overlays.items()), sorted(self.trust_groups))).encode())
+        for group in self.trust_groups.values():
+            made.update(repr((group.name, sorted(group.nodes), sorted(group.clients))).encode())
+        for one in self.statements.given:
+            clients = None if one.clients is None else sorted(one.clients)
+            when = None if one.condition is None else one.condition.text
+            said = (one.name, one.policy.text, str(one.to), clients, sorted(one.nodes), one.filter, when)
+            made.update(repr(said).encode())
+        return made.hexdigest()
+
     def listed(self, node: str) -> Iterator[ClientEntry]:
         """The clients that the domain lists at a node."""
         for (at, _), several in self._by_id.items():

@@ -172,6 +172,11 @@ class Limits(Settings):
     max_qos: QosLevel = Field(default=2, description="highest QoS of a message that is accepted")
     retain: bool = Field(default=True, description="whether retained messages are accepted and kept")
     retained_messages: Count = Field(default=1_000_000, ge=0, description="retained messages the node keeps")
+    persisted_messages: Count = Field(
+        default=100_000,
+        ge=1,
+        description="messages that policies have had persisted; the oldest are dropped for new ones",
+    )
     session_expiry: WholeSeconds | None = Field(
         default=None,
         ge=0,
@@ -225,7 +230,7 @@ class NodeSettings(Settings):
         " only without `passwords`",
     )
     admin: HostPort | None = Field(
-        default=None, description="`host:port` of the HTTP server for /metrics and /health; unset: none"
+        default=None, description="`host:port` of the HTTP server for /metrics, /health and /persisted; unset: none"
     )
     suppressed: Literal["tell", "hide"] = Field(
         default="tell",

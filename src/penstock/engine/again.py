@@ -15,6 +15,7 @@ from penstock.model.event import Event
 from penstock.model.topic import matches, parse_filter
 from penstock.model.verdict import Effect
 from penstock.policy.advertisement import claims
+from penstock.policy.judging import Bound
 
 if TYPE_CHECKING:
     from penstock.engine.node import Node
@@ -41,11 +42,8 @@ def may_say(node: "Node", event: Event) -> bool:
 def judged(node: "Node", event: Event, session: Session, subscribed: Sequence[Subscribed], now: float) -> Event | None:
     """A retained event as policies let a session have it. Of a client's advertisements the policies are with it."""
     sender = node.sessions.get(event.origin)
-    if sender is not None and sender.neighbour is not None:
-        found = judge.bounds_of(node, sender)
-    else:
-        entry = _publisher(node, event) if event.origin else None
-        found = judge.given_bounds(node, entry.name) if entry is not None else judge.own_bounds(node)
+    is_neighbour = sender is not None and sender.neighbour is not None
+    found = judge.bounds_of(node, sender) if sender is not None and is_neighbour else _given(node, event)
     statements = [one for one in found if matches(one.filter, event.topic)]
     is_judged = session.policies or any(one.policy is not None for one in subscribed)
     if not statements and not is_judged and travel.RESERVED_BYTES not in event.properties:
@@ -59,10 +57,23 @@ def judged(node: "Node", event: Event, session: Session, subscribed: Sequence[Su
 
 def still(node: "Node", event: Event, session: Session, now: float) -> Event | None:
     """What was judged before and waits, as policies that the domain gives now let the session have it."""
+    if node.judged_statements == node.ensemble.statements_digest:
+        return event  # what was made of it may not be what its policies would ask for
+    given = [one for one in _given(node, event) if matches(one.filter, event.topic)]
+    if not session.policies and not given:
+        return event
     found = tuple(
         one for one in session.subscriptions.values() if matches(parse_filter(one.filter).filter, event.topic)
     )
-    return judge.still(node, event, session, found, now) if session.policies else event
+    return judge.still(node, event, session, given, found, now)
+
+
+def _given(node: "Node", event: Event) -> Sequence[Bound]:
+    """The policies that the domain gives to what the publisher of an event says."""
+    session = node.sessions.get(event.origin)
+    is_client = event.origin and (session is None or session.neighbour is None)
+    entry = _publisher(node, event) if is_client else None
+    return judge.own_bounds(node) if entry is None else judge.given_bounds(node, entry.name)
 
 
 def source(node: "Node", event: Event) -> Source:

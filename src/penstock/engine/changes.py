@@ -41,6 +41,7 @@ class Changes:
         "deliveries",
         "dropped_deliveries",
         "dropped_messages",
+        "dropped_persisted",
         "dropped_sessions",
         "messages",
         "monitors",
@@ -49,6 +50,7 @@ class Changes:
         "retained",
         "sessions",
         "standings",
+        "statements",
         "subscriptions",
         "updated",
     )
@@ -67,9 +69,13 @@ class Changes:
         self.received: dict[tuple[int, int], bool] = {}
         self.monitors: dict[tuple[str, str, str], State] = {}
         self.standings: dict[tuple[int, str], Withheld | None] = {}
-        self.persisted: list[Persisted] = []
+        self.persisted: dict[int, Persisted] = {}
+        self.dropped_persisted = 0
+        """How many of the oldest make room."""
         self.access: str | None = None
         """The access policies by which all that waits was judged; None: the same as before."""
+        self.statements: str | None = None
+        """And the policy statements that the domain gives."""
 
     def __bool__(self) -> bool:
         return bool(
@@ -80,6 +86,7 @@ class Changes:
             or self.monitors
             or self.standings
             or self.access is not None
+            or self.statements is not None
             or self.persisted
             or self.retained
             or self.messages
@@ -101,6 +108,9 @@ class Ledger:
         self.deferred_bytes = 0
         self._row = 0
         self._message = 0
+        self._persisted = 0
+        self.persisted = 0
+        """How many messages policies have had kept."""
 
     def defer(self, session: Session, packet: bytes) -> None:
         """Hold a packet back until all changes so far are written."""
@@ -171,15 +181,30 @@ class Ledger:
         if session.durable:
             self.changes.standings[session.id, source] = withheld
 
-    def persist(self, row: Persisted) -> None:
-        """A policy wants a message kept."""
-        if self.durable:
-            self.changes.persisted.append(row)
+    def persisted_before(self, last: int, count: int) -> None:
+        """The store has so many persisted messages, the last one with this number."""
+        self._persisted, self.persisted = last, count
+
+    def persist(self, row: Persisted, most: int) -> bool:
+        """A policy wants a message kept; whether older ones, above `most`, have to go for it."""
+        if not self.durable:
+            return False
+        self._persisted += 1
+        self.changes.persisted[self._persisted] = row
+        too_many = max(0, self.persisted + 1 - most)
+        self.persisted += 1 - too_many
+        self.changes.dropped_persisted += too_many
+        return too_many > 0
 
     def access(self, digest: str) -> None:
         """All that waits has been judged by other access policies."""
         if self.durable:
             self.changes.access = digest
+
+    def statements(self, digest: str) -> None:
+        """All that waits has been judged by other policy statements."""
+        if self.durable:
+            self.changes.statements = digest
 
     def monitor(self, link: Link, name: str, state: State) -> None:
         """A monitor's state on a link has changed."""

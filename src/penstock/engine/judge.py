@@ -157,11 +157,15 @@ def settable(node: "Node", session: Session, text: str, carrier: Message) -> Pol
         policy = policy_on(make_policy(text), carrier)
     except (StatementError, PolicyError) as error:
         return f"policy: {error}"
-    refused = node.ensemble.statements.why_not(session.entity, carrier, policy)
-    if refused:
-        return f"policy: {refused}"
+    refused = why_not(node, session, policy, carrier)
+    return f"policy: {refused}" if refused else policy
+
+
+def why_not(node: "Node", session: Session, policy: Policy, carrier: Message) -> str:
+    """Why a client may not set a policy; empty if it may."""
     denied = next((topic for topic in _topics(policy) if not _may_write(session, topic)), None)
-    return policy if denied is None else f"policy: `{session.entity}` may not publish on `{denied}`"
+    refused = f"`{session.entity}` may not publish on `{denied}`" if denied is not None else ""
+    return node.ensemble.statements.why_not(session.entity, carrier, policy) or refused
 
 
 def _topics(policy: Policy) -> Iterable[str]:
@@ -357,10 +361,15 @@ class Judging:
             take_effects(self.node, effects, self._sender, self._now, count_made(self.event))
 
 
-def still(node: "Node", event: Event, session: Session, subscribed: Sequence[Subscribed], now: float) -> Event | None:
-    """What was judged before, as the domain's policies for its reader are now: only what takes away counts."""
+def still(
+    node: "Node", event: Event, session: Session, given: Sequence[Bound], subscribed: Sequence[Subscribed], now: float
+) -> Event | None:
+    """What was judged before, as the domain's policies for its publisher (`given`) and its reader are now: only what
+    takes away counts.
+    """
     content = node.ensemble.reader.read(event)
-    own = tuple(one for one in bounds_for(session, event.topic, subscribed, content) if one.name in _names(session))
+    said = [one for one in given if one.condition is None or one.condition.holds(content) is True]
+    own = [one for one in bounds_for(session, event.topic, subscribed, content) if one.name in _names(session)]
     judgement = Judgement(
         Message.PUBLICATION,
         PublicationCopy(event, content),
@@ -369,7 +378,9 @@ def still(node: "Node", event: Event, session: Session, subscribed: Sequence[Sub
         Known(node, session, now),
         is_again=True,
     )
-    judge(judgement, Verb.FORWARD, frozenset({Point.INGRESS, *points(node, None, session)}), own, Matching.AFTER)
+    where = frozenset({Point.INGRESS, *points(node, None, session)})
+    policies = [one._replace(carrier=None) if one.carrier is Message.PUBLICATION else one for one in said]
+    judge(judgement, Verb.FORWARD, where, (*policies, *own), Matching.AFTER)
     if judgement.blocked:
         return None
     copy = judgement.copy
@@ -476,7 +487,10 @@ def _oblige(node: "Node", obligation: Obligation, sender: Session | None, now: f
         node.notice("policy log", sender, obligation.topic, f"{obligation.policy}: {said}{obligation.message}")
         return
     row = Persisted(now, obligation.about, obligation.policy, obligation.topic, obligation.payload)
-    node.ledger.persist(row)
+    if node.ledger.persist(row, node.limits.persisted_messages) and not node.is_persisted_full:
+        node.is_persisted_full = True
+        reason = f"there are {node.limits.persisted_messages} persisted messages: the oldest are dropped from now on"
+        node.notice("full", sender, obligation.topic, reason)
 
 
 def drain(node: "Node", publish: Callable[[Session | None, Event], None]) -> None:

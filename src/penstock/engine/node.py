@@ -11,7 +11,7 @@ from weakref import WeakValueDictionary
 
 from penstock.domain import Limits
 from penstock.domain.ensemble import Ensemble
-from penstock.engine import emit, judge, overlay, place, publish, subscribe
+from penstock.engine import emit, judge, overlay, place, publish, review, subscribe
 from penstock.engine.changes import Ledger
 from penstock.engine.edit import Watch, tell_failures
 from penstock.engine.groups import Trust
@@ -105,9 +105,13 @@ class Node:
         self.suppressed_reason = Reason.NOT_AUTHORIZED
         """What the sender of a suppressed message is told."""
         self.sparkplug = None if self.ensemble.access is None else Sparkplug(self.ensemble.access)
+        """What it knows of edge nodes, if there are access policies."""
         self.judged_access = self.ensemble.access_digest
         """Stands for the access policies by which all that waits was judged."""
-        """What it knows of edge nodes, if there are access policies."""
+        self.judged_statements = self.ensemble.statements_digest
+        """And for the policy statements that the domain gives."""
+        self.is_persisted_full = False
+        """Whether persisted messages have been dropped for newer ones."""
         self.timers = Timers()
         self.ledger = Ledger(durable)
         self.once = Once()
@@ -244,14 +248,19 @@ class Node:
             session.rights = self.rights_of(session.client_id, session.subject.user)
             place.settle_in(self, session)
             subscribe.renew(self, session)
+        review.review(self, self.clock() if now is None else now)
+        for session in self.sessions.values():
             emit.judge_again(self, session, now)
         self.judged()
 
     def judged(self) -> None:
-        """All that waits has been judged by the present access policies."""
+        """All that waits has been judged by the present policies."""
         if self.judged_access != self.ensemble.access_digest:
             self.judged_access = self.ensemble.access_digest
             self.ledger.access(self.judged_access)
+        if self.judged_statements != self.ensemble.statements_digest:
+            self.judged_statements = self.ensemble.statements_digest
+            self.ledger.statements(self.judged_statements)
 
     def rights_of(self, client_id: str, user: str | None) -> Rights | None:
         """What a client may publish and read; None: everything. A neighbour's events were admitted where they began."""

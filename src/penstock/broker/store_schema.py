@@ -1,0 +1,88 @@
+"""The tables of a store, and what makes them of those that older versions wrote."""
+
+VERSION = 5
+SCHEMA = """
+CREATE TABLE session (
+  id INTEGER PRIMARY KEY, client_id TEXT NOT NULL, user TEXT, listener TEXT NOT NULL, certificate TEXT,
+  version INTEGER NOT NULL, expiry REAL NOT NULL, ended REAL, will_topic TEXT,
+  will_payload BLOB, will_qos INTEGER, will_retain INTEGER, will_properties BLOB,
+  will_delay INTEGER, will_lifetime INTEGER
+);
+CREATE TABLE subscription (
+  session INTEGER NOT NULL, filter TEXT NOT NULL, name TEXT NOT NULL, qos INTEGER NOT NULL, no_local INTEGER NOT NULL,
+  retain_as_published INTEGER NOT NULL, identifier INTEGER NOT NULL, asked TEXT NOT NULL, is_local INTEGER NOT NULL,
+  policy TEXT NOT NULL DEFAULT '', PRIMARY KEY (session, filter, name)
+) WITHOUT ROWID;
+CREATE TABLE advertisement (
+  session INTEGER NOT NULL, name TEXT NOT NULL, filter TEXT NOT NULL, asked TEXT NOT NULL, scope TEXT NOT NULL,
+  policy TEXT NOT NULL DEFAULT '', PRIMARY KEY (session, name)
+) WITHOUT ROWID;
+CREATE TABLE retained (
+  topic TEXT PRIMARY KEY, payload BLOB NOT NULL, qos INTEGER NOT NULL, properties BLOB NOT NULL, expires REAL,
+  origin TEXT NOT NULL, user TEXT, link_type TEXT NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE message (
+  id INTEGER PRIMARY KEY, topic TEXT NOT NULL, payload BLOB NOT NULL, qos INTEGER NOT NULL, properties BLOB NOT NULL,
+  expires REAL, origin TEXT NOT NULL, user TEXT, link_type TEXT NOT NULL
+);
+CREATE TABLE delivery (
+  id INTEGER PRIMARY KEY, session INTEGER NOT NULL, message INTEGER NOT NULL, qos INTEGER NOT NULL,
+  retain INTEGER NOT NULL, identifiers TEXT NOT NULL, state INTEGER NOT NULL, packet_id INTEGER NOT NULL
+);
+CREATE TABLE monitor (
+  source TEXT NOT NULL, target TEXT NOT NULL, name TEXT NOT NULL, state BLOB NOT NULL,
+  PRIMARY KEY (source, target, name)
+) WITHOUT ROWID;
+CREATE TABLE standing (
+  session INTEGER NOT NULL, source TEXT NOT NULL, withheld BLOB NOT NULL, PRIMARY KEY (session, source)
+) WITHOUT ROWID;
+CREATE TABLE received (
+  session INTEGER NOT NULL, packet_id INTEGER NOT NULL, PRIMARY KEY (session, packet_id)
+) WITHOUT ROWID;
+CREATE TABLE access (digest TEXT NOT NULL);
+CREATE TABLE statements (digest TEXT NOT NULL);
+CREATE TABLE persisted (
+  id INTEGER PRIMARY KEY, time REAL NOT NULL, collection TEXT NOT NULL, policy TEXT NOT NULL, topic TEXT NOT NULL,
+  payload BLOB NOT NULL
+);
+"""
+
+_FROM_1 = """
+CREATE TABLE renewed (
+  session INTEGER NOT NULL, filter TEXT NOT NULL, name TEXT NOT NULL, qos INTEGER NOT NULL, no_local INTEGER NOT NULL,
+  retain_as_published INTEGER NOT NULL, identifier INTEGER NOT NULL, asked TEXT NOT NULL, is_local INTEGER NOT NULL,
+  PRIMARY KEY (session, filter, name)
+) WITHOUT ROWID;
+INSERT INTO renewed SELECT session, filter, '', qos, no_local, retain_as_published, identifier, '', 0 FROM subscription;
+DROP TABLE subscription;
+ALTER TABLE renewed RENAME TO subscription;
+CREATE TABLE advertisement (
+  session INTEGER NOT NULL, name TEXT NOT NULL, filter TEXT NOT NULL, asked TEXT NOT NULL, scope TEXT NOT NULL,
+  PRIMARY KEY (session, name)
+) WITHOUT ROWID;
+"""
+"""What makes a store of format 1 one of format 2: subscriptions have names and conditions, and clients advertise."""
+
+_FROM_2 = """
+CREATE TABLE standing (
+  session INTEGER NOT NULL, source TEXT NOT NULL, withheld BLOB NOT NULL, PRIMARY KEY (session, source)
+) WITHOUT ROWID;
+"""
+"""Format 3: what readers of Sparkplug messages are owed."""
+
+_FROM_3 = "CREATE TABLE access (digest TEXT NOT NULL);"
+"""Format 4: the access policies by which what waits was judged."""
+
+_FROM_4 = """
+ALTER TABLE subscription ADD COLUMN policy TEXT NOT NULL DEFAULT '';
+ALTER TABLE advertisement ADD COLUMN policy TEXT NOT NULL DEFAULT '';
+CREATE TABLE statements (digest TEXT NOT NULL);
+CREATE TABLE persisted (
+  id INTEGER PRIMARY KEY, time REAL NOT NULL, collection TEXT NOT NULL, policy TEXT NOT NULL, topic TEXT NOT NULL,
+  payload BLOB NOT NULL
+);
+"""
+"""Format 5: policies of subscriptions and advertisements, those by which what waits was judged, and what they keep."""
+
+STEPS = (_FROM_1, _FROM_2, _FROM_3, _FROM_4)
+"""Each from one format to the next."""
