@@ -157,12 +157,13 @@ def _with_version(folder: Path, version: int) -> None:
 
 
 def test_another_version_is_not_guessed_at(tmp_path: Path) -> None:
-    _with_version(tmp_path, 3)
-    assert (events(tmp_path), problems(tmp_path)) == ([], ["its version is 3; versions 1 and 2 are read"])
+    _with_version(tmp_path, 4)
+    assert (events(tmp_path), problems(tmp_path)) == ([], ["its version is 4; versions 1, 2, 3 are read"])
 
 
-def test_the_version_before_is_read(tmp_path: Path) -> None:
-    _with_version(tmp_path / "before", 1)
+@pytest.mark.parametrize("version", [1, 2])
+def test_versions_before_are_read(version: int, tmp_path: Path) -> None:
+    _with_version(tmp_path / "before", version)
     _segment(tmp_path / "now")
     assert events(tmp_path / "before") == events(tmp_path / "now")
     assert problems(tmp_path / "before") == []

@@ -6,12 +6,14 @@ applies them; here is what they are applied to, and what comes of it. Filters ar
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
 from penstock.engine import groups, travel
 from penstock.engine.changes import Persisted
+from penstock.engine.facts import Facts, Noted
 from penstock.engine.plan import Draft
 from penstock.engine.render import Forms
 from penstock.engine.session import Session, Subscribed
@@ -47,13 +49,19 @@ class Known(NamedTuple):
     node: "Node"
     session: Session
     now: float
+    facts: Facts | None = None
+    """Where it is noted what was asked, and in `is_sender` of whom."""
+    is_sender: bool = False
 
     @property
     def name(self) -> str:
         return self.session.neighbour or self.session.entity
 
     def is_member(self, group: str) -> bool:
-        return groups.is_member(self.node, self.session, group, self.now)
+        answer = groups.is_member(self.node, self.session, group, self.now)
+        if self.facts is not None:
+            self.facts.answer(None if self.is_sender else self.name, group, answer)
+        return answer
 
 
 def here(node: "Node", now: float) -> Here:
@@ -62,7 +70,7 @@ def here(node: "Node", now: float) -> Here:
         node.name,
         node.host,
         node.load,
-        lambda: max(0.0, node.clock() - now),
+        cache(lambda: max(0.0, node.clock() - now)),
         node.limits.max_packet_size,
         node.ledger.durable,
     )
@@ -140,7 +148,7 @@ def own(node: "Node") -> tuple[Given, ...]:
 
 
 def _bound(given: Given) -> Bound:
-    return Bound(given.policy, given.name, given.filter, given.condition, given.to)
+    return Bound(given.policy, given.name, given.filter, given.condition, given.to, is_given=True)
 
 
 def readable(text: str) -> Policy:
@@ -186,15 +194,26 @@ class Judging:
     """One event, and what policies make of it in each direction."""
 
     def __init__(
-        self, node: "Node", event: Event, sender: Session | None, now: float, statements: Sequence[Bound] = ()
+        self,
+        node: "Node",
+        event: Event,
+        sender: Session | None,
+        now: float,
+        statements: Sequence[Bound] = (),
+        at: Here | None = None,
     ) -> None:
+        """`at`: what policies see of the node, if that is not as it is now."""
         self.node = node
         self.event = event
         self.verdict: Verdict | None = None
         """Why it goes nowhere, if that is so."""
         self._sender = sender
         self._now = now
-        self._here = here(node, now)
+        self.facts = Facts() if node.recorder is not None else None
+        """What policies asked of the node, where there is a journal."""
+        self._here = at or here(node, now)
+        if self.facts is not None:
+            self._here = Noted.on(self._here, self.facts)
         self._forms: dict[object, Forms | None] = {}
         self._verdicts: tuple[Verdict, ...] = ()
         self._content = node.ensemble.reader.read(event)
@@ -327,8 +346,8 @@ class Judging:
             Message.PUBLICATION,
             PublicationCopy(self.event, self._content),
             self._here,
-            Known(self.node, self._sender, self._now) if self._sender is not None else None,
-            Known(self.node, receiver, self._now) if receiver is not None else None,
+            None if self._sender is None else Known(self.node, self._sender, self._now, self.facts, is_sender=True),
+            None if receiver is None else Known(self.node, receiver, self._now, self.facts),
         )
 
     def _still(self, subscribed: Sequence[Subscribed], removed: set[Path]) -> bool:

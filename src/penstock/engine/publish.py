@@ -196,11 +196,12 @@ def carry(node: "Node", plans: Plans, event: Event, sender: Session | None, now:
         if certificate is not None:  # it goes where the birth may go
             ways = node.own_plans if sender is None else node.plans_after_edit(sender)
             publish_own(node, ways, certificate, None, now)
-    judging = None
+    judging, came = None, event
     if plan.statements or travel.RESERVED_BYTES in event.properties:
         judging = judge.Judging(node, event, sender, now, plan.statements)
         if judging.verdict is not None:
             _record(node, plans, plan, event, sender, now, judging.verdict)
+            _note(node, judging, sender)
             return _suppressed(node, event, sender, judging.verdict.reason)
         event = judging.event
     # [MQTT-3.3.1-5] [MQTT-3.3.1-8] [MQTT311-3.3.1-7] [MQTT311-3.3.1-12]
@@ -208,7 +209,7 @@ def carry(node: "Node", plans: Plans, event: Event, sender: Session | None, now:
         node.retain(event if judging is None else judging.kept, sender)
     if plan.predicates:
         plan = _resolve(node, plan, plans, event, now)
-    _record(node, plans, plan, event, sender, now)
+    _record(node, plans, plan, came, sender, now)
     return _DONE if spread(node, plan, event, sender, now, judging) else _UNHEARD
 
 
@@ -277,6 +278,12 @@ def _record(
         node.recorder.add(sender, event, plan, now, is_output, verdict)
 
 
+def _note(node: "Node", judging: judge.Judging, sender: Session | None) -> None:
+    """Tell the journal, if there is one, what policies asked of the node about the last event."""
+    if node.recorder is not None and sender is not None and judging.facts:
+        node.recorder.judged(judging.facts)
+
+
 def _suppressed(node: "Node", event: Event, sender: Session | None, text: str) -> Outcome:
     node.deny("suppressed", sender, event.topic, text)
     return Outcome(node.suppressed_reason, text if node.suppressed_reason >= 0x80 else "")
@@ -325,6 +332,8 @@ def spread(
         if event.id and not node.once.is_first(event, watch.link):
             _pass_over(node, targets, sender)
             continue
+        if judging is None and any(target.is_judged for target in targets):
+            judging = judge.Judging(node, event, sender, now)
         _spread_watched(node, watch, targets, event, sender, now, judging)
     for group in plan.groups:
         judging = judging or _of_members(node, group, event, sender, now)
@@ -341,6 +350,8 @@ def spread(
                 sent, _ = emit.notify(node, chosen.session, qos, retain, chosen.ids, shown, None)
             if sent and node.recorder is not None and sender is not None:
                 node.recorder.chose(chosen)
+    if judging is not None:
+        _note(node, judging, sender)
     return bool(plan.targets or plan.groups or any(targets for _, targets in plan.watched))
 
 
@@ -386,7 +397,7 @@ def _spread_watched(
     """
     local = {target.session.id for target in targets if target.no_local and target.session is sender}
     sent: dict[int, Target] = {}
-    for judged, several in _judged(node, targets, event, sender, now, judging):
+    for judged, several in _judged(targets, event, judging):
         for output in edit.run(node, watch, judged, now):
             forms = Forms(output, now)
             for target in behind(node, watch, several, output, sender, now):
@@ -402,18 +413,12 @@ def _spread_watched(
 
 
 def _judged(
-    node: "Node",
-    targets: tuple[Target, ...],
-    event: Event,
-    sender: Session | None,
-    now: float,
-    judging: judge.Judging | None,
+    targets: tuple[Target, ...], event: Event, judging: judge.Judging | None
 ) -> Iterator[tuple[Event, tuple[Target, ...]]]:
     """The event as policies let targets behind one link have it. Where only the monitor looks on, it looks at all."""
-    if not targets or (judging is None and not any(target.is_judged for target in targets)):
+    if not targets or judging is None:
         yield event, targets
         return
-    judging = judging or judge.Judging(node, event, sender, now)
     found: dict[Event, list[Target]] = {}
     for target in targets:
         shown = judging.forms(target.session, target.subscriptions)

@@ -11,6 +11,7 @@ from itertools import accumulate
 from struct import pack
 from typing import TYPE_CHECKING, NamedTuple
 
+from penstock.engine.facts import Facts, Told
 from penstock.engine.render import packet_parts
 from penstock.engine.travel import as_recorded
 from penstock.model.event import Event
@@ -62,6 +63,8 @@ class Note(NamedTuple):
     """Content or monitors decide; rows that follow say how."""
     reached: tuple[Reached, ...]
     groups: tuple[str, ...]
+    statements: tuple[Told, ...] = ()
+    """Policies that clients or neighbours have told of, for these events."""
 
 
 _KEPT = Note(0, Verdict("match", Effect.PASS), False, (), ())
@@ -97,10 +100,12 @@ class Rows(NamedTuple):
     """By row, whom its note names and it was not sent to, for a reason of this one event."""
     retained: list[int]
     """Rows that are retained events, as they were sent to who subscribed later."""
+    facts: dict[int, Facts]
+    """By row, what policies asked of the node."""
 
     @classmethod
     def new(cls) -> "Rows":
-        return cls([], [], [], [], [], [], [], {}, {}, {}, [])
+        return cls([], [], [], [], [], [], [], {}, {}, {}, [], {})
 
     @classmethod
     def of(cls, packets: Sequence[bytes], note: Note, source: Source, time: float) -> "Rows":
@@ -154,7 +159,8 @@ class Recorder:
             targets = [*plan.targets, *(target for _, behind in plan.watched for target in behind)]
             is_open = bool(plan.edited or plan.conforms or plan.predicates)
             groups = tuple(f"$share/{group.name}/{group.filter}" for group in plan.groups)
-            plan.note = Note(self._numbered, plan.verdict, is_open, tuple(map(_reached, targets)), groups)
+            told = tuple(Told.of(one) for one in plan.statements if not one.is_given)
+            plan.note = Note(self._numbered, plan.verdict, is_open, tuple(map(_reached, targets)), groups, told)
         return plan.note
 
     def relayed(
@@ -223,6 +229,10 @@ class Recorder:
         """The last event was not sent to this session, which its plan names."""
         row, missed = len(self.notes) - 1, self.rows.missed
         missed[row] = (*missed.get(row, ()), _reached(target))
+
+    def judged(self, facts: Facts) -> None:
+        """About the last event, policies asked this of the node."""
+        self.rows.facts[len(self.notes) - 1] = facts
 
 
 def _packet(session: "Session", event: Event, now: float) -> tuple[bytes, Source]:

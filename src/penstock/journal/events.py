@@ -58,6 +58,7 @@ EVENTS = pa.schema(
         pa.field("reason", pa.string(), nullable=False),
         pa.field("open", pa.bool_(), nullable=False),
         pa.field("reached", pa.list_(REACHED), nullable=False),
+        pa.field("facts", pa.string()),
     ]
 )
 """One row for each event: as it came to a node, or as the monitors on its link made it. See `docs/journal.md`."""
@@ -81,7 +82,7 @@ _REACHED_LIST = pa.list_(REACHED)
 
 _CHUNK_BYTES = 16 * 2**20
 
-_decode = msgspec.json.decode
+_decode, _encode = msgspec.json.decode, msgspec.json.encode
 Ints = npt.NDArray[np.int64]
 
 
@@ -118,7 +119,7 @@ def take_in(path: Path) -> Read:
     read = read_whole(path)
     lost = _Quarantine(node, path.name)
     if read.schema is None or read.version not in READABLE:
-        lost.add(read.problem or f"its version is {read.version}; versions {' and '.join(map(str, READABLE))} are read")
+        lost.add(read.problem or f"its version is {read.version}; versions {', '.join(map(str, READABLE))} are read")
         return Read(EVENTS.empty_table(), lost.table(), -1, True)
     is_damaged = bool(read.problem) and not path.name.startswith(OPEN)
     if is_damaged:
@@ -271,7 +272,7 @@ def _verdicts(details: pa.StringArray, plans: list[dict[str, Any]], plan_at: Int
     own_at = distinct.indices.fill_null(len(own) - 1).to_numpy().astype(np.int64)
     pairs, at = np.unique(plan_at * len(own) + own_at, return_inverse=True)
     decided = [_decided(plans[pair // len(own)], own[pair % len(own)]) for pair in pairs.tolist()]
-    return _taken(decided, (*_VERDICT_COLUMNS, "open", "reached"), pa.array(at))
+    return _taken(decided, (*_VERDICT_COLUMNS, "open", "reached", "facts"), pa.array(at))
 
 
 def _decided(plan: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
@@ -279,7 +280,13 @@ def _decided(plan: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
     reached = [] if is_own and own["effect"] == "suppress" else [*plan.get("reached", ())]
     reached = [one for one in reached if one not in own.get("missed", ())] + own.get("chosen", [])
     verdict = {name: (own if is_own else plan).get(name, "") for name in _VERDICT_COLUMNS}
-    return {**verdict, "open": plan.get("open", False), "reached": reached}
+    facts = {**own.get("facts", {}), **{name: plan[name] for name in ("statements",) if name in plan}}
+    return {
+        **verdict,
+        "open": plan.get("open", False),
+        "reached": reached,
+        "facts": _encode(facts).decode() if facts else None,
+    }
 
 
 def _paths(told: pa.ListArray, neighbours: pa.StringArray) -> pa.ListArray:

@@ -1,4 +1,4 @@
-"""The format of journal segments, version 2: Arrow IPC streams. `docs/journal.md` is the page for who reads them.
+"""The format of journal segments, version 3: Arrow IPC streams. `docs/journal.md` is the page for who reads them.
 
 A segment is whole by itself: what a row names by number (`source`, `plan`) is defined in an earlier row of it.
 """
@@ -9,9 +9,11 @@ from pathlib import Path
 
 import pyarrow as pa
 
-VERSION = 2
-READABLE = (1, 2)
-"""Versions that are read: a segment of version 1 has no rows of kind `RETAINED`, and is the same otherwise."""
+VERSION = 3
+READABLE = (1, 2, 3)
+"""Versions that are read. A segment of version 1 has no rows of kind `RETAINED`, one of version 2 no `statements` and
+`facts`; they are the same otherwise.
+"""
 
 
 class Kind(IntEnum):

@@ -33,7 +33,7 @@ class Packets(NamedTuple):
     retain: pa.BooleanArray
     content_type: pa.StringArray
     properties: pa.BinaryArray
-    """Those that travel, in wire form."""
+    """Those that travel, in wire form; also what is only for nodes, such as policies."""
     expiry: pa.Int64Array
     path: pa.ListArray
     """The nodes it has been through, if a neighbour said so."""
@@ -188,7 +188,7 @@ def _said(packet: Publish) -> dict[str, Any]:
     path = next((value for name, value in properties.user_properties if name == travel.PATH), None)
     return {
         "content_type": properties.content_type,
-        "properties": travel.travelling(properties),
+        "properties": travel.travelling(properties, is_node=True),
         "expiry": properties.message_expiry,
         "path": path.split(",") if path else None,
         "id": travel.id_of(properties) or None,

@@ -37,7 +37,11 @@ def read_part(part: Part) -> Read:
     """All that is in one file."""
     if part.last is None:
         return take_in(part.path)
-    events = pq.ParquetFile(part.path).read(columns=EVENTS.names).cast(EVENTS)
+    stored = pq.ParquetFile(part.path).read(columns=EVENTS.names)
+    for field in EVENTS:
+        if field.name not in stored.schema.names:  # of an earlier version
+            stored = stored.append_column(field, pa.nulls(stored.num_rows, field.type))
+    events = stored.select(EVENTS.names).cast(EVENTS)
     lost = pq.ParquetFile(part.quarantine).read() if part.quarantine.exists() else QUARANTINE.empty_table()
     return Read(events, lost.cast(QUARANTINE), part.last, False)
 

@@ -243,15 +243,17 @@ def _told(note: Note) -> dict[str, Any]:
         told["open"] = True
     if note.groups:
         told["groups"] = note.groups
+    if note.statements:
+        told["statements"] = [one._asdict() for one in note.statements]
     return told
 
 
 def _details(rows: Rows, count: int) -> pa.Array:
     """What was decided about single events; there is little of it."""
-    if not rows.verdicts and not rows.chosen and not rows.missed:
+    if not rows.verdicts and not rows.chosen and not rows.missed and not rows.facts:
         return pa.nulls(count, pa.string())
     details: list[bytes | None] = [None] * count
-    for row in rows.verdicts.keys() | rows.chosen.keys() | rows.missed.keys():
+    for row in rows.verdicts.keys() | rows.chosen.keys() | rows.missed.keys() | rows.facts.keys():
         told: dict[str, Any] = {}
         if row in rows.verdicts:
             told |= _verdict(rows.verdicts[row])
@@ -259,6 +261,8 @@ def _details(rows: Rows, count: int) -> pa.Array:
             told["chosen"] = [_reached(one) for one in rows.chosen[row]]
         if row in rows.missed:
             told["missed"] = [_reached(one) for one in rows.missed[row]]
+        if row in rows.facts:
+            told["facts"] = rows.facts[row]
         details[row] = _encode(told)
     return _texts(details)
 

@@ -53,6 +53,8 @@ class Bound(NamedTuple):
     condition: Condition | None = None
     carrier: Message | None = None
     """What it is associated with; None: it is attached to the message itself."""
+    is_given: bool = False
+    """The domain says so; else somebody has told of it."""
 
     @property
     def paths(self) -> frozenset[Path]:
