@@ -94,6 +94,16 @@ def test_what_caused_it_is_said_rather_than_what_wraps_it() -> None:
         ),
         ("[TABLE] there is none; line 1\n\nmore", "[TABLE] there is none; line 1"),
         ("  File x\npenstock.pipeline.errors.PipelineError: lost\n\tat org.apache", "lost"),
+        (
+            "[FAILED] Return Message: Traceback\npy4j.protocol.Py4JJavaError: An error occurred while calling o1.x.\n"
+            ": org.apache.spark.SparkException: aborted\n\tat a.b\nCaused by: java.io.IOException: no space\n\tat a\n",
+            "no space",
+        ),
+        (
+            "py4j.protocol.Py4JJavaError: An error occurred while calling o1.x.\n: org.apache.spark.SparkException: \n"
+            "Error from python worker:\n  Traceback\n      import x\n  ModuleNotFoundError: No module named 'x'\n",
+            "No module named 'x'",
+        ),
     ],
 )
 def test_a_sentence(text: str, said: str) -> None:

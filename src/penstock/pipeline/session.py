@@ -55,7 +55,7 @@ _JAVA = (
 _HERE = "local[*]"
 _PLACE = re.compile(r"local(\[(\*|\d+)(, *\d+)?\])?|local-cluster\[\d+,\d+,\d+\]|yarn|(spark|k8s|sc)://\S+")
 _PYTHON_ERROR = re.compile(
-    r"^(?!(?:org|java|javax|scala|com|io)\.)(?:[\w.]+\.)?(\w+(?:Error|Exception|Gap)): (.+)$", re.MULTILINE
+    r"^(?:  )?(?!(?:org|java|javax|scala|com|io|py4j)\.)(?:[\w.]+\.)?(\w+(?:Error|Exception|Gap)): (.+)$", re.MULTILINE
 )
 
 
