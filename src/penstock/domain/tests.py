@@ -105,6 +105,7 @@ class Publication(Settings):
     )
     qos: QosLevel = Field(default=0, description="QoS of the publication")
     retain: bool = Field(default=False, description="whether it is to be retained")
+    policy: Name | None = Field(default=None, description="name of a policy of `statements` to attach; unset: none")
     at: Name | None = Field(default=None, description="node that it publishes at; unset: the first it is connected to")
 
     @model_validator(mode="after")
@@ -143,6 +144,7 @@ class Subscription(Settings):
         default=None, description="tells it from the client's other subscriptions with this filter; unset: no name"
     )
     scope: Scope = Field(default="global", description="whether other nodes are told of it")
+    policy: Name | None = Field(default=None, description="name of a policy of `statements` to set on it; unset: none")
     at: Name | None = Field(default=None, description="node that it subscribes at; unset: all it is connected to")
 
 
@@ -156,6 +158,7 @@ class Unsubscription(Settings):
 class Advertised(AdvertisementSettings):
     """What a client says that it will publish."""
 
+    policy: Name | None = Field(default=None, description="name of a policy of `statements` to set on it; unset: none")
     at: Name | None = Field(default=None, description="node that it advertises at; unset: all it is connected to")
 
 

@@ -6,11 +6,13 @@ class and does more than its `step` returns does that here too.
 
 from collections import deque
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from penstock.engine import conform, edit, emit, match, once, overlay, place, publish, says, travel
+from penstock.engine import conform, edit, emit, match, once, place, publish, says, travel
 from penstock.engine.edit import Watch
 from penstock.engine.explain_access import Views
+from penstock.engine.explain_judge import Asked, refused_policy
+from penstock.engine.explain_match import Candidate, local_part, match_verdict, unsatisfied
 from penstock.engine.node import Node
 from penstock.engine.once import Once
 from penstock.engine.plan import Group, LinkClass, Target
@@ -101,22 +103,6 @@ def explain(nodes: Mapping[str, Node], start: Arrival, now: float, about: Collec
     return tuple(_Walk(nodes, now, frozenset(about)).decisions(start))
 
 
-@dataclass(slots=True)
-class _Candidate:
-    """A link that an event might leave by: whom it leads to, and what they have that matches."""
-
-    link: Link
-    sessions: list[Session] = field(default_factory=list)
-    matched: list[Subscribed] = field(default_factory=list)
-    unmet: list[Subscribed] = field(default_factory=list)
-    """Subscriptions for the topic that ask for other content."""
-    onlooker: bool = False
-
-    @property
-    def is_concerned(self) -> bool:
-        return bool(self.matched or self.unmet or self.onlooker)
-
-
 class _Walk:
     """One event's way. What it moves on are its own copies."""
 
@@ -143,6 +129,9 @@ class _Walk:
         link = LinkClass(came.rights, came.link.type, came.neighbour, *self._watched(came))
         event = came.event
         verdicts: tuple[Verdict, ...] = (says.admitted(came.node, link, event.topic),)
+        refused = refused_policy(came.node, came.session, event)
+        if refused is not None and verdicts[-1].effect is not Effect.SUPPRESS:
+            verdicts += (refused,)
         if verdicts[-1].effect is not Effect.SUPPRESS:
             event, pruned = self._views.pruned(came.node, came.actor, event, self._now)
             verdicts += pruned
@@ -160,7 +149,11 @@ class _Walk:
                 refused = Verdict("project", Effect.SUPPRESS, "sparkplug", wrong)
                 yield Decision(came.node.name, came.link, came.event, None, (*verdicts, refused))
                 continue
-            found = list(self._towards_all(came, output, verdicts))
+            judging = Asked(came.node, output, came.session, came.link.source, self._now)
+            if judging.verdict is not None:
+                yield Decision(came.node.name, came.link, came.event, None, (*verdicts, judging.verdict))
+                continue
+            found = list(self._towards_all(came, judging, verdicts))
             nobody = Verdict("match", Effect.SUPPRESS, "", f"nobody here subscribes to `{output.topic}`")
             yield from found or [Decision(came.node.name, came.link, came.event, None, (*verdicts, nobody))]
 
@@ -200,44 +193,47 @@ class _Walk:
 
     # --- stages 5 to 10, for each link
 
-    def _towards_all(self, came: Arrival, event: Event, before: tuple[Verdict, ...]) -> Iterator[Decision]:
-        found = came.node.index.match(event.topic)
+    def _towards_all(self, came: Arrival, judging: Asked, before: tuple[Verdict, ...]) -> Iterator[Decision]:
+        found = came.node.index.match(judging.event.topic)
         plain = [one for one in found if not isinstance(one, Group | Predicates)]
         plain += [one for several in found if isinstance(several, Predicates) for one in several]
         groups = [one for one in found if isinstance(one, Group)]
-        by_group = [one for group in groups for one in self._towards_group(came, group, event, before)]
+        by_group = [one for group in groups for one in self._towards_group(came, group, judging, before)]
         shared = {one.goes_by.target for one in by_group if one.goes_by is not None}
-        for candidate in self._candidates(came, plain, event):
+        for candidate in self._candidates(came, plain, judging):
             if candidate.is_concerned or candidate.link.target not in shared:
-                yield self._towards(came, candidate, event, before)
+                yield self._towards(came, candidate, judging, before)
         yield from by_group
 
-    def _candidates(self, came: Arrival, found: list[Subscribed | Watch], event: Event) -> list[_Candidate]:
+    def _candidates(self, came: Arrival, found: list[Subscribed | Watch], judging: Asked) -> list[Candidate]:
         """The links out: to every neighbour but the one that it came from, and to the clients that it may concern."""
-        node = came.node
+        node, event = came.node, judging.event
         links = {name: _outwards(session, node) for name, session in node.neighbours.items()}
-        candidates = {name: _Candidate(link, [node.neighbours[name]]) for name, link in links.items()}
+        candidates = {name: Candidate(link, [node.neighbours[name]]) for name, link in links.items()}
         about = {name: node.ensemble.links.get((node.name, name)) for name in sorted(self._about)}
-        candidates |= {name: _Candidate(link) for name, link in about.items() if link and name not in candidates}
+        candidates |= {name: Candidate(link) for name, link in about.items() if link and name not in candidates}
         for one in found:
             link = one.link if isinstance(one, Watch) else _outwards(one.session, node)
-            candidate = candidates.setdefault(link.target, _Candidate(link))
+            candidate = candidates.setdefault(link.target, Candidate(link))
             if isinstance(one, Watch):
                 candidate.onlooker = True
             else:
                 (candidate.matched if match.satisfies(node, event, one, self._now) else candidate.unmet).append(one)
+        for one in judging.asked_for():
+            candidate = candidates[one.session.entity]
+            candidate.matched = candidate.matched or [one]
         for session in node.sessions.values():
             if session.neighbour is None and session.entity in candidates:
                 candidates[session.entity].sessions.append(session)
         candidates.pop(came.neighbour or "", None)
         return list(candidates.values())
 
-    def _towards(self, came: Arrival, candidate: _Candidate, event: Event, before: tuple[Verdict, ...]) -> Decision:
-        link, topic = candidate.link, event.topic
+    def _towards(self, came: Arrival, candidate: Candidate, judging: Asked, before: tuple[Verdict, ...]) -> Decision:
+        link, event, topic = candidate.link, judging.event, judging.event.topic
         readable = [one for one in candidate.matched if _may_read(one.session, topic)]
         targets = _targets(readable)
         matched, routed = (
-            _match(came, candidate, readable, targets, event),
+            match_verdict(came.node, came.session, candidate, readable, targets, event),
             says.routed(came.node, came.link, link, event),
         )
         verdicts, outputs = [*before, matched], list[Event]()
@@ -245,7 +241,7 @@ class _Walk:
             verdicts.append(routed)
         goes_on = routed.effect is not Effect.SUPPRESS and bool(targets or candidate.onlooker)
         if goes_on and self._is_first(came, link, event, verdicts):
-            sent = self._emitted(came, candidate, targets, event, verdicts)
+            sent = self._emitted(came, candidate, targets, judging, verdicts)
             outputs = [made for target, one in sent for made in self._sent(came.node, target, one, verdicts)]
         return Decision(came.node.name, came.link, came.event, link, tuple(verdicts), tuple(outputs))
 
@@ -259,36 +255,45 @@ class _Walk:
         return False
 
     def _emitted(
-        self, came: Arrival, candidate: _Candidate, targets: tuple[Target, ...], event: Event, verdicts: list[Verdict]
+        self, came: Arrival, candidate: Candidate, targets: tuple[Target, ...], judging: Asked, verdicts: list[Verdict]
     ) -> list[tuple[Target, Event]]:
         """What leaves by a link, and for whom."""
         watch = (
             self._watch(came.node, candidate.link) if candidate.link.target not in came.node.ensemble.nodes else None
         )
         if watch is None:
-            return [(one, event) for one in (_local(target, came.session) for target in targets) if one is not None]
-        events, said = self._edit("emit", came.node, candidate.link, event)
-        verdicts += said
-        sent = [
-            (target, output)
-            for output in events
-            for target in publish.behind(came.node, watch, targets, output, came.session, self._now)
-            if not (target.no_local and target.session is came.session)
-        ]
-        if events and not sent:
+            local = (local_part(target, came.session) for target in targets)
+            return judging.towards([one for one in local if one is not None], verdicts)
+        forms: dict[Event, list[Target]] = {} if targets else {judging.event: []}
+        for target, event in judging.towards(targets, verdicts):
+            forms.setdefault(event, []).append(target)
+        sent, has_any = list[tuple[Target, Event]](), False
+        for event, several in forms.items():
+            events, said = self._edit("emit", came.node, candidate.link, event)
+            verdicts += said
+            has_any = has_any or bool(events)
+            sent += (
+                (target, output)
+                for output in events
+                for target in publish.behind(came.node, watch, tuple(several), output, came.session, self._now)
+                if not (target.no_local and target.session is came.session)
+            )
+        if has_any and not sent:
             verdicts.append(Verdict("emit", Effect.SUPPRESS, "", f"`{candidate.link.target}` has asked for none of it"))
         return sent
 
     def _towards_group(
-        self, came: Arrival, group: Group, event: Event, before: tuple[Verdict, ...]
+        self, came: Arrival, group: Group, judging: Asked, before: tuple[Verdict, ...]
     ) -> Iterator[Decision]:
         """Towards the member whose turn it is; and towards those that cannot have it, why."""
-        node = came.node
-        found = group.peek(lambda member: publish.may_take(node, event, member, self._now))
+        node, event = came.node, judging.event
+        found = group.peek(
+            lambda member: publish.may_take(node, event, member, self._now) and judging.lets(member),
+        )
         for member in group.members:
             link = _outwards(member.session, node)
             if found is not None and member is found[0]:
-                yield self._towards_chosen(came, member, len(group.members), event, before)
+                yield self._towards_chosen(came, member, len(group.members), judging, before)
                 continue
             verdicts = list(before)
             if not _may_read(member.session, event.topic):
@@ -296,7 +301,10 @@ class _Walk:
                 reason = member.session.rights.why_read(event.topic)
                 verdicts.append(Verdict("match", Effect.SUPPRESS, "acl", reason))
             elif not match.satisfies(node, event, member, self._now):
-                verdicts.append(_unsatisfied(node, event, [member]))
+                verdicts.append(unsatisfied(node, event, [member]))
+            elif not judging.lets(member):
+                verdicts.append(Verdict("match", Effect.PASS, member.filter))
+                judging.towards([Target([member])], verdicts)
             elif found is None:
                 verdicts += [Verdict("match", Effect.PASS, member.filter), says.routed(node, came.link, link, event)]
             else:
@@ -304,15 +312,17 @@ class _Walk:
             yield Decision(node.name, came.link, came.event, link, tuple(verdicts))
 
     def _towards_chosen(
-        self, came: Arrival, member: Subscribed, members: int, event: Event, before: tuple[Verdict, ...]
+        self, came: Arrival, member: Subscribed, members: int, judging: Asked, before: tuple[Verdict, ...]
     ) -> Decision:
         node, link = came.node, _outwards(member.session, came.node)
         turn = Verdict("match", Effect.PASS, member.filter, f"the turn of `{link.target}` among {members}")
-        verdicts = [*before, turn, says.routed(node, came.link, link, event)]
-        events, said = self._edit("emit", node, link, event)
-        verdicts += said
+        verdicts = [*before, turn, says.routed(node, came.link, link, judging.event)]
         target = Target([member])
-        readable = [one for one in events if emit.may_have(node, one, member.session)]
+        readable = list[Event]()
+        for _, event in judging.towards([target], verdicts):
+            events, said = self._edit("emit", node, link, event)
+            verdicts += said
+            readable += (one for one in events if emit.may_have(node, one, member.session))
         outputs = [made for one in readable for made in self._sent(node, target, one, verdicts)]
         return Decision(node.name, came.link, came.event, link, tuple(verdicts), tuple(outputs))
 
@@ -345,55 +355,6 @@ class _Walk:
         self._waiting.append(Arrival(beyond, link, came, back, back.rights))
 
 
-def _match(
-    came: Arrival, candidate: _Candidate, readable: list[Subscribed], targets: tuple[Target, ...], event: Event
-) -> Verdict:
-    name, topic = candidate.link.target, event.topic
-    if any(_local(target, came.session) is not None for target in targets):
-        conditions = dict.fromkeys(one.text for each in readable for one in match.conditions(each, topic))
-        reason = " and ".join(f"`{text}` holds" for text in conditions)
-        return Verdict("match", Effect.PASS, ", ".join(dict.fromkeys(one.filter for one in readable)), reason)
-    if targets:
-        return Verdict("match", Effect.SUPPRESS, "no local", f"`{name}` published it and does not want its own events")
-    if candidate.onlooker:
-        return Verdict("match", Effect.PASS, "", "the monitors on the link must see it, subscribed to or not")
-    if candidate.matched:
-        rights = candidate.matched[0].session.rights
-        assert rights is not None
-        return Verdict("match", Effect.SUPPRESS, "acl", rights.why_read(topic))
-    if candidate.unmet:
-        return _unsatisfied(came.node, event, candidate.unmet)
-    if not candidate.sessions:
-        return Verdict("match", Effect.SUPPRESS, "", f"`{name}` has no session here")
-    if candidate.sessions[0].neighbour is not None:
-        reason = f"nobody beyond `{name}` subscribes to `{topic}`"
-        if any(mode in _BY_OFFERS for mode in _modes(came.node, name)):
-            reason += ", or nothing that fits is advertised this side of it"
-        return Verdict("match", Effect.SUPPRESS, "", reason)
-    return Verdict("match", Effect.SUPPRESS, "", f"`{name}` has no subscription that matches `{topic}`")
-
-
-_BY_OFFERS = ("advertised", "routed")
-"""Modes of a link in which advertisements count."""
-
-
-def _modes(node: Node, neighbour: str) -> Iterator[str]:
-    for name, connection in overlay.connections(node):
-        if name == neighbour:
-            yield from (mode for _, mode in connection.forward)
-
-
-def _unsatisfied(node: Node, event: Event, subscriptions: list[Subscribed]) -> Verdict:
-    """That the content is not what any of these subscriptions asks for, and why."""
-    said = (f"{_titled(one)}: {' and '.join(match.unmet(node, event, one))}" for one in subscriptions)
-    return Verdict("match", Effect.SUPPRESS, "condition", "; ".join(said))
-
-
-def _titled(one: Subscribed) -> str:
-    name = f" named `{one.name}`" if one.name and one.session.neighbour is None else ""
-    return f"subscription of `{one.session.entity}` to `{one.filter}`{name}"
-
-
 def _may_read(session: Session, topic: str) -> bool:
     return session.rights is None or session.rights.may_read(topic)
 
@@ -407,11 +368,6 @@ def _targets(subscriptions: list[Subscribed]) -> tuple[Target, ...]:
     for one in subscriptions:
         of_session.setdefault(one.session.id, []).append(one)
     return tuple(map(Target, of_session.values()))
-
-
-def _local(target: Target, sender: Session | None) -> Target | None:
-    """The target, or what is left of it for the session's own event."""
-    return target.own if target.no_local and target.session is sender else target
 
 
 def _scratch(node: Node) -> Node:

@@ -26,6 +26,7 @@ from penstock.engine.greeting import Greeting
 from penstock.engine.joint import Joint
 from penstock.engine.node import Node, Notice
 from penstock.engine.wires import Choose, Wire, earliest
+from penstock.language.statement import Statement
 from penstock.model.errors import PenstockError
 from penstock.model.group_proof import METHOD, NONCE_BYTES, Claimant
 from penstock.model.subject import Subject
@@ -79,6 +80,13 @@ class Rehearsal:
         for link in whole.connections:
             self._dial(link)
         self.run()
+
+    @property
+    def policies(self) -> dict[str, Statement]:
+        """The policies that the domain has names for."""
+        settings = self._domain.statements
+        said = settings.statements() if settings is not None else ()
+        return {name: one for name, _, one in said if isinstance(one, Statement)}
 
     # --- what entities do
 

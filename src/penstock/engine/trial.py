@@ -6,12 +6,24 @@ from itertools import zip_longest
 
 import msgspec
 
-from penstock.domain.tests import OTHERS, Expected, ExpectedVerdict, Message, PolicyTest, Publication, Step, state_key
+from penstock.domain.tests import (
+    OTHERS,
+    Advertised,
+    Expected,
+    ExpectedVerdict,
+    Message,
+    PolicyTest,
+    Publication,
+    Step,
+    state_key,
+)
 from penstock.domain.tests import Subscription as Wish
+from penstock.engine import travel
 from penstock.engine.account import receiver, values_of
 from penstock.engine.actor import Delivered
 from penstock.engine.explain import ExplainError, arrival, explain
 from penstock.engine.rehearsal import Rehearsal, RehearsalError
+from penstock.language.statement_printer import show_compact
 from penstock.model.decision import Decision
 from penstock.model.event import Event
 from penstock.model.sparkplug import is_sparkplug
@@ -61,6 +73,7 @@ class _Trial:
 
     def __init__(self, rehearsal: Rehearsal) -> None:
         self._play = rehearsal
+        self._texts = {name: show_compact(said) for name, said in rehearsal.policies.items()}
         self._seen: dict[str, int] = {}
         """By entity, how many of its deliveries were there when something was last expected."""
         self._published: list[tuple[str, str, tuple[Decision, ...]]] = []
@@ -111,7 +124,9 @@ class _Trial:
             for one in several:
                 no_local = one.no_local and not one.filter.startswith("$share/")  # [MQTT-3.8.3-4]
                 where = one.where.text if one.where is not None else ""
-                self._play.subscribe(client, one.filter, one.qos, no_local, one.at, where, one.name or "", one.scope)
+                self._play.subscribe(
+                    client, one.filter, one.qos, no_local, one.at, where, one.name or "", one.scope, self._text(one)
+                )
 
     def _unsubscribe(self, step: Step) -> None:
         for client, several in (step.unsubscribe or {}).items():
@@ -122,7 +137,7 @@ class _Trial:
         for client, several in (step.advertise or {}).items():
             for one in several:
                 where = one.where.text if one.where is not None else ""
-                self._play.advertise(client, one.name, one.filter, where, one.scope, one.at)
+                self._play.advertise(client, one.name, one.filter, where, one.scope, one.at, self._text(one))
 
     def _unadvertise(self, step: Step) -> None:
         for client, names in (step.unadvertise or {}).items():
@@ -141,11 +156,17 @@ class _Trial:
     def _publish_one(self, entity: str, one: Publication) -> None:
         play, payload = self._play, one.data(self._next(one))
         node = play.where(entity, one.at)
-        event = Event(one.topic, payload, one.qos, one.retain)
+        event, policy = Event(one.topic, payload, one.qos, one.retain), self._text(one)
+        if policy:
+            event = travel.having(event, None, [(travel.POLICY, policy)])
         decisions = explain(play.nodes, arrival(play.nodes[node], entity, event), play.now, self._entities())
         self._published.append((entity, one.topic, decisions))
-        play.publish(entity, one.topic, payload, one.qos, one.retain, node)
+        play.publish(entity, one.topic, payload, one.qos, one.retain, node, policy)
         play.run()
+
+    def _text(self, one: Publication | Wish | Advertised) -> str:
+        """The policy that is said with it; empty: none."""
+        return "" if one.policy is None else self._texts[one.policy]
 
     def _next(self, one: Publication) -> int | None:
         """The `seq` of an edge node's next message."""

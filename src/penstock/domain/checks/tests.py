@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping
 from penstock.domain.checks.contents import compiled
 from penstock.domain.finding import Entities, Finding, Loc, Mistake, Said, hint
 from penstock.domain.schema import Domain
-from penstock.domain.tests import OTHERS, Advertised, PolicyTest, Step, Subscription, state_key
+from penstock.domain.tests import OTHERS, Advertised, PolicyTest, Publication, Step, Subscription, state_key
 from penstock.model.topic import parse_filter
 
 
@@ -33,6 +33,7 @@ class _Check:
         test = self._test
         yield from self._names(test.subscribe or (), self._clients, "a client", (*loc, "subscribe"))
         yield from self._conditions(test.subscribe or {}, (*loc, "subscribe"))
+        yield from self._policies(test.subscribe or {}, (*loc, "subscribe"))
         yield from self._monitors(test.states, (*loc, "states"))
         for index, step in enumerate(test.steps):
             yield from self._step(step, (*loc, "steps", index))
@@ -44,6 +45,8 @@ class _Check:
             yield from self._names(getattr(step, key) or (), self._clients, "a client", (*loc, key))
         yield from self._conditions(step.subscribe or {}, (*loc, "subscribe"))
         yield from self._conditions(step.advertise or {}, (*loc, "advertise"))
+        for key in ("subscribe", "advertise", "publish"):
+            yield from self._policies(getattr(step, key) or {}, (*loc, key))
         for client, groups in (step.prove or {}).items():
             yield from self._names(groups, self._domain.trust_groups, "a trust group", (*loc, "prove", client))
         for key in ("publish", "expect"):
@@ -85,6 +88,17 @@ class _Check:
                 condition = one.where and compiled(one.where, declared)
                 if isinstance(condition, str):
                     yield Said((*loc, client, index, "where"), condition)
+
+    def _policies(
+        self, said: Mapping[str, tuple[Subscription | Advertised | Publication, ...]], loc: Loc
+    ) -> Iterator[Finding]:
+        settings = self._domain.statements
+        known = [name for name, _, _ in settings.statements()] if settings is not None else []
+        for client, several in said.items():
+            for index, one in enumerate(several):
+                where = (*loc, client, index, "policy") if len(several) > 1 else (*loc, client, "policy")
+                names = () if one.policy is None else (one.policy,)
+                yield from self._names(names, known, "a policy of `statements`", where)
 
     def _names(self, names: Collection[str], known: Collection[str], kind: str, loc: Loc) -> Iterator[Finding]:
         for name in names:
