@@ -19,7 +19,7 @@ from penstock.engine.render import Forms
 from penstock.engine.session import Session, Subscribed
 from penstock.language.errors import StatementError
 from penstock.language.statement import Attach, Matching, Message, Point, Verb
-from penstock.model.content import Unreadable
+from penstock.model.content import Content, Unreadable
 from penstock.model.errors import PolicyError
 from penstock.model.event import Event
 from penstock.model.topic import matches
@@ -119,12 +119,12 @@ def bounds_of(node: "Node", session: Session) -> tuple[Bound, ...]:
     """
     found = list(own_bounds(node) if session.neighbour is not None else given_bounds(node, session.entity))
     if session.neighbour is None:
-        for advertised in session.advertisements.values():
+        for _, advertised in sorted(session.advertisements.items()):
             if advertised.policy is not None:
                 name = f"{session.entity}: {advertised.name}"
                 where = (advertised.filter, advertised.condition)
                 found.append(Bound(advertised.policy, name, *where, Message.ADVERTISEMENT))
-    for id, offered in session.offers.items():
+    for id, offered in sorted(session.offers.items()):
         if offered.policy is not None:
             found.append(Bound(offered.policy, id, offered.offer.filter, offered.condition, Message.ADVERTISEMENT))
     return tuple(one for one in found if one.policy.concerns(Message.PUBLICATION))
@@ -233,7 +233,7 @@ class Judging:
             self._judge_before((*attached, *before))
             if self.verdict is not None:
                 return
-        found = [one for one in statements if self._matches(one)]
+        found = [one for one in statements if one.matches(self._content)]
         given = [one._replace(carrier=None) for one in found if one.carrier is Message.PUBLICATION]
         associated = [one for one in found if one.carrier is not Message.PUBLICATION]
         self._attached = attach((*attached, *given), associated)
@@ -255,9 +255,6 @@ class Judging:
         if changed is not self.event:
             self.event = changed
             self._content = self.node.ensemble.reader.read(changed)
-
-    def _matches(self, bound: Bound) -> bool:
-        return bound.condition is None or bound.condition.holds(self._content) is True
 
     @property
     def kept(self) -> Event:
@@ -311,9 +308,13 @@ class Judging:
     def _judged(
         self, session: Session, subscribed: Sequence[Subscribed], own: tuple[Bound, ...], where: frozenset[Point]
     ) -> Judgement:
-        """First the policies of who publishes: for what these take out, its reader must not be able to ask."""
+        """First the policies of who publishes, and the domain's: for what these take out, its reader must not be able
+        to ask. Then those that the reader has set itself.
+        """
         judgement = self._judgement(session)
-        policies = (*self._attached, *self._associated)
+        given = tuple(one for one in own if one.is_given)
+        judgement.asked = _asked(subscribed, is_all=bool(given))
+        policies = (*self._attached, *self._associated, *given)
         judge(judgement, Verb.FORWARD, where, policies, Matching.AFTER)
         if judgement.blocked:
             return judgement
@@ -328,18 +329,12 @@ class Judging:
             reason = "what its subscriptions ask for is taken out"
             judgement.verdicts.append(Verdict("judge", Effect.SUPPRESS, ATTACHED, reason))
             return judgement
-        judgement.asked = frozenset(path for one in own for path in one.paths)
-        own = tuple(one for one in own if not any(one.policy == other.policy for other in self._attached))
-        judge(judgement, Verb.FORWARD, where, own, Matching.AFTER)
-        if own and not judgement.blocked:
-            self._attach_own(judgement, own)
+        attached = {one.policy for one in self._attached}
+        mine = [one for one in own if not one.is_given and one.policy not in attached]
+        judge(judgement, Verb.FORWARD, where, mine, Matching.AFTER)
+        on = attach(self._attached, own)
+        judgement.attached = None if on == self._attached else on
         return judgement
-
-    def _attach_own(self, judgement: Judgement, own: Sequence[Bound]) -> None:
-        """Rules of subscriptions that are attached to what goes their way."""
-        attached = attach(self._attached, own)
-        add = [one.policy.text for one in attached if one not in self._attached]
-        judgement.copy.beside += [(travel.POLICY, text) for text in add]  # type: ignore[union-attr]
 
     def _judgement(self, receiver: Session | None) -> Judgement:
         return Judgement(
@@ -367,9 +362,12 @@ class Judging:
     def _changed(self, judgement: Judgement) -> Event:
         copy = judgement.copy
         assert isinstance(copy, PublicationCopy)
-        if not copy.is_changed:
+        if not copy.is_changed and judgement.attached is None:
             return self.event
         event = self.event._replace(payload=copy.payload)
+        if judgement.attached is not None:
+            texts = [(travel.POLICY, one.policy.text) for one in judgement.attached]
+            return travel.having(event, copy.content_type, [*copy.beside, *texts], without=travel.POLICY)
         if copy.content_type is None and not copy.beside:
             return event
         return travel.having(event, copy.content_type, copy.beside)
@@ -410,23 +408,37 @@ def _names(session: Session) -> frozenset[str]:
     return frozenset(one.name for one in session.policies)
 
 
-def bounds_for(
-    session: Session, topic: str, subscribed: Sequence[Subscribed], content: object = None
-) -> tuple[Bound, ...]:
-    """The policies for what goes to a session by these of its subscriptions."""
-    found = [
+def bounds_for(session: Session, topic: str, subscribed: Sequence[Subscribed], content: Content) -> tuple[Bound, ...]:
+    """The policies for what goes to a session by these of its subscriptions: the domain's first, so that they are asked
+    whatever the client's own do. An element that refers to a filter refers to the client's.
+    """
+    found = []
+    for given in session.policies:
+        if (
+            matches(given.filter, topic)
+            and given.policy.concerns(Message.PUBLICATION)
+            and _bound(given).matches(content)
+        ):
+            asked = [one.condition for one in subscribed if one.condition is not None]
+            condition = asked[0] if len(asked) == 1 else given.condition
+            about = (given.filter, condition, Message.SUBSCRIPTION, True)
+            found.append(Bound(given.policy, given.name, *about))
+    own = [
         Bound(one.policy, f"{session.entity}: {one.filter}", one.filter, one.condition, Message.SUBSCRIPTION)
         for one in subscribed
         if one.policy is not None and one.policy.concerns(Message.PUBLICATION)
     ]
-    for given in session.policies:
-        if matches(given.filter, topic) and given.policy.concerns(Message.PUBLICATION):
-            if given.condition is not None and given.condition.holds(content) is not True:  # type: ignore[arg-type]
-                continue
-            asked = [one.condition for one in subscribed if one.condition is not None]
-            condition = asked[0] if len(asked) == 1 else given.condition
-            found.append(Bound(given.policy, given.name, given.filter, condition, Message.SUBSCRIPTION))
-    return tuple(found)
+    return (*found, *sorted(own, key=_order))
+
+
+def _asked(subscribed: Sequence[Subscribed], is_all: bool) -> frozenset[Path]:
+    """The attributes that subscriptions ask for, of which the copy is trimmed to what all of them want."""
+    asking = (one for one in subscribed if is_all or one.policy is not None)
+    return frozenset(path for one in asking if one.condition is not None for path in paths_read(one.condition.tree))
+
+
+def _order(bound: Bound) -> tuple[str, str, str]:
+    return bound.filter, "" if bound.condition is None else bound.condition.text, bound.policy.text
 
 
 def attach(

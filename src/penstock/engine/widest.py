@@ -14,11 +14,17 @@ from penstock.language.ranges import covers as ranges_cover
 from penstock.model.topic import covers
 
 Place = tuple[str, Path, str]
-"""Filter, path and policy: wants that differ in nothing but their conditions."""
+"""Filter and path: wants that differ in nothing but their conditions. One with a policy is at a place of its own: what
+the policy does may depend on the condition, so that no other want can stand for it.
+"""
 
 
 def place_of(want: Want) -> Place:
-    return want.filter, want.path, want.policy
+    return want.filter, want.path, _apart(want)
+
+
+def _apart(want: Want) -> str:
+    return f"{want.where}\0{want.policy}" if want.policy else ""
 
 
 MOST_CONDITIONS = 1000
@@ -75,13 +81,13 @@ class Widest:
 
     def at(self, place: Place) -> ConditionIndex[Want] | None:
         """The wants that stand at a place."""
-        filter, path, policy = place
-        return (self._standing.get(filter) or {}).get((path, policy))
+        filter, path, apart = place
+        return (self._standing.get(filter) or {}).get((path, apart))
 
     def places(self) -> Iterator[Place]:
         for by_path in self._standing.values():
-            for (path, policy), group in by_path.items():
-                yield next(iter(group)).filter, path, policy
+            for (path, apart), group in by_path.items():
+                yield next(iter(group)).filter, path, apart
 
     def is_crowded(self, place: Place) -> bool:
         """Whether so many wants stand there that it is simpler to want all. A policy is not for more than was said."""
@@ -121,7 +127,7 @@ class Widest:
         if by_path is None:
             by_path = {}
             self._standing.set(want.filter, by_path)
-        by_path.setdefault((want.path, want.policy), ConditionIndex()).add(want, condition)
+        by_path.setdefault((want.path, _apart(want)), ConditionIndex()).add(want, condition)
         self._standing_wants.add(want)
         self._changed[place_of(want)] = None
 
@@ -130,7 +136,7 @@ class Widest:
         self._standing_wants.discard(want)
         by_path = self._standing.get(want.filter)
         assert by_path is not None
-        key = (want.path, want.policy)
+        key = (want.path, _apart(want))
         by_path[key].remove(want)
         self._changed[place_of(want)] = None
         if not len(by_path[key]):
@@ -146,8 +152,8 @@ class Widest:
         """Of those that stand the ones that cover it. Of two that cover each other the greater one stands."""
         nodes, condition = set(want.path), self._conditions[want]
         for by_path in self._standing.covering(want.filter):
-            for (path, policy), group in by_path.items():
-                if policy == want.policy and nodes.issuperset(path):
+            for (path, apart), group in by_path.items():
+                if apart == _apart(want) and nodes.issuperset(path):
                     for other in group.covering(condition):
                         if other != want and (other > want or not self._covers(want, other)):
                             yield other
@@ -158,8 +164,8 @@ class Widest:
     def _covered(self, want: Want) -> Iterator[Want]:
         nodes, condition = set(want.path), self._conditions[want]
         for by_path in self._standing.covered(want.filter):
-            for (path, policy), group in by_path.items():
-                if policy == want.policy and nodes.issubset(path):
+            for (path, apart), group in by_path.items():
+                if apart == _apart(want) and nodes.issubset(path):
                     for other in group.covered(condition):
                         if other < want or not self._covers(other, want):
                             yield other
@@ -168,7 +174,7 @@ class Widest:
         """Whether who has the first has the second; a way that is part of another goes wherever that one goes."""
         outer, inner = self._conditions[wide], self._conditions[narrow]
         return (
-            wide.policy == narrow.policy
+            _apart(wide) == _apart(narrow)
             and set(wide.path) <= set(narrow.path)
             and covers(wide.filter, narrow.filter)
             and (

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from penstock.language.condition import Condition
-from penstock.language.errors import Failure
+from penstock.language.errors import Failure, Kind
 from penstock.language.statement import Attach, Matching, Message, Point, Verb
+from penstock.model.content import Content
 from penstock.model.verdict import Effect, Verdict
 from penstock.policy.copies import Copy, Path, paths_read
 from penstock.policy.elements.element import ElementError, Made, Obligation
@@ -54,7 +55,18 @@ class Bound(NamedTuple):
     carrier: Message | None = None
     """What it is associated with; None: it is attached to the message itself."""
     is_given: bool = False
-    """The domain says so; else somebody has told of it."""
+    """The domain gives it; else somebody has told of it."""
+
+    def matches(self, content: Content) -> bool:
+        """Whether a publication is one that its filter is for.
+
+        One that cannot be asked about is: a policy may be there to keep something back. Only that an attribute is
+        missing means for a client's filter that it does not match; the domain's are for such publications too.
+        """
+        outcome = True if self.condition is None else self.condition.holds(content)
+        if isinstance(outcome, Failure):
+            return self.is_given or outcome.kind is not Kind.NO_SUCH_ATTRIBUTE
+        return outcome
 
     @property
     def paths(self) -> frozenset[Path]:
@@ -81,6 +93,8 @@ class Judgement:
     """The policy that blocks it; and in `uninserted`, the one that does not let it in."""
     uninserted: str = ""
     flooded: bool = False
+    attached: tuple[Bound, ...] | None = None
+    """What goes on with the copy, if that is not what came with the message."""
     effects: list[tuple[Bound, Made | Obligation]] = field(default_factory=list)
     """What is to be done besides, and by whose wish."""
     verdicts: list[Verdict] = field(default_factory=list)

@@ -1,0 +1,246 @@
+"""What policies of publications do in a line of nodes, said once more: small, slow, with nothing of the engine in it.
+
+Publications are JSON objects on one topic. Each node in turn asks, for each way on, which filters match what has come,
+attaches what is to be attached, and applies rules to a copy.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from penstock.language.printer import show
+from penstock.language.reference import decide
+from penstock.language.statement import Attach, Clause, Message, Rule, Statement, Use
+from penstock.language.statement_printer import show_compact
+from penstock.language.tree import Attribute, Call, Has, Literal, Tree, rebuilt, walk
+
+Attributes = dict[str, Any]
+
+
+class Stop(Exception):
+    """The copy goes no further."""
+
+
+class Wrong(Exception):
+    """An element cannot do what it is called for."""
+
+
+@dataclass(frozen=True)
+class Filter:
+    """A subscription or an advertisement."""
+
+    where: Tree | None
+    policy: Statement | None
+
+    def names(self) -> frozenset[str]:
+        """The attributes that it asks for; here none has parts."""
+        nodes = [] if self.where is None else [node for node, _ in walk(self.where)]
+        return frozenset(node.name for node in nodes if isinstance(node, Attribute | Has))
+
+    def takes(self, attributes: Attributes) -> bool:
+        return self.where is None or decide(self.where, attributes) is True
+
+
+@dataclass(frozen=True)
+class Reader:
+    name: str
+    node: int
+    subscriptions: tuple[Filter, ...]
+
+
+@dataclass
+class Copy:
+    came: Attributes
+    now: Attributes
+    node: str
+    sender: str
+    receiver: str
+    groups: dict[str, set[str]]
+    removed: set[str]
+    asked: frozenset[str] = frozenset()
+
+
+def deliveries(
+    event: Attributes,
+    attached: tuple[Statement, ...],
+    publisher: str,
+    start: int,
+    advertised: tuple[Filter, ...],
+    readers: Iterable[Reader],
+    groups: dict[str, set[str]],
+) -> dict[str, Attributes]:
+    """What each reader gets of an event that is published at node `start`."""
+    found: dict[str, Attributes] = {}
+    readers = tuple(readers)
+    last = max((reader.node for reader in readers), default=start)
+    first = min((reader.node for reader in readers), default=start)
+    _at(start, publisher, 0, event, attached, advertised, readers, groups, found, (first, last))
+    return found
+
+
+def _at(
+    node: int,
+    sender: str,
+    direction: int,
+    event: Attributes,
+    attached: tuple[Statement, ...],
+    advertised: tuple[Filter, ...],
+    readers: tuple[Reader, ...],
+    groups: dict[str, set[str]],
+    found: dict[str, Attributes],
+    ends: tuple[int, int],
+) -> None:
+    matched = [one for one in advertised if one.takes(event)]
+    attached = _attach(attached, matched)
+    ways: list[tuple[str, int, list[Filter]]] = [
+        (reader.name, 0, list(reader.subscriptions)) for reader in readers if reader.node == node
+    ]
+    for step in (-1, 1):
+        if direction in (0, step):
+            beyond = [one for reader in readers if (reader.node - node) * step > 0 for one in reader.subscriptions]
+            ways.append((f"n{node + step}", step, list(dict.fromkeys(beyond))))
+    for receiver, step, subscriptions in ways:
+        wanting = [one for one in subscriptions if one.takes(event)]
+        if not wanting:
+            continue
+        points = {"Ingress"} if direction == 0 else set()
+        points |= {"Routing"} if step else {"Egress"}
+        copy = Copy(event, dict(event), f"n{node}", sender, receiver, groups, set())
+        policies = sorted((one for one in wanting if one.policy is not None), key=_order)
+        copy.asked = frozenset(name for one in policies for name in one.names())
+        try:
+            for statement in attached:
+                _apply(copy, statement, None, points)
+            for one in matched:
+                _apply(copy, one.policy, one, points)
+            if copy.removed and not any(_still(one, event, copy.removed) for one in wanting):
+                continue
+            for one in policies:
+                if one.policy not in attached:
+                    _apply(copy, one.policy, one, points)
+        except Stop:
+            continue
+        if step:
+            on = _attach(attached, [one for one in policies if one.policy not in attached])
+            _at(node + step, f"n{node}", step, copy.now, on, advertised, readers, groups, found, ends)
+        else:
+            found[receiver] = copy.now
+
+
+def _still(one: Filter, event: Attributes, removed: set[str]) -> bool:
+    if not one.names() & removed:
+        return True
+    return one.takes({name: value for name, value in event.items() if name not in removed})
+
+
+def _order(one: Filter) -> tuple[str, str]:
+    assert one.policy is not None
+    return "" if one.where is None else show(one.where), show_compact(one.policy)
+
+
+def _attach(attached: tuple[Statement, ...], filters: list[Filter]) -> tuple[Statement, ...]:
+    result = list(attached)
+    for one in filters:
+        for rule in () if one.policy is None else one.policy.rules:
+            alone = Statement((_plain(rule),))
+            if rule.attach is Attach.NEVER or alone in result:
+                continue
+            if rule.attach is Attach.ALWAYS or not result:
+                result.append(alone)
+            elif rule.attach is Attach.IF_YIELD and all(other.yields for each in result for other in each.rules):
+                result = [alone]
+    return tuple(result)
+
+
+def _plain(rule: Rule) -> Rule:
+    return replace(rule, attach=Attach.NEVER)
+
+
+def _apply(copy: Copy, statement: Statement | None, filter: Filter | None, points: set[str]) -> None:
+    blocked = False
+    for rule in () if statement is None else statement.rules:
+        if rule.message is not Message.PUBLICATION or not points & {point.value for point in rule.points}:
+            continue
+        if filter is not None and rule.attach is not Attach.NEVER:
+            continue
+        try:
+            blocked |= _run(copy, rule.clauses, filter) is True
+        except Wrong:
+            try:
+                compensated = _run(copy, rule.on_exception, filter)
+            except Wrong:
+                compensated = None
+            blocked |= compensated is not False
+    if blocked:
+        raise Stop
+
+
+def _run(copy: Copy, clauses: tuple[Clause, ...], filter: Filter | None) -> bool | None:
+    """Whether the first clause that holds blocks; None if none holds."""
+    for clause in clauses:
+        if clause.condition is not None:
+            outcome = decide(rebuilt(clause.condition, lambda node: _asked(copy, node, filter)), copy.came)
+            if not isinstance(outcome, bool):
+                raise Wrong
+            if not outcome:
+                continue
+        blocks = [_act(copy, use, filter) for use in clause.actions]
+        return any(blocks)
+    return None
+
+
+def _asked(copy: Copy, node: Tree, filter: Filter | None) -> Tree:
+    if not isinstance(node, Call) or not node.function[:1].isupper():
+        return node
+    arguments = [one.name if isinstance(one, Attribute) else str(getattr(one, "value", "")) for one in node.arguments]
+    match node.function:
+        case "AuthenticateSender":
+            return Literal("bool", _is_member(copy, copy.sender, arguments[0]))
+        case "AuthenticateReceiver":
+            return Literal("bool", _is_member(copy, copy.receiver, arguments[0]))
+        case "StrictMatch":
+            assert filter is not None
+            return Literal("bool", set(copy.came) == filter.names())
+        case "Sender":
+            return Literal("string", copy.sender)
+        case "Broker":
+            return Literal("string", copy.node)
+    raise AssertionError(node.function)
+
+
+def _is_member(copy: Copy, party: str, group: str) -> bool:
+    """A node can prove that it is in a group only to one that is in it too; for clients the domain vouches."""
+    members = copy.groups.get(group, set())
+    return party in members and (not party.startswith("n") or copy.node in members)
+
+
+def _act(copy: Copy, use: Use, filter: Filter | None) -> bool:
+    """Whether it blocks."""
+    names = set(map(str, use.arguments))
+    match use.name:
+        case "BlockMessage":
+            return True
+        case "RemoveAttributes":
+            copy.removed |= names
+            copy.now = {name: value for name, value in copy.now.items() if name not in names}
+        case "KeepOnlyAttributes":
+            _keep(copy, names)
+        case "TrimAttributes":
+            assert filter is not None
+            if not filter.names():
+                raise Wrong
+            _keep(copy, set(filter.names() | copy.asked))
+        case "AppendPrevHop":
+            copy.now = {name: value for name, value in copy.now.items() if name != "PrevHop"} | {"PrevHop": copy.sender}
+        case "AugmentBrokerHostInfo":
+            told = {"broker": copy.node, "value": ""}
+            known = copy.now.get("penstock_trace_host")
+            copy.now["penstock_trace_host"] = [*(known if isinstance(known, list) else []), told]
+        case _:
+            raise AssertionError(use.name)
+    return False
+
+
+def _keep(copy: Copy, names: set[str]) -> None:
+    copy.removed |= {name for name in copy.came if name not in names}
+    copy.now = {name: value for name, value in copy.now.items() if name in names}
