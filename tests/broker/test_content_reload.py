@@ -1,5 +1,6 @@
 """What a domain says about content changes while nodes run and clients stay connected."""
 
+import json
 from typing import Any
 
 from tests.support.federation import TOGETHER, settled, together
@@ -54,3 +55,35 @@ def test_conditions_advertisements_and_modes_are_taken_from_a_new_domain() -> No
             nodes.until_logged(TOGETHER, line)
         assert "needs a restart" not in nodes.log(TOGETHER)
         assert nodes.log(TOGETHER).count(" linked ") == 1  # the connection has stayed
+
+
+TRIM = "PolicyStatement { On(Forward, Publication) { If {} Then {RemoveAttributes(secret)} } }"
+STATEMENTS = {
+    "policies": {"trim": TRIM},
+    "apply": [{"policy": "trim", "to": "publication", "of": "sensor", "filter": "t/#"}],
+}
+
+
+def test_policies_are_taken_from_a_new_domain_and_one_that_is_granted_no_longer_is_dropped() -> None:
+    grant = {"to": "view", "set": "subscription", "elements": "*"}
+    start = {**BEFORE, "statements": {"grants": [grant]}}
+    with (
+        together(start, 1) as nodes,
+        Paho("sensor").connects(nodes.ports["a"]) as sensor,
+        Paho("view").connects(nodes.ports["b"]) as view,
+    ):
+        for filter in ("t/1", "settled", "settle"):
+            view.subscribe(filter, 1)
+        set_policy = {"subscription": {"filter": "t/1"}, "policy": TRIM.replace("Remove", "KeepOnly")}
+        assert view.publish("$penstock/policy", json.dumps(set_policy).encode(), 1) == 0
+        settled(view, sensor)
+        sensor.publish("t/1", b'{"x":1,"secret":2}', 1)
+        assert view.receive().payload == b'{"secret":2}'
+        nodes.write({**start, "statements": STATEMENTS})
+        nodes.reload(TOGETHER)
+        nodes.until_logged(TOGETHER, "policy dropped", "client=view")
+        settled(view, sensor)
+        sensor.publish("t/1", b'{"x":1,"secret":2}', 1)
+        assert view.receive().payload == b'{"x":1}'
+        for line in ("policy `trim` added", "given policies changed", "grants of policies changed"):
+            nodes.until_logged(TOGETHER, line)

@@ -22,6 +22,9 @@ BASE: dict[str, Any] = {
 }
 
 
+LOG = "PolicyStatement { On(Forward, Publication) { If {} Then {Log()} } }"
+
+
 def domain(**changed: Any) -> Domain:
     return Domain.model_validate({**BASE, **changed})
 
@@ -106,10 +109,37 @@ def test_equal_domains_have_no_difference(title: str) -> None:
         ),
         ({"monitors": {"n": BASE["monitors"]["n"], "m": BASE["monitors"]["m"]}}, ["monitor changed: their order"]),
         ({"assertions": [{"never": "x to y"}]}, ["assertions changed"]),
+        ({"nodes": node("a", overlay="east")}, ["settings `a` changed: `overlay`"]),
+        (
+            {"statements": {"policies": {"one": LOG}, "files": [{"name": "two", "file": "two.policy"}]}},
+            ["policy `one` added", "policy `two` added"],
+        ),
+        (
+            {
+                "statements": {
+                    "policies": {"one": LOG},
+                    "apply": [{"policy": "one", "to": "publication", "of": "x"}],
+                    "grants": [{"to": "x", "set": "publication", "elements": "Log"}],
+                }
+            },
+            ["policy `one` added", "given policies changed", "grants of policies changed"],
+        ),
     ],
 )
 def test_a_difference_says_what_is_other(changed: dict[str, Any], lines: list[str]) -> None:
     assert str(diff(domain(), domain(**changed))).split("\n") == lines
+
+
+def test_policies_are_compared_by_what_they_say() -> None:
+    plain = [{"on": "Forward Publication", "then": "Log()"}]
+    one, same, other, none = (
+        domain(statements={"policies": said})
+        for said in ({"p": LOG}, {"p": plain}, {"p": LOG.replace("Log", "BlockMessage")}, {})
+    )
+    assert not diff(one, same)
+    assert str(diff(one, other)) == "policy `p` changed"
+    assert str(diff(one, none)) == "policy `p` removed"
+    assert diff(one, other).needs_restart == ()
 
 
 def test_what_a_rule_spells_otherwise_but_means_the_same_is_no_difference() -> None:

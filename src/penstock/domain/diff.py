@@ -16,6 +16,7 @@ from penstock.domain.base import Settings, keys
 from penstock.domain.expand import expand
 from penstock.domain.graph import graph
 from penstock.domain.schema import Domain, JournalSettings, NodeSettings
+from penstock.domain.statements import StatementSettings
 from penstock.model.link import Link
 
 Effect = Literal["added", "removed", "changed"]
@@ -41,6 +42,9 @@ class Kind(StrEnum):
     DEFAULT = "default"
     MONITOR = "monitor"
     ACCESS = "access"
+    POLICY = "policy"
+    GIVEN = "given policies"
+    GRANTS = "grants of policies"
     TRUST_GROUP = "trust group"
     JOURNAL = "journal"
     ASSERTIONS = "assertions"
@@ -115,6 +119,7 @@ def _changes(old: Domain, new: Domain) -> Iterator[Change]:
     yield from _tables(old, new)
     yield from _in_order(Kind.MONITOR, old.monitors, new.monitors)
     yield from _access(old.access, new.access)
+    yield from _statements(old.statements or StatementSettings(), new.statements or StatementSettings())
     yield from _entries(Kind.TRUST_GROUP, old.trust_groups, new.trust_groups)
     yield from _journal(old.journal, new.journal)
     if old.assertions != new.assertions:
@@ -163,6 +168,19 @@ def _access(old: AccessControl | None, new: AccessControl | None) -> Iterator[Ch
             yield Change(Kind.ACCESS, "added" if old is None else "removed", "", old, new)
     elif old != new:
         yield Change(Kind.ACCESS, "changed", "", old, new, _other_keys(old, new))
+
+
+def _statements(old: StatementSettings, new: StatementSettings) -> Iterator[Change]:
+    before, after = ({**each.policies, **{one.name: one for one in each.files}} for each in (old, new))
+    for name in {**before, **after}:
+        was, is_ = before.get(name), after.get(name)
+        if was != is_:
+            effect: Effect = "added" if was is None else "removed" if is_ is None else "changed"
+            yield Change(Kind.POLICY, effect, name, was, is_)
+    if old.apply != new.apply:
+        yield Change(Kind.GIVEN, "changed", "", old.apply, new.apply)
+    if old.grants != new.grants:
+        yield Change(Kind.GRANTS, "changed", "", old.grants, new.grants)
 
 
 def _journal(old: JournalSettings | None, new: JournalSettings | None) -> Iterator[Change]:

@@ -28,6 +28,7 @@ from penstock.engine.session import Session, Subscribed
 from penstock.engine.sparkplug import Sparkplug, renewed
 from penstock.engine.stats import Stats
 from penstock.engine.timers import Timers
+from penstock.engine.want import Want
 from penstock.model.event import Event
 from penstock.model.topic import Filter
 from penstock.policy.acl import Acl, Rights
@@ -125,6 +126,8 @@ class Node:
         self.draining = False
         self.with_policies: dict[int, Session] = {}
         """Sessions whose advertisements, or those that they told of, have policies."""
+        self.refused: dict[int, set[Want]] = {}
+        """By neighbour's session, the wants that policies did not let in: others may."""
         self.acted: dict[tuple[object, ...], set[tuple[object, ...]]] = {}
         """By subscription or offer, the policies for which something was done besides."""
         self.host = ""

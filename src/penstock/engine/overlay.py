@@ -146,6 +146,7 @@ def take_interest(node: "Node", session: Session, payload: bytes, now: float) ->
     if change.begins == "wants":
         # A neighbour that has just started does not know yet what those beyond it want.
         session.doubted = dict.fromkeys(session.subscriptions, NEVER)
+        node.refused.pop(session.id, None)
     offered = {
         id: one._replace(policy=policies.get(one.offer.policy))
         for id, one in offered.items()
@@ -237,6 +238,7 @@ def _take_want(
     )
     subscribed.condition, subscribed.ways = condition, (want.path,)
     if judge_filters.insert_subscription(node, subscribed, filter.filter, now):
+        node.refused.setdefault(session.id, set()).add(want)
         return
     subscribe.add(node, subscribed, filter)
     node.ledger.subscription(session, subscribed.key, subscribed)
@@ -244,10 +246,25 @@ def _take_want(
     session.replays = [*session.replays, Replay(subscribed, deque(retained))]
 
 
+def take_refused(node: "Node", session: Session, now: float) -> None:
+    """Policies have changed: what they did not let in of the neighbour's wants, they may now."""
+    for want in sorted(node.refused.pop(session.id, ())):
+        policy = judge.readable(want.policy) if want.policy else None
+        _take_want(node, session, want, parse_filter(want.filter), _condition(want.where), policy, now)
+
+
+def refuse(node: "Node", session: Session, subscribed: Subscribed) -> None:
+    """Policies have changed, and no longer let a want in that they let in before."""
+    text = "" if subscribed.policy is None else subscribed.policy.text
+    wants = {Want(subscribed.filter, subscribed.asked, way, text) for way in subscribed.ways}
+    node.refused.setdefault(session.id, set()).update(wants)
+
+
 def _drop_want(node: "Node", session: Session, want: Want, now: float) -> None:
     name = judge_filters.name_with_policy(want.where, want.policy)
     known = session.subscriptions.get(key_of(want.filter, name))
     if known is None:
+        node.refused.get(session.id, set()).discard(want)
         return
     node.news.subscription(session, known.key)
     known.ways = tuple(way for way in known.ways if way != want.path)

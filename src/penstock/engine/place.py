@@ -11,6 +11,7 @@ from penstock.engine.session import Session
 from penstock.language.statement import Message
 from penstock.model.link import Link
 from penstock.model.subject import Subject
+from penstock.model.topic import parse_filter
 
 if TYPE_CHECKING:
     from penstock.engine.node import Node
@@ -38,7 +39,12 @@ def settle_in(node: "Node", session: Session) -> bool:
     sparkplug.renew(node, session)
     session.publish_type, session.notify_type = entry.publish, entry.notify
     session.where, session.given = entry.where, entry.advertises
-    session.policies = () if session.neighbour else node.ensemble.statements.of(entry.name, Message.SUBSCRIPTION)
+    policies = () if session.neighbour else node.ensemble.statements.of(entry.name, Message.SUBSCRIPTION)
+    if policies != session.policies:
+        session.policies = policies
+        for subscribed in session.subscriptions.values():
+            subscribed.target = None
+            node.forget(parse_filter(subscribed.filter))
     inwards, outwards = entry.links(node.name)
     session.watch_in = watch(node, inwards)
     # What goes to a node is edited there, where it arrives (brokering §5.3 T-Deliver); others cannot do it themselves.

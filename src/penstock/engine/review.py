@@ -7,7 +7,7 @@ the tables goes out of them.
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from penstock.engine import advertise, judge, judge_filters, subscribe
+from penstock.engine import advertise, judge, judge_filters, overlay, subscribe
 from penstock.engine.session import Session, Subscribed
 from penstock.language.errors import StatementError
 from penstock.language.statement import Message
@@ -31,10 +31,14 @@ def review(node: "Node", now: float) -> None:
     if node.judged_statements == node.ensemble.statements_digest:
         return
     for session in list(node.sessions.values()):
+        if session.id in node.refused:
+            overlay.take_refused(node, session, now)
         for subscribed in list(session.subscriptions.values()):
             filter = parse_filter(subscribed.filter).filter
             problem = judge_filters.insert_subscription(node, subscribed, filter, now)
             if problem:
+                if session.neighbour is not None:
+                    overlay.refuse(node, session, subscribed)
                 subscribe.remove(node, session, subscribed.key)
                 node.deny("subscribe denied", session, subscribed.filter, problem)
 
