@@ -20,7 +20,18 @@ from penstock.engine.proving import make_claimant
 from penstock.engine.session import Session
 from penstock.model.group_proof import METHOD, Answer, Claimant
 from penstock.wire.codec import encode
-from penstock.wire.packet import Auth, Connack, Connect, Disconnect, Pingreq, Pingresp, Publish
+from penstock.wire.packet import (
+    Auth,
+    Connack,
+    Connect,
+    Disconnect,
+    Pingreq,
+    Pingresp,
+    Publish,
+    Suback,
+    Subscribe,
+    Subscription,
+)
 from penstock.wire.properties import Properties
 from penstock.wire.reason import Reason
 from tests.support.clients import client, payloads
@@ -241,6 +252,31 @@ async def test_proofs_are_renewed_before_they_expire(tmp_path: Path) -> None:
         assert ann.groups == {"inner"}
 
 
+@pytest.mark.parametrize("is_member", [True, False], ids=["who proves it", "not who does not"])
+async def test_what_waits_for_a_member_outlasts_the_node_and_is_for(tmp_path: Path, is_member: bool) -> None:
+    statements = {"policies": {"scope": SCOPE}, "apply": [{"policy": "scope", "to": "publication", "of": "*"}]}
+    kept = {**nodes("a"), "b": {"listen": f"{HOST}:0", "store": str(tmp_path / "b.db")}}
+    plain = domain(tmp_path, statements=statements, nodes=kept)
+    for groups in ({"inner": INNER.encode()}, {"inner": INNER.encode()} if is_member else {}):
+        federation = Federation(plain, ("b",), None)
+        async with running(federation):
+            peer = await Peer.open(HOST, port(federation, "b"))
+            ours = Claimant("ann", groups, bytes(32))
+            await peer.send(claimed(ours, session_expiry=1000))
+            await peer.send(answered(ours, await peer.expect(Auth)))
+            connack = await peer.expect(Connack, reason=0)
+            if connack.session_present:
+                await peer.expect(Publish, payload=b"for members")
+                assert is_member
+                break
+            await peer.send(Subscribe(1, (Subscription("t", 1),)))
+            await peer.expect(Suback)
+            await peer.abort()
+            async with client(port(federation, "b"), "writer") as writer:
+                await writer.publish("t", "for members")
+    assert connack.session_present == is_member
+
+
 async def test_a_client_proves_on_each_of_its_connections(tmp_path: Path) -> None:
     federation = Federation(domain(tmp_path), ("b",), None)
     async with running(federation), client(port(federation, "b"), "ann", groups={"inner": INNER.encode()}) as ann:
@@ -331,8 +367,9 @@ async def live(tmp_path: Path) -> AsyncIterator[Federation]:
         yield federation
 
 
-def claimed(claimant: Claimant, client_id: str = "ann") -> Connect:
-    return Connect(client_id, properties=Properties(auth_method=METHOD, auth_data=claimant.claim))
+def claimed(claimant: Claimant, session_expiry: int | None = None) -> Connect:
+    said = Properties(auth_method=METHOD, auth_data=claimant.claim, session_expiry=session_expiry)
+    return Connect("ann", clean_start=session_expiry is None, properties=said)
 
 
 def answered(claimant: Claimant, packet: Auth) -> Auth:

@@ -14,6 +14,7 @@ import msgspec
 
 from penstock.broker import persisted
 from penstock.broker.persisted import Selection
+from penstock.broker.store_groups import BoundGroups
 from penstock.broker.store_schema import SCHEMA, STEPS, VERSION
 from penstock.engine.advertise import changed as advertised
 from penstock.engine.changes import Changes, Persisted, Withheld
@@ -73,6 +74,7 @@ class Store:
         elif found != VERSION:
             raise StoreError(f"store `{self.path}` has format {found}, this version reads {VERSION}")
         self._db.execute("BEGIN IMMEDIATE")  # takes the lock now, not at the first message
+        self._bound = BoundGroups(self._db)
         self._db.execute("COMMIT")
 
     # --- writing
@@ -84,6 +86,7 @@ class Store:
         if changes.sessions:
             marks = ",".join("?" * 15)
             run(f"INSERT OR REPLACE INTO session VALUES ({marks})", map(_session_row, changes.sessions.values()))
+            self._bound.write(changes.sessions.values())
         if changes.subscriptions:
             gone = [
                 (number, *key.partition("\0")[::2])
@@ -147,6 +150,7 @@ class Store:
                 [k for k, v in changes.received.items() if not v],
             )
             run("INSERT OR IGNORE INTO received VALUES (?,?)", [k for k, v in changes.received.items() if v])
+        self._bound.drop(changes.dropped_sessions)
         for number in changes.dropped_sessions:
             self._db.execute("DELETE FROM session WHERE id = ?", (number,))
             self._db.execute("DELETE FROM subscription WHERE session = ?", (number,))
@@ -184,6 +188,7 @@ class Store:
             for *key, state in self._db.execute("SELECT * FROM monitor"):
                 node.stored_states[tuple(key)] = msgspec.json.decode(state)  # before the sessions that go on with them
             sessions = self._load_sessions(node, now)
+            self._bound.load(sessions)
             self._load_subscriptions(node, sessions)
             self._load_advertisements(node, sessions)
             self._load_retained(node, now)

@@ -55,7 +55,10 @@ def until(node: "Node", group: str, now: float) -> float:
 def set_proven(node: "Node", session: Session, proven: dict[str, float]) -> bool:
     """Take what a session has proven in place of what it had; whether something is lost by it."""
     before, session.proven = session.proven, proven
-    session.bound |= proven.keys()
+    if not session.bound.issuperset(proven):
+        session.bound |= proven.keys()
+        if session.durable:
+            node.ledger.session(session)
     if session.neighbour is not None and before.keys() != proven.keys():
         node.news.everything()
     return not before.keys() <= proven.keys()
