@@ -113,7 +113,7 @@ def test_a_policy_that_is_restored_is_applied(store: Store) -> None:
 
 
 FORMAT_4 = """
-DROP TABLE statements; DROP TABLE persisted;
+DROP TABLE statements; DROP TABLE persisted; DROP TABLE bound;
 ALTER TABLE subscription DROP COLUMN policy; ALTER TABLE advertisement DROP COLUMN policy;
 PRAGMA user_version = 4;
 """

@@ -1,7 +1,4 @@
-"""In a store: which trust groups the sessions are bound to, so that a restart does not give what waits to others.
-
-The table is made where it is missing, so that it needs no format of the store of its own.
-"""
+"""In a store: which trust groups the sessions are bound to, so that a restart does not give what waits to others."""
 
 import sqlite3
 from collections.abc import Iterable, Mapping
@@ -14,7 +11,6 @@ class BoundGroups:
 
     def __init__(self, db: sqlite3.Connection) -> None:
         self._db = db
-        db.execute("CREATE TABLE IF NOT EXISTS bound (session INTEGER PRIMARY KEY, groups TEXT NOT NULL)")
         self._known = {number for (number,) in db.execute("SELECT session FROM bound")}
 
     def write(self, sessions: Iterable[Session]) -> None:

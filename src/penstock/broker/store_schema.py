@@ -1,6 +1,6 @@
 """The tables of a store, and what makes them of those that older versions wrote."""
 
-VERSION = 5
+VERSION = 6
 SCHEMA = """
 CREATE TABLE session (
   id INTEGER PRIMARY KEY, client_id TEXT NOT NULL, user TEXT, listener TEXT NOT NULL, certificate TEXT,
@@ -45,6 +45,7 @@ CREATE TABLE persisted (
   id INTEGER PRIMARY KEY, time REAL NOT NULL, collection TEXT NOT NULL, policy TEXT NOT NULL, topic TEXT NOT NULL,
   payload BLOB NOT NULL
 );
+CREATE TABLE bound (session INTEGER PRIMARY KEY, groups TEXT NOT NULL);
 """
 
 _FROM_1 = """
@@ -84,5 +85,8 @@ CREATE TABLE persisted (
 """
 """Format 5: policies of subscriptions and advertisements, those by which what waits was judged, and what they keep."""
 
-STEPS = (_FROM_1, _FROM_2, _FROM_3, _FROM_4)
+_FROM_5 = "CREATE TABLE bound (session INTEGER PRIMARY KEY, groups TEXT NOT NULL);"
+"""Format 6: the trust groups that sessions are bound to."""
+
+STEPS = (_FROM_1, _FROM_2, _FROM_3, _FROM_4, _FROM_5)
 """Each from one format to the next."""
