@@ -26,9 +26,9 @@ def policy(start: str) -> str:
 EVERYTHING = {"to": "*", "set": ["publication", "subscription", "advertisement"], "elements": "*"}
 
 
-def play(nodes: int = 1, mode: str = "subscribed", **more: Any) -> Rehearsal:
+def play(count: int = 1, mode: str = "subscribed", **more: Any) -> Rehearsal:
     """Nodes in a line, `n0 - n1 - ...`, where anybody may set any policy."""
-    names = [f"n{number}" for number in range(nodes)]
+    names = [f"n{number}" for number in range(count)]
     domain = Domain.model_validate(
         {
             "nodes": {name: {"listen": "127.0.0.1:0", **more.get("nodes", {}).get(name, {})} for name in names},

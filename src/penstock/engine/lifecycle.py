@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from hmac import compare_digest
 from typing import NamedTuple
 
-from penstock.engine import advertise, emit, groups, hello, overlay, place, proving, publish, subscribe, travel
+from penstock.engine import advertise, emit, groups, hello, overlay, place, proving, publish, subscribe
 from penstock.engine.admit import Door, authenticate
 from penstock.engine.hello import NO_EXPIRY as NO_EXPIRY
 from penstock.engine.node import Node
@@ -86,6 +86,9 @@ def _open(
         return who
     if isinstance(who, Session):
         return _open_neighbour(node, who, packet, outlet, now, proof)
+    refused = _will_refused(node, packet, who)
+    if refused:
+        return Refusal(Reason.NOT_AUTHORIZED, refused)
     assigned = None if packet.client_id else who.client_id
     # [MQTT-3.1.3-2] [MQTT-3.1.3-7] [MQTT-3.1.4-4]
     session, present = _session(node, packet, who, proof.proven if proof is not None else {}, now)
@@ -311,7 +314,7 @@ def _attach(node: Node, session: Session, packet: Connect, outlet: Outlet) -> No
     session.rights = node.rights_of(session.client_id, session.subject.user)
     session.plans = session.edited_plans = None
     # [MQTT-3.1.2-7] [MQTT311-3.1.2-8] [MQTT311-3.1.2-12]
-    session.will = _will(packet, session)
+    session.will = _will(node, packet, session)
     node.timers.cancel(session)
     session.outlet = outlet
     session.buffer = []
@@ -355,7 +358,18 @@ def _expiry(node: Node, seconds: int) -> float:
     return wished if most is None else min(wished, float(most))
 
 
-def _will(packet: Connect, session: Session) -> Will | None:
+def _will_refused(node: Node, packet: Connect, who: Subject) -> str:
+    """Why a client may not leave its will with a policy attached; empty if it may, or does not."""
+    entry = place.entry_of(node, who)
+    if packet.will is None or entry is None or not packet.will.properties.user_properties:
+        return ""
+    probe = Session(0, who, packet.version)
+    probe.entity, probe.rights = entry.name, node.rights_of(who.client_id, who.user)
+    refused = publish.policy_refused(node, probe, packet.will.properties)
+    return f"will: {refused}" if refused else ""
+
+
+def _will(node: Node, packet: Connect, session: Session) -> Will | None:
     will = packet.will
     if will is None:
         return None
@@ -366,7 +380,7 @@ def _will(packet: Connect, session: Session) -> Will | None:
         will.qos,
         # [MQTT-3.1.2-14] [MQTT-3.1.2-15] [MQTT-3.1.3-10] [MQTT311-3.1.2-16] [MQTT311-3.1.2-17]
         will.retain,
-        travel.travelling(properties),
+        publish.travelling(node, session, properties),
         None,
         session.client_id,
         session.subject.user,

@@ -71,7 +71,7 @@ def receive(node: "Node", session: Session, packet: Publish, now: float, raw: by
     if node.ensemble.is_cyclic:
         told = travel.id_of(packet.properties) if session.neighbour is not None else ""
         event = _arriving(node, event, told, now)
-    refused = _policy_refused(node, session, packet.properties) if packet.properties.user_properties else ""
+    refused = policy_refused(node, session, packet.properties) if packet.properties.user_properties else ""
     if refused:
         node.deny("publish denied", session, topic, refused)
         outcome = Outcome(Reason.NOT_AUTHORIZED, refused)
@@ -87,7 +87,7 @@ def receive(node: "Node", session: Session, packet: Publish, now: float, raw: by
         publish_made(node, now)
 
 
-def _policy_refused(node: "Node", session: Session, properties: Properties) -> str:
+def policy_refused(node: "Node", session: Session, properties: Properties) -> str:
     """Why a client may not attach a policy to what it publishes; empty if it may, or does not."""
     if session.neighbour is not None:
         return ""
@@ -117,7 +117,7 @@ def _event(node: "Node", session: Session, topic: str, packet: Publish, now: flo
         packet.qos,
         packet.retain,
         # [MQTT-3.3.2-4] [MQTT-3.3.2-15] [MQTT-3.3.2-16] [MQTT-3.3.2-17] [MQTT-3.3.2-18] [MQTT-3.3.2-20]
-        _travelling(node, session, packet.properties),
+        travelling(node, session, packet.properties),
         _expiry(packet.properties, now),
         session.client_id,
         session.subject.user,
@@ -126,7 +126,8 @@ def _event(node: "Node", session: Session, topic: str, packet: Publish, now: flo
     )
 
 
-def _travelling(node: "Node", session: Session, properties: Properties) -> bytes:
+def travelling(node: "Node", session: Session, properties: Properties) -> bytes:
+    """What travels with an event that a session publishes; policies too, which it was found to have the right to."""
     if judge.is_node(node, session):
         return travel.travelling(properties, is_node=True)
     kept = travel.travelling(properties)
