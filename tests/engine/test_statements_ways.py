@@ -1,4 +1,4 @@
-"""Policies hold on every way: before matching, at the edges of parts, for what waits, is retained or shared, and wills."""
+"""Policies hold on every way: before matching, at edges of parts, for what waits, is retained or shared, for wills."""
 
 from typing import Any
 

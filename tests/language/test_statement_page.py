@@ -11,6 +11,7 @@ from penstock.language.statement_plain import from_plain
 from penstock.language.statement_printer import show_statement
 from penstock.language.statement_table import ABOUT, INHERITED
 from penstock.language.statement_xml import from_xml
+from penstock.policy.elements.table import BUILT_IN
 from tests.support.statements import same
 
 PAGE = (Path(__file__).parents[2] / "docs" / "statements.md").read_text("utf-8")
@@ -27,6 +28,13 @@ def test_the_example_is_one_statement_in_all_forms() -> None:
     assert show_statement(statement) == block("statement")
     assert same(from_plain(yaml.safe_load(block("yaml"))), statement)
     assert same(from_xml(block("xml").encode()), statement)
+
+
+def test_every_element_is_told_of() -> None:
+    told = re.search(r"^## Elements\n(.*?)^## ", PAGE, re.MULTILINE | re.DOTALL)
+    assert told is not None
+    names = set(re.findall(r"`([A-Z][A-Za-z]+)\(", told[1]))
+    assert names == {element.name for element in BUILT_IN}
 
 
 def test_bounds() -> None:
