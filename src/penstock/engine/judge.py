@@ -5,7 +5,7 @@ that the advertisement came by; those of a subscription on the copy that goes to
 applies them; here is what they are applied to, and what comes of it. Filters are judged in `judge_filters.py`.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -13,13 +13,14 @@ import msgspec
 
 from penstock.engine import groups, travel
 from penstock.engine.changes import Persisted
+from penstock.engine.course import Course, Courses, as_bound, asked_by, bounds_for, came_from, find_course, points
 from penstock.engine.facts import Facts, Noted
 from penstock.engine.plan import Draft
 from penstock.engine.render import Forms
 from penstock.engine.session import Session, Subscribed
 from penstock.language.errors import StatementError
 from penstock.language.statement import Attach, Matching, Message, Point, Verb
-from penstock.model.content import Content, Unreadable
+from penstock.model.content import Unreadable
 from penstock.model.errors import PolicyError
 from penstock.model.event import Event
 from penstock.model.topic import matches
@@ -27,7 +28,7 @@ from penstock.model.verdict import Effect, Verdict
 from penstock.policy.copies import Path, PublicationCopy, paths_read, touches
 from penstock.policy.elements.element import Made, Obligation
 from penstock.policy.given import Given
-from penstock.policy.judging import EXCEPTION, Bound, Here, Judgement, judge
+from penstock.policy.judging import EXCEPTION, Bound, Here, Judgement, Party, judge, run
 from penstock.policy.statement import Policy, compile_statement, make_policy, policy_on
 from penstock.wire.properties import Properties, encode_properties
 
@@ -76,35 +77,6 @@ def here(node: "Node", now: float) -> Here:
     )
 
 
-def is_outside(node: "Node", session: Session | None) -> bool:
-    """Whether a session is beyond the edge of the overlay: a client, a foreign broker, a node of another part."""
-    if session is None or session.neighbour is None:
-        return True
-    overlays = node.ensemble.overlays
-    return overlays.get(session.neighbour) != overlays.get(node.name)
-
-
-def is_node(node: "Node", session: Session | None) -> bool:
-    return session is not None and session.neighbour is not None and session.neighbour in node.ensemble.overlays
-
-
-def came_from(node: "Node", sender: Session | None) -> frozenset[Point]:
-    """Where a message is that has come by a link, as far as it is known before it goes on."""
-    return _INGRESS if is_outside(node, sender) else _NOWHERE
-
-
-def points(node: "Node", sender: Session | None, receiver: Session) -> frozenset[Point]:
-    """Where a message is that goes from one to another (statements §3.4)."""
-    found = came_from(node, sender)
-    if is_outside(node, receiver):
-        found |= _EGRESS
-    return found | _ROUTING if is_node(node, receiver) else found
-
-
-_NOWHERE: frozenset[Point] = frozenset()
-_INGRESS, _EGRESS, _ROUTING = (frozenset({point}) for point in (Point.INGRESS, Point.EGRESS, Point.ROUTING))
-
-
 # --- which policies there are
 
 
@@ -133,22 +105,18 @@ def bounds_of(node: "Node", session: Session) -> tuple[Bound, ...]:
 def given_bounds(node: "Node", client: str) -> tuple[Bound, ...]:
     """Those that the domain gives to what a client publishes here."""
     kinds = (Message.PUBLICATION, Message.ADVERTISEMENT)
-    found = [_bound(one) for kind in kinds for one in node.ensemble.statements.of(client, kind)]
+    found = [as_bound(one) for kind in kinds for one in node.ensemble.statements.of(client, kind)]
     return (*own_bounds(node), *(one for one in found if one.policy.concerns(Message.PUBLICATION)))
 
 
 def own_bounds(node: "Node") -> tuple[Bound, ...]:
     """Those for what the node says itself."""
-    return tuple(_bound(one) for one in own(node) if one.policy.concerns(Message.PUBLICATION))
+    return tuple(as_bound(one) for one in own(node) if one.policy.concerns(Message.PUBLICATION))
 
 
 def own(node: "Node") -> tuple[Given, ...]:
     """The policies of what the node advertises itself."""
     return node.ensemble.statements.at(node.name)
-
-
-def _bound(given: Given) -> Bound:
-    return Bound(given.policy, given.name, given.filter, given.condition, given.to, is_given=True)
 
 
 def readable(text: str) -> Policy:
@@ -190,8 +158,44 @@ def _may_write(session: Session, topic: str) -> bool:
 # --- one event
 
 
+class _Towards(Judgement):
+    """What becomes of a copy that goes to a session. What most policies do not ask for is found when one does."""
+
+    def __init__(self, judging: "Judging", session: Session | None) -> None:
+        self.copy = PublicationCopy(judging.event, judging.content)
+        self._judging = judging
+        self._session = session
+
+    @property
+    def here(self) -> Here:  # type: ignore[override]
+        return self._judging.here
+
+    @property
+    def sender(self) -> Party | None:  # type: ignore[override]
+        on = self._judging
+        return None if on.sender is None else Known(on.node, on.sender, on.now, on.facts, is_sender=True)
+
+    @property
+    def receiver(self) -> Party | None:  # type: ignore[override]
+        on = self._judging
+        return None if self._session is None else Known(on.node, self._session, on.now, on.facts)
+
+
 class Judging:
     """One event, and what policies make of it in each direction."""
+
+    verdict: Verdict | None = None
+    """Why it goes nowhere, if that is so."""
+    plain: Forms | None = None
+    """The event as it is, for those to whom it goes unchanged."""
+    _here: Here | None = None
+    _verdicts: tuple[Verdict, ...] = ()
+    _attached: tuple[Bound, ...] = ()
+    _associated: tuple[Bound, ...] = ()
+    _has_more = False
+    """Copies depend on more than the policies of subscriptions."""
+    _apart: frozenset[object] = frozenset()
+    """Keys of copies that more comes of than a copy: for each receiver again."""
 
     def __init__(
         self,
@@ -205,20 +209,17 @@ class Judging:
         """`at`: what policies see of the node, if that is not as it is now."""
         self.node = node
         self.event = event
-        self.verdict: Verdict | None = None
-        """Why it goes nowhere, if that is so."""
-        self._sender = sender
-        self._now = now
+        self.sender = sender
+        self.now = now
         self.facts = Facts() if node.recorder is not None else None
         """What policies asked of the node, where there is a journal."""
-        self._here = at or here(node, now)
-        if self.facts is not None:
-            self._here = Noted.on(self._here, self.facts)
+        self.content = node.ensemble.reader.read(event)
+        self._came = came_from(node, sender)
         self._forms: dict[object, Forms | None] = {}
-        self._verdicts: tuple[Verdict, ...] = ()
-        self._content = node.ensemble.reader.read(event)
-        self._attached: tuple[Bound, ...] = ()
-        self._associated: tuple[Bound, ...] = ()
+        if at is not None:
+            self._here = at if self.facts is None else Noted.on(at, self.facts)
+        if not statements and travel.RESERVED_BYTES not in event.properties:
+            return
         try:
             attached = [Bound(readable(text), ATTACHED) for text in travel.told(event, travel.POLICY)]
         except PolicyError as error:
@@ -233,19 +234,20 @@ class Judging:
             self._judge_before((*attached, *before))
             if self.verdict is not None:
                 return
-        found = [one for one in statements if one.matches(self._content)]
+        found = [one for one in statements if one.matches(self.content)]
         given = [one._replace(carrier=None) for one in found if one.carrier is Message.PUBLICATION]
         associated = [one for one in found if one.carrier is not Message.PUBLICATION]
         self._attached = attach((*attached, *given), associated)
         self._associated = tuple(associated)
+        self._has_more = bool(self._attached or self._associated)
         texts = [one.policy.text for one in self._attached]
         if texts != [one.policy.text for one in attached]:
             add = [(travel.POLICY, text) for text in texts]
             self.event = travel.having(self.event, None, add, without=travel.POLICY)
 
     def _judge_before(self, policies: Sequence[Bound]) -> None:
-        judgement = self._judgement(None)
-        judge(judgement, Verb.FORWARD, came_from(self.node, self._sender), policies, Matching.BEFORE)
+        judgement = _Towards(self, None)
+        judge(judgement, Verb.FORWARD, came_from(self.node, self.sender), policies, Matching.BEFORE)
         self._take_effects(judgement)
         self._verdicts = tuple(judgement.verdicts)
         if judgement.blocked:
@@ -254,7 +256,7 @@ class Judging:
         changed = self._changed(judgement)
         if changed is not self.event:
             self.event = changed
-            self._content = self.node.ensemble.reader.read(changed)
+            self.content = self.node.ensemble.reader.read(changed)
 
     @property
     def kept(self) -> Event:
@@ -267,17 +269,44 @@ class Judging:
         ]
         return travel.having(self.event, None, add) if add else self.event
 
-    def forms(self, session: Session, subscribed: Sequence[Subscribed]) -> Forms | None:
-        """The event as it goes to a session, for these of its subscriptions; None: it does not."""
-        own = bounds_for(session, self.event.topic, subscribed, self._content)
-        where = points(self.node, self._sender, session)
-        is_shared = all(one.policy.is_shared for one in (*self._attached, *self._associated, *own))
-        asked = () if not is_shared else tuple(one.condition for one in subscribed)
-        key = (own, where, asked) if is_shared else session.id
-        if key not in self._forms:
-            event = self._towards(session, subscribed, own, where)
-            self._forms[key] = None if event is None else Forms(event, self._now)
-        return self._forms[key]
+    def forms(self, session: Session, subscribed: Sequence[Subscribed], known: Courses | None = None) -> Forms | None:
+        """The event as it goes to a session, for these of its subscriptions; None: it does not. `known` is what is
+        already known of how policies apply to these.
+        """
+        course = None if known is None else known.get(self._came)
+        if course is None:
+            course = self._course(session, subscribed, known)
+        key = self._key(course, session, subscribed) if self._has_more or course.key is None else course.key
+        if key in self._forms:
+            return self._forms[key]
+        judgement = self._judged(session, subscribed, course)
+        if judgement.effects:
+            self._take_effects(judgement)
+            self._apart |= {key}
+            self._has_more = True
+            key = (session.id, *subscribed)
+        found = self._forms[key] = None if judgement.blocked else self._shown(self._changed(judgement))
+        return found
+
+    def _shown(self, event: Event) -> Forms:
+        if event is not self.event:
+            return Forms(event, self.now)
+        if self.plain is None:
+            self.plain = Forms(event, self.now)
+        return self.plain
+
+    def _course(self, session: Session, subscribed: Sequence[Subscribed], known: Courses | None = None) -> Course:
+        return find_course(self.node, session, self.event.topic, subscribed, self.content, self._came, known)
+
+    def _key(self, course: Course, session: Session, subscribed: Sequence[Subscribed]) -> tuple[object, ...]:
+        """What copies that are equal have in common."""
+        key = course.key
+        if key is not None and (self._attached or self._associated):
+            if all(one.policy.is_shared for one in (*self._attached, *self._associated)):
+                key = (*key, *asked_by(subscribed))
+            else:
+                key = None
+        return (session.id, *subscribed) if key is None or key in self._apart else key
 
     def flooded(self) -> Iterable[Session]:
         """The neighbours that get it although they have not asked."""
@@ -285,69 +314,62 @@ class Judging:
         if not any("FloodMessage" in one.policy.uses() for one in bounds):
             return
         for name, session in self.node.neighbours.items():
-            if name in self.node.ensemble.overlays and session is not self._sender and name not in self.event.path:
-                judgement = self._judgement(session)
-                judge(judgement, Verb.FORWARD, points(self.node, self._sender, session), bounds, Matching.AFTER)
+            if name in self.node.ensemble.overlays and session is not self.sender and name not in self.event.path:
+                judgement = _Towards(self, session)
+                judge(judgement, Verb.FORWARD, points(self.node, self.sender, session), bounds, Matching.AFTER)
                 if judgement.flooded and not judgement.blocked:
                     yield session
 
     def explained(self, session: Session, subscribed: Sequence[Subscribed]) -> tuple[Event | None, tuple[Verdict, ...]]:
         """What goes to a session, and what each rule says; nothing comes of it."""
-        own = bounds_for(session, self.event.topic, subscribed, self._content)
-        judgement = self._judged(session, subscribed, own, points(self.node, self._sender, session))
+        judgement = self._judged(session, subscribed, self._course(session, subscribed))
         event = None if judgement.blocked else self._changed(judgement)
         return event, (*self._verdicts, *judgement.verdicts)
 
-    def _towards(
-        self, session: Session, subscribed: Sequence[Subscribed], own: tuple[Bound, ...], where: frozenset[Point]
-    ) -> Event | None:
-        judgement = self._judged(session, subscribed, own, where)
-        self._take_effects(judgement)
-        return None if judgement.blocked else self._changed(judgement)
+    def _judged(self, session: Session, subscribed: Sequence[Subscribed], course: Course) -> Judgement:
+        judgement = _Towards(self, session)
+        judgement.asked = course.asked
+        mine = course.mine
+        if self._has_more or course.given:
+            self._judge_first(judgement, session, subscribed, course)
+            if judgement.blocked:
+                return judgement
+            attached = {one.policy for one in self._attached}
+            mine = tuple(one for one in mine if one[0].policy not in attached)
+        run(judgement, mine)
+        if course.attaches:
+            on = attach(self._attached, course.own)
+            judgement.attached = None if on == self._attached else on
+        return judgement
 
-    def _judged(
-        self, session: Session, subscribed: Sequence[Subscribed], own: tuple[Bound, ...], where: frozenset[Point]
-    ) -> Judgement:
+    def _judge_first(
+        self, judgement: Judgement, session: Session, subscribed: Sequence[Subscribed], course: Course
+    ) -> None:
         """First the policies of who publishes, and the domain's: for what these take out, its reader must not be able
         to ask. Then those that the reader has set itself.
         """
-        judgement = self._judgement(session)
-        given = tuple(one for one in own if one.is_given)
-        judgement.asked = _asked(subscribed, is_all=bool(given))
-        policies = (*self._attached, *self._associated, *given)
-        judge(judgement, Verb.FORWARD, where, policies, Matching.AFTER)
-        if judgement.blocked:
-            return judgement
+        policies = (*self._attached, *self._associated)
+        judge(judgement, Verb.FORWARD, course.where, policies, Matching.AFTER)
+        if not judgement.blocked:
+            run(judgement, course.given)
         is_kept = self.event.retain and session.neighbour is not None
-        if (
-            judgement.copy.removed
-            and subscribed
-            and not is_kept
-            and not self._still(subscribed, judgement.copy.removed)
-        ):
+        removed = judgement.copy.removed
+        if removed and subscribed and not judgement.blocked and not is_kept and not self._still(subscribed, removed):
             judgement.blocked = ATTACHED
             reason = "what its subscriptions ask for is taken out"
-            judgement.verdicts.append(Verdict("judge", Effect.SUPPRESS, ATTACHED, reason))
-            return judgement
-        attached = {one.policy for one in self._attached}
-        mine = [one for one in own if not one.is_given and one.policy not in attached]
-        judge(judgement, Verb.FORWARD, where, mine, Matching.AFTER)
-        on = attach(self._attached, own)
-        judgement.attached = None if on == self._attached else on
-        return judgement
+            judgement.note(Verdict("judge", Effect.SUPPRESS, ATTACHED, reason))
 
-    def _judgement(self, receiver: Session | None) -> Judgement:
-        return Judgement(
-            Message.PUBLICATION,
-            PublicationCopy(self.event, self._content),
-            self._here,
-            None if self._sender is None else Known(self.node, self._sender, self._now, self.facts, is_sender=True),
-            None if receiver is None else Known(self.node, receiver, self._now, self.facts),
-        )
+    @property
+    def here(self) -> Here:
+        """The node, as policies see it."""
+        if self._here is None:
+            found = here(self.node, self.now)
+            self._here = found if self.facts is None else Noted.on(found, self.facts)
+        return self._here
 
-    def _still(self, subscribed: Sequence[Subscribed], removed: set[Path]) -> bool:
+    def _still(self, subscribed: Sequence[Subscribed], removed: Collection[Path]) -> bool:
         """Whether one of the subscriptions is satisfied by what is left."""
-        attributes = self._content.attributes
+        attributes = self.content.attributes
         if isinstance(attributes, Unreadable):
             return False
         left = _without(attributes, removed)
@@ -355,7 +377,7 @@ class Judging:
             condition = one.condition
             if condition is None or not touches(paths_read(condition.tree), removed):
                 return True
-            if condition.of(left, self._content) is True:
+            if condition.of(left, self.content) is True:
                 return True
         return False
 
@@ -364,7 +386,7 @@ class Judging:
         assert isinstance(copy, PublicationCopy)
         if not copy.is_changed and judgement.attached is None:
             return self.event
-        event = self.event._replace(payload=copy.payload)
+        event = Event(self.event.topic, copy.payload, *self.event[2:])
         if judgement.attached is not None:
             texts = [(travel.POLICY, one.policy.text) for one in judgement.attached]
             return travel.having(event, copy.content_type, [*copy.beside, *texts], without=travel.POLICY)
@@ -375,7 +397,7 @@ class Judging:
     def _take_effects(self, judgement: Judgement) -> None:
         if judgement.effects:
             effects = (effect for _, effect in judgement.effects)
-            take_effects(self.node, effects, self._sender, self._now, count_made(self.event))
+            take_effects(self.node, effects, self.sender, self.now, count_made(self.event))
 
 
 def still(
@@ -406,39 +428,6 @@ def still(
 
 def _names(session: Session) -> frozenset[str]:
     return frozenset(one.name for one in session.policies)
-
-
-def bounds_for(session: Session, topic: str, subscribed: Sequence[Subscribed], content: Content) -> tuple[Bound, ...]:
-    """The policies for what goes to a session by these of its subscriptions: the domain's first, so that they are asked
-    whatever the client's own do. An element that refers to a filter refers to the client's.
-    """
-    found = []
-    for given in session.policies:
-        if (
-            matches(given.filter, topic)
-            and given.policy.concerns(Message.PUBLICATION)
-            and _bound(given).matches(content)
-        ):
-            asked = [one.condition for one in subscribed if one.condition is not None]
-            condition = asked[0] if len(asked) == 1 else given.condition
-            about = (given.filter, condition, Message.SUBSCRIPTION, True)
-            found.append(Bound(given.policy, given.name, *about))
-    own = [
-        Bound(one.policy, f"{session.entity}: {one.filter}", one.filter, one.condition, Message.SUBSCRIPTION)
-        for one in subscribed
-        if one.policy is not None and one.policy.concerns(Message.PUBLICATION)
-    ]
-    return (*found, *sorted(own, key=_order))
-
-
-def _asked(subscribed: Sequence[Subscribed], is_all: bool) -> frozenset[Path]:
-    """The attributes that subscriptions ask for, of which the copy is trimmed to what all of them want."""
-    asking = (one for one in subscribed if is_all or one.policy is not None)
-    return frozenset(path for one in asking if one.condition is not None for path in paths_read(one.condition.tree))
-
-
-def _order(bound: Bound) -> tuple[str, str, str]:
-    return bound.filter, "" if bound.condition is None else bound.condition.text, bound.policy.text
 
 
 def attach(

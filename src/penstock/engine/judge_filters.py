@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.engine import judge as stage
+from penstock.engine.course import is_outside, points
 from penstock.engine.session import Session, Subscribed, key_of
 from penstock.language.condition import Condition
 from penstock.language.ranges import intersects
@@ -93,7 +94,7 @@ def forward_subscription(node: "Node", subscribed: Subscribed, filter: str, neig
         attached, [one for one in bounds if one.carrier is Message.ADVERTISEMENT], Message.SUBSCRIPTION
     )
     bounds = [*inherited, *(one for one in bounds if one.carrier is not None)]
-    where = stage.points(node, session, neighbour)
+    where = points(node, session, neighbour)
     judgement = _judgement(node, Message.SUBSCRIPTION, filter, subscribed.condition, session, neighbour, NOW)
     judge(judgement, Verb.FORWARD, where, bounds, Matching.BEFORE)
     if not judgement.blocked:
@@ -196,7 +197,7 @@ def forward_advertisement(
     judgement = _judgement(node, Message.ADVERTISEMENT, filter, condition, source, neighbour, NOW)
     bound = Bound(policy, stage.ATTACHED)
     for matching in Matching:
-        judge(judgement, Verb.FORWARD, stage.points(node, source, neighbour), [bound], matching)
+        judge(judgement, Verb.FORWARD, points(node, source, neighbour), [bound], matching)
     _act(node, judgement, source, ("offer", id), Verb.FORWARD, node.clock())
     return None if judgement.blocked else _filtered(judgement, policy.text)
 
@@ -240,7 +241,7 @@ def of_subscription(session: Session, subscribed: Subscribed) -> Iterator[Bound]
 
 def _arriving(node: "Node", session: Session | None) -> frozenset[Point]:
     """Where a message is that has come to be put into the tables."""
-    return frozenset({Point.INGRESS if stage.is_outside(node, session) else Point.ROUTING})
+    return frozenset({Point.INGRESS if is_outside(node, session) else Point.ROUTING})
 
 
 def _judgement(

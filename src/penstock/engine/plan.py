@@ -7,6 +7,7 @@ concerns the topic comes or goes. Topics with the same outcome share one plan.
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
+from penstock.engine.course import Courses
 from penstock.engine.predicates import Predicates
 from penstock.engine.session import Session, Subscribed
 from penstock.language.condition import Condition
@@ -48,13 +49,25 @@ class LinkClass(NamedTuple):
 class Target:
     """One session that gets an event, by one or several of its subscriptions: one copy, with all their identifiers."""
 
-    __slots__ = ("ids", "is_judged", "no_local", "own", "qos", "retain_as_published", "session", "subscriptions")
+    __slots__ = (
+        "courses",
+        "ids",
+        "is_judged",
+        "no_local",
+        "own",
+        "qos",
+        "retain_as_published",
+        "session",
+        "subscriptions",
+    )
 
     def __init__(self, subscriptions: list[Subscribed]) -> None:
         self.session = subscriptions[0].session
         self.subscriptions = tuple(subscriptions)
         self.is_judged = bool(self.session.policies) or any(one.policy is not None for one in subscriptions)
         """What goes to it by these has policies."""
+        self.courses: Courses = {}
+        """How they apply, as far as it is known."""
         self.qos = max(one.qos for one in subscriptions)  # [MQTT-3.3.4-2]
         self.ids = tuple(one.identifier for one in subscriptions if one.identifier)  # [MQTT-3.3.4-3], [MQTT-3.3.4-4]
         self.no_local = any(one.no_local for one in subscriptions)

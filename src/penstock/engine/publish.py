@@ -5,6 +5,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from penstock.engine import advertise, conform, edit, emit, judge, match, once, overlay, project, prune, travel
+from penstock.engine.course import is_node
 from penstock.engine.path import MAX_PLANS, compile_plan, read_topic
 from penstock.engine.plan import Draft, Group, Plan, Plans, Target
 from penstock.engine.render import Forms
@@ -128,7 +129,7 @@ def _event(node: "Node", session: Session, topic: str, packet: Publish, now: flo
 
 def travelling(node: "Node", session: Session, properties: Properties) -> bytes:
     """What travels with an event that a session publishes; policies too, which it was found to have the right to."""
-    if judge.is_node(node, session):
+    if is_node(node, session):
         return travel.travelling(properties, is_node=True)
     kept = travel.travelling(properties)
     for name, text in properties.user_properties:
@@ -302,6 +303,7 @@ def spread(
     forms = Forms(event, now)
     kept = None
     if judging is not None:
+        judging.plain = forms
         _flood(node, judging, plan, event)
     # [MQTT-4.5.0-1] [MQTT-4.6.0-5] [MQTT-4.6.0-6] [MQTT311-4.6.0-6]
     for target in plan.targets:
@@ -319,14 +321,17 @@ def spread(
             continue
         retain = event.retain and target.retain_as_published  # [MQTT-3.3.1-12], [MQTT-3.3.1-13]
         if judging is not None or target.is_judged:
-            judging = judging or judge.Judging(node, event, sender, now)
-            shown = judging.forms(session, target.subscriptions)
+            if judging is None:
+                judging = judge.Judging(node, event, sender, now)
+                judging.plain = forms
+            shown = judging.forms(session, target.subscriptions, target.courses)
             if shown is None:
                 _pass_over(node, (target,), sender)
-            else:
+                continue
+            if shown is not forms:
                 qos = min(event.qos, target.qos)
                 shown.kept = emit.deliver(node, session, qos, retain, target.ids, shown, shown.kept)
-            continue
+                continue
         # [MQTT-3.8.4-8]
         kept = emit.deliver(node, session, min(event.qos, target.qos), retain, target.ids, forms, kept)
     for watch, targets in plan.watched:

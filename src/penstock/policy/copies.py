@@ -63,20 +63,24 @@ def touches(paths: Iterable[Path], others: Collection[Path]) -> bool:
     return any(one[: len(other)] == other[: len(one)] for one in paths for other in others)
 
 
-@dataclass(slots=True)
 class PublicationCopy:
-    """A publication on its way in one direction."""
+    """A publication on its way in one direction. JSON is read once and written once, whatever is done with it."""
 
-    event: Event
-    content: Content
-    """As it came."""
     content_type: str | None = None
     """Of what it is now written in; None: as it came."""
-    beside: list[tuple[str, str]] = field(default_factory=list)
-    """What was put beside the content."""
-    removed: set[Path] = field(default_factory=set)
-    _payload: bytes | None = None
+    removed: frozenset[Path] = frozenset()
+    _members: _Members | None = None
+    """What JSON says, once that has been asked for."""
     _written: Format | None = None
+
+    def __init__(self, event: Event, content: Content) -> None:
+        self.event = event
+        self.content = content
+        """As it came."""
+        self.beside: list[tuple[str, str]] = []
+        """What was put beside the content."""
+        self._payload: bytes | None = event.payload
+        """None: it is to be written from its members."""
 
     @property
     def attributes(self) -> Mapping[str, Value] | Unreadable:
@@ -85,11 +89,13 @@ class PublicationCopy:
 
     @property
     def payload(self) -> bytes:
-        return self.event.payload if self._payload is None else self._payload
+        if self._payload is None:
+            self._payload = msgspec.json.encode(self._members)
+        return self._payload
 
     @property
     def is_changed(self) -> bool:
-        return self._payload is not None or bool(self.beside)
+        return self._payload is not self.event.payload or bool(self.beside)
 
     def size(self) -> int:
         return len(self.payload)
@@ -112,20 +118,19 @@ class PublicationCopy:
     def remove(self, paths: Collection[Path]) -> None:
         """Take attributes out."""
         self._cut(paths, keeping=False)
-        self.removed.update(paths)
+        self.removed |= frozenset(paths)
 
     def keep(self, paths: Collection[Path]) -> None:
         """Take all other attributes out."""
-        self.removed.update((name,) for name in self._readable() if (name,) not in paths)
+        self.removed |= {(name,) for name in self._readable() if (name,) not in paths}
         self._cut(paths, keeping=True)
 
     def put(self, name: str, value: Value) -> None:
         """Give it an attribute, in place of one of that name."""
         match self._format():
             case Format.JSON:
-                members = self._json()
-                members[name] = msgspec.Raw(msgspec.json.encode(value))
-                self._payload = msgspec.json.encode(members)
+                self._json()[name] = msgspec.Raw(msgspec.json.encode(value))
+                self._payload = None
             case Format.XML:
                 root = self._xml()
                 for old in root.findall(name):
@@ -166,11 +171,11 @@ class PublicationCopy:
             for name, raw in self._json().items():
                 _put_xml(root, name, msgspec.json.decode(raw))
             self._payload = etree.tostring(root)
-        self._written, self.content_type = format, _TYPES[format]
+        self._written, self.content_type, self._members = format, _TYPES[format], None
 
     def write(self, payload: bytes, content_type: str) -> None:
         """Let it say something else."""
-        self._payload, self.content_type = payload, content_type
+        self._payload, self.content_type, self._members = payload, content_type, None
         self._written = format_of_type(content_type) or Format.OPAQUE
 
     def _format(self) -> Format:
@@ -186,8 +191,8 @@ class PublicationCopy:
     def _cut(self, paths: Collection[Path], keeping: bool) -> None:
         match self._format():
             case Format.JSON:
-                left = _cut_json(self._json(), paths, keeping)
-                self._payload = msgspec.json.encode(left)
+                self._members = _cut_json(self._json(), paths, keeping)
+                self._payload = None
             case Format.XML:
                 root = self._xml()
                 _cut_xml(root, paths, keeping)
@@ -198,10 +203,12 @@ class PublicationCopy:
                 raise ElementError(f"the content is {other}: it has no attributes that could be taken out")
 
     def _json(self) -> _Members:
-        try:
-            return _members.decode(self.payload.removeprefix(b"\xef\xbb\xbf"))
-        except msgspec.MsgspecError:
-            raise ElementError("the content is JSON, but no object: it has no attributes") from None
+        if self._members is None:
+            try:
+                self._members = _members.decode(self.payload.removeprefix(b"\xef\xbb\xbf"))
+            except msgspec.MsgspecError:
+                raise ElementError("the content is JSON, but no object: it has no attributes") from None
+        return self._members
 
     def _xml(self) -> Any:
         parser = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False)
@@ -303,7 +310,7 @@ class FilterCopy:
     content: Content = field(default_factory=lambda: Content(b""))
     """Nothing: only so that what is asked of it is counted."""
     is_changed: bool = False
-    removed: set[Path] = field(default_factory=set)
+    removed: frozenset[Path] = frozenset()
 
     @property
     def attributes(self) -> Mapping[str, Value]:
@@ -326,7 +333,7 @@ class FilterCopy:
     def remove(self, paths: Collection[Path]) -> None:
         """Ask for nothing any more that concerns these attributes: it becomes wider."""
         self._narrow(lambda read: not touches(read, paths))
-        self.removed.update(paths)
+        self.removed |= frozenset(paths)
 
     def keep(self, paths: Collection[Path]) -> None:
         self._narrow(lambda read: all(touches([one], paths) for one in read))

@@ -3,8 +3,7 @@
 Nothing comes in here but by arguments, nothing goes out but results: a live node and Spark judge by the same function.
 """
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, Protocol
 
 from penstock.language.condition import Condition
@@ -14,7 +13,7 @@ from penstock.model.content import Content
 from penstock.model.verdict import Effect, Verdict
 from penstock.policy.copies import Copy, Path, paths_read
 from penstock.policy.elements.element import ElementError, Made, Obligation
-from penstock.policy.statement import Chain, CompiledRule, Policy
+from penstock.policy.statement import Act, Chain, CompiledRule, Policy
 
 EXCEPTION, CONFLICT = "PolicyException", "PolicyConflict"
 """Classes of meta-events."""
@@ -74,35 +73,68 @@ class Bound(NamedTuple):
         return paths_read(None if self.condition is None else self.condition.tree)
 
 
-@dataclass(slots=True)
-class Judgement:
-    """What becomes of one copy; elements read and change it."""
+Rules = tuple[tuple[Bound, tuple[tuple[int, CompiledRule], ...]], ...]
+"""Policies, and of each the rules that are to be applied, with their numbers."""
 
-    message: Message
+_Said = tuple[str, int, str, int, Effect, tuple[Act, ...]]
+"""Policy, number of the rule, a mark if it is its `OnException`, number of the clause, and what it did."""
+
+
+class Judgement:
+    """What becomes of one copy; elements read and change it. One is made for each copy: what is rare is made late."""
+
+    message = Message.PUBLICATION
     copy: Copy
     here: Here
-    sender: Party | None = None
-    receiver: Party | None = None
-    is_again: bool = False
+    sender: Party | None
+    receiver: Party | None
+    is_again = False
     """It was judged before, and only what takes away counts."""
-    asked: frozenset[Path] = frozenset()
-    """The attributes that all subscriptions with policies ask for by which it goes this way."""
     policy: Bound | None = None
     """Whose rule is being applied."""
-    blocked: str = ""
+    asked: frozenset[Path] = frozenset()
+    """The attributes that all subscriptions with policies ask for by which it goes this way."""
+    blocked = ""
     """The policy that blocks it; and in `uninserted`, the one that does not let it in."""
-    uninserted: str = ""
-    flooded: bool = False
+    uninserted = ""
+    flooded = False
     attached: tuple[Bound, ...] | None = None
     """What goes on with the copy, if that is not what came with the message."""
-    effects: list[tuple[Bound, Made | Obligation]] = field(default_factory=list)
+    effects: Sequence[tuple[Bound, Made | Obligation]] = ()
     """What is to be done besides, and by whose wish."""
-    verdicts: list[Verdict] = field(default_factory=list)
-    _demands: dict[object, tuple[str, str]] = field(default_factory=dict)
+    _said: tuple[_Said | Verdict, ...] = ()
+    _demands: dict[object, tuple[str, str]] | None = None
+
+    def __init__(
+        self,
+        message: Message,
+        copy: Copy,
+        here: Here,
+        sender: Party | None = None,
+        receiver: Party | None = None,
+        is_again: bool = False,
+    ) -> None:
+        self.message = message
+        self.copy = copy
+        self.here = here
+        self.sender = sender
+        self.receiver = receiver
+        self.is_again = is_again
+
+    @property
+    def verdicts(self) -> list[Verdict]:
+        """What each rule that was applied did: written out only if somebody asks."""
+        return [one if isinstance(one, Verdict) else _verdict(*one) for one in self._said]
+
+    def note(self, said: _Said | Verdict) -> None:
+        """Remember what was done."""
+        self._said += (said,)
 
     def demand(self, about: object, what: str) -> None:
         """The policy asks for something that another may ask the opposite of."""
         assert self.policy is not None
+        if self._demands is None:
+            self._demands = {}
         before = self._demands.setdefault(about, (what, self.policy.name))
         if before[0] != what and before[1] != self.policy.name:
             told = f"`{before[1]}` says {before[0]}, `{self.policy.name}` says {what}"
@@ -121,71 +153,93 @@ class Judgement:
     def cause(self, effect: Made | Obligation) -> None:
         """Have something done besides."""
         assert self.policy is not None
-        self.effects.append((self.policy, effect))
+        self.effects = (*self.effects, (self.policy, effect))
 
     def fail(self, rule: str, reason: str) -> None:
         """What cannot be judged goes no further."""
         assert self.policy is not None
         self.blocked = self.uninserted = self.policy.name
-        self.verdicts.append(Verdict("judge", Effect.SUPPRESS, rule, reason))
+        self.note(Verdict("judge", Effect.SUPPRESS, rule, reason))
         self._tell(EXCEPTION, reason)
 
 
 def judge(
     judgement: Judgement, verb: Verb, points: frozenset[Point], policies: Iterable[Bound], matching: Matching
 ) -> None:
-    """Apply what policies have to say of the message here. Once it is blocked, policies further on are not asked: what
-    they would do with it is not theirs to do.
-    """
+    """Apply what policies have to say of the message here."""
+    run(judgement, applicable(judgement.message, verb, points, policies, matching))
+
+
+def applicable(
+    message: Message, verb: Verb, points: frozenset[Point], policies: Iterable[Bound], matching: Matching
+) -> Rules:
+    """The rules that are for such messages here."""
+    found = []
     for bound in policies:
-        for number, rule in enumerate(bound.policy.rules, 1):
-            if (
-                rule.verb is verb
-                and rule.message is judgement.message
-                and rule.matching is matching
-                and (bound.carrier is None or rule.attach is Attach.NEVER)
-                and not rule.points.isdisjoint(points)
-            ):
-                judgement.policy = bound
-                _apply(judgement, rule, f"{bound.name}#{number}")
+        rules = tuple(
+            (number, rule)
+            for number, rule in enumerate(bound.policy.rules, 1)
+            if rule.verb is verb
+            and rule.message is message
+            and rule.matching is matching
+            and (bound.carrier is None or rule.attach is Attach.NEVER)
+            and not rule.points.isdisjoint(points)
+        )
+        found.append((bound, rules))
+    return tuple(found)
+
+
+def run(judgement: Judgement, policies: Rules) -> None:
+    """Apply these rules. Once it is blocked, policies further on are not asked: what they would do with it is not
+    theirs to do.
+    """
+    for bound, rules in policies:
+        judgement.policy = bound
+        for number, rule in rules:
+            _apply(judgement, rule, number)
         if judgement.blocked or judgement.uninserted:
             return
 
 
-def _apply(judgement: Judgement, rule: CompiledRule, name: str) -> None:
+def _apply(judgement: Judgement, rule: CompiledRule, number: int) -> None:
     try:
-        _run(judgement, rule.chain, name)
+        _run(judgement, rule.chain, number, "")
         return
     except ElementError as error:
         reason = str(error)
     try:
-        if _run(judgement, rule.on_exception, f"{name}!"):
+        if _run(judgement, rule.on_exception, number, "!"):
             return
     except ElementError as error:
         reason = f"{reason}; then, in OnException: {error}"
-    judgement.fail(name, reason)
+    assert judgement.policy is not None
+    judgement.fail(f"{judgement.policy.name}#{number}", reason)
 
 
-def _run(judgement: Judgement, chain: Chain, name: str) -> bool:
+def _run(judgement: Judgement, chain: Chain, number: int, mark: str) -> bool:
     """Run the first clause whose condition holds; whether there is one."""
-    for number, clause in enumerate(chain, 1):
+    for place, clause in enumerate(chain, 1):
         if clause.test is not None:
             outcome = clause.test.decide(judgement)
             if isinstance(outcome, Failure):
                 raise ElementError(outcome.reason)
             if not outcome:
                 continue
-        done = []
-        for act in clause.actions:
-            if judgement.is_again and act.element.name not in AGAIN:
-                continue
+        acts = clause.actions
+        if judgement.is_again:
+            acts = tuple(act for act in acts if act.element.name in AGAIN)
+        for act in acts:
             act.call(judgement)
-            done.append(act.text)
         stopped = judgement.blocked or judgement.uninserted
         effect = Effect.SUPPRESS if stopped else Effect.REPLACE if judgement.copy.is_changed else Effect.PASS
-        judgement.verdicts.append(Verdict("judge", effect, f"{name}.{number}", ", ".join(done)))
+        assert judgement.policy is not None
+        judgement.note((judgement.policy.name, number, mark, place, effect, acts))
         return True
     return False
+
+
+def _verdict(policy: str, number: int, mark: str, place: int, effect: Effect, acts: tuple[Act, ...]) -> Verdict:
+    return Verdict("judge", effect, f"{policy}#{number}{mark}.{place}", ", ".join(act.text for act in acts))
 
 
 AGAIN = frozenset({"BlockMessage", "RemoveAttributes", "KeepOnlyAttributes", "TrimAttributes"})

@@ -126,6 +126,11 @@ class Policy:
         return all(act.element.is_shared for act in self.acts())
 
     @cached_property
+    def needs_filter(self) -> bool:
+        """Whether what it makes of a message depends on the filter that it belongs to."""
+        return any(act.element.needs_filter for act in self.acts())
+
+    @cached_property
     def has_before(self) -> bool:
         """Whether it has rules that come before matching."""
         return any(rule.matching is Matching.BEFORE for rule in self.rules)

@@ -1,0 +1,94 @@
+"""A node without sockets, and the processor time of what it is given."""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Callable, Sequence
+from statistics import median
+from typing import Any
+
+from benchmarks.reproduce.statements.policies import EVERYTHING
+from penstock.domain import Domain, Limits, ensemble
+from penstock.engine.admit import Door
+from penstock.engine.endpoint import Endpoint
+from penstock.engine.node import Node
+from penstock.wire.codec import encode
+from penstock.wire.packet import Connect, Packet, Subscribe, Subscription, Unsubscribe
+from penstock.wire.properties import Properties
+
+NOW = 1_700_000_000.0
+WARM_UP = 2
+
+
+def make_node(**more: Any) -> Node:
+    """The node `main` of a domain that says this, and in which anybody may set any policy."""
+    told: dict[str, Any] = {
+        "nodes": {"main": {"listen": "127.0.0.1:1"}},
+        "brokering": {"default": "default", "types": ["default"]},
+        "statements": {"grants": [EVERYTHING]},
+    }
+    domain = Domain.model_validate(told | more)
+    return Node("main", Limits(), lambda: "", ensemble=ensemble(domain))
+
+
+def connect(node: Node, name: str) -> Endpoint:
+    """A client of it."""
+    end = Endpoint(node, Door("here", "main/0", True), lambda: NOW, lambda packets: packets.clear())
+    end.take(encode(Connect(name, 5), 5))
+    return end
+
+
+def give(end: Endpoint, packet: Packet) -> None:
+    """Have a client send something."""
+    end.take(encode(packet, 5))
+
+
+def subscription(filter: str, number: int, where: str = "", policy: str = "") -> bytes:
+    """The packet of a subscription, with the number as its name."""
+    told = (("where", where), ("name", str(number)), ("policy", policy))
+    properties = Properties(user_properties=tuple(pair for pair in told if pair[1]))
+    return encode(Subscribe(1, (Subscription(filter, 0),), properties), 5)
+
+
+def unsubscription(filter: str, number: int) -> bytes:
+    """The packet that takes it back."""
+    return encode(Unsubscribe(1, (filter,), Properties(user_properties=(("name", str(number)),))), 5)
+
+
+def take_all(node: Node, end: Endpoint, packets: Sequence[bytes]) -> float:
+    """Have a client send all of these; seconds for each, and then the node has nothing left to send."""
+    take = end.take
+    began = time.process_time()
+    for packet in packets:
+        take(packet)
+    seconds = time.process_time() - began
+    empty(node)
+    return seconds / len(packets)
+
+
+def empty(node: Node) -> None:
+    """Throw away what waits to be written to connections."""
+    for session in node.sessions.values():
+        session.buffer.clear()
+    node.dirty.clear()
+
+
+def interleaved(works: Sequence[Callable[[], float]], rounds: int) -> list[list[float]]:
+    """What each work says in each round, in which all take turns: what disturbs the machine disturbs all of them."""
+    for _ in range(WARM_UP):
+        for work in works:
+            work()
+    gc.collect()
+    gc.freeze()
+    gc.disable()
+    try:
+        return [list(each) for each in zip(*([work() for work in works] for _ in range(rounds)), strict=True)]
+    finally:
+        gc.enable()
+        gc.unfreeze()
+
+
+def added(with_: Sequence[float], without: Sequence[float]) -> float:
+    """What one takes more than the other, by the median of the rounds."""
+    return median(one - other for one, other in zip(with_, without, strict=True))

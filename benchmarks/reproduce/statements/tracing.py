@@ -1,0 +1,152 @@
+"""Fig. 23 and 24: 1,000 subscriptions, some of them with tracing policies; publications, and new subscriptions."""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+from statistics import median
+from typing import NamedTuple
+
+from benchmarks.matching.workload import WORKLOADS
+from benchmarks.reproduce.statements.inside import (
+    NOW,
+    added,
+    connect,
+    empty,
+    interleaved,
+    make_node,
+    subscription,
+    take_all,
+    unsubscription,
+)
+from benchmarks.reproduce.statements.policies import TRACING
+from penstock.engine.judge import here
+from penstock.engine.predicates import Predicates
+from penstock.engine.session import Subscribed
+from penstock.language.statement import Message
+from penstock.model.content import Content, Format
+from penstock.model.event import Event
+from penstock.policy.copies import PublicationCopy
+from penstock.policy.judging import Bound, Judgement
+from penstock.wire.codec import encode
+from penstock.wire.packet import Publish
+
+SHARES = (0, 25, 50, 75, 100)
+SUBSCRIPTIONS = 1_000
+PUBLICATIONS = 1_000
+SUBSCRIBERS = 50
+TOPIC = "t"
+"""Of all of them: the class is an attribute, as in the paper."""
+WORKLOAD = WORKLOADS[0]
+
+
+class Split(NamedTuple):
+    """Where the processor time of one publication goes, in seconds."""
+
+    share: int
+    """Subscriptions with policies, in per cent."""
+    match: float
+    other: float
+    framework: float
+    action: float
+
+    @property
+    def total(self) -> float:
+        return self.match + self.other + self.framework + self.action
+
+
+class Insertion(NamedTuple):
+    """The processor time of one subscription, in seconds, and what of it policies are the reason of."""
+
+    share: int
+    total: float
+    policies: float
+
+
+class Filled:
+    """A node with subscriptions, some of them with a policy."""
+
+    def __init__(self, share: int, policy: str = TRACING, subscriptions: int = SUBSCRIPTIONS) -> None:
+        self.node = make_node()
+        self.publisher = connect(self.node, "publisher")
+        self.readers = [connect(self.node, f"reader{number}") for number in range(SUBSCRIBERS)]
+        self.texts = [" && ".join(map(str, each)) for each in WORKLOAD.subscriptions(subscriptions)]
+        for number, where in enumerate(self.texts):
+            told = policy if has_policy(number, share) else ""
+            self.readers[number % SUBSCRIBERS].take(subscription(TOPIC, number, where, told))
+        empty(self.node)
+
+    def predicates(self) -> Predicates[Subscribed]:
+        """What the node finds subscriptions in by content."""
+        return next(one for one in self.node.index.match(TOPIC) if isinstance(one, Predicates))
+
+
+def has_policy(number: int, share: int) -> bool:
+    """Whether a subscription has one: evenly spread."""
+    return number * share // 100 != (number + 1) * share // 100
+
+
+def publications(rounds: int, count: int = PUBLICATIONS) -> list[Split]:
+    """Fig. 23."""
+    payloads = WORKLOAD.publications(count)
+    packets = [encode(Publish(TOPIC, payload), 5) for payload in payloads]
+    contents = [Content(payload, Format.JSON) for payload in payloads]
+    filled = [Filled(share) for share in SHARES]
+    works = [partial(take_all, one.node, one.publisher, packets) for one in filled]
+    works.append(partial(_match, filled[0].predicates(), contents))
+    works += [partial(_act, one, contents) for one in filled]
+    found = interleaved(works, rounds)
+    totals, matching, actions = found[: len(SHARES)], median(found[len(SHARES)]), found[len(SHARES) + 1 :]
+    other = median(totals[0]) - matching
+    return [
+        Split(share, matching, other, added(total, totals[0]) - median(action), median(action))
+        for share, total, action in zip(SHARES, totals, actions, strict=True)
+    ]
+
+
+def _match(predicates: Predicates[Subscribed], contents: list[Content]) -> float:
+    began = time.process_time()
+    for content in contents:
+        predicates.match(content)
+    return (time.process_time() - began) / len(contents)
+
+
+def _act(filled: Filled, contents: list[Content]) -> float:
+    """What the actions alone take that the publications cause, each on a copy that is there already."""
+    predicates = filled.predicates()
+    calls = []
+    for content in contents:
+        event = Event(TOPIC, content.payload)
+        of_session: dict[int, Judgement] = {}
+        for one in predicates.match(content):
+            if one.policy is not None:
+                fresh = Judgement(Message.PUBLICATION, PublicationCopy(event, content), here(filled.node, NOW))
+                judgement = of_session.setdefault(one.session.id, fresh)
+                judgement.policy = Bound(one.policy, "")
+                calls += [(act.element.run, judgement, act.arguments) for act in one.policy.acts()]
+    began = time.process_time()
+    for run, judgement, arguments in calls:
+        run(judgement, *arguments)
+    return (time.process_time() - began) / len(contents)
+
+
+def subscriptions(rounds: int, count: int = SUBSCRIPTIONS) -> list[Insertion]:
+    """Fig. 24: new subscriptions, taken back after each round."""
+    found = interleaved([partial(_insert, Filled(share, subscriptions=count), share) for share in SHARES], rounds)
+    return [Insertion(share, median(each), added(each, found[0])) for share, each in zip(SHARES, found, strict=True)]
+
+
+def _insert(filled: Filled, share: int) -> float:
+    packets = [
+        subscription(TOPIC, number, where, TRACING if has_policy(number, share) else "")
+        for number, where in enumerate(filled.texts)
+    ]
+    for number in range(len(packets)):
+        filled.readers[number % SUBSCRIBERS].take(unsubscription(TOPIC, number))
+    empty(filled.node)
+    began = time.process_time()
+    for number, packet in enumerate(packets):
+        filled.readers[number % SUBSCRIBERS].take(packet)
+    seconds = time.process_time() - began
+    empty(filled.node)
+    return seconds / len(packets)
