@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from penstock.domain.ensemble import Ensemble
 from penstock.engine.session import Session, Subscribed
 from penstock.language.statement import Attach, Matching, Message, Point, Verb
 from penstock.model.content import Content
@@ -48,9 +49,13 @@ def _goes_to(node: "Node", receiver: Session) -> frozenset[Point]:
 class Course:
     """The policies for what goes to a session by some of its subscriptions."""
 
-    __slots__ = ("asked", "attaches", "given", "key", "mine", "own", "where")
+    __slots__ = ("asked", "attaches", "ensemble", "given", "key", "mine", "own", "where")
 
-    def __init__(self, own: tuple[Bound, ...], where: frozenset[Point], subscribed: Sequence[Subscribed]) -> None:
+    def __init__(
+        self, ensemble: Ensemble, own: tuple[Bound, ...], where: frozenset[Point], subscribed: Sequence[Subscribed]
+    ) -> None:
+        self.ensemble = ensemble
+        """What it was found for: of another, nodes may be in other overlays."""
         self.own = own
         self.where = where
         given = [one for one in own if one.is_given]
@@ -96,12 +101,11 @@ def find_course(
     known: Courses | None = None,
 ) -> Course:
     """The course for what goes to a session, of those that are `known`; `came` is what `came_from` says of it."""
-    is_fixed = known is not None and not session.policies  # what the domain gives depends on topic and content
-    course = known.get(came) if known is not None and is_fixed else None
-    if course is None:
+    course = None if known is None else known.get(came)
+    if course is None or course.ensemble is not node.ensemble:
         own = bounds_for(session, topic, subscribed, content)
-        course = Course(own, came | _goes_to(node, session), subscribed)
-        if known is not None and is_fixed:
+        course = Course(node.ensemble, own, came | _goes_to(node, session), subscribed)
+        if known is not None and not session.policies:  # what the domain gives depends on topic and content
             known[came] = course
     return course
 

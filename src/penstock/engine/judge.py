@@ -6,7 +6,6 @@ applies them; here is what they are applied to, and what comes of it. Filters ar
 """
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
@@ -65,13 +64,29 @@ class Known(NamedTuple):
         return answer
 
 
+class _Elapsed:
+    """How long the message has been in the node: the same for all who ask."""
+
+    __slots__ = ("_found", "_node", "_since")
+
+    def __init__(self, node: "Node", since: float) -> None:
+        self._node = node
+        self._since = since
+        self._found: float | None = None
+
+    def __call__(self) -> float:
+        if self._found is None:
+            self._found = max(0.0, self._node.clock() - self._since)
+        return self._found
+
+
 def here(node: "Node", now: float) -> Here:
     """The node as policies see it."""
     return Here(
         node.name,
         node.host,
         node.load,
-        cache(lambda: max(0.0, node.clock() - now)),
+        _Elapsed(node, now),
         node.limits.max_packet_size,
         node.ledger.durable,
     )
@@ -273,9 +288,7 @@ class Judging:
         """The event as it goes to a session, for these of its subscriptions; None: it does not. `known` is what is
         already known of how policies apply to these.
         """
-        course = None if known is None else known.get(self._came)
-        if course is None:
-            course = self._course(session, subscribed, known)
+        course = self._course(session, subscribed, known)
         key = self._key(course, session, subscribed) if self._has_more or course.key is None else course.key
         if key in self._forms:
             return self._forms[key]
