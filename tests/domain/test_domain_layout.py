@@ -146,6 +146,38 @@ def test_anchors_and_merge_keys_are_written_out() -> None:
     assert canonical(text) == "nodes:\n  a: {listen: x, store: memory}\n  b: {listen: y, store: memory}\n"
 
 
+LINES = st.text(st.sampled_from("a {}:#-|'\"\t\n\u0085\u2028"), max_size=30)
+
+
+@given(
+    LINES, st.sampled_from(["{{statements: {{policies: {{a: {}}}}}}}", "{{a: [{{b: {}, c: 1}}]}}", "{{a: [[1, {}]]}}"])
+)
+@example("P {\n\n  a # b\n}\n", "{{a: {{b: {}}}}}")
+def test_texts_of_several_lines_mean_the_same_and_are_stable(text: str, where: str) -> None:
+    given = where.format(json.dumps(text, ensure_ascii=True))
+    laid_out = canonical(given)
+    assert meaning(laid_out) == meaning(given)
+    assert canonical(laid_out) == laid_out
+
+
+def test_a_text_of_several_lines_is_written_line_by_line() -> None:
+    text = """statements: {policies: {a: "P {\\n\\n  If {}\\n}\\n", b: "x\\ny", c: " x\\ny", d: "x\\n\\n\\ny"}}"""
+    assert canonical(text).splitlines() == [
+        "statements:",
+        "  policies:",
+        "    a: |",
+        "      P {",
+        "",
+        "        If {}",
+        "      }",
+        "    b: |-",
+        "      x",
+        "      y",
+        '    c: " x\\ny"',
+        '    d: "x\\n\\n\\ny"',
+    ]
+
+
 def test_words_that_other_tools_read_as_something_else_are_quoted() -> None:
     assert canonical("domain: no\nclients: {x: {user: '1:30', id: 'null', node: 2024-01-01}}\n") == (
         'domain: "no"\nclients:\n  x: {node: "2024-01-01", id: "null", user: "1:30"}\n'

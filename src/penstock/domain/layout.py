@@ -25,6 +25,10 @@ _FIRST = ("domain", "include", "types")
 _PLAIN = re.compile(r"[^\s\-?:,\[\]{}#&*!|>'\"%@`=<~](?:[^\s,\[\]{}:#?]|:(?=[^\s,\[\]{}])|(?<=\S)#| (?=[^\s#]))*")
 
 
+# A text of several lines that YAML gives back as it is when it is written line by line (`|`).
+_LINES = re.compile(r"\S(?:.*\S)?(?:\n\n?[^\n]*\S)+\n?")
+_END = "\n"
+
 # Other tools read YAML 1.1, where `no` is false and `1:30` is 90.
 _IN_YAML_1_1 = Resolver()
 _TEXT = "tag:yaml.org,2002:str"
@@ -66,6 +70,11 @@ class _Writer:
     def _entry(self, lead: str, node: Node, loc: Loc, depth: int) -> Iterator[str]:
         note = self._notes.behind.get(loc, "")
         behind = f"  {note}" if note else ""
+        if isinstance(node, Scalar) and _has_lines(node):
+            text = str(node.value)
+            yield f"{lead} {'|' if text.endswith(_END) else '|-'}{behind}"
+            yield from (f"{_INDENT * (depth + 1)}{line}".rstrip() for line in text.removesuffix(_END).split(_END))
+            return
         line = f"{lead} {flow(node, loc)}"
         if isinstance(node, Scalar) or not _entries(node, loc) or self._fits(line, node, loc, depth):
             yield line + behind
@@ -80,7 +89,20 @@ class _Writer:
     def _fits(self, line: str, node: Node, loc: Loc, depth: int) -> bool:
         """Whether a mapping or list goes on one line; those with names of entities in them do not."""
         is_simple = isinstance(node, Sequence) and all(isinstance(item.node, Scalar) for item in node.items)
-        return (depth > 0 or is_simple) and len(line) <= WIDTH and not self._notes.inside(loc)
+        is_short = len(line) <= WIDTH and not _has_lines(node)
+        return (depth > 0 or is_simple) and is_short and not self._notes.inside(loc)
+
+
+def _has_lines(node: Node) -> bool:
+    """Whether it is, or has in it, a text that is best written line by line."""
+    if not isinstance(node, Scalar):
+        inner = node.items if isinstance(node, Sequence) else node.entries.values()
+        return any(_has_lines(entry.node) for entry in inner)
+    return isinstance(node.value, str) and _LINES.fullmatch(node.value) is not None and _is_printable(node.value)
+
+
+def _is_printable(text: str) -> bool:
+    return all(line.isprintable() for line in text.split(_END))
 
 
 def _entries(node: Node, loc: Loc) -> list[tuple[Step, Entry]]:
