@@ -144,11 +144,12 @@ class Policy:
 def policy_on(policy: Policy, carrier: Message) -> Policy:
     """The policy, if it may be set on such a message (statements Table 1); raises `PolicyError` or `StatementError`."""
     check_place(policy.statement, carrier)
-    if carrier not in _WITH_FILTER:
-        for rule in policy.rules:
-            for act in _acts(rule):
-                if act.element.needs_filter:
-                    raise PolicyError(f"`{act.text}` is about a subscription or advertisement, and this is set on none")
+    for rule in policy.rules:
+        for act in _acts(rule):
+            if act.element.needs_filter and carrier not in _WITH_FILTER:
+                raise PolicyError(f"`{act.text}` is about a subscription or advertisement, and this is set on none")
+            if act.element.needs_filter and (rule.attach is not Attach.NEVER or rule.message is carrier):
+                raise PolicyError(f"`{act.text}` is about the filter that a message matches, and cannot be attached")
     return policy
 
 
