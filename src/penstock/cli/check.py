@@ -7,8 +7,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from penstock.analysis.flows import check_assertions
+from penstock.analysis.statement_conflicts import conflicts
 from penstock.cli.exits import EXIT_DOMAIN
 from penstock.domain import Domain, Source, check, ensemble, read
+from penstock.domain.check import in_order
 from penstock.domain.expand import Expansion
 from penstock.domain.finding import Said
 from penstock.domain.write import written
@@ -17,7 +19,8 @@ from penstock.policy.monitor import MonitorError
 
 _EPILOG = """\
 Checked are the file and those it includes, names and link types, that links and files exist, what patterns ask,
-that monitors can be made (Python monitors are imported), and that the assertions hold.
+that monitors can be made (Python monitors are imported), and that the assertions hold; policies that are at odds are
+told as warnings.
 Exit code: 0 if all is well, 2 for bad arguments, 3 if the domain does not check.
 """
 
@@ -76,14 +79,19 @@ def examine(source: Source, nodes: list[str] | None = None) -> Report:
     except DomainError as error:
         return Report(None, error.problems)
     try:
-        failures = check_assertions(ensemble(checked.domain, source.folder))
+        whole = ensemble(checked.domain, source.folder)
+        failures = check_assertions(whole)
     except MonitorError as error:  # what a Python monitor says of its outputs
         return Report(None, (Problem(str(source.folder), 0, "monitors", str(error)),))
     problems = (
         source.problem(Said(("assertions", failure.index), str(failure)), Expansion(checked.domain))
         for failure in failures
     )
-    return Report(checked.domain, tuple(problems), checked.warnings)
+    odd = (
+        source.problem(Said(("statements", "apply", conflict.place), conflict.what), Expansion(checked.domain))
+        for conflict in conflicts(whole.statements)
+    )
+    return Report(checked.domain, tuple(problems), tuple(in_order([*checked.warnings, *odd])))
 
 
 def _show(report: Report, options: argparse.Namespace) -> None:

@@ -8,7 +8,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from penstock.domain.base import MEMORY
-from penstock.domain.checks import access, assertions, contents, monitors, structure, tables, tests, trust_groups
+from penstock.domain.checks import (
+    access,
+    assertions,
+    contents,
+    monitors,
+    statements,
+    structure,
+    tables,
+    tests,
+    trust_groups,
+)
 from penstock.domain.checks.warnings import warnings
 from penstock.domain.expand import Expansion, with_patterns, with_protocols
 from penstock.domain.files import FileRole, files
@@ -82,7 +92,7 @@ def _in_itself(source: Source) -> tuple[Expansion, list[Mistake]]:
     patterns = with_patterns(source.domain)
     if patterns.mistakes:
         return patterns, list(patterns.mistakes)
-    found = (one.check(patterns.domain) for one in (structure, assertions, contents, access, trust_groups))
+    found = (one.check(patterns.domain) for one in (structure, assertions, contents, access, trust_groups, statements))
     mistakes: list[Mistake] = [mistake for several in found for mistake in several]
     mistakes += [] if mistakes else tables.check(source.domain, patterns.domain)
     if mistakes:

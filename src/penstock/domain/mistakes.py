@@ -92,7 +92,7 @@ def _meant(key: str, owners: Iterable[type[BaseModel]]) -> str:
 def _problem(details: ErrorDetails, model: type[BaseModel], root: Entry) -> Problem:
     loc = details["loc"]
     spot = locate(root, loc)
-    if details["type"] == "condition":  # its own words show the place inside the text
+    if details["type"] in ("condition", "statement"):  # its own words show the place inside the text
         return spot.entry.place.problem(spot.path, details["msg"])
     path, entry, expected = spot.path, spot.entry, _expected(details)
     if details["type"] == "missing":

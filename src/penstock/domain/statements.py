@@ -15,14 +15,13 @@ from penstock.domain.files import FileRole
 from penstock.domain.units import mistake
 from penstock.language.errors import ConditionError, StatementError
 from penstock.language.statement import Message, Statement
-from penstock.language.statement_parser import parse_statement
 from penstock.language.statement_plain import from_plain
 from penstock.language.statement_printer import show_statement
 from penstock.language.statement_xml import from_xml
 from penstock.language.types import ANYTHING
 from penstock.model.errors import PolicyError
 from penstock.policy.given import Given, Grant, Statements
-from penstock.policy.statement import compile_statement, policy_on
+from penstock.policy.statement import compile_statement, make_policy, policy_on
 
 EVERYBODY = "*"
 Carrier = Literal["publication", "subscription", "advertisement", "unsubscription", "unadvertisement"]
@@ -32,9 +31,14 @@ def _parse_policy(value: object) -> Statement:
     if isinstance(value, Statement):
         return value
     try:
-        return parse_statement(value) if isinstance(value, str) else from_plain(value)
-    except StatementError as error:
+        return _known(value if isinstance(value, str) else from_plain(value))
+    except (StatementError, PolicyError) as error:
         raise PydanticCustomError("statement", "{what}", {"what": str(error)}) from None
+
+
+def _known(said: str | Statement) -> Statement:
+    """A statement whose elements are known here, and are called as they can be; raises if it is not one."""
+    return (make_policy(said) if isinstance(said, str) else compile_statement(said)).statement
 
 
 PolicyForm = Annotated[
@@ -57,8 +61,8 @@ class PolicyFile(Settings):
         """What the file says; raises `PolicyError`."""
         try:
             data = self.file.read_bytes()
-            return from_xml(data) if self.file.suffix == ".xml" else parse_statement(data.decode())
-        except (OSError, UnicodeDecodeError, StatementError) as error:
+            return _known(from_xml(data) if self.file.suffix == ".xml" else data.decode())
+        except (OSError, UnicodeDecodeError, StatementError, PolicyError) as error:
             raise PolicyError(f"`{self.file}`: {error}") from None
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from penstock.language.checker import check_condition
 from penstock.language.condition import Condition, condition_of
-from penstock.language.errors import ConditionError, Outcome
+from penstock.language.errors import ConditionError, Outcome, StatementError
 from penstock.language.printer import show
 from penstock.language.statement import Argument, Attach, Clause, Matching, Message, Point, Rule, Statement, Use, Verb
 from penstock.language.statement_parser import parse_statement
@@ -141,6 +141,14 @@ class Policy:
         return all(rule.yields for rule in self.rules)
 
 
+class MisuseError(PolicyError):
+    """An element or a condition that cannot stand where it does; `at` is its place in the text."""
+
+    def __init__(self, what: str, at: int) -> None:
+        self.at = at
+        super().__init__(what)
+
+
 def policy_on(policy: Policy, carrier: Message) -> Policy:
     """The policy, if it may be set on such a message (statements Table 1); raises `PolicyError` or `StatementError`."""
     check_place(policy.statement, carrier)
@@ -164,7 +172,10 @@ def make_policy(text: str) -> Policy:
 
 @lru_cache(maxsize=4096)
 def _made(text: str, _known: int) -> Policy:
-    return compile_statement(parse_statement(text))
+    try:
+        return compile_statement(parse_statement(text))
+    except MisuseError as error:
+        raise StatementError.in_text(str(error), text, error.at) from None
 
 
 def compile_statement(statement: Statement, known: Mapping[str, Element] | None = None) -> Policy:
@@ -193,6 +204,13 @@ def _clause(clause: Clause, rule: Rule, known: Mapping[str, Element]) -> Compile
 
 
 def _act(use: Use, rule: Rule, known: Mapping[str, Element], is_action: bool) -> Act:
+    try:
+        return _checked(use, rule, known, is_action)
+    except PolicyError as error:
+        raise MisuseError(str(error), use.at) from None
+
+
+def _checked(use: Use, rule: Rule, known: Mapping[str, Element], is_action: bool) -> Act:
     element, text = known.get(use.name), show_use(use)
     if element is None:
         near = get_close_matches(use.name, known, 1)
@@ -234,7 +252,7 @@ def _test(tree: Tree, rule: Rule, known: Mapping[str, Element]) -> Test:
     try:
         check_condition(asked, text, Record(declared, DYN))
     except ConditionError as error:
-        raise PolicyError(f"condition: {error.what}\n  {text}") from None
+        raise MisuseError(f"condition `{text}`: {error.what}", error.at) from None
     reads = any(isinstance(node, Attribute | Has) and _root(node) not in acts for node, _ in walk(asked))
     return Test(condition_of(asked), tuple(acts.items()), reads)
 
