@@ -18,7 +18,7 @@ PAPER = yaml.safe_load((Path(__file__).parents[1] / "cases" / "statements" / "pa
 ALL = {
     "to": "*",
     "set": ["publication", "subscription", "advertisement", "unsubscription", "unadvertisement"],
-    "elements": ["TrimAttributes", "RemoveAttributes", "BlockMessage", "Publish"],
+    "elements": ["TrimAttributes", "RemoveAttributes", "BlockMessage", "UninsertMessage", "Publish"],
 }
 TELL = 'PolicyStatement {{ On(Forward, {}) {{ If {{}} Then {{Publish("[class,{}],[message,$Message]")}} }} }}'
 
@@ -50,6 +50,21 @@ async def test_the_policy_of_a_subscription_is_set_and_taken_away(granting: Live
         await both.publish(name, {"a": 2, "b": 3})
         assert await payloads(trimmed, 3) == [b'{"a":2}', b'{"b":3}', b'{"a":2,"b":3}']
         assert trimmed.policy is None
+
+
+async def test_who_is_refused_by_the_policy_of_another_does_not_hear_whose_it_is(granting: LiveNode, name: str) -> None:
+    none = "PolicyStatement { On(Insert, Subscription) { If {} Then {UninsertMessage()} } }"
+    async with client(granting.port) as producer, client(granting.port) as reader:
+        early = await reader.subscribe(name)
+        await producer.advertise(name, name="hidden", policy=none)
+        with pytest.raises(Refused) as refused:
+            await reader.subscribe(f"{name}/#")
+        assert (refused.value.code, refused.value.words) == (0x87, "a policy does not let it in")
+        with pytest.raises(Refused) as refused:
+            await reader.set_policy(early, policies.trim())
+        assert (refused.value.code, refused.value.words) == (0x87, "a policy does not let it in")
+        assert early.policy is None
+    assert f"{producer.client_id}: hidden" in granting.log
 
 
 async def test_the_policy_of_a_publication_goes_with_it(granting: LiveNode, name: str) -> None:

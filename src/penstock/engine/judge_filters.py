@@ -25,6 +25,10 @@ if TYPE_CHECKING:
 
 NOW = 0.0
 """Filters are not forwarded at a time of their own: how long that took cannot be asked."""
+REFUSED = "a policy does not let it in"
+"""What a client is told whose subscription is refused. Which policy and why is for the log: it may be of somebody whom
+the client is not to know of.
+"""
 
 
 class Filtered(NamedTuple):

@@ -58,7 +58,8 @@ def _of_subscription(node: "Node", session: Session, told: _Subscription, policy
     problem = judge_filters.insert_subscription(node, subscribed, filter.filter, now)
     if problem:
         subscribed.policy = before
-        return Outcome(Reason.NOT_AUTHORIZED, problem)
+        node.deny("subscribe denied", session, subscribed.filter, problem)
+        return Outcome(Reason.NOT_AUTHORIZED, judge_filters.REFUSED)
     subscribed.target = None
     node.forget(filter)
     node.news.subscription(session, key)

@@ -48,7 +48,7 @@ def subscribe(node: "Node", session: Session, packet: Subscribe, now: float) -> 
         condition = _refusal(node, session, filter, key) or wishes.condition(node, session, filter)
         policy = wishes.made_policy(node, session, Message.SUBSCRIPTION)
         refused = next((one for one in (condition, policy) if isinstance(one, Outcome)), None)
-        subscribed = None
+        subscribed, problem = None, ""
         if refused is None:
             assert not isinstance(condition, Outcome)
             assert not isinstance(policy, Outcome)
@@ -64,7 +64,7 @@ def subscribe(node: "Node", session: Session, packet: Subscribe, now: float) -> 
             assert refused is not None
             reason, text = refused
             node.deny("subscribe denied", session, filter.text, text)
-            texts.append(text)
+            texts.append(judge_filters.REFUSED if problem else text)
         else:
             reason = Reason(subscribed.qos)
             is_new = key not in session.subscriptions
