@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from penstock.cli.main import main
 from penstock.domain import expand, load, read
@@ -192,6 +193,50 @@ def test_fmt_prints_the_canonical_form(capsys: pytest.CaptureFixture[str]) -> No
     Path("d.yaml").write_text(UNTIDY)
     assert main(["fmt", "d.yaml"]) == 0
     assert (capsys.readouterr().out, Path("d.yaml").read_text()) == (TIDY, UNTIDY)
+
+
+ONE_LINE = "PolicyStatement { On(Forward,Publication) { If {a>1} Then {Log( 'http://x' )} } }"
+SHOWN = """PolicyStatement {
+  On(Forward, Publication) {
+    If {a > 1} Then {Log("http://x")}
+  }
+}
+"""
+PLAIN = [{"on": "Forward Publication", "if": "a>1", "then": "Log('http://x')"}]
+
+
+def test_fmt_writes_policies_line_by_line_unless_they_have_comments(capsys: pytest.CaptureFixture[str]) -> None:
+    commented = "// why\nPolicyStatement { On(Forward, Publication) { If {} Then {Log()} } }\n"
+    wrong = "PolicyStatement { On(Forward, Publication) { If {} Then {"
+    Path("one.yaml").write_text(
+        yaml.safe_dump({"statements": {"policies": {"a": ONE_LINE, "b": commented, "c": wrong, "d": PLAIN}}})
+    )
+    assert main(["fmt", "one.yaml"]) == 0
+    printed = capsys.readouterr().out
+    policies = yaml.safe_load(printed)["statements"]["policies"]
+    assert [policies[name] for name in "abc"] == [SHOWN, commented, wrong]
+    assert [sorted(rule.values()) for rule in policies["d"]] == [sorted(rule.values()) for rule in PLAIN]
+    assert "    a: |\n      PolicyStatement {\n" in printed
+    Path("two.yaml").write_text(printed)
+    assert main(["fmt", "--check", "two.yaml"]) == 0
+
+
+def test_expand_prints_policies_that_mean_the_same(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("three.policy").write_text(ONE_LINE)
+    file = home(
+        statements={
+            "policies": {"one": ONE_LINE, "two": PLAIN},
+            "files": [{"name": "three", "file": "three.policy"}],
+            "apply": [{"policy": name, "to": "publication", "of": "bell"} for name in ("one", "two", "three")],
+            "grants": [{"to": "phone", "set": ["subscription"], "elements": ["Log"]}],
+        }
+    )
+    assert main(["check", "--expand", file]) == 0
+    printed = capsys.readouterr().out
+    assert "    two: |\n      PolicyStatement {\n        On(Forward, Publication) {\n" in printed
+    Path("expanded.yaml").write_text(printed)
+    before, after = (load(Path(name), {}) for name in (file, "expanded.yaml"))
+    assert before.statements == after.statements
 
 
 def test_fmt_check_says_whether_there_is_something_to_do(capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.domain import Domain, load
+from penstock.domain import Domain, ensemble, load
 from penstock.journal.revision import FOLDER, INSTALLED, Revision
 
 DOMAIN = """\
@@ -54,3 +54,25 @@ def test_an_installed_monitor_is_known_by_what_it_says(tmp_path: Path, monkeypat
     assert Revision.of(domain, tmp_path) == before
     module.write_text(SUPPRESSES)
     assert Revision.of(domain, tmp_path).digest != before.digest
+
+
+def test_files_with_policies_are_kept_and_read_from_there(tmp_path: Path) -> None:
+    text = "PolicyStatement { On(Forward, Publication) { If {} Then {%s()} } }"
+    file = tmp_path / "one.policy"
+    domain = Domain.model_validate(
+        {
+            "nodes": {"n": {"listen": "127.0.0.1:0"}},
+            "statements": {
+                "files": [{"name": "one", "file": str(file)}],
+                "apply": [{"policy": "one", "to": "publication", "of": "*"}],
+            },
+        }
+    )
+    file.write_text(text % "Log")
+    revision = Revision.of(domain)
+    revision.keep(tmp_path)
+    file.write_text(text % "BlockMessage")
+    assert Revision.of(domain).digest != revision.digest
+    kept = load(tmp_path / FOLDER / revision.digest / "domain.yaml", {})
+    (given,) = ensemble(kept).statements.given
+    assert given.policy.uses() == {"Log"}

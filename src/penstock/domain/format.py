@@ -1,4 +1,4 @@
-"""A domain file in its canonical form, with its comments and its conditions."""
+"""A domain file in its canonical form, with its comments, its conditions and its policies."""
 
 from __future__ import annotations
 
@@ -12,10 +12,13 @@ from penstock.domain.layout import layout
 from penstock.domain.mistakes import kinds_below
 from penstock.domain.schema import DomainFile
 from penstock.domain.tree import Entry, Mapping, Node, Scalar, Sequence, found_text, plain
-from penstock.language.errors import ConditionError
+from penstock.language.errors import ConditionError, StatementError
 from penstock.language.lexer import has_comment
 from penstock.language.parser import parse
 from penstock.language.printer import show
+from penstock.language.statement import Statement
+from penstock.language.statement_parser import parse_statement
+from penstock.language.statement_printer import show_statement
 from penstock.model.errors import DomainError, Problem
 
 
@@ -38,7 +41,7 @@ def formatted(file: Path) -> tuple[str, str]:
 
 
 def _with_conditions(node: Node, kinds: list[Any]) -> Node:
-    """A value that may be of these types, with each condition in it in canonical form."""
+    """A value that may be of these types, with each condition and each policy in it in canonical form."""
     match node:
         case Mapping(entries=entries):
             return Mapping({key: _entry(entry, kinds_below(kinds, key)) for key, entry in entries.items()})
@@ -46,6 +49,9 @@ def _with_conditions(node: Node, kinds: list[Any]) -> Node:
             return Sequence(tuple(_entry(item, kinds_below(kinds, index)) for index, item in enumerate(items)))
         case Scalar(value=str(value)) if Expression in kinds:
             text = _condition(value)
+            return Scalar(text, text)
+        case Scalar(value=str(value)) if Statement in kinds:
+            text = _statement(value)
             return Scalar(text, text)
         case _:
             return node
@@ -63,6 +69,18 @@ def _condition(text: str) -> str:
         return canonical if not has_comment(text) and parse(canonical) == tree else text
     except ConditionError:
         return text
+
+
+def _statement(text: str) -> str:
+    """The canonical form of a policy, line by line; one that is wrong or has a comment stays as it is too."""
+    try:
+        canonical = show_statement(parse_statement(text))
+    except StatementError:
+        return text
+    return canonical if text.count(_COMMENT) == canonical.count(_COMMENT) else text  # a text in it may have it too
+
+
+_COMMENT = "//"
 
 
 def _read(text: str, file: Path) -> Entry:

@@ -17,13 +17,15 @@ MONITORS = "monitors"
 """Folder of the modules of Python monitors that were beside the domain file."""
 ACCESS = "access"
 """Folder of the files with access policies."""
+STATEMENTS = "statements"
+"""Folder of the files with policy statements."""
 INSTALLED = "installed.json"
 """The digests of those that were installed: they may need more than their own file."""
 _DIGITS = 16
 
 
 class Revision(NamedTuple):
-    """A domain and the files that it names, access control and Python monitors, by what they say."""
+    """A domain and the files that it names, access control, policies and Python monitors, by what they say."""
 
     digest: str
     files: tuple[tuple[str, bytes], ...]
@@ -38,7 +40,15 @@ class Revision(NamedTuple):
         if domain.access is not None and domain.access.files:
             access = [(f"{ACCESS}/{at}{file.suffix}", file.read_bytes()) for at, file in enumerate(domain.access.files)]
             update["access"] = domain.access.model_copy(update={"files": tuple(Path(name) for name, _ in access)})
-        files = [(DOMAIN, written(domain.model_copy(update=update)).encode()), *access]
+        statements = list[tuple[str, bytes]]()
+        if domain.statements is not None and domain.statements.files:
+            said = domain.statements.files
+            statements = [(f"{STATEMENTS}/{at}{one.file.suffix}", one.file.read_bytes()) for at, one in enumerate(said)]
+            moved = [
+                one.model_copy(update={"file": Path(name)}) for one, (name, _) in zip(said, statements, strict=True)
+            ]
+            update["statements"] = domain.statements.model_copy(update={"files": tuple(moved)})
+        files = [(DOMAIN, written(domain.model_copy(update=update)).encode()), *access, *statements]
         files += _modules(domain, folder)
         files += [(f"{name}.acl", node.acl.read_bytes()) for name, node in domain.nodes.items() if node.acl is not None]
         digest = hashlib.sha256()
