@@ -46,6 +46,7 @@ CLIENTS: dict[str, dict[str, Any]] = {
     "p-match": {"node": "match"},
     "p-route": {"node": "route", "type": {"publish": "closed", "notify": "open"}},
     "q-route": {"node": "route", "type": "open"},
+    "p-judge": {"node": "judge"},
     "p-project": {"node": "project"},
     "p-emit": {"node": "emit"},
     **{f"s-{name}": {"node": name} for name in NAMES},
@@ -64,6 +65,7 @@ PUBLISHED = {
     "edit": [("p-edit", "a", b"1"), ("p-edit", "a", b"2")],
     "match": [("p-match", "a", b'{"x": 3}'), ("p-match", "a", b'{"x": 4}'), ("p-match", "b", b'{"x": 3}')],
     "route": [("p-route", "a", b"closed"), ("q-route", "a", b"open")],
+    "judge": [("p-judge", "a", b'{"x":1,"secret":2}'), ("p-judge", "a", b'{"x":9}'), ("p-judge", "b", b'{"secret":3}')],
     "project": [("p-project", NDATA.format("project"), THREE), ("p-project", NCMD, THREE)],
     "emit": [("p-emit", "a", b"1"), ("p-emit", "b", b"2"), ("p-emit", "none/p-admit", b"3")],
 }
@@ -74,6 +76,7 @@ SEEN: dict[str, list[Got]] = {
     "edit": [("a", b"1", 1)],
     "match": [("a", b'{"x": 4}', 1), ("b", b'{"x": 3}', 1)],
     "route": [("a", b"open", 1)],
+    "judge": [("a", b'{"x":1}', 1), ("b", b'{"secret":3}', 1)],
     "project": [(NDATA.format("project"), metrics("a", "b"), 1)],
     "emit": [("masked", b"1", 1), ("none/p-admit", b"3", 1)],
 }
@@ -83,6 +86,14 @@ ACCESS = [
     {"subject": ["s-prune", "p-project"], "topics": "spBv1.0/#", "may": ["read", "write"]},
     {"subject": "s-project", "topics": "spBv1.0/G/NDATA/#", "may": "read", "except": "c", "when": "a.value == 1"},
 ]
+
+STATEMENTS = {
+    "policies": {
+        "secrets": "PolicyStatement { On(Forward, Publication) {"
+        " If {x > 5} Then {BlockMessage()} Elseif {} Then {RemoveAttributes(secret)} } }"
+    },
+    "apply": [{"policy": "secrets", "to": "subscription", "of": "s-judge", "filter": "a"}],
+}
 
 
 def _domain(folder: Path, **more: Any) -> Domain:
@@ -96,6 +107,7 @@ def _domain(folder: Path, **more: Any) -> Domain:
             "brokering": {"types": ["open", "closed"], "deny": [{"from": "closed", "to": "open"}]},
             "monitors": MONITORS,
             "access": ACCESS,
+            "statements": STATEMENTS,
             **more,
         }
     )
@@ -144,7 +156,7 @@ def test_a_domain_that_stands_is_asked_at_each_stage(
 ) -> None:
     """Without its rules, everything comes; also what was stopped then, if it was not by a client's own word."""
     clients = {name: {"node": client["node"], "user": client.get("user")} for name, client in CLIENTS.items()}
-    open_domain = _domain(tmp_path, clients=clients, monitors={}, brokering=None, access=None)
+    open_domain = _domain(tmp_path, clients=clients, monitors={}, brokering=None, access=None, statements={})
     (tmp_path / "acl").write_text("pattern readwrite #\n")
     events = tables.events(spark, live[0].folder)
     askers = tuple(Asker(f"s-{name}") for name in NAMES)
@@ -178,6 +190,6 @@ def test_every_stage_of_the_engine_has_its_side() -> None:
 
 
 def test_a_stage_that_the_pipeline_does_not_know_lets_nothing_through(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(path, "STAGES", (*path.STAGES, ModuleType("penstock.engine.judge")))
-    with pytest.raises(PipelineError, match="stage `judge` is not known to the pipeline"):
+    monkeypatch.setattr(path, "STAGES", (*path.STAGES, ModuleType("penstock.engine.release")))
+    with pytest.raises(PipelineError, match="stage `release` is not known to the pipeline"):
         check_stages()

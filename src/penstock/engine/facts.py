@@ -3,8 +3,6 @@
 Only what was asked is noted, by whichever element: an event whose policies ask for nothing has no facts.
 """
 
-from typing import NamedTuple
-
 from msgspec import Struct, field
 
 from penstock.policy.judging import Bound, Here
@@ -35,7 +33,7 @@ class Facts(Struct, omit_defaults=True):
 NOTHING = Facts()
 
 
-class Told(NamedTuple):
+class Told(Struct, frozen=True):
     """A policy that somebody has told of: of a client's own advertisement, or by a neighbour."""
 
     policy: str
@@ -47,6 +45,12 @@ class Told(NamedTuple):
     def of(cls, bound: Bound) -> "Told":
         where = None if bound.condition is None else bound.condition.text
         return cls(bound.policy.text, bound.name, bound.filter, where)
+
+
+class Remembered(Facts, omit_defaults=True):
+    """All that the journal has beside an event."""
+
+    statements: tuple[Told, ...] = ()
 
 
 class Noted(Here):

@@ -23,6 +23,8 @@ def compile_plan(draft: Draft) -> Plan:
         if draft.verdict.effect is Effect.SUPPRESS:
             return Plan(draft.verdict)
         if draft.plan is not None:
+            if draft.plan.edited:  # for the journal: monitors may make something on any topic
+                draft.plan.statements = draft.link.statements
             return draft.plan
     raise AssertionError("emit comes last and makes a plan")
 

@@ -244,7 +244,7 @@ def _told(note: Note) -> dict[str, Any]:
     if note.groups:
         told["groups"] = note.groups
     if note.statements:
-        told["statements"] = [one._asdict() for one in note.statements]
+        told["statements"] = note.statements
     return told
 
 

@@ -15,15 +15,18 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from penstock.engine import admit, conform, route
+from penstock.engine import admit, conform, judge, route
 from penstock.engine.node import Node
 from penstock.engine.plan import Draft, Plans
 from penstock.engine.session import Session
 from penstock.language.condition import Condition
+from penstock.language.statement import Message
 from penstock.model.topic import matches
 from penstock.model.verdict import Effect, Verdict
 from penstock.pipeline.distinct import distinct
+from penstock.pipeline.judged import offered
 from penstock.pipeline.policies import Asker, Policies, Policy, Publisher, by_name
+from penstock.policy.filters import FilterTree
 
 KEYS = ("revision", "node", "topic", "client_id", "user", "entity", "link_type", "neighbour")
 _NULLABLE = frozenset({"user", "neighbour"})
@@ -33,9 +36,12 @@ MOST_KEYS_HERE = 10_000
 AS_IT_CAME, RECORDED, RUN = "as it came", "recorded", "run"
 """What edit has to do: there are no monitors, they are those that were, they are others."""
 
-RECEIVER = "struct<subject: string, reads: boolean, where: string, looks_on: boolean, watched: boolean>"
+RECEIVER = (
+    "struct<subject: string, reads: boolean, where: string, looks_on: boolean, watched: boolean, judged: boolean>"
+)
 """Who may get an event. `reads`: the subject may read the topic; `where`: if this condition holds; `looks_on`: the
-monitors on its link see the event in any case; `watched`: there are such monitors."""
+monitors on its link see the event in any case; `watched`: there are such monitors; `judged`: the domain has policy
+statements for it."""
 
 DECIDED = (
     "policy string, admitted boolean, stage_now string, rule_now string, reason_now string, source string,"
@@ -51,6 +57,7 @@ _RECEIVER = pa.struct(
         ("where", pa.string()),
         ("looks_on", pa.bool_()),
         ("watched", pa.bool_()),
+        ("judged", pa.bool_()),
     ]
 )
 _ARROW = pa.schema(
@@ -93,6 +100,7 @@ class Receiver(NamedTuple):
     where: str | None
     looks_on: bool
     watched: bool
+    judged: bool = False
 
 
 class Decided(NamedTuple):
@@ -206,6 +214,7 @@ class Decider:
         self._askers = askers
         self._sessions: dict[tuple[str, str], list[tuple[Asker, Session]]] = {}
         self._nodes: dict[tuple[str, str], Node | None] = {}
+        self._statements: dict[tuple[str | None, ...], FilterTree] = {}
 
     def decide(self, key: Key) -> Decided:
         """What holds of all events with this key."""
@@ -253,7 +262,13 @@ class Decider:
             if route_key(node, publisher, session):
                 found = match_key(node, asker, session, topic)
                 if found is not None:
-                    yield found
+                    yield found._replace(judged=self._is_judged(policy, node, publisher, session, topic))
+
+    def _is_judged(self, policy: Policy, node: Node, publisher: Publisher, session: Session, topic: str) -> bool:
+        at = (policy.digest, node.name, publisher.link.neighbour, publisher.entity)
+        if at not in self._statements:
+            self._statements[at] = FilterTree(statements_key(policy, node, publisher))
+        return bool(self._statements[at].find(topic)) or judge_key(session, topic)
 
     def _sessions_at(self, policy: Policy, node: Node) -> list[tuple[Asker, Session]]:
         at = (policy.digest, node.name)
@@ -327,3 +342,16 @@ def match_key(node: Node, asker: Asker, session: Session, topic: str) -> Receive
 def route_key(node: Node, publisher: Publisher, session: Session) -> bool:
     """Stage route: may what came by the publisher's link go on to the subject?"""
     return route.is_open(node, publisher.link, session)
+
+
+def statements_key(policy: Policy, node: Node, publisher: Publisher) -> list[str]:
+    """Stage judge: the filters of the policies that the domain may give to what comes from the publisher."""
+    if publisher.link.neighbour is None:
+        return [one.filter for one in judge.given_bounds(node, publisher.entity)]
+    beyond = offered(policy, node.name, publisher.link.neighbour)
+    return [one.filter for one in (*judge.own_bounds(node), *beyond)]
+
+
+def judge_key(session: Session, topic: str) -> bool:
+    """Stage judge: does the domain give policies to the subject's subscriptions to the topic?"""
+    return any(one.policy.concerns(Message.PUBLICATION) and matches(one.filter, topic) for one in session.policies)

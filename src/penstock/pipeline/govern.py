@@ -18,6 +18,7 @@ from penstock.language.condition import Condition, all_of
 from penstock.pipeline import decide
 from penstock.pipeline.decide import AS_IT_CAME, RECORDED, RUN
 from penstock.pipeline.errors import PipelineError
+from penstock.pipeline.judged import Judges, is_carrying, is_judged, judged
 from penstock.pipeline.monitors import edited, emitted
 from penstock.pipeline.plants import projected, pruned
 from penstock.pipeline.policies import Asker, Policies
@@ -69,6 +70,7 @@ EVENT = (
     "stage",
     "rule",
     "open",
+    "facts",
 )
 """What the stages ask of an event."""
 
@@ -94,16 +96,21 @@ class Governing:
     is_cyclic: bool
     has_access: bool
     """Whether there are access policies."""
+    judges: bool
+    """Whether there are policy statements, or may be."""
+    at_rest: bool = False
+    """Whether policies find a node at rest where it was not recorded how it was: see `judged.Judges`."""
 
     @classmethod
     def of(cls, policies: Policies, askers: tuple[Asker, ...]) -> "Governing":
         """Raises what compiling a domain raises, before any job is started."""
-        advertisers = runs = watches = cyclic = access = False
+        advertisers = runs = watches = cyclic = access = judges = False
         wheres, most = set[str](), 0
         for policy in policies.judging:
             whole = policy.ensemble
             cyclic |= whole.is_cyclic
             access |= whole.access is not None
+            judges |= bool(whole.statements.given or whole.statements.grants)
             runs |= policies.decide_again and any(
                 policy.ensemble.monitors(link) for link in whole.links.values() if link.target in whole.nodes
             )
@@ -118,7 +125,8 @@ class Governing:
                     most = max(most, len(session.where))
                 watches |= any(session.watch_out is not None for session in sessions)
         trusts = policies.stands is None or _reads_alike(policies)
-        return cls(policies, askers, advertisers, frozenset(wheres), most <= 1, trusts, runs, watches, cyclic, access)
+        asked = (advertisers, frozenset(wheres), most <= 1, trusts)
+        return cls(policies, askers, *asked, runs, watches, cyclic, access, judges)
 
 
 def _reads_alike(policies: Policies) -> bool:
@@ -232,7 +240,7 @@ def _conform(rows: DataFrame, governing: Governing) -> DataFrame:
 def _edit(rows: DataFrame, governing: Governing) -> DataFrame:
     """What monitors made then, if they are the same; else what those of the policy make, in order for each link."""
     is_arrival, is_output = F.col("kind") == ARRIVAL, F.col("kind") == OUTPUT
-    recorded = is_output | (~F.col("open") & ~_was_stopped_at("edit"))
+    recorded = is_output | ((~F.col("open") | _was_stopped_at("judge")) & ~_was_stopped_at("edit"))
     stays = F.when(F.col("edit") == AS_IT_CAME, is_arrival).otherwise((F.col("edit") == RECORDED) & recorded)
     if not governing.may_run:
         return rows.filter(F.col("passes") & stays)
@@ -260,6 +268,13 @@ def _match(rows: DataFrame, governing: Governing) -> DataFrame:
     else:
         rows = rows.withColumn("receiver", F.explode("receivers"))
     rows = rows.drop("receivers").select("*", "receiver.*").drop("receiver")
+    if governing.judges:  # policies may come before matching: then they know what there is to match
+        rows = rows.withColumn("is_judged", is_judged())
+        rows = rows.withColumn("asks", F.when(F.col("is_judged"), F.col("where")))
+        rows = rows.withColumn("where", F.when(~F.col("is_judged"), F.col("where")))
+    else:  # what came with policies is not for a domain that has none
+        rows = rows.filter(~is_carrying())
+    rows = rows.drop("judged")
     if not governing.wheres:
         return rows.withColumn("wanted", F.col("reads")).filter(F.col("wanted") | F.col("looks_on"))
     typed = typed_columns_of(rows)
@@ -280,18 +295,27 @@ def _asked(rows: DataFrame, governing: Governing) -> DataFrame:
 
 
 def _judge(rows: DataFrame, governing: Governing) -> DataFrame:
-    """Not known here yet: nothing may pass it unseen."""
-    if any(policy.ensemble.statements.given for policy in governing.policies.judging):
-        raise PipelineError("the domain has policy statements, which the pipeline cannot apply yet")
-    return rows
+    """What policy statements leave of events, and for whom. What they have no say in is not sent to Python and back."""
+    if not governing.judges:
+        return rows
+    if governing.is_cyclic:
+        rows = _by_first_way(rows)
+    concerned, others = rows.filter("is_judged"), rows.filter(~F.col("is_judged"))
+    judges = Judges(governing.policies, governing.askers, governing.at_rest)
+    return others.unionByName(judged(concerned, judges)).drop("is_judged", "asks")
+
+
+def _by_first_way(rows: DataFrame) -> DataFrame:
+    """Once, where an event came by several ways."""
+    first = F.min("arrival").over(Window.partitionBy("subject", "node", "id", "topic", "payload"))
+    rows = rows.withColumn("first", first)
+    return rows.filter(F.col("id").isNull() | (F.col("first") == F.col("arrival"))).drop("first")
 
 
 def _emit(rows: DataFrame, governing: Governing) -> DataFrame:
     """Once, where an event came by several ways; then through the monitors on the link to the subject."""
-    if governing.is_cyclic:
-        first = F.min("arrival").over(Window.partitionBy("subject", "node", "id", "topic", "payload"))
-        rows = rows.withColumn("first", first)
-        rows = rows.filter(F.col("id").isNull() | (F.col("first") == F.col("arrival"))).drop("first")
+    if governing.is_cyclic and not governing.judges:
+        rows = _by_first_way(rows)
     if not governing.watches:
         return rows.filter(F.col("wanted"))
     seen = emitted(rows.filter(F.col("watched")), governing.policies, governing.askers)
@@ -323,7 +347,7 @@ SIDES: Sides = {
     "edit": Side(decide.edit_key, _edit),
     "match": Side(decide.match_key, _match),
     "route": Side(decide.route_key, None),
-    "judge": Side(None, _judge),
+    "judge": Side(decide.judge_key, _judge),
     "project": Side(None, None, _project),
     "emit": Side(None, _emit),
 }

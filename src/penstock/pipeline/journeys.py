@@ -63,8 +63,8 @@ def journeys(began: DataFrame, policies: Policies, askers: tuple[Asker, ...]) ->
     wholes = [policy.ensemble for policy in policies.judging]
     nodes = dict.fromkeys(name for whole in wholes for name in whole.nodes)
     neighbours = tuple(Asker(name, is_neighbour=True) for name in nodes)
-    there = Governing.of(policies, (*neighbours, *askers))
-    beyond = Governing.of(replace(policies, are_recorded=False), there.askers)
+    there = replace(Governing.of(policies, (*neighbours, *askers)), at_rest=True)
+    beyond = replace(Governing.of(replace(policies, are_recorded=False), there.askers), at_rest=True)
     # What leads to nodes has no conditions and no monitors here, and each way that there is counts.
     onwards = replace(there, wheres=frozenset(), watches=False, is_cyclic=False)
     came = settled(comes(began, there))
@@ -94,6 +94,7 @@ def _towards(rows: DataFrame, askers: tuple[Asker, ...]) -> DataFrame:
 def _passed(given: DataFrame) -> DataFrame:
     """What one node gives to another as it comes there."""
     origin = origin_of(F.col("arrival"))
+    told = F.get_json_object("facts", "$.statements")  # nodes tell each other of these, not of how they are
     ways = Window.partitionBy("subject", origin).orderBy(F.size("path"), "node", "arrival", "place", "part")
     sent = given.filter(~F.array_contains("path", F.col("subject"))).withColumn("way", F.row_number().over(ways))
     said = {
@@ -112,6 +113,7 @@ def _passed(given: DataFrame) -> DataFrame:
         "stage": F.lit(""),
         "rule": F.lit(""),
         "open": F.lit(False),
+        "facts": F.when(told.isNotNull(), F.concat(F.lit('{"statements":'), told, F.lit("}"))),
     }
     return sent.select(*(said.get(name, F.col(name)).alias(name) for name in EVENT))
 

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from penstock.engine import edit, once, place, publish
+from penstock.engine import edit, once, place, publish, travel
 from penstock.engine.node import Node
 from penstock.engine.plan import Target
 from penstock.engine.session import Session
@@ -107,14 +107,14 @@ class Emit:
         watch = session.watch_out
         event = event_of(row, row["link_type_now"])
         if watch is None:
-            yield at, 0, event
+            yield at, 0, travel.for_clients(event)
             return
         targets = (Target([by_name(node, session, event.topic)]),) if row["wanted"] else ()
         number = 0
         for output in edit.run(node, watch, event, row["time"]):
             session.subscriptions = {output.topic: by_name(node, session, output.topic)}
             for _ in publish.behind(node, watch, targets, output, None):
-                yield at, number, output
+                yield at, number, travel.for_clients(output)
                 number += 1
             session.subscriptions = {}
         node.notices.clear()

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from pathlib import Path
 
-from penstock.domain import ClientEntry, Domain, Ensemble, Limits, ensemble, expand, load, read
+from penstock.domain import ClientEntry, Domain, Ensemble, ensemble, expand, load, read
 from penstock.domain.graph import graph
 from penstock.engine import place, subscribe
 from penstock.engine.node import Node
@@ -120,7 +120,8 @@ class Policy:
 
     def new_node(self, name: str) -> Node:
         """A node whose monitors have seen nothing yet."""
-        return Node(name, Limits(), lambda: "", acl=self.acls.get(name), ensemble=self.ensemble)
+        limits = self.domain.nodes[name].limits
+        return Node(name, limits, lambda: "", acl=self.acls.get(name), ensemble=self.ensemble)
 
     def publisher(
         self, node: Node, client_id: str, user: str | None, entity: str, neighbour: str | None

@@ -91,7 +91,7 @@ def is_first(link: Link, row: dict[str, Any]) -> bool:
     """Whether an event has not come to the link by an earlier arrival."""
     if row["id"] is None:
         return True
-    said = msgspec.json.encode((row["id"], row["topic"], bytes(row["payload"])))
+    said = msgspec.json.encode((row["id"], row["topic"], bytes(row["said"])))
     digest = hashlib.blake2b(said, digest_size=_DIGEST).hexdigest()
     if digest not in link.seen and len(link.seen) >= MOST_REMEMBERED:
         del link.seen[next(iter(link.seen))]
@@ -152,7 +152,7 @@ def edited(rows: DataFrame, policies: Policies) -> DataFrame:
 def emitted(rows: DataFrame, policies: Policies, askers: tuple[Asker, ...], once: bool) -> DataFrame:
     """What goes out to subjects by their links, with `part`: through monitors; and `once`, if it came several times.
 
-    A row that is not `wanted` is only seen by the monitors.
+    A row that is not `wanted` is only seen by the monitors. `said` is its payload before policies changed it.
     """
     return _through(rows, "subject", lambda memory: Emit(policies, askers, memory.enter), once)
 

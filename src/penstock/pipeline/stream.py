@@ -21,6 +21,7 @@ from penstock.journal.events import ARRIVAL, RETAINED
 from penstock.pipeline import decide, govern, plant_state, state
 from penstock.pipeline.follow import FORMAT, MOST_BYTES, JournalSource
 from penstock.pipeline.govern import EVENT, SIDES, Governing, Side
+from penstock.pipeline.judged import Judges, judged
 from penstock.pipeline.ledger import Ledger
 from penstock.pipeline.policies import Asker, Policies, following
 from penstock.pipeline.tables import EVENT_TYPES
@@ -95,13 +96,22 @@ def _edit(rows: DataFrame, governing: Governing) -> DataFrame:
     return again.withColumn("passes", F.lit(True)).withColumn("part", F.lit(0))
 
 
+def _judge(rows: DataFrame, governing: Governing) -> DataFrame:
+    """Not in two tables as in a batch: each would have all rows decided about."""
+    if not governing.judges:
+        return rows
+    judges = Judges(governing.policies, governing.askers)
+    return judged(rows.withColumn("said", F.col("payload")), judges).drop("is_judged", "asks")
+
+
 _OUT = tuple(dict.fromkeys((*govern.VIEW, "arrival", "policy", "client_id", "user", "link_type_now", "path", "id")))
 
 
 def _emit(rows: DataFrame, governing: Governing) -> DataFrame:
     if not governing.watches and not governing.is_cyclic:
         return rows.filter(F.col("wanted"))
-    seen = rows.select(*_OUT, "wanted")
+    said = F.col("said") if governing.judges else F.col("payload")
+    seen = rows.select(*_OUT, "wanted", said.alias("said"))
     return state.emitted(seen, governing.policies, governing.askers, governing.is_cyclic)
 
 
@@ -110,6 +120,7 @@ STREAM_SIDES: dict[str, Side] = {
     "prune": SIDES["prune"]._replace(on_rows=_prune),
     "project": SIDES["project"]._replace(on_views=_project),
     "edit": SIDES["edit"]._replace(on_rows=_edit),
+    "judge": SIDES["judge"]._replace(on_rows=_judge),
     "emit": SIDES["emit"]._replace(on_rows=_emit),
 }
 """The stages' sides on a stream."""
