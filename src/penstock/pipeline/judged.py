@@ -8,6 +8,7 @@ is a member of a trust group who was not found to be one, unless the domain vouc
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, TypeVar
 
 import msgspec
@@ -15,11 +16,11 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from penstock.engine import judge, travel
+from penstock.engine import course, judge, travel
 from penstock.engine.facts import Facts, Remembered, Told
 from penstock.engine.node import Node
 from penstock.engine.session import Session
-from penstock.language.condition import condition_of
+from penstock.language.condition import Condition, condition_of
 from penstock.language.errors import ConditionError
 from penstock.language.parser import parse
 from penstock.language.statement import Message
@@ -158,9 +159,8 @@ class Stage:
             bound = _bound(told)
             if bound is None:
                 return None
-            given = policy.ensemble.statements
-            own = (sender.entity, Message.ADVERTISEMENT, bound.policy)
-            if sender.neighbour is None and self._judges.policies.decide_again and given.why_not(*own):
+            own = (sender, bound.policy, Message.ADVERTISEMENT)
+            if sender.neighbour is None and self._judges.policies.decide_again and judge.why_not(node, *own):
                 continue  # the client could not have set it
             found.append(bound)
         return found
@@ -169,9 +169,9 @@ class Stage:
         self, policy: Policy, node: Node, judging: judge.Judging, row: dict[str, Any]
     ) -> tuple[Event, bool] | None:
         session = self._receiver(policy, node, row["subject"])
-        if not row["reads"] or not _holds(node, row["asks"], judging.event):
+        if not row["reads"] or not _holds(row["asks"], judging):
             return (judging.event, False) if row["looks_on"] else None
-        is_node = judge.is_node(node, session)
+        is_node = course.is_node(node, session)
         self._prove(node, session, self._facts.receivers.get(session.neighbour or session.entity, {}))
         forms = judging.forms(session, () if is_node else (by_name(node, session, row["topic"]),))
         if forms is None:
@@ -182,7 +182,7 @@ class Stage:
     def _prove(self, node: Node, session: Session, recorded: dict[str, bool]) -> None:
         """Let a session have proven what it had then."""
         session.proven = {group: math.inf for group, is_member in recorded.items() if is_member}
-        if self._judges.at_rest and judge.is_node(node, session):
+        if self._judges.at_rest and course.is_node(node, session):
             for name, group in node.ensemble.trust_groups.items():
                 if name not in recorded and {session.neighbour, node.name} <= group.nodes:
                     session.proven[name] = math.inf
@@ -255,7 +255,7 @@ def remembered(facts: str | None) -> Remembered:
 
 def _bound(told: Told) -> Bound | None:
     try:
-        condition = None if told.where is None else condition_of(parse(told.where))
+        condition = None if told.where is None else _condition(told.where)
         policy = judge.readable(told.policy)
     except (ConditionError, PolicyError):
         return None
@@ -268,8 +268,13 @@ def _may_attach(node: Node, sender: Session, event: Event) -> bool:
     return all(not isinstance(judge.settable(node, sender, one, Message.PUBLICATION), str) for one in texts)
 
 
-def _holds(node: Node, where: str | None, event: Event) -> bool:
-    return where is None or condition_of(parse(where)).holds(node.ensemble.reader.read(event)) is True
+def _holds(where: str | None, judging: judge.Judging) -> bool:
+    return where is None or _condition(where).holds(judging.content) is True
+
+
+@lru_cache(maxsize=10_000)
+def _condition(text: str) -> Condition:
+    return condition_of(parse(text))
 
 
 def offered(policy: Policy, node: str, neighbour: str) -> list[Bound]:
