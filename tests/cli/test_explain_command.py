@@ -234,3 +234,74 @@ def test_a_node_that_cannot_be_asked(live: tuple[Nodes, str]) -> None:
     assert (code, "cannot be asked" in err) == (1, True)
     code, _, err = run(penstock("explain", "--node", live[1], "--from", "mallory", "--topic", "y"))
     assert (code, "has no place" in err) == (1, True)
+
+
+# --- policy statements
+
+RULE = "PolicyStatement {{ On(Forward, Publication) {{ {} }} }}"
+POLICIES: dict[str, Any] = {
+    "nodes": {"a": {"listen": "127.0.0.1:1"}, "b": {"listen": "127.0.0.1:2"}},
+    "links": [{"between": ["a", "b"]}],
+    "clients": {"p": {"node": "a"}, "q": {"node": "a"}, "s": {"node": "b"}},
+    "trust_groups": {"inner": {"secret": {"env": "INNER"}, "clients": ["p"]}},
+    "statements": {
+        "policies": {
+            "hot": RULE.format("@matching: Before If {x > 100} Then {BlockMessage(), Log()}"),
+            "names": RULE.format("@broker: Egress If {Receiver() == 's'} Then {RemoveAttributes(name), Log(seen)}"),
+            "members": RULE.format("@broker: Ingress If {!AuthenticateSender(inner)} Then {BlockMessage()}"),
+        },
+        "apply": [
+            {"policy": "hot", "to": "publication", "of": ["p", "q"]},
+            {"policy": "members", "to": "publication", "of": ["p", "q"], "filter": "inner/#"},
+            {"policy": "names", "to": "subscription", "of": ["s"]},
+        ],
+        "grants": [{"to": ["p"], "set": ["publication"], "elements": ["BlockMessage", "Broker"]}],
+    },
+}
+
+
+@pytest.fixture
+def judged(tmp_path: Path) -> str:
+    file = tmp_path / "judged.yaml"
+    file.write_text(yaml.safe_dump(POLICIES))
+    return str(file)
+
+
+def rows(out: str) -> list[str]:
+    """What the stage judge says, and where."""
+    at = ""
+    found = []
+    for line in out.splitlines():
+        at = line.split()[0] if line[:1].strip() else at
+        if " judge " in line:
+            found.append(f"{at}: {' '.join(line.split('judge')[1].split())}")
+    return found
+
+
+def test_what_policies_say_at_each_node(judged: str) -> None:
+    out = explain(judged, "--from", "p", "--topic", "t", "--payload", '{"x": 1, "name": "n"}', "--to", "s")
+    assert rows(out) == [
+        "b: replace names#1.1 `Receiver() == 's'` holds: RemoveAttributes(name), Log(seen)",
+    ]
+    assert 's gets `t {"x":1}`' in out
+    out = explain(judged, "--from", "p", "--topic", "t", "--payload", '{"x": 101}', "--to", "s")
+    assert rows(out) == ["a: suppress hot#1.1 `x > 100` holds: BlockMessage(), Log()"]
+    assert "s gets nothing\n  a: judge: suppress by hot#1.1" in out
+
+
+def test_a_policy_that_is_attached_goes_on_to_the_next_node(judged: str) -> None:
+    asked = (judged, "--topic", "t", "--payload", '{"x": 1}', "--to", "s", "--policy")
+    policy = RULE.format("If {Broker() == 'b'} Then {BlockMessage()}")
+    out = explain(*asked, policy, "--from", "p")
+    assert rows(out) == ["b: suppress attached policy#1.1 `Broker() == 'b'` holds: BlockMessage()"]
+    out = explain(*asked, policy, "--from", "q")
+    assert "s gets nothing\n  a: admit: suppress by policy: policy: `q` may not set policies on publications" in out
+    code, _, err = run(penstock("explain", *asked, "PolicyStatement {", "--from", "p"))
+    assert (code, "--policy: expected `On`" in err) == (2, True)
+
+
+def test_who_publishes_is_asked_about_though_not_connected(judged: str) -> None:
+    asked = (judged, "--topic", "inner/t", "--to", "s", "--payload", '{"x": 1}')
+    assert "s gets `inner/t" in explain(*asked, "--from", "p")
+    out = explain(*asked, "--from", "q")
+    assert rows(out) == ["a: suppress members#1.1 `!AuthenticateSender(inner)` holds: BlockMessage()"]

@@ -101,7 +101,8 @@ def test_what_is_told_is_what_happens_and_nothing_comes_of_asking(policies: dict
 def test_the_rule_that_blocks_is_named() -> None:
     rehearsal = play()
     rehearsal.subscribe("s", "t", where="a > 0", policy=BLOCK)
-    assert judged(asked(rehearsal, {"a": 1}), "n1") == [("suppress", "n1: t#1.1", "BlockMessage()")]
+    said = [("suppress", "n1: t#1.1", "`StrictMatch()` holds: BlockMessage()")]
+    assert judged(asked(rehearsal, {"a": 1}), "n1") == said
     assert judged(asked(rehearsal, {"a": 1, "b": 2}), "n1") == []
 
 
@@ -109,7 +110,8 @@ def test_what_is_blocked_before_matching_goes_to_nobody() -> None:
     rehearsal = play()
     rehearsal.advertise("p", "all", "t", policy=BEFORE)
     found = asked(rehearsal, {"a": 2})
-    assert judged(found, None) == [("suppress", "p: all#1.1", 'BlockMessage(), Publish("[class,Blocked]")')]
+    reason = '`a > 1` holds: BlockMessage(), Publish("[class,Blocked]")'
+    assert judged(found, None) == [("suppress", "p: all#1.1", reason)]
     rehearsal.run()
     assert len(found) == 1
 

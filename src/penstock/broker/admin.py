@@ -125,7 +125,7 @@ class Admin:
         if asked.get("qos", "0") not in ("0", "1", "2"):
             raise ExplainError(f"`qos` is 0, 1 or 2, found `{asked['qos']:.20}`")
         topic, qos, retain = check_topic(asked["topic"]), int(asked.get("qos", "0")), asked.get("retain") == "1"
-        event = hypothetical(topic, payload, qos, retain, asked.get("content_type", ""))
+        event = hypothetical(topic, payload, qos, retain, asked.get("content_type", ""), asked.get("policy", ""))
         nodes = {name: server.node for name, server in self._servers.items()}
         decisions = explain(nodes, arrival(node, asked["from"], event), self._server.now(), to)
         return account(decisions, node.ensemble, (), to)

@@ -14,6 +14,8 @@ from urllib.request import Request, urlopen
 import msgspec
 
 from penstock.cli.exits import EXIT_DOMAIN, EXIT_ERROR
+from penstock.cli.options import UsageError as BadOption
+from penstock.cli.policy_files import policy_given
 from penstock.cli.stage import Stage, everything
 from penstock.cli.table import print_table
 from penstock.domain import check, read
@@ -61,6 +63,9 @@ def _parser() -> argparse.ArgumentParser:
         "--births", type=Path, metavar="PATH", help="births that nodes know of: JSON lines, or a folder of payloads"
     )
     parser.add_argument("--content-type", default="", metavar="TYPE", help="MQTT 5 content type, as application/json")
+    parser.add_argument(
+        "--policy", default="", metavar="TEXT|@FILE", help="policy statement that is attached to it; @FILE: in a file"
+    )
     parser.add_argument("--qos", type=int, choices=(0, 1, 2), default=0, help="(default 0)")
     parser.add_argument("--retain", action="store_true", help="as a retained message")
     parser.add_argument("--to", action="append", default=[], metavar="Y", help="only what leads to Y (may be repeated)")
@@ -127,11 +132,20 @@ def _of_file(options: argparse.Namespace) -> Account:
         _put_state(rehearsal, text)
     if options.births is not None:
         _tell_births(rehearsal, options.births)
-    event = hypothetical(options.topic, _payload(options), options.qos, options.retain, options.content_type)
+    said = (options.topic, _payload(options), options.qos, options.retain, options.content_type)
+    event = hypothetical(*said, policy=_policy(options))
     start = arrival(rehearsal.nodes[at], options.source, event)
     decisions = explain(rehearsal.nodes, start, rehearsal.now, known)
     told = account(decisions, stage.whole, known, options.to)
     return msgspec.structs.replace(told, assumed=_assumed(options))
+
+
+def _policy(options: argparse.Namespace) -> str:
+    """The policy that is attached; empty: none."""
+    try:
+        return policy_given(options.policy) if options.policy else ""
+    except BadOption as error:
+        raise UsageError(f"--policy: {error}") from None
 
 
 def _assumed(options: argparse.Namespace) -> str:
@@ -240,6 +254,7 @@ def _of_node(options: argparse.Namespace) -> Account:
     asked = [("from", options.source), ("topic", options.topic), ("qos", options.qos)]
     asked += [("retain", "1")] if options.retain else []
     asked += [("content_type", options.content_type)] if options.content_type else []
+    asked += [("policy", _policy(options))] if options.policy else []
     asked += [("to", name) for name in options.to]
     address = options.node if "://" in options.node else f"http://{options.node}"
     if not address.startswith(("http://", "https://")):

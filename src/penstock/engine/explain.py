@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from penstock.engine import conform, edit, emit, match, once, place, publish, says, travel
 from penstock.engine.edit import Watch
 from penstock.engine.explain_access import Views
-from penstock.engine.explain_judge import Asked, refused_policy
+from penstock.engine.explain_judge import Asked, refused_policy, with_policy
 from penstock.engine.explain_match import Candidate, local_part, match_verdict, unsatisfied
 from penstock.engine.node import Node
 from penstock.engine.once import Once
@@ -19,6 +19,7 @@ from penstock.engine.plan import Group, LinkClass, Target
 from penstock.engine.predicates import Predicates
 from penstock.engine.session import Session, Subscribed
 from penstock.engine.sparkplug import Actor, actor_of, make_actor
+from penstock.language.errors import StatementError
 from penstock.model.decision import Decision
 from penstock.model.errors import PenstockError
 from penstock.model.event import Event
@@ -36,12 +37,17 @@ class ExplainError(PenstockError):
     """A question that makes no sense: somebody who is not there."""
 
 
-def hypothetical(topic: str, payload: bytes, qos: int = 0, retain: bool = False, content_type: str = "") -> Event:
-    """An event to ask about; raises `ExplainError` if its content type cannot be sent."""
+def hypothetical(
+    topic: str, payload: bytes, qos: int = 0, retain: bool = False, content_type: str = "", policy: str = ""
+) -> Event:
+    """An event to ask about; raises `ExplainError` if its content type cannot be sent, or its policy is none."""
     try:
         properties = travel.travelling(Properties(content_type=content_type)) if content_type else b""
+        properties += with_policy(policy) if policy else b""
     except PacketError as error:
         raise ExplainError(f"content type: {error}") from None
+    except StatementError as error:
+        raise ExplainError(f"policy: {error}") from None
     return Event(topic, payload, qos, retain, properties)
 
 
@@ -58,6 +64,8 @@ class Arrival:
     claims: tuple[Claim, ...] = ()
     actor: Actor | None = None
     """Its sender as a subject of access policies; None: a node of the domain."""
+    stand_in: Session | None = None
+    """A sender that is not connected, as it would be."""
 
     @property
     def neighbour(self) -> str | None:
@@ -66,7 +74,7 @@ class Arrival:
 
 def arrival(node: Node, entity: str, event: Event) -> Arrival:
     """The event as it would come from a client, a neighbour or a foreign broker; raises `ExplainError`."""
-    session = _session(node, entity)
+    session, stand_in = _session(node, entity), None
     if session is not None:
         subject, rights, bound = session.subject, session.rights, session.claims
         actor = actor_of(node, session)
@@ -80,11 +88,15 @@ def arrival(node: Node, entity: str, event: Event) -> Arrival:
         is_own_id = node.ensemble.is_own_id(node.name, link.source, subject.client_id)
         actor = make_actor(subject, entry, link.source, is_own_id)
         rights, bound = node.rights_of(subject.client_id, subject.user), claims((), entry.advertises)
+        stand_in = Session(-1, subject, 5)
+        stand_in.entity, stand_in.entry, stand_in.rights = entry.name, entry, rights
     path = (entity,) if session is not None and session.neighbour is not None else ()
+    if session is not None and session.neighbour in node.ensemble.foreign:
+        event = travel.for_clients(event)  # a foreign broker attaches no policies
     told = event._replace(origin=subject.client_id, user=subject.user, link_type=link.type, path=path)
     if node.ensemble.is_cyclic:
         told = told._replace(id="explained")
-    return Arrival(node, link, told, session, rights, bound, actor)
+    return Arrival(node, link, told, session, rights, bound, actor, stand_in)
 
 
 def _session(node: Node, entity: str) -> Session | None:
@@ -129,7 +141,7 @@ class _Walk:
         link = LinkClass(came.rights, came.link.type, came.neighbour, *self._watched(came))
         event = came.event
         verdicts: tuple[Verdict, ...] = (says.admitted(came.node, link, event.topic),)
-        refused = refused_policy(came.node, came.session, event)
+        refused = refused_policy(came.node, came.session or came.stand_in, event)
         if refused is not None and verdicts[-1].effect is not Effect.SUPPRESS:
             verdicts += (refused,)
         if verdicts[-1].effect is not Effect.SUPPRESS:
@@ -149,13 +161,14 @@ class _Walk:
                 refused = Verdict("project", Effect.SUPPRESS, "sparkplug", wrong)
                 yield Decision(came.node.name, came.link, came.event, None, (*verdicts, refused))
                 continue
-            judging = Asked(came.node, output, came.session, came.link.source, self._now)
+            judging = Asked(came.node, output, came.session or came.stand_in, self._now)
+            before = (*verdicts, *judging.said_before)
             if judging.verdict is not None:
-                yield Decision(came.node.name, came.link, came.event, None, (*verdicts, judging.verdict))
+                yield Decision(came.node.name, came.link, came.event, None, before)
                 continue
-            found = list(self._towards_all(came, judging, verdicts))
+            found = list(self._towards_all(came, judging, before))
             nobody = Verdict("match", Effect.SUPPRESS, "", f"nobody here subscribes to `{output.topic}`")
-            yield from found or [Decision(came.node.name, came.link, came.event, None, (*verdicts, nobody))]
+            yield from found or [Decision(came.node.name, came.link, came.event, None, (*before, nobody))]
 
     def _watched(self, came: Arrival) -> tuple[tuple[Monitor, ...], tuple[str | None, ...]]:
         """The monitors on the link that it came by, and their states, as plans have them."""
@@ -254,6 +267,14 @@ class _Walk:
         verdicts.append(says.had_it(link.target))
         return False
 
+    def _is_news(self, came: Arrival, target: Target, judging: Asked, verdicts: list[Verdict]) -> bool:
+        """Whether a client without monitors has not had the event by another way; whatever policies make of it then."""
+        event, session = judging.event, target.session
+        if not event.id or session.neighbour is not None or self._had[came.node.name].is_first(event, session.id):
+            return True
+        verdicts.append(says.had_it(session.entity))
+        return False
+
     def _emitted(
         self, came: Arrival, candidate: Candidate, targets: tuple[Target, ...], judging: Asked, verdicts: list[Verdict]
     ) -> list[tuple[Target, Event]]:
@@ -262,8 +283,8 @@ class _Walk:
             self._watch(came.node, candidate.link) if candidate.link.target not in came.node.ensemble.nodes else None
         )
         if watch is None:
-            local = (local_part(target, came.session) for target in targets)
-            return judging.towards([one for one in local if one is not None], verdicts)
+            local = [one for one in (local_part(target, came.session) for target in targets) if one is not None]
+            return judging.towards([one for one in local if self._is_news(came, one, judging, verdicts)], verdicts)
         forms: dict[Event, list[Target]] = {} if targets else {judging.event: []}
         for target, event in judging.towards(targets, verdicts):
             forms.setdefault(event, []).append(target)
@@ -293,6 +314,9 @@ class _Walk:
         for member in group.members:
             link = _outwards(member.session, node)
             if found is not None and member is found[0]:
+                if event.id and not self._had[node.name].is_first(event, (group.name, group.filter)):
+                    yield Decision(node.name, came.link, came.event, link, (*before, says.had_it(group.name)))
+                    continue
                 yield self._towards_chosen(came, member, len(group.members), judging, before)
                 continue
             verdicts = list(before)
@@ -329,10 +353,6 @@ class _Walk:
     def _sent(self, node: Node, target: Target, event: Event, verdicts: list[Verdict]) -> Iterator[Event]:
         """The event as it leaves for one session, if it does: then it goes on from there."""
         session = target.session
-        is_watched = session.neighbour is not None or session.watch_out is not None
-        if event.id and not is_watched and not self._had[node.name].is_first(event, session.id):
-            verdicts.append(says.had_it(session.entity))
-            return
         told = event._replace(qos=min(event.qos, target.qos), retain=event.retain and target.retain_as_published)
         shown, projected = self._views.shown(node, session, told, self._now)
         verdicts += [one for one in projected if one not in verdicts]

@@ -1,16 +1,22 @@
 """The stage judge, asked without effect: what policy statements make of an event towards each who would get it."""
 
+import re
 from collections.abc import Iterator, Sequence
+from typing import TypeVar
 
 from penstock.engine import judge, travel
 from penstock.engine.node import Node
 from penstock.engine.plan import Target
 from penstock.engine.session import Session, Subscribed
+from penstock.language.printer import show
 from penstock.language.statement import Message
+from penstock.language.statement_parser import parse_statement
+from penstock.language.statement_printer import show_compact, show_use
 from penstock.model.event import Event
 from penstock.model.topic import matches
 from penstock.model.verdict import Effect, Verdict
-from penstock.policy.judging import Judgement
+from penstock.policy.judging import Bound, Judgement
+from penstock.wire.properties import Properties, encode_properties
 
 
 def refused_policy(node: Node, sender: Session | None, event: Event) -> Verdict | None:
@@ -24,22 +30,35 @@ def refused_policy(node: Node, sender: Session | None, event: Event) -> Verdict 
     return None
 
 
+def with_policy(text: str) -> bytes:
+    """The property by which a client attaches a policy; raises `StatementError`."""
+    attached = show_compact(parse_statement(text))
+    return encode_properties(Properties(user_properties=((travel.POLICY, attached),)))
+
+
 class Asked(judge.Judging):
     """An event that is only asked about: nothing that policies want done besides is done."""
 
-    def __init__(self, node: Node, event: Event, sender: Session | None, entity: str, now: float) -> None:
-        bounds = judge.given_bounds(node, entity) if sender is None else judge.bounds_of(node, sender)
+    def __init__(self, node: Node, event: Event, sender: Session | None, now: float) -> None:
+        bounds = judge.own_bounds(node) if sender is None else judge.bounds_of(node, sender)
         super().__init__(node, event, sender, now, [one for one in bounds if matches(one.filter, event.topic)])
 
     def _take_effects(self, judgement: Judgement) -> None:
         return
+
+    @property
+    def said_before(self) -> tuple[Verdict, ...]:
+        """What rules say that come before matching, and what else stops it there."""
+        stopped = () if self.verdict is None or self.verdict in self.before else (self.verdict,)
+        return _with_conditions((*self.before, *stopped), self.bounds)
 
     def towards(self, targets: Sequence[Target], verdicts: list[Verdict]) -> list[tuple[Target, Event]]:
         """The event as each of these gets it, if at all; what rules say is added to the verdicts."""
         found = []
         for target in targets:
             event, said = self.explained(target.session, target.subscriptions)
-            verdicts += [one for one in said if one not in verdicts]
+            told = _with_conditions(said, self.bounds_of_all(target.session, target.subscriptions))
+            verdicts += [one for one in told if one not in verdicts]
             if event is not None:
                 found.append((target, event))
         return found
@@ -52,3 +71,36 @@ class Asked(judge.Judging):
         """What neighbours would have subscribed to that get it because a policy floods it."""
         for session in self.flooded():
             yield Subscribed(session, self.event.topic, 2, retain_as_published=True)
+
+
+T = TypeVar("T")
+_RULE = re.compile(r"(?P<policy>.*)#(?P<rule>[0-9]+)(?P<failed>!?)\.(?P<clause>[0-9]+)", re.DOTALL)
+
+
+def _with_conditions(said: Sequence[Verdict], bounds: Sequence[Bound]) -> tuple[Verdict, ...]:
+    return tuple(_with_condition(one, bounds) for one in said)
+
+
+def _with_condition(verdict: Verdict, bounds: Sequence[Bound]) -> Verdict:
+    """The verdict of a clause with the condition that held, if it is clear which clause it is of."""
+    found = _RULE.fullmatch(verdict.rule)
+    if found is None:
+        return verdict
+    rules = {
+        rule
+        for one in bounds
+        if one.name == found["policy"]
+        for rule in _nth(one.policy.statement.rules, found["rule"])
+    }
+    chains = (rule.on_exception if found["failed"] else rule.clauses for rule in rules)
+    clauses = {clause for chain in chains for clause in _nth(chain, found["clause"])}
+    held = {clause.condition for clause in clauses if ", ".join(map(show_use, clause.actions)) == verdict.reason}
+    condition = held.pop() if len(held) == 1 else None
+    if condition is None:
+        return verdict
+    return verdict._replace(reason=f"`{show(condition)}` holds: {verdict.reason or 'nothing is done'}")
+
+
+def _nth(several: tuple[T, ...], number: str) -> tuple[T, ...]:
+    """The one of this number, from 1 on, if there is one."""
+    return several[int(number) - 1 : int(number)]

@@ -204,7 +204,9 @@ class Judging:
     plain: Forms | None = None
     """The event as it is, for those to whom it goes unchanged."""
     _here: Here | None = None
-    _verdicts: tuple[Verdict, ...] = ()
+    before: tuple[Verdict, ...] = ()
+    """What rules have said that come before matching; and whose they may be."""
+    _asked_before: tuple[Bound, ...] = ()
     _attached: tuple[Bound, ...] = ()
     _associated: tuple[Bound, ...] = ()
     _has_more = False
@@ -264,7 +266,7 @@ class Judging:
         judgement = _Towards(self, None)
         judge(judgement, Verb.FORWARD, came_from(self.node, self.sender), policies, Matching.BEFORE)
         self._take_effects(judgement)
-        self._verdicts = tuple(judgement.verdicts)
+        self.before, self._asked_before = tuple(judgement.verdicts), tuple(policies)
         if judgement.blocked:
             self.verdict = judgement.verdicts[-1]
             return
@@ -337,7 +339,16 @@ class Judging:
         """What goes to a session, and what each rule says; nothing comes of it."""
         judgement = self._judged(session, subscribed, self._course(session, subscribed))
         event = None if judgement.blocked else self._changed(judgement)
-        return event, (*self._verdicts, *judgement.verdicts)
+        return event, tuple(judgement.verdicts)
+
+    def bounds_of_all(self, session: Session, subscribed: Sequence[Subscribed]) -> tuple[Bound, ...]:
+        """The policies that may have a say in what goes to a session by these of its subscriptions."""
+        return (*self.bounds, *bounds_for(session, self.event.topic, subscribed, self.content))
+
+    @property
+    def bounds(self) -> tuple[Bound, ...]:
+        """The policies that may have a say in it, whoever gets it."""
+        return (*self._asked_before, *self._attached, *self._associated)
 
     def _judged(self, session: Session, subscribed: Sequence[Subscribed], course: Course) -> Judgement:
         judgement = _Towards(self, session)
