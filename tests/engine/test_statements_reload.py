@@ -92,6 +92,21 @@ WAITING = {
     "a policy for the reader": ({}, given(TRIM), [{"a": 1}]),
     "a policy that blocks": ({}, given(BLOCK), []),
     "a policy for the publisher": ({}, given(BLOCK, "publication", "p"), []),
+    "a policy that comes before matching": (
+        {},
+        given(ON_PUBLICATIONS.format("@matching: Before If {} Then {BlockMessage()}"), "publication", "p"),
+        [],
+    ),
+    "a policy that is attached": (
+        {},
+        given(ON_PUBLICATIONS.format("@attach: Always If {} Then {BlockMessage()}"), "advertisement", "p"),
+        [],
+    ),
+    "a policy for content that there is not": (
+        {},
+        {"policies": {"one": BLOCK}, "apply": [{"policy": "one", "to": "publication", "of": "p", "where": "a == 9"}]},
+        [MESSAGE],
+    ),
     "a policy that is gone": (given(TRIM), {}, [{"a": 1}]),
 }
 

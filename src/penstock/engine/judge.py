@@ -431,7 +431,10 @@ def still(
     takes away counts.
     """
     content = node.ensemble.reader.read(event)
-    said = [one for one in given if one.condition is None or one.condition.holds(content) is True]
+    said = [one for one in given if one.matches(content)]
+    attached = [one._replace(carrier=None) for one in said if one.carrier is Message.PUBLICATION]
+    associated = [one for one in said if one.carrier is not Message.PUBLICATION]
+    policies = (*attach(attached, associated), *associated)
     own = [one for one in bounds_for(session, event.topic, subscribed, content) if one.name in _names(session)]
     judgement = Judgement(
         Message.PUBLICATION,
@@ -442,8 +445,9 @@ def still(
         is_again=True,
     )
     where = frozenset({Point.INGRESS, *points(node, None, session)})
-    policies = [one._replace(carrier=None) if one.carrier is Message.PUBLICATION else one for one in said]
-    judge(judgement, Verb.FORWARD, where, (*policies, *own), Matching.AFTER)
+    judge(judgement, Verb.FORWARD, where, policies, Matching.BEFORE)
+    if not judgement.blocked:
+        judge(judgement, Verb.FORWARD, where, (*policies, *own), Matching.AFTER)
     if judgement.blocked:
         return None
     copy = judgement.copy
