@@ -60,6 +60,15 @@ DOMAIN = {
             },
         }
     },
+    "statements": {
+        "policies": {"told": "PolicyStatement { On(Forward, Publication) { If {} Then {Log()} } }"},
+        "apply": [
+            {"policy": "told", "to": "publication", "of": "sensor", "filter": "s/t"},
+            {"policy": "told", "to": "publication", "of": "boss", "filter": "s/t"},
+            {"policy": "told", "to": "subscription", "of": ["viewer", "boss"], "filter": "z/#", "where": "t > 1"},
+            {"policy": "told", "to": "advertisement", "at": "main", "filter": "s/v"},
+        ],
+    },
 }
 SAID = (
     *(("sensor", "s/t"),) * 3,
@@ -144,6 +153,8 @@ def test_rules_that_decided_nothing(audited: Audit) -> None:
         ("advertisement", "main", "sensor advertises other"),
         ("advertisement", "main", "sensor advertises m/# when t > 1"),
         ("where", "main", "viewer where x/never: t > 1"),
+        ("statement", "", "told for publications of boss: s/t"),
+        ("statement", "", "told for subscriptions of boss, viewer: z/# where t > 1"),
         ("brokering", "", "deny from spare to inside"),
         ("monitor", "", "careful: in q0, s/never"),
         ("monitor", "", "careful: in q0, *"),
@@ -156,6 +167,7 @@ def test_how_many_of_each_kind(audited: Audit) -> None:
         "acl": (6, 3),
         "advertisement": (3, 2),
         "where": (2, 1),
+        "statement": (4, 2),
         "brokering": (2, 1),
         "monitor": (5, 3),
     }

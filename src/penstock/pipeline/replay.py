@@ -5,7 +5,6 @@ policies in force when it came, and by the draft. `docs/pipeline.md` has the mea
 """
 
 from collections import defaultdict
-from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
@@ -17,7 +16,7 @@ from penstock.domain import Assertion
 from penstock.journal.events import ARRIVAL
 from penstock.journal.listing import parts
 from penstock.pipeline import tables
-from penstock.pipeline.because import Example, Explainer, Reason
+from penstock.pipeline.because import Reasons
 from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.filters import is_on
 from penstock.pipeline.govern import EVENT
@@ -282,7 +281,7 @@ def _changes(
     weight = F.col("gained") + F.col("lost") + F.col("changed")
     beside = groups.filter(weight > 0).join(_received(events, askers), ["subject", "topic"], "left")
     rows = beside.orderBy(weight.desc(), "subject", "topic", "publisher").limit(MOST_ROWS).collect()
-    reasons = _Reasons(began, policy, then, askers, rows[:MOST_EXPLAINED])
+    reasons = Reasons(began, policy, then, askers, rows[:MOST_EXPLAINED])
     return tuple(_change(row, *reasons.of(row)) for row in rows)
 
 
@@ -298,45 +297,6 @@ def _received(events: DataFrame, askers: tuple[Asker, ...]) -> DataFrame:
     unlisted = F.concat_ws("@", "client_id", "user")
     subject = F.when(F.col("entity").isin(*labels), F.col("entity")).otherwise(unlisted)
     return sent.groupBy(subject.alias("subject"), "topic").agg(F.count("*").alias("received"))
-
-
-class _Reasons:
-    """The rules behind changes, each by its first event."""
-
-    def __init__(
-        self, began: DataFrame, policy: Policy, then: Policies, askers: tuple[Asker, ...], rows: list[Row]
-    ) -> None:
-        self._askers = {asker.label: asker for asker in askers}
-        self._policy, self._then = policy, then
-        self._explainers: dict[str, Explainer] = {}
-        wanted = {one for row in rows for one in (row.more, row.less) if one is not None}
-        found = began.filter((F.col("kind") == ARRIVAL) & F.col("arrival").isin(*wanted)).collect() if wanted else []
-        self._firsts = {row.arrival: row for row in found}
-
-    def of(self, row: Row) -> tuple[str, str]:
-        """The rule and the reason: of the draft for what is lost, of what held then for what is gained."""
-        reasons = [*self._why(row, row.less, False), *self._why(row, row.more, True)]
-        return "; ".join(map(str, reasons)), "; ".join(one.reason for one in reasons)
-
-    def _why(self, row: Row, origin: int | None, is_gained: bool) -> Iterator[Reason]:
-        event = self._firsts.get(origin)
-        if event is None:
-            return
-        policy = self._then.of(event.revision) if is_gained else self._policy
-        if policy.digest not in self._explainers:
-            self._explainers[policy.digest] = Explainer(policy)
-        example = Example(
-            event.node,
-            event.client_id,
-            event.user,
-            event.neighbour or event.entity,
-            event.topic,
-            bytes(event.payload),
-            event.qos,
-            event.retain,
-            bytes(event.properties),
-        )
-        yield self._explainers[policy.digest].why_not(example, self._askers[row.subject])
 
 
 def _claims(each: DataFrame, began: DataFrame, passed: DataFrame, policy: Policy) -> tuple[Claim, ...]:

@@ -1,5 +1,5 @@
 """Which rules had a say in what was recorded: lines of access control files, advertisements, conditions on what clients
-are sent, brokering tables, edges of monitors.
+are sent, policy statements, brokering tables, edges of monitors.
 
 Rules are those of one policy; what was recorded is held against them, whatever was in force then.
 """
@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 from penstock.engine import edit, place
 from penstock.engine.node import Node
 from penstock.journal.events import ARRIVAL
+from penstock.language.statement import Message
 from penstock.model.event import Event
 from penstock.model.topic import matches
 from penstock.pipeline.monitors import event_of, rows_of
@@ -26,6 +27,7 @@ from penstock.policy.filters import FilterTree
 from penstock.policy.moves import label_of
 
 ACL, ADVERTISEMENT, WHERE, BROKERING, MONITOR = "acl", "advertisement", "where", "brokering", "monitor"
+STATEMENT = "statement"
 
 _USE = pa.schema(
     [
@@ -160,7 +162,9 @@ class _ByFilter(NamedTuple):
 
 
 def _by_filter(policy: Policy, node: str) -> list[_ByFilter]:
-    """What the domain advertises for the clients that it lists at a node, and its conditions on what they are sent."""
+    """What the domain advertises for the clients that it lists at a node, its conditions on what they are sent, and the
+    policies that it gives to either.
+    """
     found: list[_ByFilter] = []
     for entry in policy.ensemble.listed(node):
         for one in entry.advertises:
@@ -169,7 +173,24 @@ def _by_filter(policy: Policy, node: str) -> list[_ByFilter]:
         for filter, condition in entry.where:
             said = f"{entry.name} where {filter}: {condition.text}"
             found.append(_ByFilter(filter, None, (WHERE, node, said), entry.name))
-    return found
+    return [*found, *_statements(policy, node)]
+
+
+def _statements(policy: Policy, node: str) -> Iterator[_ByFilter]:
+    """The policy statements that the domain gives to what clients of a node publish, or to what they are sent."""
+    here = {entry.name for entry in policy.ensemble.listed(node)}
+    for given in policy.ensemble.statements.given:
+        if given.nodes and node not in given.nodes:
+            continue
+        who = ", ".join(sorted(given.nodes or given.clients or {"*"}))
+        where = f" where {given.condition.text}" if given.condition is not None else ""
+        said = f"{given.name} for {given.to.lower()}s of {who}: {given.filter}{where}"
+        # Who is listed nowhere may come to any node.
+        clients = [one for one in sorted(given.clients or ()) if one in here or one not in policy.ensemble.devices]
+        is_anybody = given.clients is None or given.nodes
+        for client in ("",) if is_anybody else clients:
+            publisher = None if is_anybody or given.to is Message.SUBSCRIPTION else client
+            yield _ByFilter(given.filter, publisher, (STATEMENT, "", said), client)
 
 
 def pair(table: Table, source: str, target: str) -> str:
