@@ -41,7 +41,7 @@ from penstock.domain.policies import (
 )
 from penstock.domain.schema import JournalSettings
 from penstock.domain.statements import ApplySettings, GrantSettings, PolicyFile, StatementSettings
-from penstock.domain.tests import Advertised, ExpectedVerdict, Message, Publication, Step, Subscription
+from penstock.domain.tests import Advertised, ExpectedVerdict, Message, Publication, SetPolicy, Step, Subscription
 from penstock.domain.trust_groups import GroupSecret, TrustGroupSettings
 
 _DOCS = Path(__file__).parent.parent / "docs"
@@ -82,6 +82,7 @@ TEST_TABLES: tuple[tuple[str, type[BaseModel]], ...] = (
     ("tests.TITLE.steps.publish", Publication),
     ("tests.TITLE.steps.subscribe", Subscription),
     ("tests.TITLE.steps.advertise", Advertised),
+    ("tests.TITLE.steps.set_policy", SetPolicy),
     ("tests.TITLE.steps.expect", Message),
     ("tests.TITLE.steps.verdicts", ExpectedVerdict),
 )

@@ -180,3 +180,22 @@ def test_a_step_of_a_test_attaches_a_policy_to_what_is_published() -> None:
     ]
     result = try_out("t", PolicyTest.model_validate({"steps": steps}), Rehearsal(settings, ensemble(settings)))
     assert result.failures == ()
+
+
+def test_a_step_of_a_test_gives_a_policy_to_what_there_is_and_takes_it_away() -> None:
+    publish = {"publish": {"p": {"topic": "t", "content": {"a": 1, "b": 2}}}}
+    whole, less = ({"topic": "t", "payload": text} for text in ('{"a": 1, "b": 2}', '{"a":1}'))
+    remove = RULE.format("If {} Then {RemoveAttributes(b)}")
+    steps = [
+        {"advertise": {"p": {"name": "all", "filter": "t"}}},
+        {**publish, "expect": {"s": whole}},
+        {"set_policy": {"s": {"subscription": "t", "name": "one", "policy": "trim"}}},
+        {**publish, "expect": {"s": less}},
+        {"set_policy": {"s": {"subscription": "t", "name": "one"}}},
+        {**publish, "expect": {"s": whole}},
+        {"set_policy": {"p": [{"advertisement": "all", "policy": remove}]}},
+        {**publish, "expect": {"s": less}, "verdicts": {"at": "n0", "to": "n1", "rule": "p: all#1.1"}},
+    ]
+    test = PolicyTest.model_validate({"subscribe": {"s": {"filter": "t", "name": "one"}}, "steps": steps})
+    settings = domain(policies={"trim": TRIM})
+    assert try_out("t", test, Rehearsal(settings, ensemble(settings))).failures == ()

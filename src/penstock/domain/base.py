@@ -36,7 +36,7 @@ StorePath = Annotated[str, StringConstraints(min_length=1), FileRole.STORE]
 MadeFolder = Annotated[Path, FileRole.FOLDER]
 Count = Annotated[int, Strict()]
 LONGEST_NAME = 64
-_NAME = r"^[A-Za-z0-9_-]{1,64}$"
+NAME = r"^[A-Za-z0-9_-]{1,64}$"
 _URL_PATH = r"^/[^\s?#]*$"
 
 
@@ -55,8 +55,8 @@ def matching(pattern: str, expected: str) -> AfterValidator:
 
 Name = Annotated[
     str,
-    matching(_NAME, "a name of at most 64 letters, digits, `-` and `_`"),
-    WithJsonSchema({"type": "string", "pattern": _NAME}),
+    matching(NAME, "a name of at most 64 letters, digits, `-` and `_`"),
+    WithJsonSchema({"type": "string", "pattern": NAME}),
 ]
 UrlPath = Annotated[
     str,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Literal
@@ -9,7 +10,7 @@ from typing import Annotated, Literal
 from pydantic import Field, PlainSerializer, PlainValidator, WithJsonSchema, model_validator
 from pydantic_core import PydanticCustomError
 
-from penstock.domain.base import Name, OneOrMany, Settings, TopicFilter
+from penstock.domain.base import NAME, Name, OneOrMany, Settings, TopicFilter
 from penstock.domain.contents import ConditionText
 from penstock.domain.files import FileRole
 from penstock.domain.units import mistake
@@ -47,6 +48,19 @@ PolicyForm = Annotated[
     PlainSerializer(show_statement),
     WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "object"}}, {"type": "object"}]}),
 ]
+
+
+def _parse_choice(value: object) -> str | Statement:
+    return value if isinstance(value, str) and re.match(NAME, value) else _parse_policy(value)
+
+
+PolicyChoice = Annotated[
+    str | Statement,
+    PlainValidator(_parse_choice),
+    PlainSerializer(lambda value: value if isinstance(value, str) else show_statement(value)),
+    WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "object"}}, {"type": "object"}]}),
+]
+"""The name of a policy of `statements`, or a policy itself."""
 
 
 class PolicyFile(Settings):

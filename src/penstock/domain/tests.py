@@ -18,12 +18,14 @@ from pydantic import AfterValidator, Field, PlainSerializer, PlainValidator, Wit
 
 from penstock.domain.base import Name, OneOrMany, QosLevel, Settings, Short, as_several
 from penstock.domain.contents import AdvertisementSettings, ConditionText
+from penstock.domain.statements import PolicyChoice
 from penstock.domain.units import Seconds, mistake
 from penstock.model.errors import ContentError, TopicError
 from penstock.model.sparkplug_plain import write_plain
 from penstock.model.topic import check_topic, parse_filter
 from penstock.policy.advertisement import Scope
 
+_POLICY = "policy to set on it: its name in `statements`, or a statement; unset: none"
 OTHERS = "*"
 """In `expect`: every other client and foreign broker."""
 
@@ -105,7 +107,7 @@ class Publication(Settings):
     )
     qos: QosLevel = Field(default=0, description="QoS of the publication")
     retain: bool = Field(default=False, description="whether it is to be retained")
-    policy: Name | None = Field(default=None, description="name of a policy of `statements` to attach; unset: none")
+    policy: PolicyChoice | None = Field(default=None, description=_POLICY)
     at: Name | None = Field(default=None, description="node that it publishes at; unset: the first it is connected to")
 
     @model_validator(mode="after")
@@ -144,7 +146,7 @@ class Subscription(Settings):
         default=None, description="tells it from the client's other subscriptions with this filter; unset: no name"
     )
     scope: Scope = Field(default="global", description="whether other nodes are told of it")
-    policy: Name | None = Field(default=None, description="name of a policy of `statements` to set on it; unset: none")
+    policy: PolicyChoice | None = Field(default=None, description=_POLICY)
     at: Name | None = Field(default=None, description="node that it subscribes at; unset: all it is connected to")
 
 
@@ -158,8 +160,27 @@ class Unsubscription(Settings):
 class Advertised(AdvertisementSettings):
     """What a client says that it will publish."""
 
-    policy: Name | None = Field(default=None, description="name of a policy of `statements` to set on it; unset: none")
+    policy: PolicyChoice | None = Field(default=None, description=_POLICY)
     at: Name | None = Field(default=None, description="node that it advertises at; unset: all it is connected to")
+
+
+class SetPolicy(Settings):
+    """A policy for a subscription or an advertisement that a client has."""
+
+    subscription: str | None = Field(default=None, description="topic filter of the subscription")
+    name: str | None = Field(default=None, description="name of the subscription; unset: it has none")
+    advertisement: str | None = Field(default=None, description="in place of `subscription`: name of an advertisement")
+    policy: PolicyChoice | None = Field(
+        default=None, description="its policy from now on: a name in `statements`, or a statement; unset: none any more"
+    )
+
+    @model_validator(mode="after")
+    def _of_one(self) -> SetPolicy:
+        if (self.subscription is None) is (self.advertisement is None):
+            raise mistake("one of `subscription` and `advertisement`")
+        if self.name is not None and self.subscription is None:
+            raise mistake("`name` only with a subscription", "name")
+        return self
 
 
 def _short(key: str) -> Any:
@@ -179,6 +200,7 @@ Subscriptions = Annotated[
 Unsubscriptions = Annotated[
     tuple[Annotated[Unsubscription, _short("filter")], ...], OneOrMany("a topic filter or a list of topic filters")
 ]
+SetPolicies = Annotated[tuple[SetPolicy, ...], OneOrMany("what the policy is for, or a list of these")]
 Advertisements = Annotated[tuple[Advertised, ...], OneOrMany("an advertisement or a list of these")]
 
 
@@ -254,6 +276,7 @@ DEEDS = (
     "unsubscribe",
     "advertise",
     "unadvertise",
+    "set_policy",
     "prove",
     "publish",
     "cut",
@@ -283,6 +306,10 @@ class Step(Settings):
     )
     unadvertise: dict[Name, Names] | None = Field(
         default=None, description="by client, the name of an advertisement that it takes back, or a list of these"
+    )
+    set_policy: dict[Name, SetPolicies] | None = Field(
+        default=None,
+        description="by client, a policy for a subscription or advertisement that it has, or a list of this",
     )
     prove: dict[Name, Names] | None = Field(
         default=None, description="by client, the trust group that it proves to be in, or a list of these"

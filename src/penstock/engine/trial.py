@@ -14,6 +14,7 @@ from penstock.domain.tests import (
     Message,
     PolicyTest,
     Publication,
+    SetPolicy,
     Step,
     state_key,
 )
@@ -23,6 +24,7 @@ from penstock.engine.account import receiver, values_of
 from penstock.engine.actor import Delivered
 from penstock.engine.explain import ExplainError, arrival, explain
 from penstock.engine.rehearsal import Rehearsal, RehearsalError
+from penstock.language.statement import Statement
 from penstock.language.statement_printer import show_compact
 from penstock.model.decision import Decision
 from penstock.model.event import Event
@@ -144,6 +146,12 @@ class _Trial:
             for name in names:
                 self._play.unadvertise(client, name)
 
+    def _set_policy(self, step: Step) -> None:
+        for client, several in (step.set_policy or {}).items():
+            for one in several:
+                policy = self._text(one) or None
+                self._play.set_policy(client, policy, one.subscription or "", one.advertisement or "", one.name or "")
+
     def _prove(self, step: Step) -> None:
         for client, groups in (step.prove or {}).items():
             self._play.prove(client, groups)
@@ -164,8 +172,10 @@ class _Trial:
         play.publish(entity, one.topic, payload, one.qos, one.retain, node, policy)
         play.run()
 
-    def _text(self, one: Publication | Wish | Advertised) -> str:
+    def _text(self, one: Publication | Wish | Advertised | SetPolicy) -> str:
         """The policy that is said with it; empty: none."""
+        if isinstance(one.policy, Statement):
+            return show_compact(one.policy)
         return "" if one.policy is None else self._texts[one.policy]
 
     def _next(self, one: Publication) -> int | None:
@@ -259,6 +269,7 @@ _DEEDS: dict[str, Callable[[_Trial, Step], None]] = {
     "unsubscribe": _Trial._unsubscribe,
     "advertise": _Trial._advertise,
     "unadvertise": _Trial._unadvertise,
+    "set_policy": _Trial._set_policy,
     "prove": _Trial._prove,
     "publish": _Trial._publish,
     "cut": _Trial._cut,

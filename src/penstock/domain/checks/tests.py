@@ -7,8 +7,12 @@ from collections.abc import Collection, Iterator, Mapping
 from penstock.domain.checks.contents import compiled
 from penstock.domain.finding import Entities, Finding, Loc, Mistake, Said, hint
 from penstock.domain.schema import Domain
-from penstock.domain.tests import OTHERS, Advertised, PolicyTest, Publication, Step, Subscription, state_key
+from penstock.domain.tests import OTHERS, Advertised, PolicyTest, Publication, SetPolicy, Step, Subscription, state_key
+from penstock.language.errors import StatementError
+from penstock.language.statement import Message, Statement
+from penstock.model.errors import PolicyError
 from penstock.model.topic import parse_filter
+from penstock.policy.statement import compile_statement, policy_on
 
 
 def check(domain: Domain) -> Iterator[Mistake]:
@@ -16,6 +20,9 @@ def check(domain: Domain) -> Iterator[Mistake]:
     entities = Entities.of(domain)
     for title, test in domain.tests.items():
         yield from _Check(domain, entities, test).all(("tests", title))
+
+
+_OF_CLIENTS = ("disconnect", "subscribe", "unsubscribe", "advertise", "unadvertise", "set_policy", "prove")
 
 
 class _Check:
@@ -41,11 +48,11 @@ class _Check:
     def _step(self, step: Step, loc: Loc) -> Iterator[Mistake]:
         others = (*self._clients, *self._entities.foreign)
         yield from self._names(step.connect or (), self._clients, "a client", (*loc, "connect"))
-        for key in ("disconnect", "subscribe", "unsubscribe", "advertise", "unadvertise", "prove", "refused"):
+        for key in (*_OF_CLIENTS, "refused"):
             yield from self._names(getattr(step, key) or (), self._clients, "a client", (*loc, key))
         yield from self._conditions(step.subscribe or {}, (*loc, "subscribe"))
         yield from self._conditions(step.advertise or {}, (*loc, "advertise"))
-        for key in ("subscribe", "advertise", "publish"):
+        for key in ("subscribe", "advertise", "publish", "set_policy"):
             yield from self._policies(getattr(step, key) or {}, (*loc, key))
         for client, groups in (step.prove or {}).items():
             yield from self._names(groups, self._domain.trust_groups, "a trust group", (*loc, "prove", client))
@@ -90,15 +97,19 @@ class _Check:
                     yield Said((*loc, client, index, "where"), condition)
 
     def _policies(
-        self, said: Mapping[str, tuple[Subscription | Advertised | Publication, ...]], loc: Loc
-    ) -> Iterator[Finding]:
+        self, said: Mapping[str, tuple[Subscription | Advertised | Publication | SetPolicy, ...]], loc: Loc
+    ) -> Iterator[Mistake]:
         settings = self._domain.statements
-        known = [name for name, _, _ in settings.statements()] if settings is not None else []
+        known = {name: one for name, _, one in settings.statements()} if settings is not None else {}
         for client, several in said.items():
             for index, one in enumerate(several):
                 where = (*loc, client, index, "policy") if len(several) > 1 else (*loc, client, "policy")
-                names = () if one.policy is None else (one.policy,)
-                yield from self._names(names, known, "a policy of `statements`", where)
+                if isinstance(one.policy, str):
+                    yield from self._names((one.policy,), known, "a policy of `statements`", where)
+                policy = known.get(one.policy) if isinstance(one.policy, str) else one.policy
+                wrong = _not_on(policy, _carrier(one)) if isinstance(policy, Statement) else ""
+                if wrong:
+                    yield Said(where, wrong)
 
     def _names(self, names: Collection[str], known: Collection[str], kind: str, loc: Loc) -> Iterator[Finding]:
         for name in names:
@@ -112,3 +123,20 @@ class _Check:
                 yield Finding(
                     (*loc, text), f"a monitor, {hint(key.monitor, self._domain.monitors)}", f"`{key.monitor}`"
                 )
+
+
+def _carrier(one: Subscription | Advertised | Publication | SetPolicy) -> Message:
+    if isinstance(one, Publication):
+        return Message.PUBLICATION
+    if isinstance(one, Advertised) or (isinstance(one, SetPolicy) and one.subscription is None):
+        return Message.ADVERTISEMENT
+    return Message.SUBSCRIPTION
+
+
+def _not_on(statement: Statement, carrier: Message) -> str:
+    """Why a policy cannot be set on such a message; empty if it can."""
+    try:
+        policy_on(compile_statement(statement), carrier)
+    except (StatementError, PolicyError) as error:
+        return str(error)
+    return ""
