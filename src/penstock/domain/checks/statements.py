@@ -174,14 +174,13 @@ def _not_held(domain: Domain, policy: Policy, one: ApplySettings) -> Iterator[st
     nodes = set(one.at) or set(listed_at)
     if not nodes or EVERYBODY in one.of:
         return
-    for rule in policy.rules:
-        if one.to == "advertisement" and Point.INGRESS not in rule.points:
-            continue  # it is asked at other nodes, where the advertisement has come
-        for group in _groups(rule):
-            held = domain.trust_groups[group]
-            if not held.clients and not nodes & set(held.nodes):
-                where = f"node {listed(sorted(nodes), 'or')}"
-                yield f"policy `{one.policy}` asks for trust group `{group}`, and nobody can prove it at {where}"
+    # A rule of an advertisement is asked at other nodes too, where that has come, unless it is for its edge only.
+    here = [rule for rule in policy.rules if one.to == "subscription" or rule.points == {Point.INGRESS}]
+    for group in dict.fromkeys(group for rule in here for group in _groups(rule)):
+        held = domain.trust_groups[group]
+        if not held.clients and not nodes & set(held.nodes):
+            where = f"node {listed(sorted(nodes), 'or')}"
+            yield f"policy `{one.policy}` asks for trust group `{group}`, and nobody can prove it at {where}"
 
 
 def _open_grants(domain: Domain, settings: StatementSettings) -> Iterator[Said]:
