@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from penstock.engine import edit, judge_filters, offers, set_policy
+from penstock.engine import bindings, edit, judge_filters, offers, set_policy
 from penstock.engine import judge as judge_stage
 from penstock.engine.plan import Draft, LinkClass, Plans
 from penstock.engine.session import Session
@@ -89,7 +89,7 @@ def _advertise(node: "Node", session: Session, payload: bytes, now: float) -> Ou
     except (TopicError, ConditionError) as error:
         return Outcome(Reason.PAYLOAD_FORMAT_INVALID, f"advertisement `{told.name}`: {error}")
     if told.policy is not msgspec.UNSET:
-        policy = judge_stage.settable(node, session, told.policy, Message.ADVERTISEMENT)
+        policy = bindings.settable(node, session, told.policy, Message.ADVERTISEMENT)
         if isinstance(policy, str):
             return Outcome(Reason.NOT_AUTHORIZED, f"advertisement `{told.name}`: {policy}")
         made = replace(made, policy=policy)
@@ -116,7 +116,7 @@ def _unadvertise(node: "Node", session: Session, payload: bytes, now: float) -> 
     if known.policy is not None:
         bounds.append(Bound(known.policy, known.name, known.filter, known.condition, Message.ADVERTISEMENT))
     if told.policy is not msgspec.UNSET:
-        policy = judge_stage.settable(node, session, told.policy, Message.UNADVERTISEMENT)
+        policy = bindings.settable(node, session, told.policy, Message.UNADVERTISEMENT)
         if isinstance(policy, str):
             return Outcome(Reason.NOT_AUTHORIZED, policy)
         bounds.append(Bound(policy, judge_stage.ATTACHED))

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from penstock.domain.ensemble import ClientEntry
-from penstock.engine import conform, judge, travel
+from penstock.engine import bindings, conform, judge, travel
 from penstock.engine.record import Source
 from penstock.engine.session import Session, Subscribed
 from penstock.model.event import Event
@@ -43,7 +43,7 @@ def judged(node: "Node", event: Event, session: Session, subscribed: Sequence[Su
     """A retained event as policies let a session have it. Of a client's advertisements the policies are with it."""
     sender = node.sessions.get(event.origin)
     is_neighbour = sender is not None and sender.neighbour is not None
-    found = judge.bounds_of(node, sender) if sender is not None and is_neighbour else _given(node, event)
+    found = bindings.bounds_of(node, sender) if sender is not None and is_neighbour else _given(node, event)
     statements = [one for one in found if matches(one.filter, event.topic)]
     is_judged = session.policies or any(one.policy is not None for one in subscribed)
     if not statements and not is_judged and travel.RESERVED_BYTES not in event.properties:
@@ -73,7 +73,7 @@ def _given(node: "Node", event: Event) -> Sequence[Bound]:
     session = node.sessions.get(event.origin)
     is_client = event.origin and (session is None or session.neighbour is None)
     entry = _publisher(node, event) if is_client else None
-    return judge.own_bounds(node) if entry is None else judge.given_bounds(node, entry.name)
+    return bindings.own_bounds(node) if entry is None else bindings.given_bounds(node, entry.name)
 
 
 def source(node: "Node", event: Event) -> Source:

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
-from penstock.engine import conform, edit, emit, match, once, place, publish, says, travel
+from penstock.engine import conform, edit, emit, match, once, place, says, spread, travel
 from penstock.engine.edit import Watch
 from penstock.engine.explain_access import Views
 from penstock.engine.explain_judge import Asked, refused_policy, with_policy
@@ -296,7 +296,7 @@ class _Walk:
             sent += (
                 (target, output)
                 for output in events
-                for target in publish.behind(came.node, watch, tuple(several), output, came.session, self._now)
+                for target in spread.behind(came.node, watch, tuple(several), output, came.session, self._now)
                 if not (target.no_local and target.session is came.session)
             )
         if has_any and not sent:
@@ -309,7 +309,7 @@ class _Walk:
         """Towards the member whose turn it is; and towards those that cannot have it, why."""
         node, event = came.node, judging.event
         found = group.peek(
-            lambda member: publish.may_take(node, event, member, self._now) and judging.lets(member),
+            lambda member: spread.may_take(node, event, member, self._now) and judging.lets(member),
         )
         for member in group.members:
             link = _outwards(member.session, node)

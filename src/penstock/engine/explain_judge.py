@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import TypeVar
 
-from penstock.engine import judge, travel
+from penstock.engine import bindings, judge, travel
 from penstock.engine.node import Node
 from penstock.engine.plan import Target
 from penstock.engine.session import Session, Subscribed
@@ -24,7 +24,7 @@ def refused_policy(node: Node, sender: Session | None, event: Event) -> Verdict 
     if sender is None or sender.neighbour is not None:
         return None
     for text in travel.told(event, travel.POLICY):
-        policy = judge.settable(node, sender, text, Message.PUBLICATION)
+        policy = bindings.settable(node, sender, text, Message.PUBLICATION)
         if isinstance(policy, str):
             return Verdict("admit", Effect.SUPPRESS, "policy", policy)
     return None
@@ -40,7 +40,7 @@ class Asked(judge.Judging):
     """An event that is only asked about: nothing that policies want done besides is done."""
 
     def __init__(self, node: Node, event: Event, sender: Session | None, now: float) -> None:
-        bounds = judge.own_bounds(node) if sender is None else judge.bounds_of(node, sender)
+        bounds = bindings.own_bounds(node) if sender is None else bindings.bounds_of(node, sender)
         super().__init__(node, event, sender, now, [one for one in bounds if matches(one.filter, event.topic)])
 
     def _take_effects(self, judgement: Judgement) -> None:

@@ -19,7 +19,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.domain.federation import Forward
-from penstock.engine import judge, judge_filters
+from penstock.engine import consequences, judge_filters
 from penstock.engine.judge_filters import Filtered
 from penstock.engine.meetings import Matter, Meetings
 from penstock.engine.news import News, Source
@@ -233,7 +233,7 @@ class Exchange:
         if not is_told or self._is_projected(matter.filter):
             condition = None
         # What nodes themselves have to say is advertised by none.
-        is_told_anyway = judged.is_flooded or matter.filter.startswith(judge.META)
+        is_told_anyway = judged.is_flooded or matter.filter.startswith(consequences.META)
         return {
             want: told
             for each in self._classes

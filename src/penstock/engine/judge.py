@@ -5,19 +5,15 @@ that the advertisement came by; those of a subscription on the copy that goes to
 applies them; here is what they are applied to, and what comes of it. Filters are judged in `judge_filters.py`.
 """
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-import msgspec
-
-from penstock.engine import groups, travel
-from penstock.engine.changes import Persisted
-from penstock.engine.course import Course, Courses, as_bound, asked_by, bounds_for, came_from, find_course, points
+from penstock.engine import bindings, consequences, groups, travel
+from penstock.engine.course import Course, Courses, asked_by, bounds_for, came_from, find_course, points
 from penstock.engine.facts import Facts, Noted
 from penstock.engine.plan import Draft
 from penstock.engine.render import Forms
 from penstock.engine.session import Session, Subscribed
-from penstock.language.errors import StatementError
 from penstock.language.statement import Attach, Matching, Message, Point, Verb
 from penstock.model.content import Unreadable
 from penstock.model.errors import PolicyError
@@ -25,21 +21,12 @@ from penstock.model.event import Event
 from penstock.model.topic import matches
 from penstock.model.verdict import Effect, Verdict
 from penstock.policy.copies import Path, PublicationCopy, paths_read, touches
-from penstock.policy.elements.element import Made, Obligation
-from penstock.policy.given import Given
-from penstock.policy.judging import EXCEPTION, Bound, Here, Judgement, Party, judge, run
-from penstock.policy.statement import Policy, compile_statement, make_policy, policy_on
-from penstock.wire.properties import Properties, encode_properties
+from penstock.policy.judging import Bound, Here, Judgement, Party, judge, run
+from penstock.policy.statement import compile_statement
 
 if TYPE_CHECKING:
     from penstock.engine.node import Node
 
-META = "$penstock/meta/"
-"""Topics of meta-events; the class follows."""
-MOST_MADE = 8
-"""Policies that may make one event after the other: beyond, they are taken to go round in a circle."""
-MOST_AT_ONCE = 1000
-"""Events that policies may make because of one message."""
 ATTACHED = "attached policy"
 
 
@@ -98,76 +85,6 @@ def here(node: "Node", now: float) -> Here:
 def plan(draft: Draft) -> None:
     """Find the policies of advertisements that may concern the topic; those of subscriptions are with these."""
     draft.statements = tuple(one for one in draft.link.statements if matches(one.filter, draft.topic))
-
-
-def bounds_of(node: "Node", session: Session) -> tuple[Bound, ...]:
-    """The policies that are for what a session publishes: given to it, and of its advertisements, or of those that a
-    neighbour told of.
-    """
-    found = list(own_bounds(node) if session.neighbour is not None else given_bounds(node, session.entity))
-    if session.neighbour is None:
-        for _, advertised in sorted(session.advertisements.items()):
-            if advertised.policy is not None:
-                name = f"{session.entity}: {advertised.name}"
-                where = (advertised.filter, advertised.condition)
-                found.append(Bound(advertised.policy, name, *where, Message.ADVERTISEMENT))
-    for id, offered in sorted(session.offers.items()):
-        if offered.policy is not None:
-            found.append(Bound(offered.policy, id, offered.offer.filter, offered.condition, Message.ADVERTISEMENT))
-    return tuple(one for one in found if one.policy.concerns(Message.PUBLICATION))
-
-
-def given_bounds(node: "Node", client: str) -> tuple[Bound, ...]:
-    """Those that the domain gives to what a client publishes here."""
-    kinds = (Message.PUBLICATION, Message.ADVERTISEMENT)
-    found = [as_bound(one) for kind in kinds for one in node.ensemble.statements.of(client, kind)]
-    return (*own_bounds(node), *(one for one in found if one.policy.concerns(Message.PUBLICATION)))
-
-
-def own_bounds(node: "Node") -> tuple[Bound, ...]:
-    """Those for what the node says itself."""
-    return tuple(as_bound(one) for one in own(node) if one.policy.concerns(Message.PUBLICATION))
-
-
-def own(node: "Node") -> tuple[Given, ...]:
-    """The policies of what the node advertises itself."""
-    return node.ensemble.statements.at(node.name)
-
-
-def readable(text: str) -> Policy:
-    """A policy that travels with a message; raises `PolicyError`."""
-    try:
-        return make_policy(text)
-    except StatementError as error:
-        raise PolicyError(str(error)) from None
-
-
-def settable(node: "Node", session: Session, text: str, carrier: Message) -> Policy | str:
-    """The policy that a client wants to set, or why it may not."""
-    try:
-        policy = policy_on(make_policy(text), carrier)
-    except (StatementError, PolicyError) as error:
-        return f"policy: {error}"
-    refused = why_not(node, session, policy, carrier)
-    return f"policy: {refused}" if refused else policy
-
-
-def why_not(node: "Node", session: Session, policy: Policy, carrier: Message) -> str:
-    """Why a client may not set a policy; empty if it may."""
-    denied = next((topic for topic in _topics(policy) if not _may_write(session, topic)), None)
-    refused = f"`{session.entity}` may not publish on `{denied}`" if denied is not None else ""
-    return node.ensemble.statements.why_not(session.entity, carrier, policy) or refused
-
-
-def _topics(policy: Policy) -> Iterable[str]:
-    """The topics that a policy publishes on, but for those of meta-events."""
-    for act in policy.acts():
-        if act.element.name == "Publish" and len(act.arguments) > 1:
-            yield str(act.arguments[1])
-
-
-def _may_write(session: Session, topic: str) -> bool:
-    return session.rights is None or session.rights.may_write(topic)
 
 
 # --- one event
@@ -238,7 +155,7 @@ class Judging:
         if not statements and travel.RESERVED_BYTES not in event.properties:
             return
         try:
-            attached = [Bound(readable(text), ATTACHED) for text in travel.told(event, travel.POLICY)]
+            attached = [Bound(bindings.readable(text), ATTACHED) for text in travel.told(event, travel.POLICY)]
         except PolicyError as error:
             self.verdict = Verdict("judge", Effect.SUPPRESS, ATTACHED, str(error))
             return
@@ -421,7 +338,7 @@ class Judging:
     def _take_effects(self, judgement: Judgement) -> None:
         if judgement.effects:
             effects = (effect for _, effect in judgement.effects)
-            take_effects(self.node, effects, self.sender, self.now, count_made(self.event))
+            consequences.take_effects(self.node, effects, self.sender, self.now, consequences.count_made(self.event))
 
 
 def still(
@@ -494,63 +411,3 @@ def _without(attributes: dict[str, object], removed: Iterable[Path]) -> dict[str
             if isinstance(inner, dict):
                 inner.pop(path[-1], None)
     return left
-
-
-# --- what comes of it
-
-
-def count_made(event: Event) -> int:
-    """How many policies in a row have made an event."""
-    said = next(iter(travel.told(event, travel.MADE)), "0")
-    return int(said) if said.isdecimal() and len(said) < 4 else MOST_MADE
-
-
-def take_effects(
-    node: "Node", effects: Iterable[Made | Obligation], sender: Session | None, now: float, made: int = 0
-) -> None:
-    """Have the node do what policies want done besides."""
-    for effect in effects:
-        if isinstance(effect, Made):
-            _make(node, effect, sender, made)
-        else:
-            _oblige(node, effect, sender, now)
-
-
-def _make(node: "Node", made: Made, sender: Session | None, before: int) -> None:
-    kind = str(made.content.get("class", ""))
-    topic = made.topic or f"{META}{kind}"
-    if kind == EXCEPTION:
-        node.notice("policy failed", sender, topic, f"{made.content['policy']}: {made.content['reason']}")
-    if before >= MOST_MADE or len(node.made) >= MOST_AT_ONCE:
-        why = "go round in a circle" if before >= MOST_MADE else "make too much of one message"
-        node.notice("policy loop", sender, topic, f"policies {why}: `{topic}` is not published")
-        return
-    told = Properties(content_type="application/json", user_properties=((travel.MADE, str(before + 1)),))
-    node.made.append((sender, Event(topic, msgspec.json.encode(made.content), 0, False, encode_properties(told))))
-
-
-def _oblige(node: "Node", obligation: Obligation, sender: Session | None, now: float) -> None:
-    if obligation.kind == "log":
-        said = f"{obligation.about}: " if obligation.about else ""
-        node.notice("policy log", sender, obligation.topic, f"{obligation.policy}: {said}{obligation.message}")
-        return
-    row = Persisted(now, obligation.about, obligation.policy, obligation.topic, obligation.payload)
-    if node.ledger.persist(row, node.limits.persisted_messages) and not node.is_persisted_full:
-        node.is_persisted_full = True
-        reason = f"there are {node.limits.persisted_messages} persisted messages: the oldest are dropped from now on"
-        node.notice("full", sender, obligation.topic, reason)
-
-
-def drain(node: "Node", publish: Callable[[Session | None, Event], None]) -> None:
-    """Publish what policies have made; what these events make in turn too."""
-    if node.draining:
-        return
-    node.draining = True
-    try:
-        at = 0
-        while at < len(node.made):
-            publish(*node.made[at])
-            at += 1
-        node.made.clear()
-    finally:
-        node.draining = False

@@ -8,6 +8,7 @@ done besides, such as a publication, is done once for a message at a node, not o
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
+from penstock.engine import consequences
 from penstock.engine import judge as stage
 from penstock.engine.course import is_outside, points
 from penstock.engine.session import Session, Subscribed, key_of
@@ -182,7 +183,7 @@ def insert_advertisement(
     bounds = [Bound(policy, stage.ATTACHED)]
     for matching in Matching:
         judge(judgement, Verb.INSERT, _arriving(node, session), bounds, matching)
-    stage.take_effects(node, (effect for _, effect in judgement.effects), session, now)
+    consequences.take_effects(node, (effect for _, effect in judgement.effects), session, now)
     return _reason(judgement) if judgement.uninserted else ""
 
 
@@ -226,7 +227,7 @@ def taken_back(
     for verb in (Verb.INSERT, Verb.FORWARD):
         for matching in Matching:
             judge(judgement, verb, _arriving(node, session), bounds, matching)
-    stage.take_effects(node, (effect for _, effect in judgement.effects), session, now)
+    consequences.take_effects(node, (effect for _, effect in judgement.effects), session, now)
 
 
 def of_subscription(session: Session, subscribed: Subscribed) -> Iterator[Bound]:
@@ -273,7 +274,7 @@ def _act(
     acted = node.acted.setdefault(key, set())
     effects = [effect for bound, effect in judgement.effects if (verb, bound) not in acted]
     acted.update((verb, bound) for bound, _ in judgement.effects)
-    stage.take_effects(node, effects, session, now)
+    consequences.take_effects(node, effects, session, now)
 
 
 def _filtered(judgement: Judgement, policy: str) -> Filtered:

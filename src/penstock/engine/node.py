@@ -11,7 +11,7 @@ from weakref import WeakValueDictionary
 
 from penstock.domain import Limits
 from penstock.domain.ensemble import Ensemble
-from penstock.engine import emit, judge, overlay, place, publish, review, subscribe
+from penstock.engine import bindings, emit, overlay, place, publish, review, subscribe
 from penstock.engine.changes import Ledger
 from penstock.engine.edit import Watch, tell_failures
 from penstock.engine.groups import Trust
@@ -146,7 +146,7 @@ class Node:
         """The plans that this session's publications follow; sessions that are alike share them."""
         plans, watch = session.plans, session.watch_in
         if plans is None or (watch is not None and plans.key.states is not watch.key):
-            statements = judge.bounds_of(self, session)
+            statements = bindings.bounds_of(self, session)
             link = LinkClass(
                 session.rights, session.publish_type, session.neighbour, claims=session.claims, statements=statements
             )
@@ -171,7 +171,7 @@ class Node:
 
     def plans_of_made(self, link_type: str) -> Plans:
         """The plans for what policies make because of something that came by a link of this type."""
-        statements = judge.own_bounds(self)
+        statements = bindings.own_bounds(self)
         return self._plans(LinkClass(None, link_type, is_admitted=True, is_pruned=True, statements=statements))
 
     def plans_after_edit(self, session: Session) -> Plans:
@@ -184,14 +184,14 @@ class Node:
                 session.neighbour,
                 is_admitted=True,
                 is_pruned=True,
-                statements=judge.bounds_of(self, session),
+                statements=bindings.bounds_of(self, session),
             )
             plans = session.edited_plans = self._plans(link)
         return plans
 
     def _own_class(self) -> LinkClass:
         """Of what the node says itself."""
-        statements = judge.own_bounds(self)
+        statements = bindings.own_bounds(self)
         return LinkClass(is_admitted=True, is_own=True, is_pruned=True, statements=statements)
 
     def _plans(self, link: LinkClass) -> Plans:

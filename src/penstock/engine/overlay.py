@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from penstock.domain.federation import LinkSettings
-from penstock.engine import emit, judge, judge_filters, offers, place, subscribe, telling
+from penstock.engine import bindings, emit, judge_filters, offers, place, subscribe, telling
 from penstock.engine.interest import Exchange
 from penstock.engine.news import News
 from penstock.engine.session import NEVER, Replay, Session, Subscribed, key_of
@@ -191,7 +191,7 @@ def _policies(node: "Node", session: Session, told: list[Want | Offer]) -> dict[
     for one in told:
         if one.policy not in found:
             try:
-                found[one.policy] = judge.readable(one.policy)
+                found[one.policy] = bindings.readable(one.policy)
             except PolicyError as error:
                 node.notice("policy failed", session, one.filter, f"what a node tells cannot be applied: {error}")
     return found
@@ -249,7 +249,7 @@ def _take_want(
 def take_refused(node: "Node", session: Session, now: float) -> None:
     """Policies have changed: what they did not let in of the neighbour's wants, they may now."""
     for want in sorted(node.refused.pop(session.id, ())):
-        policy = judge.readable(want.policy) if want.policy else None
+        policy = bindings.readable(want.policy) if want.policy else None
         _take_want(node, session, want, parse_filter(want.filter), _condition(want.where), policy, now)
 
 

@@ -7,7 +7,7 @@ the tables goes out of them.
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from penstock.engine import advertise, judge, judge_filters, overlay, subscribe
+from penstock.engine import advertise, bindings, judge_filters, overlay, subscribe
 from penstock.engine.session import Session, Subscribed
 from penstock.language.errors import StatementError
 from penstock.language.statement import Message
@@ -59,7 +59,7 @@ def _take_away(node: "Node", session: Session) -> None:
 
 
 def _why_not(node: "Node", session: Session, policy: Policy | None, carrier: Message) -> str:
-    return "" if policy is None or policy == nothing() else judge.why_not(node, session, policy, carrier)
+    return "" if policy is None or policy == nothing() else bindings.why_not(node, session, policy, carrier)
 
 
 def _of_subscription(node: "Node", subscribed: Subscribed) -> None:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from penstock.engine import judge, judge_filters, offers
+from penstock.engine import bindings, judge_filters, offers
 from penstock.engine.session import Session, key_of
 from penstock.engine.tell import Outcome
 from penstock.language.statement import Message
@@ -40,7 +40,7 @@ def receive(node: "Node", session: Session, payload: bytes, now: float) -> Outco
     if (told.subscription is None) is (told.advertisement is None):
         return Outcome(Reason.PAYLOAD_FORMAT_INVALID, "expected one of `subscription` and `advertisement`")
     carrier = Message.SUBSCRIPTION if told.subscription is not None else Message.ADVERTISEMENT
-    policy = None if told.policy is None else judge.settable(node, session, told.policy, carrier)
+    policy = None if told.policy is None else bindings.settable(node, session, told.policy, carrier)
     if isinstance(policy, str):
         return Outcome(Reason.NOT_AUTHORIZED, policy)
     if told.subscription is not None:

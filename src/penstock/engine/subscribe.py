@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Hashable
 from typing import TYPE_CHECKING, NamedTuple
 
-from penstock.engine import again, emit, judge, judge_filters, match, travel
+from penstock.engine import again, bindings, emit, judge, judge_filters, match, travel
 from penstock.engine.plan import Group, Target
 from penstock.engine.predicates import Predicates
 from penstock.engine.render import Forms
@@ -304,7 +304,7 @@ class _Wishes(NamedTuple):
         """The policy, or why there is none."""
         if not self.policy:
             return None
-        made = judge.settable(node, session, self.policy, carrier)
+        made = bindings.settable(node, session, self.policy, carrier)
         return Outcome(Reason.NOT_AUTHORIZED, made) if isinstance(made, str) else made
 
     def condition(self, node: "Node", session: Session, filter: Filter) -> Condition | Outcome | None:

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from penstock.engine import admit, conform, judge, route
+from penstock.engine import admit, bindings, conform, route
 from penstock.engine.node import Node
 from penstock.engine.plan import Draft, Plans
 from penstock.engine.session import Session
@@ -347,9 +347,9 @@ def route_key(node: Node, publisher: Publisher, session: Session) -> bool:
 def statements_key(policy: Policy, node: Node, publisher: Publisher) -> list[str]:
     """Stage judge: the filters of the policies that the domain may give to what comes from the publisher."""
     if publisher.link.neighbour is None:
-        return [one.filter for one in judge.given_bounds(node, publisher.entity)]
+        return [one.filter for one in bindings.given_bounds(node, publisher.entity)]
     beyond = offered(policy, node.name, publisher.link.neighbour)
-    return [one.filter for one in (*judge.own_bounds(node), *beyond)]
+    return [one.filter for one in (*bindings.own_bounds(node), *beyond)]
 
 
 def judge_key(session: Session, topic: str) -> bool:

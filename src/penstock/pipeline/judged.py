@@ -16,7 +16,7 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from penstock.engine import course, judge, travel
+from penstock.engine import bindings, course, judge, travel
 from penstock.engine.facts import Facts, Remembered, Told
 from penstock.engine.node import Node
 from penstock.engine.session import Session
@@ -150,7 +150,7 @@ class Stage:
 
     def _statements(self, policy: Policy, node: Node, sender: Session) -> list[Bound] | None:
         """The policies for what somebody publishes; None if one cannot be read."""
-        found = [*judge.bounds_of(node, sender)]
+        found = [*bindings.bounds_of(node, sender)]
         if sender.neighbour is not None and self._judges.at_rest:
             known = {one.policy for one in self._facts.statements}
             beyond = offered(policy, node.name, sender.neighbour)
@@ -160,7 +160,7 @@ class Stage:
             if bound is None:
                 return None
             own = (sender, bound.policy, Message.ADVERTISEMENT)
-            if sender.neighbour is None and self._judges.policies.decide_again and judge.why_not(node, *own):
+            if sender.neighbour is None and self._judges.policies.decide_again and bindings.why_not(node, *own):
                 continue  # the client could not have set it
             found.append(bound)
         return found
@@ -256,7 +256,7 @@ def remembered(facts: str | None) -> Remembered:
 def _bound(told: Told) -> Bound | None:
     try:
         condition = None if told.where is None else _condition(told.where)
-        policy = judge.readable(told.policy)
+        policy = bindings.readable(told.policy)
     except (ConditionError, PolicyError):
         return None
     return Bound(policy, told.name, told.filter, condition, Message.ADVERTISEMENT)
@@ -265,7 +265,7 @@ def _bound(told: Told) -> Bound | None:
 def _may_attach(node: Node, sender: Session, event: Event) -> bool:
     """Whether a client may attach what it has attached, by the policies that count here."""
     texts = travel.told(event, travel.POLICY)
-    return all(not isinstance(judge.settable(node, sender, one, Message.PUBLICATION), str) for one in texts)
+    return all(not isinstance(bindings.settable(node, sender, one, Message.PUBLICATION), str) for one in texts)
 
 
 def _holds(where: str | None, judging: judge.Judging) -> bool:

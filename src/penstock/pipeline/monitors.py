@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from penstock.engine import edit, once, place, publish, travel
+from penstock.engine import edit, once, place, spread, travel
 from penstock.engine.node import Node
 from penstock.engine.plan import Target
 from penstock.engine.session import Session
@@ -113,7 +113,7 @@ class Emit:
         number = 0
         for output in edit.run(node, watch, event, row["time"]):
             session.subscriptions = {output.topic: by_name(node, session, output.topic)}
-            for _ in publish.behind(node, watch, targets, output, None):
+            for _ in spread.behind(node, watch, targets, output, None):
                 yield at, number, travel.for_clients(output)
                 number += 1
             session.subscriptions = {}
