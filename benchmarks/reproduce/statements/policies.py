@@ -25,7 +25,7 @@ def removing(names: list[str]) -> str:
 
 
 def authenticating(groups: list[str]) -> str:
-    """What Fig. 14 measures: its sender must be in all these trust groups, or it is not taken."""
+    """What Fig. 14 measures: the node that it comes from must be in all these trust groups."""
     asked = " && ".join(f"AuthenticateSender({group})" for group in groups)
     clauses = f"If {{{asked}}} Then {{}} Elseif {{}} Then {{BlockMessage()}}" if groups else "If {} Then {}"
-    return f"PolicyStatement {{ On(Forward, Publication) {{ {clauses} }} }}"
+    return f"PolicyStatement {{ On(Forward, Publication) {{ @broker: Egress {clauses} }} }}"

@@ -1,0 +1,111 @@
+"""Fig. 14: a publication from one node to another, where the policy of a subscription asks for proofs of the sender.
+
+Both nodes are in this process. What is measured is the processor time of the receiving node for a publication, and, where
+proofs are renewed, that of both nodes for the exchange.
+"""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+from statistics import median
+from typing import Any, NamedTuple
+
+from benchmarks.reproduce.statements.inside import interleaved
+from benchmarks.reproduce.statements.policies import EVERYTHING, authenticating
+from penstock.domain import Domain, ensemble
+from penstock.engine import proving
+from penstock.engine.endpoint import Endpoint
+from penstock.engine.rehearsal import Rehearsal
+from penstock.wire.codec import encode
+from penstock.wire.packet import Publish
+
+GROUPS = (0, 1, 3, 5)
+PUBLICATIONS = 200
+PERIOD = 0.5
+"""Seconds between two publications, by the clock of the rehearsal."""
+EXPIRY = 10.0
+"""Seconds that a proof counts: little, so that it expires while it is measured."""
+AUTHORISED, DENIED, CACHED = "authorised, not cached", "denied", "authorised, cached"
+
+
+class Cost(NamedTuple):
+    """The processor time of one publication, in seconds."""
+
+    line: str
+    groups: int
+    seconds: float
+    exchanges: float
+    """For each publication."""
+
+
+class _Link:
+    """Two nodes, a subscriber at the second, and a policy that asks for groups of the first."""
+
+    def __init__(self, count: int, is_member: bool) -> None:
+        names = [f"TrustGroup{number}" for number in range(1, count + 1)]
+        members = ["n0", "n1"] if is_member else ["n1"]
+        told: dict[str, Any] = {
+            "nodes": {name: {"listen": "127.0.0.1:0"} for name in ("n0", "n1")},
+            "links": [{"between": ["n0", "n1"]}],
+            "brokering": {"default": "default", "types": ["default"]},
+            "trust_groups": {
+                name: {"secret": {"env": "NOT_READ"}, "nodes": members, "expiry": EXPIRY} for name in names
+            },
+            "statements": {"grants": [EVERYTHING]},
+        }
+        domain = Domain.model_validate(told)
+        self.played = Rehearsal(domain, ensemble(domain))
+        self.played.connect("s", "n1")
+        self.played.subscribe("s", "t", policy=authenticating(names))
+        other = self.played._connections["n0", "n1"].other
+        assert isinstance(other, Endpoint)
+        self.end = other
+        self.packet = encode(Publish("t", b'{"class": "event", "a": 1}'), 5)
+        self.exchanges = 0
+
+    def run(self, is_always: bool, publications: int) -> float:
+        """Seconds for one publication. Proofs are renewed before each, or when they are due."""
+        played = self.played
+        node = played.nodes["n0"]
+        neighbour = node.neighbours["n1"]
+        seconds = 0.0
+        for _ in range(publications):
+            played.now += PERIOD
+            claiming = neighbour.proving
+            if isinstance(claiming, proving.Claiming) and (is_always or played.now >= claiming.due):
+                claiming.due = played.now
+                self.exchanges += 1
+                began = time.process_time()
+                proving.renew(node, neighbour, played.now)
+                played._turn(node)
+                played.run()
+                seconds += time.process_time() - began
+            began = time.process_time()
+            self.end.take(self.packet)
+            seconds += time.process_time() - began
+            played._turn(self.end.node)
+            played.run()
+        return seconds / publications
+
+    def got(self) -> int:
+        return len(self.played.deliveries("s"))
+
+
+def measure(rounds: int, publications: int = PUBLICATIONS) -> list[Cost]:
+    """Each line with each number of groups."""
+    lines = {AUTHORISED: (True, True), DENIED: (False, False), CACHED: (True, False)}
+    cases = [(line, count) for line in lines for count in GROUPS]
+    links = [_Link(count, lines[line][0]) for line, count in cases]
+    works = [
+        partial(link.run, lines[line][1], publications) for (line, _), link in zip(cases, links, strict=True)
+    ]
+    found = interleaved(works, rounds)
+    for (line, count), link in zip(cases, links, strict=True):
+        if bool(link.got()) is (line == DENIED and count > 0):
+            raise AssertionError(f"{line}, {count} groups: {link.got()} publications arrived")
+    total = publications * (rounds + 2)
+    return [
+        Cost(line, count, median(each), link.exchanges / total)
+        for (line, count), link, each in zip(cases, links, found, strict=True)
+    ]

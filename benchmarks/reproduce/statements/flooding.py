@@ -1,0 +1,126 @@
+"""Fig. 25 and 26: 200 advertisements at a node with ten neighbours, some of them with the flooding policy of Fig. 8."""
+
+from __future__ import annotations
+
+import json
+import time
+from functools import partial
+from itertools import count
+from statistics import median
+from typing import Any, NamedTuple
+
+from benchmarks.matching.workload import WORKLOADS
+from benchmarks.reproduce.statements.inside import added, empty, interleaved, subscription, unsubscription
+from benchmarks.reproduce.statements.policies import EVERYTHING, FLOODING
+from benchmarks.reproduce.statements.tracing import has_policy
+from penstock.domain import Domain, ensemble
+from penstock.engine.admit import Door
+from penstock.engine.endpoint import Endpoint
+from penstock.engine.rehearsal import Rehearsal
+from penstock.wire.codec import encode
+from penstock.wire.packet import Connect, Publish
+
+SHARES = (0, 25, 50, 75, 100)
+NEIGHBOURS = 10
+ADVERTISEMENTS = 200
+ADVERTISERS = 20
+SUBSCRIPTIONS = 200
+"""Those that there are; and as many come and go again in each round."""
+PUBLICATIONS = 1_000
+TOPIC = "t"
+WORKLOAD = WORKLOADS[0]
+
+
+class Cost(NamedTuple):
+    """The processor time of one publication or subscription, in seconds, and what of it is because of policies."""
+
+    share: int
+    """Advertisements with policies, in per cent."""
+    seconds: float
+    policies: float
+
+
+class _Hub:
+    """A node with neighbours and advertisements, all of it in this process."""
+
+    def __init__(self, share: int, subscriptions: int) -> None:
+        neighbours = [f"n{number}" for number in range(NEIGHBOURS)]
+        told: dict[str, Any] = {
+            "nodes": {name: {"listen": "127.0.0.1:0"} for name in ("main", *neighbours)},
+            "links": [{"between": [name, "main"], "forward": "routed"} for name in neighbours],
+            "brokering": {"default": "default", "types": ["default"]},
+            "statements": {"grants": [EVERYTHING]},
+        }
+        domain = Domain.model_validate(told)
+        self.played = Rehearsal(domain, ensemble(domain))
+        self.node = self.played.nodes["main"]
+        self.advertisers = [self._connect(f"advertiser{number}") for number in range(ADVERTISERS)]
+        self.reader = self._connect("reader")
+        for number in range(ADVERTISEMENTS):
+            said = {"name": str(number), "filter": TOPIC, "where": f"class == 'class-{number}'"}
+            if has_policy(number, share):
+                said["policy"] = FLOODING
+            self._say(self.advertisers[number % ADVERTISERS], said)
+        self.texts = [" && ".join(map(str, each)) for each in WORKLOAD.subscriptions(1_000)[: 2 * subscriptions]]
+        for number, where in enumerate(self.texts[:subscriptions]):
+            self.reader.take(subscription(TOPIC, number, where))
+        self._settle()
+
+    def _connect(self, name: str) -> Endpoint:
+        end = Endpoint(self.node, Door("here", "main/0", True), lambda: self.played.now, lambda packets: packets.clear())
+        end.take(encode(Connect(name, 5), 5))
+        return end
+
+    def _say(self, advertiser: Endpoint, said: dict[str, str]) -> None:
+        advertiser.take(encode(Publish("$penstock/advertise", json.dumps(said).encode(), 1, packet_id=1), 5))
+
+    def _settle(self) -> None:
+        self.played._turn(self.node)
+        self.played.run()
+
+    def packets(self, number: int) -> list[tuple[Endpoint, bytes]]:
+        """Publications, and who advertises each."""
+        found = []
+        for payload in WORKLOAD.publications(number):
+            kind = int(json.loads(payload)["class"].removeprefix("class-"))
+            found.append((self.advertisers[kind % ADVERTISERS], encode(Publish(TOPIC, payload), 5)))
+        return found
+
+    def publish(self, packets: list[tuple[Endpoint, bytes]]) -> float:
+        began = time.process_time()
+        for end, packet in packets:
+            end.take(packet)
+        seconds = time.process_time() - began
+        empty(self.node)
+        return seconds / len(packets)
+
+    def insert(self, numbers: count[int]) -> float:
+        """Subscribe, and tell neighbours of it; then all of it is taken back."""
+        half = len(self.texts) // 2
+        base = next(numbers) * half
+        packets = [subscription(TOPIC, base + place, where) for place, where in enumerate(self.texts[half:], half)]
+        began = time.process_time()
+        for packet in packets:
+            self.reader.take(packet)
+            self.played.now += 1.0
+            self.played._turn(self.node)
+        seconds = time.process_time() - began
+        self.played.run()
+        for place in range(half, 2 * half):
+            self.reader.take(unsubscription(TOPIC, base + place))
+        self._settle()
+        return seconds / len(packets)
+
+
+def measure(
+    rounds: int, publications: int = PUBLICATIONS, subscriptions: int = SUBSCRIPTIONS
+) -> tuple[list[Cost], list[Cost]]:
+    """Fig. 25, and Fig. 26."""
+    hubs = [_Hub(share, subscriptions) for share in SHARES]
+    published = interleaved([partial(hub.publish, hub.packets(publications)) for hub in hubs], rounds)
+    inserted = interleaved([partial(hub.insert, count(1)) for hub in hubs], max(3, rounds // 4))
+    return _costs(published), _costs(inserted)
+
+
+def _costs(found: list[list[float]]) -> list[Cost]:
+    return [Cost(share, median(each), added(each, found[0])) for share, each in zip(SHARES, found, strict=True)]
