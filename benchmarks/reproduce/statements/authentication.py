@@ -1,7 +1,7 @@
 """Fig. 14: a publication from one node to another, where the policy of a subscription asks for proofs of the sender.
 
-Both nodes are in this process. What is measured is the processor time of the receiving node for a publication, and, where
-proofs are renewed, that of both nodes for the exchange.
+Both nodes are in this process. What is measured is the processor time of the receiving node for a publication, and
+where proofs are renewed, that of both nodes for the exchange.
 """
 
 from __future__ import annotations
@@ -97,9 +97,7 @@ def measure(rounds: int, publications: int = PUBLICATIONS) -> list[Cost]:
     lines = {AUTHORISED: (True, True), DENIED: (False, False), CACHED: (True, False)}
     cases = [(line, count) for line in lines for count in GROUPS]
     links = [_Link(count, lines[line][0]) for line, count in cases]
-    works = [
-        partial(link.run, lines[line][1], publications) for (line, _), link in zip(cases, links, strict=True)
-    ]
+    works = [partial(link.run, lines[line][1], publications) for (line, _), link in zip(cases, links, strict=True)]
     found = interleaved(works, rounds)
     for (line, count), link in zip(cases, links, strict=True):
         if bool(link.got()) is (line == DENIED and count > 0):

@@ -1,7 +1,8 @@
 """Fig. 18 to 21: firewall subscriptions come and go between an external and an internal node.
 
-A publisher at the external node is steady; an application at the internal one has subscribed to all of it. Then somebody
-subscribes there with the policy of Fig. 22 to four fifths of it: by 100 subscriptions, or by one that is merged of them.
+A publisher at the external node is steady; an application at the internal one has subscribed to all of it. Then
+somebody subscribes there with the policy of Fig. 22 to four fifths of it: by 100 subscriptions, or by one that is
+merged of them.
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ from benchmarks.reproduce.statements.inside import added, empty, interleaved, su
 from benchmarks.reproduce.statements.policies import EVERYTHING, FLOODING
 from benchmarks.reproduce.statements.tracing import has_policy
 from penstock.domain import Domain, ensemble
+from penstock.engine import judge_filters
 from penstock.engine.admit import Door
 from penstock.engine.endpoint import Endpoint
 from penstock.engine.rehearsal import Rehearsal
@@ -32,12 +33,15 @@ WORKLOAD = WORKLOADS[0]
 
 
 class Cost(NamedTuple):
-    """The processor time of one publication or subscription, in seconds, and what of it is because of policies."""
+    """The processor time of one publication or subscription, in seconds."""
 
     share: int
     """Advertisements with policies, in per cent."""
     seconds: float
-    policies: float
+    added: float
+    """What it is more than without policies."""
+    judging: float = 0.0
+    """What of this is judging, the actions included, and not telling neighbours what they would not be told else."""
 
 
 class _Hub:
@@ -67,7 +71,9 @@ class _Hub:
         self._settle()
 
     def _connect(self, name: str) -> Endpoint:
-        end = Endpoint(self.node, Door("here", "main/0", True), lambda: self.played.now, lambda packets: packets.clear())
+        end = Endpoint(
+            self.node, Door("here", "main/0", True), lambda: self.played.now, lambda packets: packets.clear()
+        )
         end.take(encode(Connect(name, 5), 5))
         return end
 
@@ -111,6 +117,17 @@ class _Hub:
         self._settle()
         return seconds / len(packets)
 
+    def judge(self) -> float:
+        """Judge the subscriptions that there are, as it is done when they are inserted and told to each neighbour."""
+        known = list(self.node.sessions["reader"].subscriptions.values())
+        neighbours = list(self.node.neighbours.values())
+        began = time.process_time()
+        for subscribed in known:
+            judge_filters.insert_subscription(self.node, subscribed, TOPIC, self.played.now)
+            for neighbour in neighbours:
+                judge_filters.forward_subscription(self.node, subscribed, TOPIC, neighbour)
+        return (time.process_time() - began) / len(known)
+
 
 def measure(
     rounds: int, publications: int = PUBLICATIONS, subscriptions: int = SUBSCRIPTIONS
@@ -118,8 +135,11 @@ def measure(
     """Fig. 25, and Fig. 26."""
     hubs = [_Hub(share, subscriptions) for share in SHARES]
     published = interleaved([partial(hub.publish, hub.packets(publications)) for hub in hubs], rounds)
-    inserted = interleaved([partial(hub.insert, count(1)) for hub in hubs], max(3, rounds // 4))
-    return _costs(published), _costs(inserted)
+    works = [partial(hub.insert, count(1)) for hub in hubs] + [hub.judge for hub in hubs]
+    found = interleaved(works, max(3, rounds // 4))
+    inserted, judged = found[: len(hubs)], found[len(hubs) :]
+    costs = [cost._replace(judging=added(each, judged[0])) for cost, each in zip(_costs(inserted), judged, strict=True)]
+    return _costs(published), costs
 
 
 def _costs(found: list[list[float]]) -> list[Cost]:

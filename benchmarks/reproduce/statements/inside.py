@@ -14,21 +14,22 @@ from penstock.engine.admit import Door
 from penstock.engine.endpoint import Endpoint
 from penstock.engine.node import Node
 from penstock.wire.codec import encode
-from penstock.wire.packet import Connect, Packet, Subscribe, Subscription, Unsubscribe
+from penstock.wire.packet import Connect, Subscribe, Subscription, Unsubscribe
 from penstock.wire.properties import Properties
 
 NOW = 1_700_000_000.0
 WARM_UP = 2
 
 
-def make_node(**more: Any) -> Node:
-    """The node `main` of a domain that says this, and in which anybody may set any policy."""
+def make_node(statements: dict[str, Any] | None) -> Node:
+    """The node `main` of a domain with these statements; unless they are None, anybody may set any policy."""
     told: dict[str, Any] = {
         "nodes": {"main": {"listen": "127.0.0.1:1"}},
         "brokering": {"default": "default", "types": ["default"]},
-        "statements": {"grants": [EVERYTHING]},
     }
-    domain = Domain.model_validate(told | more)
+    if statements is not None:
+        told["statements"] = {"grants": [EVERYTHING], **statements}
+    domain = Domain.model_validate(told)
     return Node("main", Limits(), lambda: "", ensemble=ensemble(domain))
 
 
@@ -37,11 +38,6 @@ def connect(node: Node, name: str) -> Endpoint:
     end = Endpoint(node, Door("here", "main/0", True), lambda: NOW, lambda packets: packets.clear())
     end.take(encode(Connect(name, 5), 5))
     return end
-
-
-def give(end: Endpoint, packet: Packet) -> None:
-    """Have a client send something."""
-    end.take(encode(packet, 5))
 
 
 def subscription(filter: str, number: int, where: str = "", policy: str = "") -> bytes:

@@ -12,7 +12,7 @@ import random
 import time
 from collections import Counter
 from statistics import median
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from benchmarks.brokers import free_ports
 from benchmarks.reproduce.statements.live import Client, Tap, connected, nodes, settings
@@ -76,7 +76,7 @@ def measure(moves: int = MOVES) -> list[Run]:
 async def _run(way: str, moves: int) -> Run:
     ports = dict(zip(NODES, free_ports(len(NODES)), strict=True))
     taps = {link: Tap() for link in LINKS}
-    domain = {
+    domain: dict[str, Any] = {
         "nodes": {name: settings(port) for name, port in ports.items()},
         "links": [
             {"between": list(link), "forward": "routed", "address": f"127.0.0.1:{tap.port}"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from functools import partial
 from statistics import median
 from typing import NamedTuple
@@ -28,6 +29,7 @@ from penstock.model.content import Content, Format
 from penstock.model.event import Event
 from penstock.policy.copies import PublicationCopy
 from penstock.policy.judging import Bound, Judgement
+from penstock.policy.statement import Act, make_policy
 from penstock.wire.codec import encode
 from penstock.wire.packet import Publish
 
@@ -67,7 +69,7 @@ class Filled:
     """A node with subscriptions, some of them with a policy."""
 
     def __init__(self, share: int, policy: str = TRACING, subscriptions: int = SUBSCRIPTIONS) -> None:
-        self.node = make_node()
+        self.node = make_node({})
         self.publisher = connect(self.node, "publisher")
         self.readers = [connect(self.node, f"reader{number}") for number in range(SUBSCRIBERS)]
         self.texts = [" && ".join(map(str, each)) for each in WORKLOAD.subscriptions(subscriptions)]
@@ -114,19 +116,20 @@ def _match(predicates: Predicates[Subscribed], contents: list[Content]) -> float
 def _act(filled: Filled, contents: list[Content]) -> float:
     """What the actions alone take that the publications cause, each on a copy that is there already."""
     predicates = filled.predicates()
-    calls = []
+    policy = make_policy(TRACING)
+    calls: list[tuple[PublicationCopy, Judgement, Act]] = []
     for content in contents:
         event = Event(TOPIC, content.payload)
-        of_session: dict[int, Judgement] = {}
-        for one in predicates.match(content):
-            if one.policy is not None:
-                fresh = Judgement(Message.PUBLICATION, PublicationCopy(event, content), here(filled.node, NOW))
-                judgement = of_session.setdefault(one.session.id, fresh)
-                judgement.policy = Bound(one.policy, "")
-                calls += [(act.element.run, judgement, act.arguments) for act in one.policy.acts()]
+        counts = Counter(one.session.id for one in predicates.match(content) if one.policy is not None)
+        for times in set(counts.values()):  # copies that are equal are made once
+            copy = PublicationCopy(event, content)
+            judgement = Judgement(Message.PUBLICATION, copy, here(filled.node, NOW))
+            judgement.policy = Bound(policy, "")
+            calls += times * [(copy, judgement, act) for act in policy.acts()]
     began = time.process_time()
-    for run, judgement, arguments in calls:
-        run(judgement, *arguments)
+    for copy, judgement, act in calls:
+        act.element.run(judgement, *act.arguments)
+        len(copy.payload)  # it is written
     return (time.process_time() - began) / len(contents)
 
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from penstock.engine import bindings, edit, judge_filters, offers, set_policy
+from penstock.engine import advertised, bindings, edit, judge_filters, offers, set_policy
 from penstock.engine import judge as judge_stage
 from penstock.engine.plan import Draft, LinkClass, Plans
 from penstock.engine.session import Session
@@ -145,7 +145,7 @@ def _made(node: "Node", told: _Advertised) -> Advertisement:
 def changed(node: "Node", session: Session, name: str) -> None:
     """What a session may publish has changed, and what other nodes are told of it."""
     session.plans = session.edited_plans = None
-    judge_filters.note(node, session)
+    advertised.note(node, session)
     offers.changed(node, session, name)
 
 
@@ -153,6 +153,6 @@ def forget(node: "Node", session: Session) -> None:
     """The session ends, and its advertisements with it."""
     names = list(session.advertisements)
     session.advertisements.clear()
-    judge_filters.note(node, session)
+    advertised.note(node, session)
     for name in names:
         offers.changed(node, session, name)

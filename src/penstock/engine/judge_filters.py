@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.engine import consequences
 from penstock.engine import judge as stage
+from penstock.engine.advertised import Advertised, meeting
 from penstock.engine.course import is_outside, points
 from penstock.engine.session import Session, Subscribed, key_of
 from penstock.language.condition import Condition
-from penstock.language.ranges import intersects
 from penstock.language.statement import Matching, Message, Point, Statement, Verb
 from penstock.model.topic import overlaps, parse_filter
 from penstock.policy.copies import FilterCopy
-from penstock.policy.given import Given
 from penstock.policy.judging import Bound, Judgement, judge
 from penstock.policy.statement import Policy, compile_statement
 
@@ -40,13 +39,6 @@ class Filtered(NamedTuple):
     """What goes with it."""
     is_changed: bool = False
     is_flooded: bool = False
-
-
-class Advertised(NamedTuple):
-    """The policy of an advertisement that is known at a node, and whom it came from (None: the node, or the domain)."""
-
-    bound: Bound
-    source: Session | None
 
 
 # --- subscriptions
@@ -118,56 +110,9 @@ def _policies(node: "Node", subscribed: Subscribed, filter: str) -> list[Adverti
     for given in subscribed.session.policies:
         if given.policy.concerns(Message.SUBSCRIPTION) and overlaps(given.filter, filter):
             found.append(Advertised(Bound(given.policy, given.name, filter, subscribed.condition), None))
-    found += (
-        one
-        for one in advertised(node)
-        if one.source is not subscribed.session and _meet(one.bound, filter, subscribed.condition)
-    )
+    met = meeting(node, filter, subscribed.condition)
+    found += (one for one in met if one.source is not subscribed.session)
     return found
-
-
-def advertised(node: "Node") -> Iterator[Advertised]:
-    """The policies of all advertisements that are known here which have something to say of subscriptions."""
-    for given in node.ensemble.statements.given:
-        is_here = given.to is Message.ADVERTISEMENT and (node.name in given.nodes or _is_here(node, given))
-        if is_here and given.policy.concerns(Message.SUBSCRIPTION):
-            yield Advertised(Bound(given.policy, given.name, given.filter, given.condition, given.to), None)
-    for session in node.with_policies.values():
-        for one in session.advertisements.values():
-            if one.policy is not None and one.policy.concerns(Message.SUBSCRIPTION):
-                name = f"{session.entity}: {one.name}"
-                yield Advertised(Bound(one.policy, name, one.filter, one.condition, Message.ADVERTISEMENT), session)
-        for id, offered in session.offers.items():
-            if offered.policy is not None and offered.policy.concerns(Message.SUBSCRIPTION):
-                where = (offered.offer.filter, offered.condition)
-                yield Advertised(Bound(offered.policy, id, *where, Message.ADVERTISEMENT), session)
-
-
-def _is_here(node: "Node", given: Given) -> bool:
-    if given.nodes:
-        return False
-    return given.clients is None or any(entry.name in given.clients for entry in node.ensemble.listed(node.name))
-
-
-def _meet(bound: Bound, filter: str, condition: Condition | None) -> bool:
-    if not overlaps(bound.filter, filter):
-        return False
-    if bound.condition is None or condition is None:
-        return True
-    return intersects(bound.condition.ranges, condition.ranges) is not False
-
-
-def note(node: "Node", session: Session) -> None:
-    """What a session advertises has changed: whether there are policies among it is looked up often."""
-    has = any(one.policy is not None for one in session.advertisements.values()) or any(
-        one.policy is not None for one in session.offers.values()
-    )
-    before = node.with_policies.pop(session.id, None)
-    if has:
-        node.with_policies[session.id] = session
-    if has or before is not None:
-        session.plans = session.edited_plans = None
-        node.news.everything()
 
 
 # --- advertisements

@@ -32,7 +32,7 @@ class Matter(NamedTuple):
         return ranges is not None and ranges.is_empty
 
 
-class _Matters(Generic[K]):
+class Matters(Generic[K]):
     """Keys by what they are about."""
 
     def __init__(self) -> None:
@@ -81,8 +81,8 @@ class Meetings(Generic[K]):
     """Subscriptions by key, and advertisements by id."""
 
     def __init__(self) -> None:
-        self._offers: _Matters[str] = _Matters()
-        self._unmet: _Matters[K] = _Matters()
+        self._offers: Matters[str] = Matters()
+        self._unmet: Matters[K] = Matters()
         self._met: dict[K, tuple[Matter, str]] = {}
         """Of those that meet one: what they are about, and the id of one that they meet."""
         self._meeting: dict[str, dict[K, None]] = {}

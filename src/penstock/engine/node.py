@@ -12,6 +12,7 @@ from weakref import WeakValueDictionary
 from penstock.domain import Limits
 from penstock.domain.ensemble import Ensemble
 from penstock.engine import bindings, emit, overlay, place, publish, review, subscribe
+from penstock.engine.advertised import AdvertisedPolicies
 from penstock.engine.changes import Ledger
 from penstock.engine.edit import Watch, tell_failures
 from penstock.engine.groups import Trust
@@ -126,6 +127,8 @@ class Node:
         self.draining = False
         self.with_policies: dict[int, Session] = {}
         """Sessions whose advertisements, or those that they told of, have policies."""
+        self.advertised: AdvertisedPolicies | None = None
+        """Those policies, indexed; None: they have changed since."""
         self.refused: dict[int, set[Want]] = {}
         """By neighbour's session, the wants that policies did not let in: others may."""
         self.acted: dict[tuple[object, ...], set[tuple[object, ...]]] = {}

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from penstock.domain.federation import LinkSettings
-from penstock.engine import bindings, emit, judge_filters, offers, place, subscribe, telling
+from penstock.engine import advertised, bindings, emit, judge_filters, offers, place, subscribe, telling
 from penstock.engine.interest import Exchange
 from penstock.engine.news import News
 from penstock.engine.session import NEVER, Replay, Session, Subscribed, key_of
@@ -178,6 +178,7 @@ def expire(node: "Node", now: float) -> None:
         for id in [id for id, due in session.doubted_offers.items() if due <= now]:
             del session.doubted_offers[id]
             session.offers.pop(id, None)
+            advertised.note(node, session)
             node.news.offer(id)
 
 
@@ -213,7 +214,7 @@ def _take_offers(node: "Node", session: Session, change: Interest, offered: dict
             bound = Bound(gone.policy, id, gone.offer.filter, gone.condition, Message.ADVERTISEMENT)
             what = (Message.UNADVERTISEMENT, gone.offer.filter, gone.condition)
             judge_filters.taken_back(node, session, *what, [bound], now)
-    judge_filters.note(node, session)
+    advertised.note(node, session)
     node.news.offer(*offered, *change.withdraw)
 
 

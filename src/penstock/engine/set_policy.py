@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from penstock.engine import bindings, judge_filters, offers
+from penstock.engine import advertised, bindings, judge_filters, offers
 from penstock.engine.session import Session, key_of
 from penstock.engine.tell import Outcome
 from penstock.language.statement import Message
@@ -77,6 +77,6 @@ def _of_advertisement(node: "Node", session: Session, name: str, policy: Policy 
     session.advertisements[name] = made = replace(known, policy=policy)
     node.ledger.advertisement(session, name, made)
     session.plans = session.edited_plans = None
-    judge_filters.note(node, session)
+    advertised.note(node, session)
     offers.changed(node, session, name)
     return Outcome(Reason.SUCCESS)
