@@ -4,8 +4,9 @@ import sys
 
 from benchmarks.reproduce.brokering.__main__ import main as brokering
 from benchmarks.reproduce.sparkplug.__main__ import main as sparkplug
+from benchmarks.reproduce.statements.__main__ import main as statements
 
-PAPERS = {"brokering": brokering, "sparkplug": sparkplug}
+PAPERS = {"brokering": brokering, "sparkplug": sparkplug, "statements": statements}
 
 
 def main(arguments: list[str]) -> int:

@@ -1,0 +1,119 @@
+"""Tables of what was measured, and whether the aims were met."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from benchmarks.reproduce.statements import authentication, firewall, flooding, idle, mobile, tracing, trimming
+
+MOST_FRAMEWORK = 0.10
+"""Of the processing of a publication: what the framework may take, without the action."""
+SAME = 0.03
+"""Ratios that differ from 1 by less are not told apart from chance, and by less than the control either."""
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    """A table in Markdown."""
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(str(cell) for cell in line) + " |" for line in lines)
+
+
+def _us(seconds: float) -> str:
+    return f"{seconds * 1e6:.1f}"
+
+
+def tell_trimming(found: Sequence[trimming.Traffic]) -> str:
+    """Fig. 5."""
+    rows = [
+        (one.attributes, one.removed, f"{one.full:.0f}", f"{one.trimmed:.0f}", f"{1 - one.trimmed / one.full:.0%}")
+        for one in found
+    ]
+    return table(("attributes", "removed", "bytes, full", "bytes, trimmed", "saved"), rows)
+
+
+def tell_mobile(found: Sequence[mobile.Run]) -> str:
+    """Fig. 10 to 12."""
+    sums = [run.summary() for run in found]
+    names = list(dict.fromkeys(name for each in sums for name in each))
+    rows = [(name, *(f"{each.get(name, 0.0):.6g}" for each in sums)) for name in names]
+    head = ("after the first second", *(run.way for run in found))
+    return table(head, rows)
+
+
+def tell_authentication(found: Sequence[authentication.Cost]) -> str:
+    """Fig. 14."""
+    rows = [(one.line, one.groups, _us(one.seconds), f"{one.exchanges:.2f}") for one in found]
+    return table(("", "groups", "us for a publication", "exchanges for each"), rows)
+
+
+def tell_firewall(found: Sequence[firewall.Run]) -> str:
+    """Fig. 18 to 21."""
+    rows = []
+    for run in found:
+        end = run.intervals[-1].at if run.intervals else 0.0
+        spans = ((0.0, run.begins), (run.begins + firewall.TICK, run.ends), (run.ends + firewall.TICK, end))
+        rates = [run.mean_rates(*span) for span in spans]
+        took = [max(seconds for _, seconds in each) * 1000 for each in (run.subscribing, run.unsubscribing)]
+        rows.append(
+            (
+                run.title,
+                " / ".join(f"{published:.0f}" for published, _ in rates),
+                " / ".join(f"{arrived:.0f}" for _, arrived in rates),
+                *(f"{each:.1f}" for each in took),
+            )
+        )
+    head = (
+        "",
+        "publications/s at the external node before / during / after",
+        "at the internal node",
+        "slowest subscription, ms",
+        "slowest unsubscription, ms",
+    )
+    return table(head, rows)
+
+
+def tell_tracing(published: Sequence[tracing.Split], inserted: Sequence[tracing.Insertion]) -> str:
+    """Fig. 23 and 24."""
+    head = (
+        "% with policy",
+        "matching",
+        "other",
+        "framework",
+        "action",
+        "all, us",
+        "framework of all",
+        "subscription, us",
+    )
+    rows = [
+        (
+            one.share,
+            *map(_us, (one.match, one.other, one.framework, one.action, one.total)),
+            f"{one.framework / one.total:.1%}",
+            _us(other.total),
+        )
+        for one, other in zip(published, inserted, strict=True)
+    ]
+    worst = max(one.framework / one.total for one in published)
+    verdict = "met" if worst <= MOST_FRAMEWORK else "NOT met"
+    return f"{table(head, rows)}\n\nFramework at most {worst:.1%}; aim {MOST_FRAMEWORK:.0%}: {verdict}."
+
+
+def tell_flooding(published: Sequence[flooding.Cost], inserted: Sequence[flooding.Cost]) -> str:
+    """Fig. 25 and 26."""
+    head = ("% with policy", "publication, us", "subscription, us", "added", "of this judging")
+    rows = [
+        (one.share, _us(one.seconds), _us(other.seconds), _us(other.added), _us(other.judging))
+        for one, other in zip(published, inserted, strict=True)
+    ]
+    return table(head, rows)
+
+
+def tell_idle(found: Sequence[idle.Cost]) -> str:
+    """No policy matches."""
+    rows = [(one.load, one.statements, f"{one.seconds * 1e6:.2f}", f"{one.ratio:.3f}") for one in found]
+    others = [one.ratio for one in found if one.statements not in (idle.NONE, idle.AGAIN)]
+    control = max(abs(one.ratio - 1) for one in found if one.statements == idle.AGAIN)
+    worst = max(others)
+    verdict = "met" if worst <= 1 + max(SAME, control) else "NOT met"
+    said = f"At most {worst:.3f} times the time without statements; aim no measurable cost: {verdict}."
+    return f"{table(('publications go', '', 'us', 'ratio'), rows)}\n\n{said}"
