@@ -79,7 +79,7 @@ def _advertise(node: "Node", session: Session, payload: bytes, now: float) -> Ou
     try:
         check_members(payload, msgspec.json.decode(payload))
         told = msgspec.json.decode(payload, type=_Advertised)
-    except (msgspec.MsgspecError, UnicodeDecodeError, AmbiguityError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, AmbiguityError) as error:
         return Outcome(Reason.PAYLOAD_FORMAT_INVALID, f"not an advertisement: {error}")
     problem = problem_of_name(told.name) if told.name else "an advertisement has a name"
     if problem:
@@ -107,7 +107,7 @@ def _advertise(node: "Node", session: Session, payload: bytes, now: float) -> Ou
 def _unadvertise(node: "Node", session: Session, payload: bytes, now: float) -> Outcome:
     try:
         told = msgspec.json.decode(payload, type=_Unadvertised)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         return Outcome(Reason.PAYLOAD_FORMAT_INVALID, f"does not say which advertisement: {error}")
     known = session.advertisements.get(told.name)
     if known is None:

@@ -35,7 +35,7 @@ def receive(node: "Node", session: Session, payload: bytes, now: float) -> Outco
     """A client that may do so sets a policy."""
     try:
         told = msgspec.json.decode(payload, type=_Set)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         return Outcome(Reason.PAYLOAD_FORMAT_INVALID, f"does not say which policy is to be set: {error}")
     if (told.subscription is None) is (told.advertisement is None):
         return Outcome(Reason.PAYLOAD_FORMAT_INVALID, "expected one of `subscription` and `advertisement`")
