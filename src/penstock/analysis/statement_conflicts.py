@@ -12,7 +12,7 @@ from typing import NamedTuple
 from penstock.language.condition import Condition, all_of, make_condition
 from penstock.language.errors import ConditionError
 from penstock.language.ranges import intersects
-from penstock.language.statement import Message, Verb
+from penstock.language.statement import Message, Point, Verb
 from penstock.model.topic import covers, overlaps
 from penstock.policy.given import Given, Statements
 from penstock.policy.statement import Act, CompiledClause, CompiledRule
@@ -100,9 +100,16 @@ def _meet(one: _Clause, other: _Clause) -> bool:
     """Whether there are messages on which both are carried out."""
     if one.rule.verb is not other.rule.verb or one.rule.message is not other.rule.message:
         return False
-    if one.rule.points.isdisjoint(other.rule.points) or not overlaps(one.given.filter, other.given.filter):
+    if not _same_place(one.rule, other.rule) or not overlaps(one.given.filter, other.given.filter):
         return False
     return _same_scope(one.given, other.given, one.rule.message) and _same_content(one.condition, other.condition)
+
+
+def _same_place(one: CompiledRule, other: CompiledRule) -> bool:
+    """Whether a message can be where both are asked. One that goes on from where it came in is at two places."""
+    if not one.points.isdisjoint(other.points):
+        return True
+    return one.verb is Verb.FORWARD and (Point.INGRESS in one.points or Point.INGRESS in other.points)
 
 
 def _same_scope(one: Given, other: Given, message: Message) -> bool:
@@ -112,6 +119,9 @@ def _same_scope(one: Given, other: Given, message: Message) -> bool:
     if one.nodes and other.nodes and one.nodes.isdisjoint(other.nodes):
         return False  # each node judges for itself
     sides = {_side(one, message), _side(other, message)}
+    if sides == {"publisher", "reader"}:
+        alone = one.clients == other.clients and one.clients is not None and len(one.clients) == 1
+        return not alone  # nobody is sent its own
     if len(sides) == 2 or sides == {"advertiser"}:
         return True
     return bool(one.nodes or other.nodes) or _common(one.clients, other.clients)
@@ -131,7 +141,8 @@ def _same_content(one: Condition | None, other: Condition | None) -> bool:
     if one is None or other is None:
         present = one or other
         return present is None or present.ranges is None or not present.ranges.is_empty
-    return one.text == other.text or intersects(one.ranges, other.ranges) is True
+    met = intersects(one.ranges, other.ranges)
+    return one.text == other.text if met is None else met
 
 
 # --- what is at odds
