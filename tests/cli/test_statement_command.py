@@ -52,7 +52,7 @@ WRONG = {
     "syntax": (["p.txt"], "PolicyStatement {", 3, "expected `On`"),
     "an element that nobody knows": (["p.txt"], PAPER[FORMATS]["text"], 3, "there is no element `ToFormat1`"),
     "arguments": (["p.txt"], TRIM.replace("TrimAttributes()", "RemoveAttributes()"), 3, "at least 1 argument"),
-    "a condition": (["p.txt"], TRIM.replace("{}", "{size(1) > 2}"), 3, "condition: "),
+    "a condition": (["p.txt"], TRIM.replace("{}", "{size(1) > 2}"), 3, "`size` does not take an int"),
     "Table 1": (["p.txt", "--on", "unsubscription"], TRIM, 3, "a policy of an unsubscription is about"),
     "a filter that there is not": (["p.txt", "--on", "publication"], TRIM, 3, "this is set on none"),
     "YAML": (["p.yaml"], "[", 3, "this is not YAML"),
