@@ -8,6 +8,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from penstock.domain.write import written
 from penstock.engine import travel
+from penstock.journal.compact import compact
 from penstock.pipeline import tables
 from penstock.pipeline.govern import view
 from penstock.pipeline.policies import Asker, as_it_stood, judged_by
@@ -21,9 +22,9 @@ pytestmark = pytest.mark.recorded
 Recorded = tuple[Joined, Written, Views]
 
 
-@pytest.fixture(scope="module")
-def recorded(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
-    joined = Joined(80, Random())
+@pytest.fixture(scope="module", params=["trees", "cycles"])
+def recorded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Recorded:
+    joined = Joined(60, Random(), watched=True, cyclic=request.param == "cycles")
     return joined, *joined.played(tmp_path_factory.mktemp("statements") / "journal")
 
 
@@ -53,9 +54,10 @@ def test_as_it_stood(spark: SparkSession, recorded: Recorded) -> None:
 
 def test_as_it_stands_with_all_judged_again(spark: SparkSession, recorded: Recorded, tmp_path: Path) -> None:
     joined, journal, delivered = recorded
-    again = joined.domain.model_copy(update={"domain": "again"})
+    list(compact(journal.folder))
     events = tables.events(spark, journal.folder)
-    check(viewed(view(events, judged_by(again, tmp_path, journal.folder), askers(joined))), joined, delivered)
+    policies = judged_by(joined.again(), tmp_path, journal.folder)
+    check(viewed(view(events, policies, askers(joined))), joined, delivered)
 
 
 def test_streamed(spark: SparkSession, recorded: Recorded, tmp_path: Path) -> None:

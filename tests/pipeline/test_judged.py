@@ -34,10 +34,10 @@ def governed(folder: Path, policies: Policies, askers: tuple[Asker, ...], at_res
                 made = stage.step({**row, **about, **receiver._asdict(), "asks": receiver.where})
                 if not (receiver.judged or row["facts"] or travel.RESERVED_BYTES in row["properties"]):
                     # Spark does not ask the stage about it.
-                    assert made is None or made[0] == event_of(row, decided.link_type_now)
-                if made is not None:
-                    told = travel.carried(made[0].properties).user_properties
-                    got = (made[0].topic, made[0].payload, made[0].qos, told)
+                    assert made is None or (made.event, made.blocked) == (event_of(row, decided.link_type_now), False)
+                if made is not None and not made.blocked:
+                    told = travel.carried(made.event.properties).user_properties
+                    got = (made.event.topic, made.event.payload, made.event.qos, told)
                     views.setdefault((receiver.subject, row["node"]), []).append(got)
     return views
 

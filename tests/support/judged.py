@@ -64,6 +64,14 @@ QUALIFIERS = (
     ("", "", "@yield_attach: True "),
 )
 PUBLISHERS = ("p0", "p1")
+MONITORS = (
+    {
+        "q0": {"a": {"pass": True, "next": "q1"}, "*": "pass"},
+        "q1": {"a": {"suppress": True, "next": "q0"}, "*": "pass"},
+    },
+    {"q0": {"a": {"rename": "b/c"}, "b/c": {"rename": "a"}}},
+    {"q0": {"a when temp > 5": "suppress", "*": "pass"}},
+)
 PAYLOADS = (
     '{"temp": 7, "zone": "a", "secret": 1, "where": {"floor": 2, "room": "x"}}',
     '{"temp":2,"zone":"b"}',
@@ -104,8 +112,8 @@ class Play:
     vouched: list[str]
 
 
-def play(random: Random) -> Play:
-    """One to three nodes in a line; publishers `p`, subjects `s`."""
+def play(random: Random, watched: bool = False, cyclic: bool = False) -> Play:
+    """One to three nodes in a line, or in a ring; publishers `p`, subjects `s`. There may be monitors."""
     nodes = [f"n{at}" for at in range(random.choice((1, 2, 2, 3)))]
     clients: dict[str, dict[str, Any]] = {name: {"node": random.choice(nodes)} for name in ("p0", "p1", "s0", "s1")}
     for name in ("s0", "s1"):
@@ -120,12 +128,18 @@ def play(random: Random) -> Play:
             who = {"at": [random.choice(nodes)]}
         one = {"policy": f"m{at}", "to": to, **who, "filter": random.choice(FILTERS)}
         statements["apply"].append({**one, "where": random.choice([None, None, *WHERES])})
-    plain = {
+    plain: dict[str, Any] = {
         "nodes": {name: random.choice([{}, {}, {"overlay": "east"}]) for name in nodes},
         "links": [{"between": list(pair)} for pair in itertools.pairwise(nodes)],
         "clients": clients,
         "statements": statements,
+        "monitors": {},
     }
+    if cyclic and len(nodes) == 3:
+        plain["links"].append({"between": ["n0", "n2"]})
+    for at, name in enumerate(random.sample(list(clients), random.choice((0, 1, 2))) if watched else ()):
+        ends = (name, clients[name]["node"]) if name in PUBLISHERS else (clients[name]["node"], name)
+        plain["monitors"][f"m{at + 5}"] = {"link": " -> ".join(ends), "states": random.choice(MONITORS)}
     return Play(plain, list(_steps(random, nodes, list(clients))), random.sample(list(clients), random.choice((0, 1))))
 
 
@@ -145,10 +159,10 @@ def _steps(random: Random, nodes: list[str], clients: list[str]) -> Iterator[dic
 class Joined:
     """Plays joined into one domain, each by itself in it."""
 
-    def __init__(self, count: int, random: Random) -> None:
-        some = self._plays = [play(random) for _ in range(count)]
+    def __init__(self, count: int, random: Random, watched: bool = False, cyclic: bool = False) -> None:
+        some = self._plays = [play(random, watched, cyclic) for _ in range(count)]
         self.steps: list[dict[str, Any]] = []
-        joined: dict[str, Any] = {"nodes": {}, "links": [], "clients": {}}
+        joined: dict[str, Any] = {"nodes": {}, "links": [], "clients": {}, "monitors": {}}
         given: dict[str, Any] = {"policies": {}, "apply": [], "grants": [GRANT]}
         groups: dict[str, Any] = {
             name: {"secret": {"env": f"SECRET_{name}"}, "nodes": [], "clients": []} for name in ("G", "H")
@@ -163,6 +177,7 @@ class Joined:
             groups["G"]["clients"] += vouched
             joined["links"] += plain["links"]
             joined["clients"] |= plain["clients"]
+            joined["monitors"] |= plain["monitors"]
             given["policies"] |= plain["statements"]["policies"]
             given["apply"] += plain["statements"]["apply"]
         self.plain = {**joined, "trust_groups": groups, "statements": given}
@@ -171,6 +186,11 @@ class Joined:
     @property
     def subjects(self) -> list[str]:
         return [name for name in self.domain.clients if re.fullmatch(r"x\d+s\d", name)]
+
+    def again(self) -> Domain:
+        """The same, with other names for its monitors: what was recorded of these is of no use."""
+        monitors = {f"{name}-again": one for name, one in self.plain["monitors"].items()}
+        return Domain.model_validate({**self.plain, "monitors": monitors, "domain": "again"})
 
     def told(self, subject: str) -> str:
         """The play that a subject is in, for whoever has to find out what is wrong with it."""

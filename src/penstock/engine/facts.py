@@ -29,6 +29,15 @@ class Facts(Struct, omit_defaults=True):
         known = self.sender if receiver is None else self.receivers.setdefault(receiver, {})
         known[group] = is_member and known.get(group, True)
 
+    def add(self, other: "Facts") -> None:
+        """Take in what is known from another event that was made of the same."""
+        for name in ("load", "host", "elapsed", "has_store"):
+            if getattr(self, name) is None:
+                setattr(self, name, getattr(other, name))
+        for receiver, answers in ((None, other.sender), *other.receivers.items()):
+            for group, is_member in answers.items():
+                self.answer(receiver, group, is_member)
+
 
 NOTHING = Facts()
 

@@ -129,13 +129,15 @@ class Rows(NamedTuple):
 class Recorder:
     """Gathers rows. A connection that passes packets on as they are appends to `notes` itself, then calls `relayed`."""
 
-    __slots__ = ("_last", "_numbered", "_publishers", "came", "notes", "rows", "weight")
+    __slots__ = ("_arrived", "_last", "_numbered", "_publishers", "came", "notes", "rows", "weight")
 
     def __init__(self) -> None:
         self._numbered = 0
         self._publishers: dict[Source, Source] = {}
         """Of retained events, each once: a writer tells them apart by identity."""
         self._last: Event | None = None
+        """The last arrival, and in `_arrived` its row."""
+        self._arrived = 0
         self.came: tuple[Event | None, bytes] = (None, b"")
         """An event that says just what its packet says, and the packet: then none has to be made."""
         self._begin()
@@ -204,7 +206,7 @@ class Recorder:
         if is_output:
             rows.outputs.append(len(self.notes))
         else:
-            self._last = event
+            self._last, self._arrived = event, len(self.notes)
         self.notes.append(plan.note or self.note(plan))
         rows.run(source, now, packet)
 
@@ -231,8 +233,13 @@ class Recorder:
         missed[row] = (*missed.get(row, ()), _reached(target))
 
     def judged(self, facts: Facts) -> None:
-        """About the last event, policies asked this of the node."""
-        self.rows.facts[len(self.notes) - 1] = facts
+        """About the last event, policies asked this of the node. If a monitor made it, its arrival is given it too:
+        another monitor may make something else of that.
+        """
+        row, rows = len(self.notes) - 1, self.rows
+        rows.facts[row] = facts
+        if rows.outputs and rows.outputs[-1] == row:
+            rows.facts.setdefault(self._arrived, Facts()).add(facts)
 
 
 def _packet(session: "Session", event: Event, now: float) -> tuple[bytes, Source]:

@@ -18,7 +18,7 @@ from penstock.language.condition import Condition, all_of
 from penstock.pipeline import decide
 from penstock.pipeline.decide import AS_IT_CAME, RECORDED, RUN
 from penstock.pipeline.errors import PipelineError
-from penstock.pipeline.judged import Judges, is_carrying, is_judged, judged
+from penstock.pipeline.judged import Judges, is_carrying, is_judged, judged, with_ways
 from penstock.pipeline.monitors import edited, emitted
 from penstock.pipeline.plants import projected, pruned
 from penstock.pipeline.policies import Asker, Policies
@@ -299,23 +299,21 @@ def _judge(rows: DataFrame, governing: Governing) -> DataFrame:
     if not governing.judges:
         return rows
     if governing.is_cyclic:
-        rows = _by_first_way(rows)
+        rows = with_ways(rows)
     concerned, others = rows.filter("is_judged"), rows.filter(~F.col("is_judged"))
     judges = Judges(governing.policies, governing.askers, governing.at_rest)
     return others.unionByName(judged(concerned, judges)).drop("is_judged", "asks")
 
 
-def _by_first_way(rows: DataFrame) -> DataFrame:
-    """Once, where an event came by several ways."""
-    first = F.min("arrival").over(Window.partitionBy("subject", "node", "id", "topic", "payload"))
-    rows = rows.withColumn("first", first)
-    return rows.filter(F.col("id").isNull() | (F.col("first") == F.col("arrival"))).drop("first")
-
-
 def _emit(rows: DataFrame, governing: Governing) -> DataFrame:
     """Once, where an event came by several ways; then through the monitors on the link to the subject."""
-    if governing.is_cyclic and not governing.judges:
-        rows = _by_first_way(rows)
+    if governing.is_cyclic:
+        said = "said" if governing.judges else "payload"
+        first = F.min("arrival").over(Window.partitionBy("subject", "node", "id", "topic", said))
+        rows = rows.withColumn("first", first)
+        rows = rows.filter(F.col("id").isNull() | (F.col("first") == F.col("arrival"))).drop("first")
+        if governing.judges:
+            rows = rows.filter(~F.col("blocked")).drop("said", "blocked")
     if not governing.watches:
         return rows.filter(F.col("wanted"))
     seen = emitted(rows.filter(F.col("watched")), governing.policies, governing.askers)

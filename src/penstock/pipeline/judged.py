@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 import pyarrow as pa
@@ -58,8 +58,28 @@ class Judges:
     """
 
 
+class Made(NamedTuple):
+    """What becomes of a row."""
+
+    event: Event
+    wanted: bool
+    """Else only monitors look on."""
+    said: bytes
+    """The payload as it was for all."""
+    blocked: bool = False
+
+
+def with_ways(rows: DataFrame) -> DataFrame:
+    """Rows with the columns `said` and `blocked`. Where events come by several ways, the first counts, as it was before
+    policies changed it for one receiver; and it counts even if they block it then.
+    """
+    return rows.withColumns({"said": F.col("payload"), "blocked": F.lit(False)})
+
+
 def judged(rows: DataFrame, judges: Judges) -> DataFrame:
-    """Rows as policies leave them, without those that they block: `where` is asked, so that `wanted` is known."""
+    """Rows as policies leave them: `where` is asked, so that `wanted` is known. Those that they block are left out,
+    unless there is a column `blocked` to say so.
+    """
 
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         stage = Stage(judges)
@@ -75,19 +95,22 @@ def _applied(batch: pa.RecordBatch, stage: "Stage") -> pa.RecordBatch:
     if not any(concerned):
         return batch
     rows = iter(rows_of(batch.filter(batch.column("is_judged"))))
+    keeps_blocked = "blocked" in batch.schema.names
     kept: list[int] = []
-    changed: dict[int, tuple[Event, bool]] = {}
+    changed: dict[int, Made] = {}
     for at, is_concerned in enumerate(concerned):
         made = stage.step(next(rows)) if is_concerned else None
-        if made is not None:
+        if made is not None and (keeps_blocked or not made.blocked):
             changed[at] = made
-        if made is not None or not is_concerned:
+        if at in changed or not is_concerned:
             kept.append(at)
     said: dict[str, dict[int, Any]] = {
-        "payload": {at: event.payload for at, (event, _) in changed.items()},
-        "properties": {at: event.properties for at, (event, _) in changed.items()},
-        "content_type": {at: event.content_type or None for at, (event, _) in changed.items()},
-        "wanted": {at: wanted for at, (_, wanted) in changed.items()},
+        "payload": {at: made.event.payload for at, made in changed.items()},
+        "properties": {at: made.event.properties for at, made in changed.items()},
+        "content_type": {at: made.event.content_type or None for at, made in changed.items()},
+        "wanted": {at: made.wanted for at, made in changed.items()},
+        "said": {at: made.said for at, made in changed.items()},
+        "blocked": {at: made.blocked for at, made in changed.items()},
     }
     taken = batch.take(pa.array(kept, pa.int64()))
     columns = [
@@ -115,10 +138,8 @@ class Stage:
         self._facts: Remembered = NOTHING
         self._judging: judge.Judging | None = None
 
-    def step(self, row: dict[str, Any]) -> tuple[Event, bool] | None:
-        """The event as it goes to the subject, and whether that wants it, else only its monitors look on; None: it does
-        not go there.
-        """
+    def step(self, row: dict[str, Any]) -> Made | None:
+        """The event as it goes to the subject; None if it has nothing to do with that."""
         policy = self._judges.policies.by_digest[row["policy"]].compiled()
         node = self._node(policy, row["node"])
         at = (policy.digest, row["node"], row["arrival"], row["place"])
@@ -165,19 +186,18 @@ class Stage:
             found.append(bound)
         return found
 
-    def _towards(
-        self, policy: Policy, node: Node, judging: judge.Judging, row: dict[str, Any]
-    ) -> tuple[Event, bool] | None:
+    def _towards(self, policy: Policy, node: Node, judging: judge.Judging, row: dict[str, Any]) -> Made | None:
         session = self._receiver(policy, node, row["subject"])
         if not row["reads"] or not _holds(row["asks"], judging):
-            return (judging.event, False) if row["looks_on"] else None
+            return Made(judging.event, False, judging.event.payload) if row["looks_on"] else None
         is_node = course.is_node(node, session)
         self._prove(node, session, self._facts.receivers.get(session.neighbour or session.entity, {}))
         forms = judging.forms(session, () if is_node else (by_name(node, session, row["topic"]),))
         if forms is None:
-            return None
+            return Made(judging.event, False, judging.event.payload, blocked=True)
         # Monitors on the link see all of it, and what they let out is cut then.
-        return (forms.event if is_node or row["watched"] else travel.for_clients(forms.event)), True
+        shown = forms.event if is_node or row["watched"] else travel.for_clients(forms.event)
+        return Made(shown, True, judging.event.payload)
 
     def _prove(self, node: Node, session: Session, recorded: dict[str, bool]) -> None:
         """Let a session have proven what it had then."""

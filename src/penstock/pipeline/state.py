@@ -118,6 +118,8 @@ class _Monitored(StatefulProcessor):
         for at, row in enumerate(ordered):
             if self._once and not is_first(memory.link(row["node"], row[self._end]), row):
                 continue
+            if row.get("blocked"):
+                continue
             row["time"] /= _MICROSECONDS
             for made in monitors.step(at, row):
                 yield self._row(row, made, monitors.numbered)
@@ -152,7 +154,7 @@ def edited(rows: DataFrame, policies: Policies) -> DataFrame:
 def emitted(rows: DataFrame, policies: Policies, askers: tuple[Asker, ...], once: bool) -> DataFrame:
     """What goes out to subjects by their links, with `part`: through monitors; and `once`, if it came several times.
 
-    A row that is not `wanted` is only seen by the monitors. `said` is its payload before policies changed it.
+    A row that is not `wanted` is only seen by the monitors. `said` and `blocked` are those of `judged.with_ways`.
     """
     return _through(rows, "subject", lambda memory: Emit(policies, askers, memory.enter), once)
 

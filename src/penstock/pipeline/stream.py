@@ -21,7 +21,7 @@ from penstock.journal.events import ARRIVAL, RETAINED
 from penstock.pipeline import decide, govern, plant_state, state
 from penstock.pipeline.follow import FORMAT, MOST_BYTES, JournalSource
 from penstock.pipeline.govern import EVENT, SIDES, Governing, Side
-from penstock.pipeline.judged import Judges, judged
+from penstock.pipeline.judged import Judges, judged, with_ways
 from penstock.pipeline.ledger import Ledger
 from penstock.pipeline.policies import Asker, Policies, following
 from penstock.pipeline.tables import EVENT_TYPES
@@ -101,7 +101,7 @@ def _judge(rows: DataFrame, governing: Governing) -> DataFrame:
     if not governing.judges:
         return rows
     judges = Judges(governing.policies, governing.askers)
-    return judged(rows.withColumn("said", F.col("payload")), judges).drop("is_judged", "asks")
+    return judged(with_ways(rows) if governing.is_cyclic else rows, judges).drop("is_judged", "asks")
 
 
 _OUT = tuple(dict.fromkeys((*govern.VIEW, "arrival", "policy", "client_id", "user", "link_type_now", "path", "id")))
@@ -110,8 +110,9 @@ _OUT = tuple(dict.fromkeys((*govern.VIEW, "arrival", "policy", "client_id", "use
 def _emit(rows: DataFrame, governing: Governing) -> DataFrame:
     if not governing.watches and not governing.is_cyclic:
         return rows.filter(F.col("wanted"))
-    said = F.col("said") if governing.judges else F.col("payload")
-    seen = rows.select(*_OUT, "wanted", said.alias("said"))
+    if not (governing.judges and governing.is_cyclic):
+        rows = with_ways(rows)
+    seen = rows.select(*_OUT, "wanted", "said", "blocked")
     return state.emitted(seen, governing.policies, governing.askers, governing.is_cyclic)
 
 
