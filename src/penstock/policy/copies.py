@@ -1,7 +1,6 @@
 """A message while policies change it: the copy of a publication, or of a filter, that goes one way."""
 
 import base64
-import math
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,21 +11,29 @@ from lxml import etree
 from penstock.language.condition import Condition, all_of, condition_of
 from penstock.language.tree import And, Attribute, Has, Select, Tree, children
 from penstock.model.content import Content, Format, Unreadable, format_of_type
-from penstock.model.errors import ContentError
 from penstock.model.event import Event
-from penstock.model.sparkplug_message import parse as parse_sparkplug
 from penstock.model.values import Value
+from penstock.policy.cutting import (
+    BESIDE_METRICS,
+    Members,
+    cut_json,
+    cut_sparkplug,
+    cut_xml,
+    drop_element,
+    from_root,
+    json_members,
+    of_metrics,
+    put_xml,
+    xml_root,
+)
+from penstock.policy.cutting import Path as Path
 from penstock.policy.elements.element import ElementError
-
-Path = tuple[str, ...]
-"""The name of an attribute, and of a part of it, and so on."""
 
 MOST_SHOWN = 4096
 """Bytes of a payload that `$Message` shows."""
-_METRICS = "metrics"
 _TYPES = {Format.JSON: "application/json", Format.XML: "application/xml"}
-_Members = dict[str, msgspec.Raw]
-_members = msgspec.json.Decoder(_Members)
+_ROOT = "event"
+"""The root of XML that is made of JSON."""
 
 
 def path_of(name: str) -> Path:
@@ -63,15 +70,44 @@ def touches(paths: Iterable[Path], others: Collection[Path]) -> bool:
     return any(one[: len(other)] == other[: len(one)] for one in paths for other in others)
 
 
-class PublicationCopy:
-    """A publication on its way in one direction. JSON is read once and written once, whatever is done with it."""
+class Hidden:
+    """What was taken out of a message, by paths as conditions have them."""
 
-    content_type: str | None = None
-    """Of what it is now written in; None: as it came."""
+    def __init__(self) -> None:
+        self._removed: frozenset[Path] = frozenset()
+        self._kept: list[frozenset[Path]] = []
+        """Each time that all others were taken out, what was not."""
+
+    def __bool__(self) -> bool:
+        return bool(self._removed or self._kept)
+
+    def remove(self, paths: Collection[Path]) -> None:
+        self._removed |= frozenset(paths)
+
+    def keep(self, paths: Collection[Path]) -> None:
+        self._kept.append(frozenset(paths))
+
+    def has(self, path: Path) -> bool:
+        """Whether this, a part of it, or what it is a part of was taken out."""
+        beginnings = [path[:length] for length in range(1, len(path) + 1)]
+        return touches([path], self._removed) or any(kept.isdisjoint(beginnings) for kept in self._kept)
+
+
+class PublicationCopy:
+    """A publication on its way in one direction. JSON is read once and written once, whatever is done with it.
+
+    Attributes are always taken out of, and put into, the format that it came in, so that paths mean the same before and
+    after a conversion: this is done when the payload is asked for.
+    """
+
     removed: frozenset[Path] = frozenset()
-    _members: _Members | None = None
+    _members: Members | None = None
     """What JSON says, once that has been asked for."""
-    _written: Format | None = None
+    _written: str | None = None
+    """The content type, if it was made to say something else."""
+    _wanted: Format | None = None
+    """The format to be converted to."""
+    _converted: bytes | None = None
 
     def __init__(self, event: Event, content: Content) -> None:
         self.event = event
@@ -79,8 +115,9 @@ class PublicationCopy:
         """As it came."""
         self.beside: list[tuple[str, str]] = []
         """What was put beside the content."""
-        self._payload: bytes | None = event.payload
-        """None: it is to be written from its members."""
+        self._body: bytes | None = event.payload
+        """What it says, before it is converted; None: it is to be written from its members."""
+        self._hidden = Hidden()
 
     @property
     def attributes(self) -> Mapping[str, Value] | Unreadable:
@@ -89,13 +126,29 @@ class PublicationCopy:
 
     @property
     def payload(self) -> bytes:
-        if self._payload is None:
-            self._payload = msgspec.json.encode(self._members)
-        return self._payload
+        if self._wanted is None:
+            return self._plain()
+        if self._converted is None:
+            self._converted = self._convert(self._wanted)
+        return self._converted
+
+    @property
+    def content_type(self) -> str | None:
+        """Of what it is now written in; None: as it came."""
+        return self._written if self._wanted is None else _TYPES[self._wanted]
 
     @property
     def is_changed(self) -> bool:
-        return self._payload is not self.event.payload or bool(self.beside)
+        return self._body is not self.event.payload or self._wanted is not None or bool(self.beside)
+
+    @property
+    def takes_out(self) -> bool:
+        """Whether anything was taken out."""
+        return bool(self._hidden)
+
+    def hides(self, path: Path) -> bool:
+        """Whether something of what a condition calls this was taken out."""
+        return self._hidden.has(path)
 
     def size(self) -> int:
         return len(self.payload)
@@ -119,24 +172,30 @@ class PublicationCopy:
         """Take attributes out."""
         self._cut(paths, keeping=False)
         self.removed |= frozenset(paths)
+        self._hidden.remove(self._named(paths, keeping=False))
 
     def keep(self, paths: Collection[Path]) -> None:
         """Take all other attributes out."""
-        self.removed |= {(name,) for name in self._readable() if (name,) not in paths}
         self._cut(paths, keeping=True)
+        self.removed |= {(name,) for name in self._readable() if (name,) not in paths}
+        self._hidden.keep(self._named(paths, keeping=True))
 
     def put(self, name: str, value: Value) -> None:
         """Give it an attribute, in place of one of that name."""
         match self._format():
             case Format.JSON:
+                if self._wanted is Format.XML:
+                    put_xml(etree.Element(_ROOT), name, value)  # raises now rather than when the payload is asked for
                 self._json()[name] = msgspec.Raw(msgspec.json.encode(value))
-                self._payload = None
+                self._body = self._converted = None
             case Format.XML:
-                root = self._xml()
+                root = xml_root(self._plain())
                 for old in root.findall(name):
-                    root.remove(old)
-                _put_xml(root, name, value)
-                self._payload = etree.tostring(root)
+                    drop_element(old)
+                put_xml(root, name, value)
+                body = etree.tostring(root)
+                _read(body, Format.XML)
+                self._body, self._converted = body, None
             case other:
                 raise ElementError(f"the content is {other}: it cannot be given attributes")
 
@@ -148,39 +207,46 @@ class PublicationCopy:
         return None if found is None else msgspec.json.decode(found)
 
     def current(self) -> dict[str, Value]:
-        """The attributes as they are now."""
-        read = Content(self.payload, self._format()).attributes
-        if isinstance(read, Unreadable):
-            raise ElementError(f"the content cannot be read: {read.reason}")
-        return dict(read)
+        """The attributes as they are now, in the format that it came in."""
+        return dict(_read(self._plain(), self._format()))
 
     def convert(self, format: Format) -> None:
-        """Write the same attributes in another format."""
+        """Have the same attributes written in another format."""
         if self._format() is format:
+            self._wanted = self._converted = None
             return
         if self._format() not in (Format.JSON, Format.XML):
             raise ElementError(f"the content is {self._format()}: it cannot be written as {format}")
-        if format is Format.JSON:
-            read = Content(self.payload, Format.XML).attributes
-            if isinstance(read, Unreadable):
-                raise ElementError(read.reason)
-            inner: Value = next(iter(read.values()), {})
-            self._payload = msgspec.json.encode(inner if isinstance(inner, dict) else read)
-        else:
-            root = etree.Element("event")
-            for name, raw in self._json().items():
-                _put_xml(root, name, msgspec.json.decode(raw))
-            self._payload = etree.tostring(root)
-        self._written, self.content_type, self._members = format, _TYPES[format], None
+        self._converted = self._convert(format)
+        self._wanted = format
 
     def write(self, payload: bytes, content_type: str) -> None:
         """Let it say something else."""
-        self._payload, self.content_type, self._members = payload, content_type, None
-        self._written = format_of_type(content_type) or Format.OPAQUE
+        self._body, self._written = payload, content_type
+        self._members = self._wanted = self._converted = None
 
     def _format(self) -> Format:
+        """Of what it says, before it is converted."""
         self._readable()
-        return self._written or self.content.format
+        if self._written is not None:
+            return format_of_type(self._written) or Format.OPAQUE
+        return self.content.format
+
+    def _plain(self) -> bytes:
+        """What it says, before it is converted."""
+        if self._body is None:
+            self._body = msgspec.json.encode(self._members)
+        return self._body
+
+    def _convert(self, format: Format) -> bytes:
+        if format is Format.JSON:
+            read = _read(self._plain(), Format.XML)
+            inner: Value = next(iter(read.values()), {})
+            return msgspec.json.encode(inner if isinstance(inner, dict) else read)
+        root = etree.Element(_ROOT)
+        for name, raw in self._json().items():
+            put_xml(root, name, msgspec.json.decode(raw))
+        return etree.tostring(root)
 
     def _readable(self) -> Mapping[str, Value]:
         attributes = self.content.attributes
@@ -191,112 +257,39 @@ class PublicationCopy:
     def _cut(self, paths: Collection[Path], keeping: bool) -> None:
         match self._format():
             case Format.JSON:
-                self._members = _cut_json(self._json(), paths, keeping)
-                self._payload = None
+                self._members = cut_json(self._json(), paths, keeping)
+                self._body = None
             case Format.XML:
-                root = self._xml()
-                _cut_xml(root, paths, keeping)
-                self._payload = etree.tostring(root)
+                root = xml_root(self._plain())
+                cut_xml(root, paths, keeping)
+                self._body = etree.tostring(root)
             case Format.SPARKPLUG:
-                self._payload = _cut_sparkplug(self.payload, paths, keeping)
+                self._body = cut_sparkplug(self._plain(), paths, keeping)
             case other:
                 raise ElementError(f"the content is {other}: it has no attributes that could be taken out")
+        self._converted = None
 
-    def _json(self) -> _Members:
+    def _named(self, paths: Collection[Path], keeping: bool) -> Collection[Path]:
+        """Paths as conditions name them."""
+        match self.content.format:
+            case Format.XML:
+                ((root, inside),) = self._readable().items()
+                return from_root(paths, root, isinstance(inside, dict) and root in inside, keeping)
+            case Format.SPARKPLUG:
+                return of_metrics(paths) | (BESIDE_METRICS if keeping else set())
+        return paths
+
+    def _json(self) -> Members:
         if self._members is None:
-            try:
-                self._members = _members.decode(self.payload.removeprefix(b"\xef\xbb\xbf"))
-            except msgspec.MsgspecError:
-                raise ElementError("the content is JSON, but no object: it has no attributes") from None
+            self._members = json_members(self._plain())
         return self._members
 
-    def _xml(self) -> Any:
-        parser = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False)
-        return etree.fromstring(self.payload, parser)
 
-
-def _cut_json(members: _Members, paths: Collection[Path], keeping: bool) -> _Members:
-    """What is left, each part as its bytes were."""
-    whole = {path[0] for path in paths if len(path) == 1} | {".".join(path) for path in paths}
-    deeper: dict[str, list[Path]] = {}
-    for path in paths:
-        if len(path) > 1:
-            deeper.setdefault(path[0], []).append(path[1:])
-    left: _Members = {}
-    for name, raw in members.items():
-        if name in whole:
-            if keeping:
-                left[name] = raw
-        elif name in deeper:
-            try:
-                inner = _members.decode(raw)
-            except msgspec.MsgspecError:
-                if not keeping:
-                    left[name] = raw
-                continue
-            left[name] = msgspec.Raw(msgspec.json.encode(_cut_json(inner, deeper[name], keeping)))
-        elif not keeping:
-            left[name] = raw
-    return left
-
-
-def _cut_xml(root: Any, paths: Collection[Path], keeping: bool) -> None:
-    """Paths begin at the root, as conditions' do, or below it."""
-    name = etree.QName(root).localname
-    _cut_element(root, {path[1:] if path[0] == name and len(path) > 1 else path for path in paths}, keeping)
-
-
-def _cut_element(element: Any, paths: Collection[Path], keeping: bool) -> None:
-    for attribute in list(element.attrib):
-        named = (f"@{etree.QName(attribute).localname}",) in paths
-        if named is not keeping:
-            del element.attrib[attribute]
-    if keeping and ("#text",) not in paths:
-        element.text = None
-    for child in list(element):
-        name = etree.QName(child).localname if isinstance(child.tag, str) else ""
-        inside = [path[1:] for path in paths if path[0] == name and len(path) > 1]
-        if (name,) in paths:
-            if not keeping:
-                element.remove(child)
-        elif inside:
-            _cut_element(child, inside, keeping)
-        elif keeping:
-            element.remove(child)
-
-
-def _put_xml(around: Any, name: str, value: Value) -> None:
-    for one in value if isinstance(value, list) else [value]:
-        try:
-            element = etree.SubElement(around, name)
-            if isinstance(one, dict):
-                for inner, each in one.items():
-                    _put_xml(element, inner, each)
-            elif one is not None:
-                element.text = _plain(one)
-        except ValueError:
-            raise ElementError(f"`{name[:80]}` or what it says cannot be written in XML") from None
-
-
-def _plain(value: Value) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, float) and not math.isfinite(value):
-        return "NaN" if math.isnan(value) else "INF" if value > 0 else "-INF"
-    return msgspec.json.encode(value).decode() if isinstance(value, list) else str(value)
-
-
-def _cut_sparkplug(payload: bytes, paths: Collection[Path], keeping: bool) -> bytes:
-    """Metrics by name, with or without `metrics` before it. What has only an alias cannot be told."""
-    names = {".".join(path[1:] if path[0] == _METRICS and len(path) > 1 else path) for path in paths}
-    try:
-        message = parse_sparkplug(payload)
-    except ContentError as error:
-        raise ElementError(str(error)) from None
-    if not keeping and any(metric.name is None for metric in message.metrics):
-        raise ElementError("a metric has only an alias: access policies can tell which it is, a statement cannot")
-    removed = [metric for metric in message.metrics if (metric.name in names) is not keeping]
-    return message.cut(removed)
+def _read(payload: bytes, format: Format) -> Mapping[str, Value]:
+    read = Content(payload, format).attributes
+    if isinstance(read, Unreadable):
+        raise ElementError(f"the content cannot be read: {read.reason}")
+    return read
 
 
 @dataclass(slots=True)
@@ -311,6 +304,16 @@ class FilterCopy:
     """Nothing: only so that what is asked of it is counted."""
     is_changed: bool = False
     removed: frozenset[Path] = frozenset()
+    _hidden: Hidden = field(default_factory=Hidden, init=False, compare=False, repr=False)
+
+    @property
+    def takes_out(self) -> bool:
+        """Whether anything was taken out."""
+        return bool(self._hidden)
+
+    def hides(self, path: Path) -> bool:
+        """Whether something of this attribute was taken out."""
+        return self._hidden.has(path)
 
     @property
     def attributes(self) -> Mapping[str, Value]:
@@ -334,9 +337,11 @@ class FilterCopy:
         """Ask for nothing any more that concerns these attributes: it becomes wider."""
         self._narrow(lambda read: not touches(read, paths))
         self.removed |= frozenset(paths)
+        self._hidden.remove(paths)
 
     def keep(self, paths: Collection[Path]) -> None:
         self._narrow(lambda read: all(touches([one], paths) for one in read))
+        self._hidden.keep(paths)
 
     def _narrow(self, stays: Any) -> None:
         if self.condition is None:
