@@ -18,6 +18,7 @@ from benchmarks.reproduce.statements import (
     idle,
     mobile,
     report,
+    served,
     tracing,
     trimming,
 )
@@ -59,7 +60,8 @@ def _firewall(extent: Extent, folder: Path) -> Done:
 def _tracing(extent: Extent, folder: Path) -> Done:
     count = 50 if extent.is_quick else tracing.PUBLICATIONS
     published, inserted = tracing.publications(extent.rounds, count), tracing.subscriptions(max(3, extent.rounds // 8))
-    return report.tell_tracing(published, inserted), draw.draw_tracing(published, inserted, folder)
+    on_sockets = served.measure(*((1, 20, 50) if extent.is_quick else (extent.rounds // 2, served.PUBLICATIONS)))
+    return report.tell_tracing(published, inserted, on_sockets), draw.draw_tracing(published, inserted, folder)
 
 
 def _flooding(extent: Extent, folder: Path) -> Done:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from benchmarks.reproduce.statements import authentication, firewall, flooding, idle, mobile, tracing, trimming
+from benchmarks.reproduce.statements import authentication, firewall, flooding, idle, mobile, served, tracing, trimming
 
 MOST_FRAMEWORK = 0.10
 """Of the processing of a publication: what the framework may take, without the action."""
@@ -72,7 +72,9 @@ def tell_firewall(found: Sequence[firewall.Run]) -> str:
     return table(head, rows)
 
 
-def tell_tracing(published: Sequence[tracing.Split], inserted: Sequence[tracing.Insertion]) -> str:
+def tell_tracing(
+    published: Sequence[tracing.Split], inserted: Sequence[tracing.Insertion], on_sockets: Sequence[served.Served]
+) -> str:
     """Fig. 23 and 24."""
     head = (
         "% with policy",
@@ -95,7 +97,16 @@ def tell_tracing(published: Sequence[tracing.Split], inserted: Sequence[tracing.
     ]
     worst = max(one.framework / one.total for one in published)
     verdict = "met" if worst <= MOST_FRAMEWORK else "NOT met"
-    return f"{table(head, rows)}\n\nFramework at most {worst:.1%}; aim {MOST_FRAMEWORK:.0%}: {verdict}."
+    said = f"In the engine alone, the framework takes at most {worst:.1%}; aim {MOST_FRAMEWORK:.0%}: {verdict}."
+    none, all = on_sockets
+    framework = (all.added - published[-1].action) / all.seconds
+    verdict = "met" if framework <= MOST_FRAMEWORK else "NOT met"
+    said += (
+        f"\n\nOf a whole node, sockets included, a publication takes {_us(none.seconds)} us without policies and"
+        f" {_us(all.seconds)} us where every subscription has one: the framework takes {framework:.1%}; aim"
+        f" {MOST_FRAMEWORK:.0%}: {verdict}."
+    )
+    return f"{table(head, rows)}\n\n{said}"
 
 
 def tell_flooding(published: Sequence[flooding.Cost], inserted: Sequence[flooding.Cost]) -> str:

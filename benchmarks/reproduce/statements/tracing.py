@@ -21,14 +21,12 @@ from benchmarks.reproduce.statements.inside import (
     unsubscription,
 )
 from benchmarks.reproduce.statements.policies import TRACING
-from penstock.engine.judge import here
+from penstock.engine.judge import Judging, Towards
 from penstock.engine.predicates import Predicates
 from penstock.engine.session import Subscribed
-from penstock.language.statement import Message
 from penstock.model.content import Content, Format
 from penstock.model.event import Event
-from penstock.policy.copies import PublicationCopy
-from penstock.policy.judging import Bound, Judgement
+from penstock.policy.judging import Bound
 from penstock.policy.statement import Act, make_policy
 from penstock.wire.codec import encode
 from penstock.wire.packet import Publish
@@ -117,19 +115,18 @@ def _act(filled: Filled, contents: list[Content]) -> float:
     """What the actions alone take that the publications cause, each on a copy that is there already."""
     predicates = filled.predicates()
     policy = make_policy(TRACING)
-    calls: list[tuple[PublicationCopy, Judgement, Act]] = []
+    calls: list[tuple[Towards, Act]] = []
     for content in contents:
         event = Event(TOPIC, content.payload)
         counts = Counter(one.session.id for one in predicates.match(content) if one.policy is not None)
         for times in set(counts.values()):  # copies that are equal are made once
-            copy = PublicationCopy(event, content)
-            judgement = Judgement(Message.PUBLICATION, copy, here(filled.node, NOW))
+            judgement = Towards(Judging(filled.node, event, None, NOW), None)
             judgement.policy = Bound(policy, "")
-            calls += times * [(copy, judgement, act) for act in policy.acts()]
+            calls += times * [(judgement, act) for act in policy.acts()]
     began = time.process_time()
-    for copy, judgement, act in calls:
+    for judgement, act in calls:
         act.element.run(judgement, *act.arguments)
-        len(copy.payload)  # it is written
+        judgement.copy.raw()  # it is written
     return (time.process_time() - began) / len(contents)
 
 

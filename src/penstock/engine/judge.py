@@ -90,7 +90,7 @@ def plan(draft: Draft) -> None:
 # --- one event
 
 
-class _Towards(Judgement):
+class Towards(Judgement):
     """What becomes of a copy that goes to a session. What most policies do not ask for is found when one does."""
 
     def __init__(self, judging: "Judging", session: Session | None) -> None:
@@ -180,7 +180,7 @@ class Judging:
             self.event = travel.having(self.event, None, add, without=travel.POLICY)
 
     def _judge_before(self, policies: Sequence[Bound]) -> None:
-        judgement = _Towards(self, None)
+        judgement = Towards(self, None)
         judge(judgement, Verb.FORWARD, came_from(self.node, self.sender), policies, Matching.BEFORE)
         self._take_effects(judgement)
         self.before, self._asked_before = tuple(judgement.verdicts), tuple(policies)
@@ -247,7 +247,7 @@ class Judging:
             return
         for name, session in self.node.neighbours.items():
             if name in self.node.ensemble.overlays and session is not self.sender and name not in self.event.path:
-                judgement = _Towards(self, session)
+                judgement = Towards(self, session)
                 judge(judgement, Verb.FORWARD, points(self.node, self.sender, session), bounds, Matching.AFTER)
                 if judgement.flooded and not judgement.blocked:
                     yield session
@@ -268,7 +268,7 @@ class Judging:
         return (*self._asked_before, *self._attached, *self._associated)
 
     def _judged(self, session: Session, subscribed: Sequence[Subscribed], course: Course) -> Judgement:
-        judgement = _Towards(self, session)
+        judgement = Towards(self, session)
         judgement.asked = course.asked
         mine = course.mine
         if self._has_more or course.given:
@@ -327,7 +327,7 @@ class Judging:
         assert isinstance(copy, PublicationCopy)
         if not copy.is_changed and judgement.attached is None:
             return self.event
-        event = Event(self.event.topic, copy.payload, *self.event[2:])
+        event = Event._make((self.event.topic, copy.payload, *self.event[2:]))
         if judgement.attached is not None:
             texts = [(travel.POLICY, one.policy.text) for one in judgement.attached]
             return travel.having(event, copy.content_type, [*copy.beside, *texts], without=travel.POLICY)

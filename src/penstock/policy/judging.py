@@ -196,17 +196,16 @@ def run(judgement: Judgement, policies: Rules) -> None:
     for bound, rules in policies:
         judgement.policy = bound
         for number, rule in rules:
-            _apply(judgement, rule, number)
+            try:
+                _run(judgement, rule.chain, number, "")
+            except ElementError as error:
+                _compensate(judgement, rule, number, str(error))
         if judgement.blocked or judgement.uninserted:
             return
 
 
-def _apply(judgement: Judgement, rule: CompiledRule, number: int) -> None:
-    try:
-        _run(judgement, rule.chain, number, "")
-        return
-    except ElementError as error:
-        reason = str(error)
+def _compensate(judgement: Judgement, rule: CompiledRule, number: int, reason: str) -> None:
+    """What is done if a rule fails."""
     try:
         if _run(judgement, rule.on_exception, number, "!"):
             return

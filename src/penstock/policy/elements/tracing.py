@@ -26,12 +26,13 @@ def _where(arguments: tuple[Argument, ...]) -> str:
 
 
 def _told(name: str, value: Callable[["Judgement"], object], about: str) -> Callable[..., None]:
+    attribute = name.replace("-", "_")
+
     def run(on: "Judgement", where: str = _BESIDE) -> None:
         copy = publication(on)
         if where == _BESIDE:
             copy.beside.append((name, f"{on.here.node}={value(on)}"))
             return
-        attribute = name.replace("-", "_")
         known = copy.get(attribute)
         before = known if isinstance(known, list) else []
         copy.put(attribute, [*before, {"broker": on.here.node, "value": value(on)}])
