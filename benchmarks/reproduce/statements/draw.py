@@ -77,9 +77,9 @@ def draw_mobile(found: Sequence[mobile.Run], folder: Path) -> list[Path]:
         tallest = max(tallest, *(float(height) for height in heights[-1]))
         panel.set_title(f"Fig. {number}: {run.way}")
         panel.set_ylabel(f"control messages between nodes in {_BIN:g} s")
-        panel.legend(frameon=False, fontsize=8)
+        panel.legend(frameon=False, fontsize=8, ncols=2, loc="upper right")
     for panel in panels:
-        panel.set_ylim(0, tallest * 1.05)
+        panel.set_ylim(0, tallest * 1.3)
     for panel in (response, *panels):
         panel.set_xlabel("seconds")
     return _save("fig-10-to-12-mobile-publishers", figure, folder)

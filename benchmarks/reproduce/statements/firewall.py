@@ -99,7 +99,7 @@ async def _run(is_merged: bool, shorter: float) -> Run:
         began = time.perf_counter()
         sent: list[float] = []
         watching = asyncio.create_task(_watch(processes, sent, tap, began, end))
-        publishing = asyncio.create_task(_publish(publisher, sent, began + end))
+        publishing = asyncio.create_task(_publish(publisher, sent, began + end + TICK))
         wanted = conditions(is_merged)
         await asyncio.sleep(begins)
         came = [await _subscribe(guard, number, where, began) for number, where in enumerate(wanted)]

@@ -91,7 +91,7 @@ def _told_by(bound: Bound) -> tuple[object, ...]:
     return (id(bound.policy), id(bound.condition), bound.filter)
 
 
-def find_course(
+def make_course(
     node: "Node",
     session: Session,
     topic: str,
@@ -100,13 +100,11 @@ def find_course(
     came: frozenset[Point],
     known: Courses | None = None,
 ) -> Course:
-    """The course for what goes to a session, of those that are `known`; `came` is what `came_from` says of it."""
-    course = None if known is None else known.get(came)
-    if course is None or course.ensemble is not node.ensemble:
-        own = bounds_for(session, topic, subscribed, content)
-        course = Course(node.ensemble, own, came | _goes_to(node, session), subscribed)
-        if known is not None and not session.policies:  # what the domain gives depends on topic and content
-            known[came] = course
+    """The course for what goes to a session; `came` is what `came_from` says of it. It is put to what is `known`."""
+    own = bounds_for(session, topic, subscribed, content)
+    course = Course(node.ensemble, own, came | _goes_to(node, session), subscribed)
+    if known is not None and not session.policies:  # what the domain gives depends on topic and content
+        known[came] = course
     return course
 
 

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.engine import bindings, consequences, groups, travel
-from penstock.engine.course import Course, Courses, asked_by, bounds_for, came_from, find_course, points
+from penstock.engine.course import Course, Courses, asked_by, bounds_for, came_from, make_course, points
 from penstock.engine.facts import Facts, Noted
 from penstock.engine.plan import Draft
 from penstock.engine.render import Forms
@@ -126,6 +126,8 @@ class Judging:
     _asked_before: tuple[Bound, ...] = ()
     _attached: tuple[Bound, ...] = ()
     _associated: tuple[Bound, ...] = ()
+    is_for_all = False
+    """It has policies that act wherever it goes."""
     _has_more = False
     """Copies depend on more than the policies of subscriptions."""
     _apart: frozenset[object] = frozenset()
@@ -173,7 +175,7 @@ class Judging:
         associated = [one for one in found if one.carrier is not Message.PUBLICATION]
         self._attached = attach((*attached, *given), associated)
         self._associated = tuple(associated)
-        self._has_more = bool(self._attached or self._associated)
+        self.is_for_all = self._has_more = bool(self._attached or self._associated)
         texts = [one.policy.text for one in self._attached]
         if texts != [one.policy.text for one in attached]:
             add = [(travel.POLICY, text) for text in texts]
@@ -207,7 +209,9 @@ class Judging:
         """The event as it goes to a session, for these of its subscriptions; None: it does not. `known` is what is
         already known of how policies apply to these.
         """
-        course = self._course(session, subscribed, known)
+        course = None if known is None else known.get(self._came)
+        if course is None or course.ensemble is not self.node.ensemble:
+            course = self._course(session, subscribed, known)
         key = self._key(course, session, subscribed) if self._has_more or course.key is None else course.key
         if key in self._forms:
             return self._forms[key]
@@ -228,7 +232,7 @@ class Judging:
         return self.plain
 
     def _course(self, session: Session, subscribed: Sequence[Subscribed], known: Courses | None = None) -> Course:
-        return find_course(self.node, session, self.event.topic, subscribed, self.content, self._came, known)
+        return make_course(self.node, session, self.event.topic, subscribed, self.content, self._came, known)
 
     def _key(self, course: Course, session: Session, subscribed: Sequence[Subscribed]) -> tuple[object, ...]:
         """What copies that are equal have in common."""

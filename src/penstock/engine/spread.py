@@ -44,7 +44,7 @@ def spread(
             _pass_over(node, (target,), sender)
             continue
         retain = event.retain and target.retain_as_published  # [MQTT-3.3.1-12], [MQTT-3.3.1-13]
-        if judging is not None or target.is_judged:
+        if target.is_judged or (judging is not None and judging.is_for_all):
             if judging is None:
                 judging = judge.Judging(node, event, sender, now)
                 judging.plain = forms
