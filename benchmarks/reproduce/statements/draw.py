@@ -97,7 +97,7 @@ def draw_authentication(found: Sequence[authentication.Cost], folder: Path) -> l
     panel.set_yscale("log")
     panel.set_xticks(authentication.GROUPS)
     panel.set_title("Fig. 14: authentication of the sending node")
-    panel.legend(frameon=False)
+    panel.legend(frameon=False, loc="upper left")
     return _save("fig-14-authentication", figure, folder)
 
 
