@@ -173,7 +173,7 @@ def draw_flooding(published: Sequence[flooding.Cost], inserted: Sequence[floodin
     shares = [one.share for one in published]
     left.bar(shares, [one.seconds * 1e6 for one in published], 15, color=_BLUE)
     left.set_title("Fig. 25: flooding policy, publications")
-    base = [(one.seconds - one.added) * 1e6 for one in inserted]
+    base = [inserted[0].seconds * 1e6] * len(inserted)
     judging = [max(0.0, one.judging) * 1e6 for one in inserted]
     rest = [max(0.0, one.added - one.judging) * 1e6 for one in inserted]
     right.bar(shares, base, 15, color=_BLUE, label="without policies")
@@ -196,6 +196,6 @@ def draw_idle(found: Sequence[idle.Cost], folder: Path) -> list[Path]:
     names = [f"{one.load}: {one.statements}" for one in found]
     panel.barh(names[::-1], [one.ratio for one in found][::-1], color=_BLUE)
     panel.axvline(1.0, color=_RED, linewidth=1)
-    panel.set_xlabel("processor time of a publication, beside that without statements")
+    panel.set_xlabel("processor time, without statements = 1")
     panel.set_title("No policy matches")
     return _save("no-policy-matches", figure, folder)
