@@ -84,7 +84,7 @@ AT_ODDS = {
         [publication(XML), subscription(JSON)],
         [OPPOSITE + "`ToXML()` and `ToJSON()`: `ToJSON()` of `p1` comes later and holds"],
         {"class": "x", "a": "2"},
-        '{"class":"x","a":"2"}',
+        '{"class": "x", "a": "2"}',
     ),
     "two formats, in the order in which they are applied and not given": (
         [subscription(XML), publication(JSON)],
@@ -102,7 +102,7 @@ AT_ODDS = {
         ],
         [OPPOSITE + "`ToXML()` and `ToJSON()`: `ToJSON()` of `p1` comes later and holds"],
         {"class": "x", "a": "2"},
-        '{"class":"x","a":"2"}',
+        '{"class": "x", "a": "2"}',
     ),
     "conditions that can both hold": (
         [publication(if_("a > 1", "ToXML()")), subscription(if_("a < 5", "ToJSON()"))],

@@ -116,7 +116,7 @@ async def test_policies_are_told_again_in_a_new_session(cable: Cable, name: str)
         assert await payloads(later, 2) == [b"{}", b'{"b":3}']
 
 
-@pytest.mark.parametrize("policy", ["", "PolicyStatement {", "nonsense \0", Statement(())])
+@pytest.mark.parametrize("policy", ["", "PolicyStatement {", "nonsense \0", Statement(()), 5, b""])
 async def test_what_is_no_policy_is_found_before_anything_is_sent(
     granting: LiveNode, name: str, policy: str | Statement
 ) -> None:
@@ -177,8 +177,11 @@ def test_policies_of_the_paper_from_the_factory(figure: str) -> None:
 
 
 MADE = {
-    "remove": (policies.remove("a", "b.c", where="x > 1"), "If {x > 1} Then {RemoveAttributes(a, b.c)}"),
-    "keep only": (policies.keep_only("a"), "If {} Then {KeepOnlyAttributes(a)}"),
+    "remove": (
+        policies.remove("a", "b.c", where="x > 1"),
+        "@broker: Egress If {x > 1} Then {RemoveAttributes(a, b.c)}",
+    ),
+    "keep only": (policies.keep_only("a"), "@broker: Egress If {} Then {KeepOnlyAttributes(a)}"),
     "XML": (policies.as_xml(), "@broker: Egress If {} Then {ToXML()}"),
     "JSON": (policies.as_json(), "@broker: Egress If {} Then {ToJSON()}"),
     "block": (policies.block("x > 1"), "If {x > 1} Then {BlockMessage()}"),
@@ -210,6 +213,11 @@ def test_policies_about_other_messages_and_several_in_one() -> None:
         policies.authenticate_receiver("G", of=Message.ADVERTISEMENT), TELL.format("Publication", "X")
     )
     assert [rule.message for rule in made.rules] == [Message.ADVERTISEMENT, Message.PUBLICATION]
+
+
+def test_one_policy_of_what_is_none() -> None:
+    with pytest.raises(StatementError, match="expected a policy, a text or a statement, not 5"):
+        policies.joined(policies.trim(), 5)  # type: ignore[arg-type]
 
 
 def test_a_policy_that_is_too_long_for_mqtt() -> None:

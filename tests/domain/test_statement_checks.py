@@ -49,3 +49,40 @@ def test_a_grant_to_a_client_id_that_anybody_can_take_is_told(tmp_path: Path) ->
     (warning,) = check(read(tmp_path / "domain.yaml", {})).warnings
     assert warning.path == "statements.grants[0].to[0]"
     assert warning.what == ("anyone may connect as `x`: it is not among `clients`, and node `n` asks for no password")
+
+
+PERSISTING = """\
+nodes: {{disk: {{listen: "127.0.0.1:0"}}, ram: {{listen: "127.0.0.1:0", store: memory{}}}}}
+links: [{{between: [disk, ram]}}]
+clients: {{d: {{node: disk}}, r: {{node: ram}}}}
+statements:
+  policies: {{keep: "PolicyStatement {{ On(Forward, {}) {{ {} If {{}} Then {{Persist()}} {} }} }}"}}
+  apply: [{{policy: keep, to: {}}}]
+"""
+BLOCKED = "what it is for is blocked"
+
+
+@pytest.mark.parametrize(
+    ("overlay", "message", "where", "otherwise", "to", "comes"),
+    [
+        ("", "Publication", "", "", "publication, of: d", BLOCKED),
+        ("", "Publication", "", "OnException { If {} Then {} }", "publication, of: d", "`OnException` is run"),
+        ("", "Publication", "@broker: Ingress", "", "publication, of: d", ""),
+        ("", "Publication", "@broker: Ingress", "", "publication, of: [d, r]", BLOCKED),
+        ("", "Publication", "@broker: Ingress", "", 'publication, of: "*"', BLOCKED),
+        ("", "Publication", "@broker: Egress", "", "publication, of: d", BLOCKED),
+        ("", "Publication", "@broker: Egress", "", "subscription, of: d", ""),
+        ("", "Publication", "@broker: Ingress", "", "subscription, of: d", BLOCKED),
+        ("", "Subscription", "@broker: Ingress", "", "subscription, of: d", ""),
+        ("", "Subscription", "@broker: Ingress", "", "advertisement, of: d", BLOCKED),
+        ("", "Advertisement", "@broker: Ingress", "", "advertisement, at: disk", ""),
+        ("", "Advertisement", "@broker: Ingress", "", "advertisement, at: ram", BLOCKED),
+        (", overlay: other", "Publication", "@broker: Ingress", "", "publication, of: d", BLOCKED),
+    ],
+)
+def test_what_cannot_be_persisted_is_told(
+    overlay: str, message: str, where: str, otherwise: str, to: str, comes: str, tmp_path: Path
+) -> None:
+    (tmp_path / "domain.yaml").write_text(PERSISTING.format(overlay, message, where, otherwise, to))
+    said = f"policy `keep`, rule 1: `Persist` fails at node `ram`, whose store is in memory, and {comes}"
+    assert [one.what for one in check(read(tmp_path / "domain.yaml", {})).warnings] == ([said] if comes else [])

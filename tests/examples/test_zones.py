@@ -40,6 +40,7 @@ def test_the_commands_of_its_page(tmp_path: Path) -> None:
     page = (FOLDER / "README.md").read_text(encoding="utf-8")
     printed = pages.run(pages.commands(page, "Try it"), tmp_path, ports)
     assert "good: 4 nodes" in printed
+    assert "warning:" not in printed
     assert "8 tests, all passed" in printed
     assert """board gets `shifts/press {"class":"shift","hours":8}`""" in printed
     assert "passer-by gets nothing" in printed

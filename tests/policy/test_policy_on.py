@@ -70,3 +70,36 @@ def test_what_cannot_be_set_is_refused_with_a_reason(text: str, carrier: Message
 
 def test_a_strict_match_may_be_asked_of_what_meets_an_advertisement() -> None:
     assert policy_on(make_policy(STRICT), Message.ADVERTISEMENT).uses() == {"StrictMatch", "BlockMessage"}
+
+
+ASKED = "PolicyStatement {{ On(Forward, {}) {{ If {{{}}} Then {{Log()}} OnException {{ If {{{}}} Then {{}} }} }} }}"
+OTHERS = [message for message in Message if message is not Message.PUBLICATION]
+
+
+@pytest.mark.parametrize("message", OTHERS)
+@pytest.mark.parametrize(
+    ("condition", "reason"),
+    [
+        ("salary > 4", "there is no attribute `salary`"),
+        ("has(salary)", "there is no attribute `salary`"),
+        ("Sender() == name", "there is no attribute `name`"),
+        ("filters == 'a'", "there is no attribute `filters`; there is `filter`"),
+        ("where > 5", "where > 5"),
+    ],
+)
+def test_of_what_is_no_publication_conditions_know_the_filter_and_nothing_else(
+    message: Message, condition: str, reason: str
+) -> None:
+    for text in (ASKED.format(message, condition, ""), ASKED.format(message, "", condition)):
+        with pytest.raises(StatementError) as caught:
+            make_policy(text)
+        assert reason in str(caught.value)
+
+
+@pytest.mark.parametrize("message", OTHERS)
+def test_a_filter_and_its_condition_can_be_asked_for(message: Message) -> None:
+    make_policy(ASKED.format(message, "filter.startsWith('a/') && where == '' && Sender() == 'x'", "size(where) > 5"))
+
+
+def test_of_publications_anything_can_be_asked() -> None:
+    make_policy(ASKED.format("Publication", "salary > 4 && where > 5", "has(a.b)"))

@@ -21,7 +21,7 @@ _MOST_BYTES = 65_535  # [MQTT-1.5.4]: that a text in a packet can have
 
 def text_of(policy: Policy) -> str:
     """A policy as it is sent, on one line; raises `StatementError` if it is none."""
-    text = show_compact(parse_statement(policy if isinstance(policy, str) else show_compact(policy)))
+    text = show_compact(parse_statement(policy if isinstance(policy, str) else show_compact(_statement(policy))))
     if (size := len(text.encode())) > _MOST_BYTES:
         raise StatementError(f"MQTT sends a policy statement of at most {_MOST_BYTES} bytes, this has {size}")
     return text
@@ -29,11 +29,19 @@ def text_of(policy: Policy) -> str:
 
 def joined(*policies: Policy) -> Statement:
     """One policy with the rules of all, in their order."""
-    found = (parse_statement(one) if isinstance(one, str) else one for one in policies)
-    return Statement(tuple(rule for one in found for rule in one.rules))
+    return Statement(tuple(rule for one in policies for rule in _statement(one).rules))
 
 
-# --- what publications say
+def _statement(policy: object) -> Statement:
+    if isinstance(policy, str):
+        return parse_statement(policy)
+    if not isinstance(policy, Statement):
+        raise StatementError(f"expected a policy, a text or a statement, not {policy!r:.80}")
+    return policy
+
+
+# --- what publications say: done where they leave the overlay. If it were done before, the next node would ask for the
+# subscription's condition of what is left.
 
 
 def trim() -> Statement:
@@ -43,21 +51,21 @@ def trim() -> Statement:
 
 def remove(*names: str, where: str = "") -> Statement:
     """Without these attributes; `where`: if the condition holds."""
-    return _forward((_then("RemoveAttributes", *names, where=where),))
+    return _forward((_then("RemoveAttributes", *names, where=where),), points=(Point.EGRESS,))
 
 
 def keep_only(*names: str, where: str = "") -> Statement:
     """With no other attributes than these."""
-    return _forward((_then("KeepOnlyAttributes", *names, where=where),))
+    return _forward((_then("KeepOnlyAttributes", *names, where=where),), points=(Point.EGRESS,))
 
 
 def as_xml() -> Statement:
-    """Written as XML where they leave the overlay."""
+    """Written as XML."""
     return _forward((_then("ToXML"),), points=(Point.EGRESS,))
 
 
 def as_json() -> Statement:
-    """Written as JSON where they leave the overlay."""
+    """Written as JSON."""
     return _forward((_then("ToJSON"),), points=(Point.EGRESS,))
 
 

@@ -15,7 +15,7 @@ from penstock.language.statement_parser import parse_statement
 from penstock.language.statement_printer import show_compact, show_use
 from penstock.language.statement_table import check_place
 from penstock.language.tree import Attribute, Call, Has, Literal, Select, Tree, rebuilt, walk
-from penstock.language.types import DYN, Record
+from penstock.language.types import DYN, STRING, Record, Type
 from penstock.model.content import Unreadable
 from penstock.model.errors import PolicyError
 from penstock.model.values import Value
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 _SLOT = "\0{}"
 """The attribute that stands for what an element says; no condition can name it."""
+_OF_FILTERS: dict[str, Type] = {"filter": STRING, "where": STRING}
+"""What conditions can ask of messages that are no publications: see `FilterCopy`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,8 +251,9 @@ def _test(tree: Tree, rule: Rule, known: Mapping[str, Element]) -> Test:
     asked = rebuilt(tree, stand_in)
     text = show(tree)
     declared = {slot: act.element.gives or DYN for slot, act in acts.items()}
+    is_content = rule.message is Message.PUBLICATION
     try:
-        check_condition(asked, text, Record(declared, DYN))
+        check_condition(asked, text, Record(declared, DYN) if is_content else Record(_OF_FILTERS | declared))
     except ConditionError as error:
         raise MisuseError(f"condition `{text}`: {error.what}", error.at) from None
     reads = any(isinstance(node, Attribute | Has) and _root(node) not in acts for node, _ in walk(asked))

@@ -10,13 +10,14 @@ from penstock.domain.finding import Entities, Finding, Loc, Mistake, Said, hint,
 from penstock.domain.schema import Domain
 from penstock.domain.statements import EVERYBODY, ApplySettings, StatementSettings, problem_of
 from penstock.language.printer import show
-from penstock.language.statement import Clause, Point, Rule, Statement
+from penstock.language.statement import Clause, Message, Point, Rule, Statement
 from penstock.language.tree import Literal
 from penstock.model.errors import PolicyError
 from penstock.model.topic import overlaps
 from penstock.policy.elements.table import elements
 from penstock.policy.statement import CompiledRule, Policy, compile_statement
 
+_PERSIST = "Persist"
 _AUTHENTICATE = ("AuthenticateSender", "AuthenticateReceiver")
 
 
@@ -159,8 +160,10 @@ def _pointless(domain: Domain, settings: StatementSettings, one: ApplySettings) 
         if silent:
             what = f"{listed(silent, 'and')} {'has' if len(silent) == 1 else 'have'} nothing to publish"
             yield f"{what} on `{one.filter}`: see `advertises`"
+    policy = compile_statement(said)
     if one.to != "publication":
-        yield from _not_held(domain, compile_statement(said), one)
+        yield from _not_held(domain, policy, one)
+    yield from _not_persisted(domain, policy, one)
 
 
 def _publishes(domain: Domain, name: str, filter: str) -> bool:
@@ -181,6 +184,33 @@ def _not_held(domain: Domain, policy: Policy, one: ApplySettings) -> Iterator[st
         if not held.clients and not nodes & set(held.nodes):
             where = f"node {listed(sorted(nodes), 'or')}"
             yield f"policy `{one.policy}` asks for trust group `{group}`, and nobody can prove it at {where}"
+
+
+def _not_persisted(domain: Domain, policy: Policy, one: ApplySettings) -> Iterator[str]:
+    """Rules with `Persist` that come to nodes which have no store."""
+    for number, rule in enumerate(policy.rules, 1):
+        if not any(act.element.name == _PERSIST for clause in rule.chain for act in clause.actions):
+            continue
+        forgetful = [name for name in _asked_at(domain, rule, one) if not domain.nodes[name].durable]
+        if forgetful:
+            where = (
+                f"node {listed(forgetful, 'and')}, {'whose store is' if len(forgetful) == 1 else 'whose stores are'}"
+            )
+            comes = "`OnException` is run" if rule.on_exception else "what it is for is blocked"
+            yield f"policy `{one.policy}`, rule {number}: `{_PERSIST}` fails at {where} in memory, and {comes}"
+
+
+def _asked_at(domain: Domain, rule: CompiledRule, one: ApplySettings) -> list[str]:
+    """The nodes where a rule may be asked: where its clients connect, if it is for that edge only, or all."""
+    if one.to == "subscription" and rule.message is Message.PUBLICATION:
+        edge = {Point.EGRESS}
+    else:
+        edge = set() if one.to == "advertisement" and rule.message is Message.SUBSCRIPTION else {Point.INGRESS}
+    is_one_overlay = len({node.overlay for node in domain.nodes.values()}) == 1
+    places = [tuple(domain.clients[name].node) if name in domain.clients else () for name in one.of] or [one.at]
+    if is_one_overlay and rule.points <= edge and all(places):
+        return [name for name in domain.nodes if any(name in nodes for nodes in places)]
+    return list(domain.nodes)
 
 
 def _open_grants(domain: Domain, settings: StatementSettings) -> Iterator[Said]:
