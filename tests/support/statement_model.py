@@ -113,8 +113,10 @@ def _at(
                 _apply(copy, statement, None, points)
             for one in matched:
                 _apply(copy, one.policy, one, points)
-            if copy.removed and not any(_still(one, event, copy.removed) for one in wanting):
-                continue
+            if copy.removed and all(one.names() & copy.removed for one in wanting):
+                continue  # whether it is satisfied would tell of what is taken out
+            policies = [one for one in policies if not one.names() & copy.removed]
+            copy.came = copy.now  # who subscribes sees only what is left
             for one in policies:
                 if one.policy not in attached:
                     _apply(copy, one.policy, one, points)
@@ -125,12 +127,6 @@ def _at(
             _at(node + step, f"n{node}", step, copy.now, on, advertised, readers, groups, found, ends)
         else:
             found[receiver] = copy.now
-
-
-def _still(one: Filter, event: Attributes, removed: set[str]) -> bool:
-    if not one.names() & removed:
-        return True
-    return one.takes({name: value for name, value in event.items() if name not in removed})
 
 
 def _order(one: Filter) -> tuple[str, str]:

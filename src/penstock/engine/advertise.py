@@ -93,6 +93,9 @@ def _advertise(node: "Node", session: Session, payload: bytes, now: float) -> Ou
         if isinstance(policy, str):
             return Outcome(Reason.NOT_AUTHORIZED, f"advertisement `{told.name}`: {policy}")
         made = replace(made, policy=policy)
+        problem = judge_filters.nothing_to_trim(policy, made.condition)
+        if problem:
+            return Outcome(Reason.PAYLOAD_FORMAT_INVALID, f"advertisement `{told.name}`: {problem}")
     if len(session.advertisements) >= MOST_ADVERTISEMENTS and told.name not in session.advertisements:
         return Outcome(Reason.QUOTA_EXCEEDED, f"session has {MOST_ADVERTISEMENTS} advertisements already")
     problem = judge_filters.insert_advertisement(node, session, made.filter, made.condition, made.policy, now)

@@ -59,7 +59,9 @@ def readable(text: str) -> Policy:
 
 
 def settable(node: "Node", session: Session, text: str, carrier: Message) -> Policy | str:
-    """The policy that a client wants to set, or why it may not."""
+    """The policy that a client wants to set, or why it may not. Who may set none does not have its text read."""
+    if not node.ensemble.statements.may_set(session.entity, carrier):
+        return f"policy: {node.ensemble.statements.none_of(session.entity, carrier)}"
     try:
         policy = policy_on(make_policy(text), carrier)
     except (StatementError, PolicyError) as error:

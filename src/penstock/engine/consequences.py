@@ -18,39 +18,51 @@ if TYPE_CHECKING:
 
 META = "$penstock/meta/"
 """Topics of meta-events; the class follows."""
-MOST_MADE = 8
-"""Policies that may make one event after the other: beyond, they are taken to go round in a circle."""
-MOST_AT_ONCE = 1000
-"""Events that policies may make because of one message."""
+MOST_MADE = 64
+"""Events that policies may make at a node because of one message; of one that they have made themselves, an eighth of
+what was left for that. So those that go round in a circle come to an end, and soon: after three times.
+"""
+_SHARE = 8
 
 
-def count_made(event: Event) -> int:
-    """How many policies in a row have made an event."""
-    said = next(iter(travel.told(event, travel.MADE)), "0")
-    return int(said) if said.isdecimal() and len(said) < 4 else MOST_MADE
+def may_make(event: Event) -> int:
+    """How many events policies may still make because of this one."""
+    said = next(iter(travel.told(event, travel.MADE)), None)
+    if said is None:
+        return MOST_MADE
+    return min(int(said), MOST_MADE) if said.isdecimal() and len(said) < 4 else 0
 
 
 def take_effects(
-    node: "Node", effects: Iterable[Made | Obligation], sender: Session | None, now: float, made: int = 0
-) -> None:
-    """Have the node do what policies want done besides."""
+    node: "Node", effects: Iterable[Made | Obligation], sender: Session | None, now: float, left: int = MOST_MADE
+) -> int:
+    """Have the node do what policies want done besides; how many more events may be made because of the message."""
+    share = left // _SHARE if left < MOST_MADE else MOST_MADE // _SHARE
     for effect in effects:
-        if isinstance(effect, Made):
-            _make(node, effect, sender, made)
-        else:
+        if isinstance(effect, Obligation):
             _oblige(node, effect, sender, now)
+        elif left > 0:
+            left -= 1
+            _make(node, effect, sender, share)
+        elif not node.is_looping:
+            node.is_looping = True  # once for all that comes of a message
+            topic = made_topic(effect)
+            reason = f"policies go round in a circle, or make too much of one message: `{topic}` is not published"
+            node.notice("policy loop", sender, topic, reason)
+    return left
 
 
-def _make(node: "Node", made: Made, sender: Session | None, before: int) -> None:
+def made_topic(made: Made) -> str:
+    """Where it is published."""
+    return made.topic or f"{META}{made.content.get('class', '')}"
+
+
+def _make(node: "Node", made: Made, sender: Session | None, share: int) -> None:
     kind = str(made.content.get("class", ""))
-    topic = made.topic or f"{META}{kind}"
+    topic = made_topic(made)
     if kind == EXCEPTION:
         node.notice("policy failed", sender, topic, f"{made.content['policy']}: {made.content['reason']}")
-    if before >= MOST_MADE or len(node.made) >= MOST_AT_ONCE:
-        why = "go round in a circle" if before >= MOST_MADE else "make too much of one message"
-        node.notice("policy loop", sender, topic, f"policies {why}: `{topic}` is not published")
-        return
-    told = Properties(content_type="application/json", user_properties=((travel.MADE, str(before + 1)),))
+    told = Properties(content_type="application/json", user_properties=((travel.MADE, str(share)),))
     node.made.append((sender, Event(topic, msgspec.json.encode(made.content), 0, False, encode_properties(told))))
 
 
@@ -78,4 +90,4 @@ def drain(node: "Node", publish: Callable[[Session | None, Event], None]) -> Non
             at += 1
         node.made.clear()
     finally:
-        node.draining = False
+        node.draining = node.is_looping = False

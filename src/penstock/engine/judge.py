@@ -5,22 +5,23 @@ that the advertisement came by; those of a subscription on the copy that goes to
 applies them; here is what they are applied to, and what comes of it. Filters are judged in `judge_filters.py`.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.engine import bindings, consequences, groups, travel
 from penstock.engine.course import Course, Courses, asked_by, bounds_for, came_from, make_course, points
 from penstock.engine.facts import Facts, Noted
-from penstock.engine.plan import Draft
+from penstock.engine.plan import Draft, Target
 from penstock.engine.render import Forms
 from penstock.engine.session import Session, Subscribed
+from penstock.language.condition import Condition
 from penstock.language.statement import Attach, Matching, Message, Point, Verb
-from penstock.model.content import Unreadable
+from penstock.language.tree import XPath, walk
 from penstock.model.errors import PolicyError
 from penstock.model.event import Event
 from penstock.model.topic import matches
 from penstock.model.verdict import Effect, Verdict
-from penstock.policy.copies import Path, PublicationCopy, paths_read, touches
+from penstock.policy.copies import Copy, PublicationCopy, paths_read, touches
 from penstock.policy.judging import Bound, Here, Judgement, Party, judge, run
 from penstock.policy.statement import compile_statement
 
@@ -130,6 +131,10 @@ class Judging:
     """It has policies that act wherever it goes."""
     _has_more = False
     """Copies depend on more than the policies of subscriptions."""
+    _may_make: int | None = None
+    """How many events policies may still make because of it."""
+    _last: object = None
+    """The key of the copy that was asked for last."""
     _apart: frozenset[object] = frozenset()
     """Keys of copies that more comes of than a copy: for each receiver again."""
 
@@ -152,6 +157,8 @@ class Judging:
         self.content = node.ensemble.reader.read(event)
         self._came = came_from(node, sender)
         self._forms: dict[object, Forms | None] = {}
+        self._counting: dict[object, tuple[int, ...]] = {}
+        """Of copies for which not all subscriptions count, the places of those that do."""
         if at is not None:
             self._here = at if self.facts is None else Noted.on(at, self.facts)
         if not statements and travel.RESERVED_BYTES not in event.properties:
@@ -213,6 +220,7 @@ class Judging:
         if course is None or course.ensemble is not self.node.ensemble:
             course = self._course(session, subscribed, known)
         key = self._key(course, session, subscribed) if self._has_more or course.key is None else course.key
+        self._last = key
         if key in self._forms:
             return self._forms[key]
         judgement = self._judged(session, subscribed, course)
@@ -220,9 +228,16 @@ class Judging:
             self._take_effects(judgement)
             self._apart |= {key}
             self._has_more = True
-            key = (session.id, *subscribed)
+            key = self._last = (session.id, *subscribed)
         found = self._forms[key] = None if judgement.blocked else self._shown(self._changed(judgement))
+        if judgement.counting is not None:
+            self._counting[key] = judgement.counting
         return found
+
+    def counting(self, target: Target) -> Target:
+        """The target for which the forms were asked for last, with only the subscriptions that still count."""
+        left = self._counting.get(self._last)
+        return target if left is None else Target([target.subscriptions[at] for at in left])
 
     def _shown(self, event: Event) -> Forms:
         if event is not self.event:
@@ -281,9 +296,14 @@ class Judging:
                 return judgement
             attached = {one.policy for one in self._attached}
             mine = tuple(one for one in mine if one[0].policy not in attached)
+            if judgement.copy.removed:
+                mine = tuple(one for one in mine if not _asks_hidden(one[0], judgement.copy))
+            if mine:
+                judgement.copy.settle()
+        judgement.may_only_block = _is_kept_beyond(self.event, session)
         run(judgement, mine)
         if course.attaches:
-            on = attach(self._attached, course.own)
+            on = attach(self._attached, [one for one in course.own if not _asks_hidden(one, judgement.copy)])
             judgement.attached = None if on == self._attached else on
         return judgement
 
@@ -297,12 +317,15 @@ class Judging:
         judge(judgement, Verb.FORWARD, course.where, policies, Matching.AFTER)
         if not judgement.blocked:
             run(judgement, course.given)
-        is_kept = self.event.retain and session.neighbour is not None
-        removed = judgement.copy.removed
-        if removed and subscribed and not judgement.blocked and not is_kept and not self._still(subscribed, removed):
+        if not judgement.copy.removed or not subscribed or judgement.blocked or _is_kept_beyond(self.event, session):
+            return
+        left = _counting(subscribed, judgement.copy)
+        if not left:
             judgement.blocked = ATTACHED
             reason = "what its subscriptions ask for is taken out"
             judgement.note(Verdict("judge", Effect.SUPPRESS, ATTACHED, reason))
+        elif len(left) < len(subscribed):
+            judgement.counting = left
 
     @property
     def here(self) -> Here:
@@ -311,20 +334,6 @@ class Judging:
             found = here(self.node, self.now)
             self._here = found if self.facts is None else Noted.on(found, self.facts)
         return self._here
-
-    def _still(self, subscribed: Sequence[Subscribed], removed: Collection[Path]) -> bool:
-        """Whether one of the subscriptions is satisfied by what is left."""
-        attributes = self.content.attributes
-        if isinstance(attributes, Unreadable):
-            return False
-        left = _without(attributes, removed)
-        for one in subscribed:
-            condition = one.condition
-            if condition is None or not touches(paths_read(condition.tree), removed):
-                return True
-            if condition.of(left, self.content) is True:
-                return True
-        return False
 
     def _changed(self, judgement: Judgement) -> Event:
         copy = judgement.copy
@@ -342,7 +351,9 @@ class Judging:
     def _take_effects(self, judgement: Judgement) -> None:
         if judgement.effects:
             effects = (effect for _, effect in judgement.effects)
-            consequences.take_effects(self.node, effects, self.sender, self.now, consequences.count_made(self.event))
+            if self._may_make is None:
+                self._may_make = consequences.may_make(self.event)
+            self._may_make = consequences.take_effects(self.node, effects, self.sender, self.now, self._may_make)
 
 
 def still(
@@ -401,17 +412,24 @@ def attach(
     return tuple(found)
 
 
-def _without(attributes: dict[str, object], removed: Iterable[Path]) -> dict[str, object]:
-    left = dict(attributes)
-    for path in removed:
-        inner: object = left
-        for step in path[:-1]:
-            below = inner.get(step) if isinstance(inner, dict) else None
-            if not isinstance(below, dict):
-                break
-            inner[step] = dict(below)  # type: ignore[index]
-            inner = inner[step]  # type: ignore[index]
-        else:
-            if isinstance(inner, dict):
-                inner.pop(path[-1], None)
-    return left
+def _is_kept_beyond(event: Event, session: Session) -> bool:
+    """Whether a neighbour keeps it for all who come there: no single one of them may change it."""
+    return event.retain and session.neighbour is not None
+
+
+def _asks_hidden(bound: Bound, copy: Copy) -> bool:
+    return bound.condition is not None and is_hidden(bound.condition, copy)
+
+
+def _counting(subscribed: Sequence[Subscribed], copy: Copy) -> tuple[int, ...]:
+    """The places of the subscriptions that still count: not those that ask for what was taken out, for whether they are
+    satisfied would tell of it.
+    """
+    return tuple(at for at, one in enumerate(subscribed) if one.condition is None or not is_hidden(one.condition, copy))
+
+
+def is_hidden(condition: Condition, copy: Copy) -> bool:
+    """Whether a condition asks for something that was taken out, or may do so."""
+    if any(isinstance(node, XPath) for node, _ in walk(condition.tree)):
+        return True
+    return touches(paths_read(condition.tree), copy.removed)

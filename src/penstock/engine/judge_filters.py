@@ -16,7 +16,7 @@ from penstock.engine.session import Session, Subscribed, key_of
 from penstock.language.condition import Condition
 from penstock.language.statement import Matching, Message, Point, Statement, Verb
 from penstock.model.topic import overlaps, parse_filter
-from penstock.policy.copies import FilterCopy
+from penstock.policy.copies import FilterCopy, paths_read
 from penstock.policy.judging import Bound, Judgement, judge
 from penstock.policy.statement import Policy, compile_statement
 
@@ -42,6 +42,13 @@ class Filtered(NamedTuple):
 
 
 # --- subscriptions
+
+
+def nothing_to_trim(policy: Policy | None, condition: Condition | None) -> str:
+    """Why a policy cannot belong to a filter that asks for no attributes; empty if it can."""
+    if policy is None or "TrimAttributes" not in policy.uses() or paths_read(condition.tree if condition else None):
+        return ""
+    return "policy: `TrimAttributes()` leaves what the condition asks for, and there is none that asks for attributes"
 
 
 def insert_subscription(node: "Node", subscribed: Subscribed, filter: str, now: float) -> str:
@@ -82,7 +89,8 @@ def forward_subscription(node: "Node", subscribed: Subscribed, filter: str, neig
         for one in _policies(node, subscribed, filter)
         if one.source is None or one.source is neighbour or one.source.neighbour is None
     ]
-    own = subscribed.policy
+    # Whoever the domain keeps something from must not have other nodes look for it.
+    own = subscribed.policy if not session.policies else None
     if not policies:
         return Filtered(subscribed.condition, _travelling(own))
     bounds = [one.bound for one in policies]

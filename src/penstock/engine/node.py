@@ -124,7 +124,7 @@ class Node:
         self.dirty: list[Session] = []
         self.made: list[tuple[Session | None, Event]] = []
         """What policies have made and is not published yet, and whose message was the cause."""
-        self.draining = False
+        self.draining = self.is_looping = False
         self.with_policies: dict[int, Session] = {}
         """Sessions whose advertisements, or those that they told of, have policies."""
         self.advertised: AdvertisedPolicies | None = None

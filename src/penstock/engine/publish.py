@@ -40,6 +40,9 @@ if TYPE_CHECKING:
 MOST_RESOLVED = 10_000
 """Plans for single contents that are kept: contents may satisfy subscriptions in any combination."""
 
+MOST_ATTACHED = 4
+"""Policies that a client may attach to one publication."""
+
 _REFUSED = {"sparkplug": Reason.PAYLOAD_FORMAT_INVALID}
 _DONE = Outcome(Reason.SUCCESS)
 _UNHEARD = Outcome(Reason.NO_MATCHING_SUBSCRIBERS)
@@ -103,6 +106,8 @@ def policy_refused(node: "Node", session: Session, properties: Properties) -> st
     """Why a client may not attach a policy to what it publishes; empty if it may, or does not."""
     if session.neighbour is not None:
         return ""
+    if sum(name == travel.POLICY for name, _ in properties.user_properties) > MOST_ATTACHED:
+        return f"policy: more than {MOST_ATTACHED} policies on one publication"
     for name, text in properties.user_properties:
         if name == travel.POLICY:
             policy = bindings.settable(node, session, text, Message.PUBLICATION)

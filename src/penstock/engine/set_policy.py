@@ -55,7 +55,8 @@ def _of_subscription(node: "Node", session: Session, told: _Subscription, policy
         return Outcome(Reason.UNSPECIFIED_ERROR, f"session has no subscription `{told.filter}`")
     before, subscribed.policy = subscribed.policy, policy
     filter = parse_filter(subscribed.filter)
-    problem = judge_filters.insert_subscription(node, subscribed, filter.filter, now)
+    problem = judge_filters.nothing_to_trim(policy, subscribed.condition)
+    problem = problem or judge_filters.insert_subscription(node, subscribed, filter.filter, now)
     if problem:
         subscribed.policy = before
         node.deny("subscribe denied", session, subscribed.filter, problem)

@@ -53,6 +53,8 @@ def spread(
                 _pass_over(node, (target,), sender)
                 continue
             if shown is not forms:
+                target = judging.counting(target)
+                retain = event.retain and target.retain_as_published
                 qos = min(event.qos, target.qos)
                 shown.kept = emit.deliver(node, session, qos, retain, target.ids, shown, shown.kept)
                 continue

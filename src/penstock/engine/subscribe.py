@@ -58,7 +58,8 @@ def subscribe(node: "Node", session: Session, packet: Subscribe, now: float) -> 
             asked = (wishes.name, wishes.where, wishes.is_local)
             subscribed = Subscribed(session, filter.text, qos, *options, *asked, policy=policy)
             subscribed.condition = condition
-            problem = judge_filters.insert_subscription(node, subscribed, filter.filter, now)
+            problem = judge_filters.nothing_to_trim(policy, condition)
+            problem = problem or judge_filters.insert_subscription(node, subscribed, filter.filter, now)
             refused = Outcome(Reason.NOT_AUTHORIZED, problem) if problem else None
         if refused is not None or subscribed is None:
             assert refused is not None

@@ -161,8 +161,17 @@ class PublicationCopy:
             said = base64.b64encode(self.payload[:MOST_SHOWN]).decode()
         return f"{self.event.topic} {said}{'...' if len(self.payload) > MOST_SHOWN else ''}"
 
+    def label(self) -> str:
+        """What the message is, for all to know: not what it says."""
+        return self.event.topic
+
     def raw(self) -> tuple[str, bytes]:
         return self.event.topic, self.payload
+
+    def settle(self) -> None:
+        """From now on conditions are asked of what it says by now."""
+        if self._payload is not None:
+            self.content = Content(self._payload, self.content.format)
 
     def names(self) -> frozenset[str]:
         """The attributes that the content has, those of XML below its root."""
@@ -326,6 +335,12 @@ class FilterCopy:
 
     def text(self) -> str:
         return self.filter if self.condition is None else f"{self.filter} where {self.condition.text}"
+
+    def label(self) -> str:
+        return self.text()
+
+    def settle(self) -> None:
+        """What is asked of it stays what it was."""
 
     def raw(self) -> tuple[str, bytes]:
         return self.filter, self.text().encode()

@@ -51,12 +51,23 @@ class Statements:
         """What is given to advertisements of a node itself."""
         return tuple(one for one in self.given if node in one.nodes)
 
+    def may_set(self, client: str, carrier: Message) -> bool:
+        """Whether a client may set some policy on such a message."""
+        return bool(self._granted(client, carrier))
+
+    def none_of(self, client: str, carrier: Message) -> str:
+        """What is said to a client that may not."""
+        return f"`{client}` may not set policies on {_PLURAL[carrier]}"
+
+    def _granted(self, client: str, carrier: Message) -> list[Grant]:
+        granted = [one for one in self.grants if one.clients is None or client in one.clients]
+        return [one for one in granted if carrier in one.carriers]
+
     def why_not(self, client: str, carrier: Message, policy: Policy) -> str:
         """Why a client may not set this policy on such a message; empty if it may."""
-        granted = [one for one in self.grants if one.clients is None or client in one.clients]
-        granted = [one for one in granted if carrier in one.carriers]
+        granted = self._granted(client, carrier)
         if not granted:
-            return f"`{client}` may not set policies on {_PLURAL[carrier]}"
+            return self.none_of(client, carrier)
         allowed = set(_allowed(granted))
         wrong = [] if None in allowed else sorted(policy.uses() - allowed)
         return f"`{client}` may not use {', '.join(f'`{name}`' for name in wrong)}" if wrong else ""

@@ -90,6 +90,10 @@ class Judgement:
     receiver: Party | None
     is_again = False
     """It was judged before, and only what takes away counts."""
+    may_only_block = False
+    """What policies would make of it does not count, only whether they let it go."""
+    counting: tuple[int, ...] | None = None
+    """Of the subscriptions by which it goes this way, the places of those that still count; None: all."""
     policy: Bound | None = None
     """Whose rule is being applied."""
     asked: frozenset[Path] = frozenset()
@@ -146,7 +150,7 @@ class Judgement:
             "class": kind,
             "policy": self.policy.name,
             "reason": reason,
-            "message": self.copy.text(),
+            "message": self.copy.label(),
         }
         self.cause(Made(said))
 
@@ -227,6 +231,8 @@ def _run(judgement: Judgement, chain: Chain, number: int, mark: str) -> bool:
         acts = clause.actions
         if judgement.is_again:
             acts = tuple(act for act in acts if act.element.name in AGAIN)
+        if judgement.may_only_block:
+            acts = tuple(act for act in acts if act.element.name == "BlockMessage")
         for act in acts:
             act.call(judgement)
         stopped = judgement.blocked or judgement.uninserted

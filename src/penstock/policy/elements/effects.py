@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from penstock.policy.judging import Judgement
 
 CLASS = "class"
+RESERVED = ("PolicyException", "PolicyConflict")
+"""Classes of meta-events that only nodes themselves make."""
 _FORWARDED, _INSERTED = frozenset({Verb.FORWARD}), frozenset({Verb.INSERT})
 _PAIR = re.compile(r"\s*\[\s*([^\[\],'\"\s]+)\s*,\s*(?:'([^']*)'|\"([^\"]*)\"|([^\[\]'\"]*?))\s*\]\s*(,|$)")
 _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]+)?")
@@ -69,6 +71,8 @@ def _check_publish(arguments: tuple[Argument, ...]) -> str:
     if unknown is not None:
         return f"`${unknown}` is not known: there are {', '.join(f'`${one}`' for one in _VARIABLES)}"
     classes = [said for name, said, _ in pairs if name == CLASS]
+    if classes and not topic and classes[0] in RESERVED:
+        return f"class `{classes[0]}` is for what nodes have to say of policies"
     if topic:
         return _wrong_topic(topic[0])
     if not classes or _CLASS_NAME.fullmatch(classes[0]) is None:
