@@ -93,12 +93,14 @@ def _refers(clause: Clause) -> bool:
     return "StrictMatch" in said or "TrimAttributes" in said
 
 
+def _filter(where: str | None, policy: Statement | None) -> Filter:
+    if where is None and "TrimAttributes" in text(policy):  # there is nothing to trim to, and it is refused
+        policy = None
+    return Filter(None if where is None else parse(where), policy)
+
+
 def filters(most: int) -> st.SearchStrategy[tuple[Filter, ...]]:
-    one = st.builds(
-        lambda where, policy: Filter(None if where is None else parse(where), policy),
-        conditions,
-        st.one_of(st.none(), statements(True)),
-    )
+    one = st.builds(_filter, conditions, st.one_of(st.none(), statements(True)))
     return st.lists(one, max_size=most, unique_by=lambda made: repr(made.where)).map(tuple)
 
 

@@ -222,9 +222,9 @@ def test_a_publication_is_flooded_to_nodes_that_have_not_asked() -> None:
 def test_a_policy_of_another_kind_of_message_has_no_say() -> None:
     rehearsal = play()
     join(rehearsal, p="n0", s="n0")
-    rehearsal.subscribe("s", "t", policy=paper()["Fig. 4, notification"].replace("Egress", "Routing"))
-    say(rehearsal, "p", {"a": 1})
-    assert got(rehearsal, "s") == [{"a": 1}]
+    rehearsal.subscribe("s", "t", where="a > 0", policy=paper()["Fig. 4, notification"].replace("Egress", "Routing"))
+    say(rehearsal, "p", {"a": 1, "b": 1})
+    assert got(rehearsal, "s") == [{"a": 1, "b": 1}]
 
 
 def test_clients_cannot_forge_what_nodes_tell_and_do_not_see_it() -> None:
@@ -266,3 +266,80 @@ class Nowhere:
 
     def disconnect(self, reason: Reason, text: str = "") -> None:
         pass
+
+
+# --- what cannot be found out
+
+
+SALARY = given("PolicyStatement { On(Forward, Publication) { If {} Then {RemoveAttributes(salary)} } }")
+
+
+@pytest.mark.parametrize(
+    "where", ["salary > 4000", "!has(salary) || salary > 4000", "has(salary) ? salary > 4000 : true"]
+)
+@pytest.mark.parametrize("nodes", [1, 2])
+def test_conditions_do_not_tell_of_what_is_taken_out(where: str, nodes: int) -> None:
+    rehearsal = play(nodes, statements=SALARY)
+    join(rehearsal, p="n0", s=f"n{nodes - 1}")
+    rehearsal.subscribe("s", "t", where=where)
+    for salary in (10, 5000):
+        say(rehearsal, "p", {"salary": salary})
+    assert got(rehearsal, "s") == []
+
+
+def test_neither_qos_nor_a_policy_of_its_own_tells_of_what_is_taken_out() -> None:
+    own = rule("If {has(salary)} Then {BlockMessage()} Elseif {} Then {AppendPrevHop()}")
+    rehearsal = play(2, statements=SALARY | {"grants": [{"to": "*", "set": "subscription", "elements": "*"}]})
+    join(rehearsal, p="n0", s="n1")
+    rehearsal.subscribe("s", "t", qos=2, where="salary > 4000", name="asks")
+    rehearsal.subscribe("s", "t", qos=0, name="all", policy=own)
+    for salary in (10, 5000):
+        say(rehearsal, "p", {"salary": salary}, qos=2)
+    assert [(one.payload, one.qos) for one in rehearsal.deliveries("s")] == 2 * [(b'{"PrevHop":"n0"}', 0)]
+
+
+@pytest.mark.parametrize("payload", [b'{"salary": 1, "salary": 2}', b"salary: 77"])
+def test_a_meta_event_of_a_failure_does_not_show_what_was_blocked(payload: bytes) -> None:
+    rehearsal = play(statements=SALARY)
+    join(rehearsal, p="n0", s="n0")
+    rehearsal.subscribe("s", "#")
+    rehearsal.subscribe("s", "$penstock/meta/#")
+    rehearsal.publish("p", "t", payload)
+    rehearsal.run()
+    (told,) = got(rehearsal, "s")
+    assert (told["class"], told["message"]) == ("PolicyException", "t")
+
+
+def test_policies_that_make_many_of_one_come_to_an_end() -> None:
+    many = ", ".join(['Publish("[class,L]")'] * 50)
+    rehearsal = play(2)
+    join(rehearsal, p="n0", s="n0", t="n1")
+    for who in ("s", "t"):
+        rehearsal.subscribe(who, "$penstock/meta/#", policy=rule(f"If {{}} Then {{{many}}}"))
+    rehearsal.subscribe("s", "go", policy=rule(f"If {{}} Then {{{many}}}"))
+    say(rehearsal, "p", {}, "go")
+    assert 32 < len(rehearsal.deliveries("s")) < 1000
+    assert {one.kind for one in rehearsal.notices} == {"policy loop"}
+    assert len(rehearsal.notices) < 50
+
+
+def test_what_is_retained_at_another_node_is_not_changed_by_one_subscriber() -> None:
+    rehearsal = play(2)
+    join(rehearsal, p="n0", s="n1", other="n1", later="n1")
+    rehearsal.subscribe("other", "t")
+    say(rehearsal, "p", {"secret": 1, "a": 1}, retain=True)
+    rehearsal.subscribe("s", "+", policy=REMOVE)
+    rehearsal.subscribe("later", "t")
+    assert got(rehearsal, "s") == [{"a": 1}]
+    assert got(rehearsal, "other") == got(rehearsal, "later") == [{"secret": 1, "a": 1}]
+
+
+def test_more_policies_than_a_few_on_one_publication_are_refused() -> None:
+    rehearsal = play()
+    join(rehearsal, p="n0", s="n0")
+    rehearsal.subscribe("s", "t")
+    told = Properties(user_properties=5 * (("penstock-policy", REMOVE),))
+    rehearsal._actors["p", "n0"]._send(Publish("t", b"{}", properties=told))
+    rehearsal.run()
+    assert got(rehearsal, "s") == []
+    assert [one.reason for one in rehearsal.notices] == ["policy: more than 4 policies on one publication"]

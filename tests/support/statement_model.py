@@ -17,6 +17,10 @@ from penstock.language.tree import Attribute, Call, Has, Literal, Tree, rebuilt,
 Attributes = dict[str, Any]
 
 
+ALL = frozenset({"x", "y", "z"})
+"""The attributes that events here may have."""
+
+
 class Stop(Exception):
     """The copy goes no further."""
 
@@ -238,5 +242,5 @@ def _act(copy: Copy, use: Use, filter: Filter | None) -> bool:
 
 
 def _keep(copy: Copy, names: set[str]) -> None:
-    copy.removed |= {name for name in copy.came if name not in names}
+    copy.removed |= ALL - names
     copy.now = {name: value for name, value in copy.now.items() if name in names}

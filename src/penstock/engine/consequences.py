@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 META = "$penstock/meta/"
 """Topics of meta-events; the class follows."""
-MOST_MADE = 64
+MOST_MADE = 32
 """Events that policies may make at a node because of one message; of one that they have made themselves, an eighth of
-what was left for that. So those that go round in a circle come to an end, and soon: after three times.
+what was left for that. So those that go round in a circle come to an end, and soon: the third is not made.
 """
 _SHARE = 8
 

@@ -21,7 +21,7 @@ from penstock.model.errors import PolicyError
 from penstock.model.event import Event
 from penstock.model.topic import matches
 from penstock.model.verdict import Effect, Verdict
-from penstock.policy.copies import Copy, PublicationCopy, paths_read, touches
+from penstock.policy.copies import Copy, PublicationCopy, paths_read
 from penstock.policy.judging import Bound, Here, Judgement, Party, judge, run
 from penstock.policy.statement import compile_statement
 
@@ -296,7 +296,7 @@ class Judging:
                 return judgement
             attached = {one.policy for one in self._attached}
             mine = tuple(one for one in mine if one[0].policy not in attached)
-            if judgement.copy.removed:
+            if judgement.copy.takes_out:
                 mine = tuple(one for one in mine if not _asks_hidden(one[0], judgement.copy))
             if mine:
                 judgement.copy.settle()
@@ -317,7 +317,7 @@ class Judging:
         judge(judgement, Verb.FORWARD, course.where, policies, Matching.AFTER)
         if not judgement.blocked:
             run(judgement, course.given)
-        if not judgement.copy.removed or not subscribed or judgement.blocked or _is_kept_beyond(self.event, session):
+        if not judgement.copy.takes_out or not subscribed or judgement.blocked or _is_kept_beyond(self.event, session):
             return
         left = _counting(subscribed, judgement.copy)
         if not left:
@@ -430,6 +430,8 @@ def _counting(subscribed: Sequence[Subscribed], copy: Copy) -> tuple[int, ...]:
 
 def is_hidden(condition: Condition, copy: Copy) -> bool:
     """Whether a condition asks for something that was taken out, or may do so."""
+    if not copy.takes_out:
+        return False
     if any(isinstance(node, XPath) for node, _ in walk(condition.tree)):
         return True
-    return touches(paths_read(condition.tree), copy.removed)
+    return any(map(copy.hides, paths_read(condition.tree)))

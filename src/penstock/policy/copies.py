@@ -100,7 +100,6 @@ class PublicationCopy:
     after a conversion: this is done when the payload is asked for.
     """
 
-    removed: frozenset[Path] = frozenset()
     _members: Members | None = None
     """What JSON says, once that has been asked for."""
     _written: str | None = None
@@ -170,8 +169,8 @@ class PublicationCopy:
 
     def settle(self) -> None:
         """From now on conditions are asked of what it says by now."""
-        if self._payload is not None:
-            self.content = Content(self._payload, self.content.format)
+        if self._body is not self.event.payload:
+            self.content = Content(self._plain(), self._format())
 
     def names(self) -> frozenset[str]:
         """The attributes that the content has, those of XML below its root."""
@@ -180,13 +179,11 @@ class PublicationCopy:
     def remove(self, paths: Collection[Path]) -> None:
         """Take attributes out."""
         self._cut(paths, keeping=False)
-        self.removed |= frozenset(paths)
         self._hidden.remove(self._named(paths, keeping=False))
 
     def keep(self, paths: Collection[Path]) -> None:
         """Take all other attributes out."""
         self._cut(paths, keeping=True)
-        self.removed |= {(name,) for name in self._readable() if (name,) not in paths}
         self._hidden.keep(self._named(paths, keeping=True))
 
     def put(self, name: str, value: Value) -> None:
@@ -312,7 +309,6 @@ class FilterCopy:
     content: Content = field(default_factory=lambda: Content(b""))
     """Nothing: only so that what is asked of it is counted."""
     is_changed: bool = False
-    removed: frozenset[Path] = frozenset()
     _hidden: Hidden = field(default_factory=Hidden, init=False, compare=False, repr=False)
 
     @property
@@ -351,7 +347,6 @@ class FilterCopy:
     def remove(self, paths: Collection[Path]) -> None:
         """Ask for nothing any more that concerns these attributes: it becomes wider."""
         self._narrow(lambda read: not touches(read, paths))
-        self.removed |= frozenset(paths)
         self._hidden.remove(paths)
 
     def keep(self, paths: Collection[Path]) -> None:
