@@ -7,6 +7,9 @@ import pytest
 import yaml
 
 from penstock.client import Refused, StatementError, policies
+from penstock.domain import Domain
+from penstock.domain.ensemble import ensemble
+from penstock.engine.rehearsal import Rehearsal
 from penstock.language.statement import Attach, Message, Statement
 from penstock.language.statement_parser import parse_statement
 from penstock.language.statement_printer import show_compact
@@ -206,6 +209,39 @@ def test_policies_from_the_factory(title: str) -> None:
     made, rule = MADE[title]
     assert show_compact(made) == f"PolicyStatement {{On(Forward, Publication) {{{rule}}}}}"
     assert parse_statement(policies.text_of(made)) == made
+
+
+AT_THE_EDGE = {
+    "trim": (policies.trim(), b'{"a":2}'),
+    "remove": (policies.remove("a"), b'{"b":3}'),
+    "keep only": (policies.keep_only("b"), b'{"b":3}'),
+    "XML": (policies.as_xml(), b"<event><a>2</a><b>3</b></event>"),
+}
+
+
+@pytest.mark.parametrize("title", AT_THE_EDGE)
+def test_what_is_taken_out_for_a_subscriber_does_not_keep_its_condition_from_holding_at_the_next_node(
+    title: str,
+) -> None:
+    policy, left = AT_THE_EDGE[title]
+    domain = Domain.model_validate(
+        {
+            "nodes": {name: {"listen": "127.0.0.1:0"} for name in ("n0", "n1", "n2")},
+            "links": [
+                {"between": ["n0", "n1"], "forward": "subscribed"},
+                {"between": ["n1", "n2"], "forward": "subscribed"},
+            ],
+            "statements": {"grants": [{**ALL, "elements": "*"}]},
+        }
+    )
+    rehearsal = Rehearsal(domain, ensemble(domain))
+    rehearsal.connect("p", "n0")
+    rehearsal.connect("s", "n2")
+    rehearsal.subscribe("s", "t", where="a > 1", policy=policies.text_of(policy))
+    rehearsal.run()
+    rehearsal.publish("p", "t", b'{"a":2,"b":3}')
+    rehearsal.run()
+    assert [one.payload for one in rehearsal.deliveries("s")] == [left]
 
 
 def test_policies_about_other_messages_and_several_in_one() -> None:
