@@ -173,7 +173,7 @@ class PublicationCopy:
             self.content = Content(self._plain(), self._format())
 
     def names(self) -> frozenset[str]:
-        """The attributes that the content has, those of XML below its root."""
+        """The attributes that the content has; of XML, that is its root."""
         return frozenset(self._readable())
 
     def remove(self, paths: Collection[Path]) -> None:
