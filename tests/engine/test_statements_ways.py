@@ -98,7 +98,8 @@ def test_what_fails_is_compensated_or_blocked_and_told(content: dict[str, int], 
     assert got(rehearsal, "s") == seen
     told = got(rehearsal, "officer")
     assert bool(told) is not bool(seen)
-    assert all(one["class"] == "PolicyException" and "x" in one["reason"] for one in told)
+    assert all(one["class"] == "PolicyException" and one["reason"] == "attached policy#1 failed" for one in told)
+    assert all("`x`" in one.reason for one in rehearsal.notices if one.kind == "policy failed")
 
 
 def test_a_policy_on_content_that_cannot_be_read_blocks_it() -> None:
@@ -343,3 +344,42 @@ def test_more_policies_than_a_few_on_one_publication_are_refused() -> None:
     rehearsal.run()
     assert got(rehearsal, "s") == []
     assert [one.reason for one in rehearsal.notices] == ["policy: more than 4 policies on one publication"]
+
+
+@pytest.mark.parametrize("where", ["`a.b` == 1", "!has(`a.b`) || `a.b` == 1", "a.b == 1", "`a.b.c` == 1"])
+def test_a_name_with_dots_is_hidden_like_names_inside_each_other(where: str) -> None:
+    rehearsal = play(statements=given(rule("If {} Then {RemoveAttributes(a.b)}")))
+    join(rehearsal, p="n0", s="n0", other="n0")
+    rehearsal.subscribe("s", "t", where=where)
+    rehearsal.subscribe("s", "u")
+    for value in (0, 1):
+        for content in ({"a.b": value}, {"a": {"b": value}}, {"a.b": {"c": value}}):
+            say(rehearsal, "p", content)
+    assert got(rehearsal, "s") == []
+    for content in ({"a.b": 1, "c": 2}, {"a": {"b": 1, "d": 3}}):
+        say(rehearsal, "p", content, "u")
+    assert got(rehearsal, "s") == [{"c": 2}, {"a": {"d": 3}}]
+
+
+def test_what_a_condition_of_a_policy_fails_at_is_told_only_to_operators() -> None:
+    policy = rule("If {int(salary) > 5} Then {BlockMessage()}")
+    rehearsal = play(statements=given(policy))
+    join(rehearsal, p="n0", s="n0")
+    rehearsal.subscribe("s", "#")
+    rehearsal.subscribe("s", "$penstock/meta/#")
+    say(rehearsal, "p", {"salary": "my secret salary"})
+    assert [(one.topic, b"secret" in one.payload) for one in rehearsal.deliveries("s")] == [
+        ("$penstock/meta/PolicyException", False)
+    ]
+
+
+@pytest.mark.parametrize("chain", ["If {} Then {RemoveAttributes(secret)}", "If {secret == 1} Then {BlockMessage()}"])
+def test_a_retained_message_can_be_taken_back_beyond_a_policy(chain: str) -> None:
+    rehearsal = play(2)
+    join(rehearsal, p="n0", s="n1")
+    rehearsal.advertise("p", "A", "t", policy=rule(chain))
+    rehearsal.subscribe("s", "t")
+    say(rehearsal, "p", {"secret": 2}, retain=True)
+    rehearsal.publish("p", "t", b"", retain=True)
+    rehearsal.run()
+    assert [node.retained.get("t") for node in rehearsal.nodes.values()] == [None, None]

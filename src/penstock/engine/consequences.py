@@ -61,7 +61,7 @@ def _make(node: "Node", made: Made, sender: Session | None, share: int) -> None:
     kind = str(made.content.get("class", ""))
     topic = made_topic(made)
     if kind == EXCEPTION:
-        node.notice("policy failed", sender, topic, f"{made.content['policy']}: {made.content['reason']}")
+        node.notice("policy failed", sender, topic, f"{made.content['policy']}: {made.detail}")
     told = Properties(content_type="application/json", user_properties=((travel.MADE, str(share)),))
     node.made.append((sender, Event(topic, msgspec.json.encode(made.content), 0, False, encode_properties(told))))
 

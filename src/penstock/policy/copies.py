@@ -82,7 +82,7 @@ class Hidden:
         return bool(self._removed or self._kept)
 
     def remove(self, paths: Collection[Path]) -> None:
-        self._removed |= frozenset(paths)
+        self._removed |= frozenset(map(_split, paths))
 
     def keep(self, paths: Collection[Path]) -> None:
         self._kept.append(frozenset(paths))
@@ -90,7 +90,12 @@ class Hidden:
     def has(self, path: Path) -> bool:
         """Whether this, a part of it, or what it is a part of was taken out."""
         beginnings = [path[:length] for length in range(1, len(path) + 1)]
-        return touches([path], self._removed) or any(kept.isdisjoint(beginnings) for kept in self._kept)
+        return touches([_split(path)], self._removed) or any(kept.isdisjoint(beginnings) for kept in self._kept)
+
+
+def _split(path: Path) -> Path:
+    """A name with dots in it, and names inside each other, are the same where something is taken out."""
+    return tuple(part for step in path for part in step.split("."))
 
 
 class PublicationCopy:
@@ -163,6 +168,11 @@ class PublicationCopy:
     def label(self) -> str:
         """What the message is, for all to know: not what it says."""
         return self.event.topic
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it takes a retained message back: there is nothing that could be asked about, or kept back."""
+        return self.event.retain and not self.event.payload
 
     def raw(self) -> tuple[str, bytes]:
         return self.event.topic, self.payload
@@ -332,8 +342,10 @@ class FilterCopy:
     def text(self) -> str:
         return self.filter if self.condition is None else f"{self.filter} where {self.condition.text}"
 
+    is_empty = False
+
     def label(self) -> str:
-        return self.text()
+        return self.filter
 
     def settle(self) -> None:
         """What is asked of it stays what it was."""

@@ -37,23 +37,25 @@ def json_members(payload: bytes) -> Members:
 
 def cut_json(members: Members, paths: Collection[Path], keeping: bool) -> Members:
     """What is left, each part as its bytes were. Of a list, each object in it is cut."""
-    whole = {path[0] for path in paths if len(path) == 1} | {".".join(path) for path in paths}
-    deeper: dict[str, list[Path]] = {}
-    for path in paths:
-        if len(path) > 1:
-            deeper.setdefault(path[0], []).append(path[1:])
     left: Members = {}
     for name, raw in members.items():
-        if name in whole:
+        inside = beyond(paths, name)
+        if () in inside:
             if keeping:
                 left[name] = raw
-        elif name in deeper:
-            inner = _cut_inside(name, raw, deeper[name], keeping)
+        elif inside:
+            inner = _cut_inside(name, raw, inside, keeping)
             if inner is not None:
                 left[name] = inner
         elif not keeping:
             left[name] = raw
     return left
+
+
+def beyond(paths: Collection[Path], name: str) -> list[Path]:
+    """What is left of those paths that lead through something of this name; a name may have dots in it."""
+    steps = name.count(".") + 1
+    return [path[steps:] for path in paths if len(path) >= steps and ".".join(path[:steps]) == name]
 
 
 def _cut_inside(name: str, raw: msgspec.Raw, paths: Collection[Path], keeping: bool) -> msgspec.Raw | None:
@@ -127,8 +129,8 @@ def _cut_element(element: Any, paths: Collection[Path], keeping: bool) -> None:
             child.tail = None
     for child in list(element):
         name = _name(child)
-        inside = [path[1:] for path in paths if path[0] == name and len(path) > 1]
-        if (name,) in paths:
+        inside = beyond(paths, name)
+        if () in inside:
             if not keeping:
                 drop_element(child)
         elif inside and not (keeping and _is_text(child)):

@@ -144,7 +144,7 @@ class Judgement:
             told = f"`{before[1]}` says {before[0]}, `{self.policy.name}` says {what}"
             self._tell(CONFLICT, told)
 
-    def _tell(self, kind: str, reason: str) -> None:
+    def _tell(self, kind: str, reason: str, detail: str = "") -> None:
         assert self.policy is not None
         said: dict[str, object] = {
             "class": kind,
@@ -152,7 +152,7 @@ class Judgement:
             "reason": reason,
             "message": self.copy.label(),
         }
-        self.cause(Made(said))
+        self.cause(Made(said, detail=detail))
 
     def cause(self, effect: Made | Obligation) -> None:
         """Have something done besides."""
@@ -164,7 +164,7 @@ class Judgement:
         assert self.policy is not None
         self.blocked = self.uninserted = self.policy.name
         self.note(Verdict("judge", Effect.SUPPRESS, rule, reason))
-        self._tell(EXCEPTION, reason)
+        self._tell(EXCEPTION, f"{rule} failed", reason)  # what failed may tell of content: only operators are told
 
 
 def judge(
@@ -216,6 +216,8 @@ def _compensate(judgement: Judgement, rule: CompiledRule, number: int, reason: s
     except ElementError as error:
         reason = f"{reason}; then, in OnException: {error}"
     assert judgement.policy is not None
+    if judgement.copy.is_empty:
+        return
     judgement.fail(f"{judgement.policy.name}#{number}", reason)
 
 

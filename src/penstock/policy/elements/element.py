@@ -97,6 +97,8 @@ class Made(NamedTuple):
 
     content: dict[str, object]
     topic: str = ""
+    detail: str = ""
+    """What the log says of it besides."""
 
 
 class Obligation(NamedTuple):
