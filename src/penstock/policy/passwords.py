@@ -13,14 +13,12 @@ import hmac
 import os
 import secrets
 import stat
-import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from types import MappingProxyType
 
 from penstock.model.errors import PolicyError
-from penstock.policy.textfile import located, read_lines
+from penstock.policy.textfile import located, read_lines, replace_file
 
 DEFAULT_ITERATIONS = 101
 """What `mosquitto_passwd` takes when it is not told."""
@@ -207,19 +205,4 @@ def _checked_lines(path: str | os.PathLike[str]) -> list[str]:
 
 def _replace(path: str | os.PathLike[str], lines: list[str]) -> None:
     """Write the file whole or not at all, readable by its owner only."""
-    target = Path(os.path.realpath(path))  # a link stays a link
-    text = "".join(f"{line}\n" for line in lines)
-    try:
-        descriptor, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-        try:
-            with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as file:
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
-            Path(temporary).chmod(stat.S_IRUSR | stat.S_IWUSR)
-            Path(temporary).replace(target)
-        except BaseException:
-            Path(temporary).unlink(missing_ok=True)
-            raise
-    except OSError as error:
-        raise PolicyError(f"cannot write `{os.fspath(path)}`: {error.strerror}") from error
+    replace_file(path, "".join(f"{line}\n" for line in lines), stat.S_IRUSR | stat.S_IWUSR)

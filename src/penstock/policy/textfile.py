@@ -1,6 +1,7 @@
-"""Policy files made of lines: reading them, and saying where in them something is wrong."""
+"""Policy files made of lines: reading and writing them, and saying where in them something is wrong."""
 
 import os
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,3 +27,22 @@ def located(path: str | os.PathLike[str], number: int) -> Iterator[None]:
         yield
     except PolicyError as error:
         raise PolicyError(f"{os.fspath(path)}:{number}: {error}") from error
+
+
+def replace_file(path: str | os.PathLike[str], text: str, mode: int) -> None:
+    """Write the file whole or not at all; raises PolicyError."""
+    target = Path(os.path.realpath(path))  # a link stays a link
+    try:
+        descriptor, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+        try:
+            with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+            Path(temporary).chmod(mode)
+            Path(temporary).replace(target)
+        except BaseException:
+            Path(temporary).unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise PolicyError(f"cannot write `{os.fspath(path)}`: {error.strerror}") from error

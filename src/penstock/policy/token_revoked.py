@@ -1,0 +1,59 @@
+"""Tokens and keys that do not count any more, as a file of lines: `token ID`, `key ID`.
+
+Blank lines and those that begin with `#` are comments, and stay when the file is changed. A line that is not understood
+makes the whole file unreadable: what somebody meant to revoke must not go on by a slip.
+"""
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from penstock.model.errors import PolicyError
+from penstock.policy.textfile import located, read_lines, replace_file
+
+_LINE = re.compile(r"(token|key)[ \t]+([A-Za-z0-9_-]{1,64})[ \t]*", re.ASCII)
+_MODE = 0o644
+
+
+@dataclass(frozen=True)
+class Revoked:
+    """Ids of tokens, and of keys with all that they have signed."""
+
+    tokens: frozenset[str] = frozenset()
+    keys: frozenset[str] = frozenset()
+
+    @classmethod
+    def read(cls, path: str | os.PathLike[str]) -> "Revoked":
+        """Read the file; raises `PolicyError` naming the file and the line."""
+        found: dict[str, set[str]] = {"token": set(), "key": set()}
+        for number, line in enumerate(read_lines(path), start=1):
+            with located(path, number):
+                if line.strip() and not line.startswith("#"):
+                    kind, id = _entry(line)
+                    found[kind].add(id)
+        return cls(frozenset(found["token"]), frozenset(found["key"]))
+
+
+NOTHING = Revoked()
+
+
+def revoke(path: str | os.PathLike[str], kind: str, id: str) -> bool:
+    """Add `token ID` or `key ID` to the file, which is made if there is none; False if it is there already."""
+    entry = f"{kind} {id}"
+    _entry(entry)
+    lines: list[str] = []
+    if Path(path).exists():
+        revoked = Revoked.read(path)  # never edit a file that is something else
+        if id in (revoked.tokens if kind == "token" else revoked.keys):
+            return False
+        lines = read_lines(path)
+    replace_file(path, "".join(f"{line}\n" for line in [*lines, entry]), _MODE)
+    return True
+
+
+def _entry(line: str) -> tuple[str, str]:
+    match = _LINE.fullmatch(line)
+    if match is None:
+        raise PolicyError(f"expected `token ID` or `key ID`, found `{line[:80]!a}`")
+    return match[1], match[2]
