@@ -151,7 +151,7 @@ def _why_not(signature: Signature, token: Token, keys: KeySet, now: float, revok
 
 
 def _window(token: Token, keys: KeySet, now: float) -> tuple[float, float]:
-    """From when and until when the same is found: then the token, or the key of a signature, comes into or out of use."""
+    """Between which times the same is found: at them the token, or a key of a signature, comes into or out of use."""
     found = [keys.find(one.node, one.key_id) for one in token.signatures]
     turns = [at for key in found if key is not None for at in (key.not_before, key.retired) if at is not None]
     start = max([token.claims.not_before, *(at for at in turns if at <= now)])
