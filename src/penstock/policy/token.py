@@ -20,7 +20,7 @@ import msgspec
 
 from penstock.model.errors import TopicError
 from penstock.model.topic import check_topic, covers, matches, parse_filter
-from penstock.policy.token_errors import Reason, TokenError
+from penstock.policy.token_errors import Reason, TokenError, show
 from penstock.policy.token_json import as_type, canonical, from_base64url, read_json, to_base64url
 from penstock.policy.token_keys import MAX_TIME, SIGNATURE_BYTES, SigningKey, check_node
 
@@ -35,7 +35,6 @@ ALGORITHM = "EdDSA"
 VERSION = 1
 
 _ID = re.compile(r"[A-Za-z0-9_-]{1,64}", re.ASCII)
-_SHOWN = 80
 
 
 class Party(NamedTuple):
@@ -52,7 +51,7 @@ class Party(NamedTuple):
         """Read `KIND:NAME`; raises `TokenError`."""
         kind, _, name = text.partition(":")
         if kind not in ("client", "node", "domain"):
-            raise _malformed(f"expected `client:NAME`, `node:NAME` or `domain:NAME`, found `{_show(text)}`")
+            raise _malformed(f"expected `client:NAME`, `node:NAME` or `domain:NAME`, found `{show(text)}`")
         return cls(kind, name).checked()
 
     def checked(self) -> "Party":
@@ -60,7 +59,7 @@ class Party(NamedTuple):
         if self.kind == "client":
             if not self.name.isprintable() or not 1 <= len(self.name.encode(errors="replace")) <= MAX_NAME_BYTES:
                 raise _malformed(
-                    f"client name `{_show(self.name)}`: expected 1 to {MAX_NAME_BYTES} bytes of printable text"
+                    f"client name `{show(self.name)}`: expected 1 to {MAX_NAME_BYTES} bytes of printable text"
                 )
         else:
             check_node(self.name, self.kind)
@@ -117,10 +116,10 @@ class Claims:
                 raise _malformed(str(error)) from None
             if parsed.group is not None:
                 raise _malformed(
-                    f"filter `{_show(text)}` is of a shared subscription: expected what is behind the group"
+                    f"filter `{show(text)}` is of a shared subscription: expected what is behind the group"
                 )
             if len(text.encode()) > MAX_FILTER_BYTES:
-                raise TokenError(Reason.OVERSIZED, f"filter `{_show(text)}` has more than {MAX_FILTER_BYTES} bytes")
+                raise TokenError(Reason.OVERSIZED, f"filter `{show(text)}` has more than {MAX_FILTER_BYTES} bytes")
         if self.publish and self.subject.kind == "node":
             raise _malformed(f"`{self.subject}` may not publish: a node's token is for subscribing only")
 
@@ -164,7 +163,7 @@ class Signature:
     def __post_init__(self) -> None:
         check_node(self.node)
         if not _ID.fullmatch(self.key_id):
-            raise _malformed(f"key id `{_show(self.key_id)}`")
+            raise _malformed(f"key id `{show(self.key_id)}`")
         if len(self.value) != SIGNATURE_BYTES:
             raise _malformed(f"a signature of `{len(self.value)}` bytes: expected {SIGNATURE_BYTES}")
 
@@ -215,7 +214,7 @@ def new_token_id() -> str:
 def check_token_id(text: str) -> str:
     """The id, or raise `TokenError`."""
     if not _ID.fullmatch(text):
-        raise _malformed(f"token id `{_show(text)}`: expected at most 64 letters, digits, `-` and `_`")
+        raise _malformed(f"token id `{show(text)}`: expected at most 64 letters, digits, `-` and `_`")
     return text
 
 
@@ -328,9 +327,9 @@ def _parse_signature(signed: _Signed) -> Signature:
     # Before all else, so that `none` and `HS256` are named as what they are.
     if not isinstance(said, dict) or said.get("alg") != ALGORITHM:
         alg = said.get("alg") if isinstance(said, dict) else None
-        raise TokenError(Reason.ALGORITHM, f"`{_show(str(alg))}`")
+        raise TokenError(Reason.ALGORITHM, f"`{show(str(alg))}`")
     if "crit" in said:  # RFC 7515 §4.1.11: there is none that is understood here
-        raise TokenError(Reason.CRITICAL_HEADER, f"`{_show(str(said['crit']))}`")
+        raise TokenError(Reason.CRITICAL_HEADER, f"`{show(str(said['crit']))}`")
     header = as_type(said, _Header, "a header")
     signature = Signature(header.node, header.kid, from_base64url(signed.signature, "a signature"))
     if signature.header != signed.protected:
@@ -340,9 +339,3 @@ def _parse_signature(signed: _Signed) -> Signature:
 
 def _malformed(detail: str) -> TokenError:
     return TokenError(Reason.MALFORMED, detail)
-
-
-def _show(text: str) -> str:
-    """The text for a message: short, on one line, printable."""
-    shown = repr(text[:_SHOWN])[1:-1]
-    return shown if len(text) <= _SHOWN else f"{shown}..."

@@ -4,6 +4,8 @@ from enum import StrEnum
 
 from penstock.model.errors import PenstockError
 
+_SHOWN = 80
+
 
 class Reason(StrEnum):
     """What is wrong, for programs to tell apart and for people to read."""
@@ -33,3 +35,9 @@ class TokenError(PenstockError):
         super().__init__(f"{reason}: {detail}")
         self.reason = reason
         self.detail = detail
+
+
+def show(text: str) -> str:
+    """The text for a message: short, on one line, printable."""
+    shown = repr(text[:_SHOWN])[1:-1]
+    return shown if len(text) <= _SHOWN else f"{shown}..."

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 import msgspec
 
-from penstock.policy.token_errors import Reason, TokenError
+from penstock.policy.token_errors import Reason, TokenError, show
 
 T = TypeVar("T")
 
@@ -38,7 +38,7 @@ def as_type(value: object, kind: type[T], what: str) -> T:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
         said = str(error)
-        raise TokenError(Reason.MALFORMED, f"{what}: {said[:1].lower()}{said[1:]}") from None
+        raise TokenError(Reason.MALFORMED, f"{what}: {show(said[:1].lower() + said[1:])}") from None
 
 
 def to_base64url(data: bytes) -> str:

@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 
 from penstock.model.errors import PolicyError
 from penstock.policy.textfile import replace_file
-from penstock.policy.token_errors import Reason, TokenError
+from penstock.policy.token_errors import Reason, TokenError, show
 from penstock.policy.token_json import as_type, canonical, from_base64url, read_json, to_base64url
 
 SIGNATURE_BYTES = 64
@@ -38,7 +38,7 @@ def check_node(name: str, kind: str = "node") -> str:
     """The name of a node or domain, or raise `TokenError`."""
     if not _NAME.fullmatch(name):
         raise TokenError(
-            Reason.MALFORMED, f"{kind} name `{name[:80]!a}`: expected at most 64 letters, digits, `-` and `_`"
+            Reason.MALFORMED, f"{kind} name `{show(name)}`: expected at most 64 letters, digits, `-` and `_`"
         )
     return name
 
@@ -235,8 +235,8 @@ def _read_key(said: dict[str, object]) -> PublicKey:
         raise TokenError(Reason.MALFORMED, "there is a private key in the key set: take it out, and make a new one")
     key = as_type(said, _Key, "a key")
     if (key.kty, key.crv, key.use, key.alg) != ("OKP", "Ed25519", "sig", "EdDSA"):
-        raise TokenError(Reason.ALGORITHM, f"key `{key.kid[:80]!a}` is not for Ed25519 signatures")
+        raise TokenError(Reason.ALGORITHM, f"key `{show(key.kid)}` is not for Ed25519 signatures")
     public = PublicKey(key.node, from_base64url(key.x, "a key"), key.nbf, key.retired)
     if public.key_id != key.kid:
-        raise TokenError(Reason.MALFORMED, f"key id `{key.kid[:80]!a}` is not the thumbprint `{public.key_id}`")
+        raise TokenError(Reason.MALFORMED, f"key id `{show(key.kid)}` is not the thumbprint `{public.key_id}`")
     return public

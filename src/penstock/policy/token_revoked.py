@@ -11,6 +11,7 @@ from pathlib import Path
 
 from penstock.model.errors import PolicyError
 from penstock.policy.textfile import located, read_lines, replace_file
+from penstock.policy.token_errors import show
 
 _LINE = re.compile(r"(token|key)[ \t]+([A-Za-z0-9_-]{1,64})[ \t]*", re.ASCII)
 _MODE = 0o644
@@ -55,5 +56,5 @@ def revoke(path: str | os.PathLike[str], kind: str, id: str) -> bool:
 def _entry(line: str) -> tuple[str, str]:
     match = _LINE.fullmatch(line)
     if match is None:
-        raise PolicyError(f"expected `token ID` or `key ID`, found `{line[:80]!a}`")
+        raise PolicyError(f"expected `token ID` or `key ID`, found `{show(line)}`")
     return match[1], match[2]
