@@ -19,23 +19,8 @@ from tests.support.commands import penstock, run
 from tests.support.tokens import token as some_token
 
 ISSUE = [
-    "issue",
-    "--node",
-    "b1",
-    "--key",
-    "b1.pem",
-    "--subject",
-    "client:pump",
-    "--audience",
-    "domain:plant",
-    "--publish",
-    "home/groundfloor/kitchen",
-    "--subscribe",
-    "home/firstfloor/#",
-    "--for",
-    "1h",
-    "--id",
-    "t-1",
+    *("issue", "--node", "b1", "--key", "b1.pem", "--subject", "client:pump", "--audience", "domain:plant"),
+    *("--publish", "home/groundfloor/kitchen", "--subscribe", "home/firstfloor/#", "--for", "1h", "--id", "t-1"),
 ]
 VERIFY = ["verify", "pump.token", "--keys", "keys.json", "--audience", "domain:plant"]
 
