@@ -1,13 +1,13 @@
-"""`python -m benchmarks`: the node beside other brokers, matching by content, what a journal costs, views on Spark.
+"""`python -m benchmarks`: the node beside other brokers, matching by content, a journal, views on Spark, tokens.
 
-`node`, `matching`, `journal` or `govern` as the first argument: only that, with its own options. Without, options
-are those of `node`, and only it is run; but `--quick` is for all.
+`node`, `matching`, `journal`, `govern` or `tokens` as the first argument: only that, with its own options. Without,
+options are those of `node`, and only it is run; but `--quick` is for all.
 """
 
 import sys
 from collections.abc import Callable, Sequence
 
-from benchmarks import govern, journal, node
+from benchmarks import govern, journal, node, tokens
 from benchmarks.matching import __main__ as matching
 
 PARTS: dict[str, Callable[[Sequence[str]], int]] = {
@@ -15,6 +15,7 @@ PARTS: dict[str, Callable[[Sequence[str]], int]] = {
     "matching": matching.main,
     "journal": journal.main,
     "govern": govern.main,
+    "tokens": tokens.main,
 }
 
 

@@ -208,6 +208,16 @@ def test_each_signature_has_its_reason() -> None:
     }
 
 
+def test_a_signature_has_one_form() -> None:
+    """The second half of a signature is a number modulo the order of the group: with that added, it must be refused."""
+    order = 2**252 + 27742317777372353535851937790883648493
+    signature = token().signatures[0]
+    number = int.from_bytes(signature.value[32:], "little") + order
+    other = replace(signature, value=signature.value[:32] + number.to_bytes(32, "little"))
+    (found,) = check_signatures(Token(CLAIMS, (other,)), KEY_SET, NOW)
+    assert found.reason is Reason.BAD_SIGNATURE
+
+
 def test_rotation_old_and_new_keys_of_a_node_count_side_by_side() -> None:
     new = key_of("the second key of b1")
     keys = KEY_SET.with_key(PublicKey("b1", new.public, not_before=NOW)).retire(KEYS["b1"].key_id, NOW + 100)
