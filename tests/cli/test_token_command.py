@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import shlex
 import stat
 import sys
 from pathlib import Path
@@ -270,3 +271,12 @@ def test_as_a_command_of_penstock() -> None:
     code, out, err = run(penstock("token", *VERIFY))
     assert (code, err) == (0, "")
     assert "good" in out
+
+
+def test_the_commands_of_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = Path(__file__).parents[2] / "docs" / "tokens.md"
+    block = page.read_text(encoding="utf-8").split("```sh\n")[1].split("```")[0].replace("\\\n", " ")
+    commands = [shlex.split(line, comments=True)[2:] for line in block.splitlines()]
+    (tmp_path / "new").mkdir()
+    monkeypatch.chdir(tmp_path / "new")
+    assert [said(*words) for words in commands] == [0] * 7 + [3]

@@ -148,6 +148,8 @@ CLAIMED: dict[str, tuple[dict[str, Any], Reason]] = {
     "expired before it counts": ({"not_before": NOW + 3_600}, Reason.MALFORMED),
     "expired before it was issued": ({"issued": NOW + 3_600}, Reason.MALFORMED),
     "a time before 1970": ({"issued": -1}, Reason.MALFORMED),
+    "a time with a fraction": ({"issued": NOW - 0.5}, Reason.MALFORMED),
+    "a time that is true": ({"not_before": True}, Reason.MALFORMED),
     "a time after 9999": ({"expiry": 10**12}, Reason.MALFORMED),
     "no id": ({"id": ""}, Reason.MALFORMED),
     "an id with a blank": ({"id": "a b"}, Reason.MALFORMED),

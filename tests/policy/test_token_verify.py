@@ -323,7 +323,7 @@ def test_at_most_so_many_are_kept() -> None:
 def test_a_token_whose_issuer_did_not_sign_it_costs_one_signature() -> None:
     bad = parse_token(with_signatures(token(), signature_of(token(id="t-2"), "b1")))
     for number in range(2, MAX_SIGNATURES + 1):
-        bad = sign(bad, f"x{number}", KEYS["b2"])
+        bad = sign(bad, f"a{number}", KEYS["b2"])
     keys = counting()
     with pytest.raises(TokenError):
         verify(bad, keys, NOW, HERE)

@@ -98,10 +98,11 @@ class Claims:
         for one in self.audience:
             one.checked()
         self._check_filters()
-        if not all(0 <= start < self.expiry <= MAX_TIME for start in (self.issued, self.not_before)):
+        times = (self.issued, self.not_before, self.expiry)
+        if not all(type(time) is int and 0 <= time <= MAX_TIME for time in times) or self.expiry <= max(times[:2]):
             raise _malformed(
                 f"issued `{self.issued}`, not before `{self.not_before}`, expiry `{self.expiry}`:"
-                f" expected the expiry last, all from 0 to {MAX_TIME}"
+                f" expected the expiry last, all whole and from 0 to {MAX_TIME}"
             )
         check_token_id(self.id)
 
