@@ -1,0 +1,1 @@
+"""The simulation that the trust paper announces."""

@@ -1,0 +1,62 @@
+"""Simulations on Spark: the same figures as without it, and their statistics."""
+
+import math
+from statistics import fmean, stdev
+
+import pytest
+from pyspark.sql import SparkSession
+
+from penstock.pipeline.errors import ArgumentError
+from penstock.pipeline.playing import Ground, Setting
+from penstock.pipeline.simulate import ROWS, Trial, over_time, play, simulate, summary
+
+GROUND = Ground(size=30, publishers=5, rounds=3, replicate=7)
+SETTINGS = (Setting("strict"), Setting("path", attack="stuffing"))
+
+
+def test_a_sweep_is_what_its_networks_are_one_by_one(interpreted: SparkSession) -> None:
+    rows = simulate(interpreted, [Trial(GROUND, SETTINGS, 3)], seed=5).persist()
+    names = [one.split()[0] for one in ROWS.split(", ")]
+    expected = [
+        tuple(row)
+        for number in (7, 8, 9)
+        for row in play(Ground(size=30, publishers=5, rounds=3, replicate=number), SETTINGS, 5)[names]
+        .to_numpy()
+        .tolist()
+    ]
+    assert sorted(map(tuple, rows.collect())) == sorted(expected)
+
+    found = {row.rule: row for row in summary(rows, since=1).collect()}
+    parts: dict[int, list[int]] = {}
+    for row in rows.where("rule = 'path' and round >= 1").collect():
+        part = parts.setdefault(row.replicate, [0, 0])
+        part[0] += row.good_refused
+        part[1] += row.good
+    each = [refused / good for refused, good in parts.values()]
+    assert found["path"].replicates == 3
+    assert found["path"].good_refused == pytest.approx(fmean(each))
+    assert found["path"].good_refused_pm == pytest.approx(4.303 * stdev(each) / math.sqrt(3))
+    assert found["path"].cost == pytest.approx(found["path"].good_refused + found["path"].false_accepted)
+    assert over_time(rows).where("rule = 'strict'").count() == 3
+    rows.unpersist()
+
+
+def test_a_single_replicate_has_no_interval(interpreted: SparkSession) -> None:
+    (row,) = summary(simulate(interpreted, [Trial(GROUND, SETTINGS[:1], 1)])).collect()
+    assert row.good_refused_pm is None
+
+
+@pytest.mark.parametrize(
+    ("make", "what"),
+    [
+        pytest.param(lambda: Setting("lenient"), "lenient", id="no such rule"),
+        pytest.param(lambda: Setting(attack="rain"), "rain", id="no such attack"),
+        pytest.param(lambda: Setting(bad=0.6, careless=0.5), "left over", id="nobody honest"),
+        pytest.param(lambda: Ground(size=3, publishers=9), "9 publishers", id="more publishers than nodes"),
+        pytest.param(lambda: Trial(GROUND, ()), "at least one setting", id="no settings"),
+    ],
+)
+def test_what_cannot_be_played_is_refused(make: object, what: str) -> None:
+    assert callable(make)
+    with pytest.raises(ArgumentError, match=what):
+        make()
