@@ -5,8 +5,9 @@ import sys
 from benchmarks.reproduce.brokering.__main__ import main as brokering
 from benchmarks.reproduce.sparkplug.__main__ import main as sparkplug
 from benchmarks.reproduce.statements.__main__ import main as statements
+from benchmarks.reproduce.trust.__main__ import main as trust
 
-PAPERS = {"brokering": brokering, "sparkplug": sparkplug, "statements": statements}
+PAPERS = {"brokering": brokering, "sparkplug": sparkplug, "statements": statements, "trust": trust}
 
 
 def main(arguments: list[str]) -> int:

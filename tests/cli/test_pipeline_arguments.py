@@ -41,6 +41,9 @@ REFUSED = {
         ("replay", "--from", "j", "--domain", "d", "--since", "2026-02-02", "--until", "2026-02-01"),
         "--since 2026-02-02 is after --until 2026-02-01",
     ),
+    "a threshold that no rating has": (("simulate", "--sign", "2"), "a rating is between 0 and 1, not `2.0`"),
+    "more publishers than nodes": (("simulate", "--nodes", "5"), "a network of 5 nodes cannot be played"),
+    "only combinations that cannot be": (("simulate", "--sign", "0.1"), "at least one setting"),
     "a node that recorded nothing": (
         (*GOVERN, "--node", "nope", "--node", "n"),
         "journal `j` has nothing of node `nope`; there is `n`",

@@ -1,6 +1,7 @@
 """A simulated network decides as the rules of `policy.trust` do, message by message."""
 
 from collections import defaultdict
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from penstock.pipeline.playing import BAD, HONEST, RULES, Flow, Ground, Play, Se
 from penstock.policy.trust import RULES as POLICIES
 from penstock.policy.trust import Average, Evidence, Thresholds, Weights, in_millionths, may_sign
 
-SMALL = {"size": 40, "publishers": 6, "rounds": 4, "reach": 3}
+SMALL = Ground(size=40, publishers=6, rounds=4, reach=3)
 
 
 def _before(routes: Routes) -> dict[int, list[tuple[int, int]]]:
@@ -70,7 +71,7 @@ def _by_policy(play: Play) -> Flow:
 @pytest.mark.parametrize("topology", TOPOLOGIES)
 @pytest.mark.parametrize(("rule", "signers"), [("strict", 1), ("path", 1), ("path", 2)])
 def test_it_decides_as_the_policy_does(rule: str, signers: int, topology: str, attack: str) -> None:
-    ground = Ground(topology, **SMALL)
+    ground = replace(SMALL, topology=topology)
     setting = Setting(rule, 0.6, 0.5, penalty=2, signers=signers, base_rate=0.7, half_life=2, attack=attack)
     play = Play(ground, setting, lay_out(ground, 3), 3)
     seen = set()
@@ -84,7 +85,7 @@ def test_it_decides_as_the_policy_does(rule: str, signers: int, topology: str, a
 
 
 def test_ratings_are_those_of_the_policy() -> None:
-    ground, setting = Ground(**SMALL), Setting(base_rate=0.8)
+    ground, setting = SMALL, Setting(base_rate=0.8)
     play = Play(ground, setting, lay_out(ground, 1), 1)
     list(play.rounds())
     weights = Weights(setting.penalty, setting.base_rate)
@@ -106,7 +107,7 @@ def test_networks_are_joined_without_loops_and_doubles(topology: str) -> None:
 
 
 def test_without_trust_in_the_way_everything_arrives() -> None:
-    ground = Ground(**SMALL)
+    ground = SMALL
     rounds = list(Play(ground, Setting(sign=0.0, accept=0.0), lay_out(ground, 1), 1).rounds())
     assert all(one.false_accepted == one.false and one.good_refused == 0 for one in rounds)
     assert sum(one.false for one in rounds) > 0
@@ -115,7 +116,7 @@ def test_without_trust_in_the_way_everything_arrives() -> None:
 @pytest.mark.parametrize("rule", RULES)
 def test_nothing_arrives_where_nobody_is_trusted_enough_to_begin_with(rule: str) -> None:
     """A base rate below both thresholds: there is no evidence, and there never will be."""
-    ground = Ground(**SMALL)
+    ground = SMALL
     rounds = list(
         Play(ground, Setting(rule, 0.9, 0.9, base_rate=0.5, bad=0, careless=0), lay_out(ground, 1), 1).rounds()
     )
@@ -137,7 +138,7 @@ def test_one_that_whitewashes_is_rated_like_a_newcomer_again() -> None:
 
 
 def test_one_that_is_on_and_off_is_good_half_of_the_time() -> None:
-    ground = Ground(**SMALL)
+    ground = SMALL
     play = Play(ground, Setting(attack="on-off"), lay_out(ground, 1), 1)
     is_bad = play.profile[play.routes.origins] == BAD
     assert set(play.falsehood(0)[is_bad]) == {0.02}

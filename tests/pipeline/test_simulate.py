@@ -1,16 +1,19 @@
 """Simulations on Spark: the same figures as without it, and their statistics."""
 
+import json
 import math
+from dataclasses import replace
 from statistics import fmean, stdev
 
 import pytest
 from pyspark.sql import SparkSession
 
+from penstock.cli.pipeline import simulate as command
 from penstock.pipeline.errors import ArgumentError
-from penstock.pipeline.playing import Ground, Setting
+from penstock.pipeline.playing import RULES, Ground, Setting
 from penstock.pipeline.simulate import ROWS, Trial, over_time, play, simulate, summary
 
-GROUND = Ground(size=30, publishers=5, rounds=3, replicate=7)
+GROUND = Ground(size=30, publishers=12, rounds=3, replicate=7)
 SETTINGS = (Setting("strict"), Setting("path", attack="stuffing"))
 
 
@@ -20,9 +23,7 @@ def test_a_sweep_is_what_its_networks_are_one_by_one(interpreted: SparkSession) 
     expected = [
         tuple(row)
         for number in (7, 8, 9)
-        for row in play(Ground(size=30, publishers=5, rounds=3, replicate=number), SETTINGS, 5)[names]
-        .to_numpy()
-        .tolist()
+        for row in play(replace(GROUND, replicate=number), SETTINGS, 5)[names].to_numpy().tolist()
     ]
     assert sorted(map(tuple, rows.collect())) == sorted(expected)
 
@@ -44,6 +45,15 @@ def test_a_sweep_is_what_its_networks_are_one_by_one(interpreted: SparkSession) 
 def test_a_single_replicate_has_no_interval(interpreted: SparkSession) -> None:
     (row,) = summary(simulate(interpreted, [Trial(GROUND, SETTINGS[:1], 1)])).collect()
     assert row.good_refused_pm is None
+
+
+def test_the_command_crosses_what_is_given(interpreted: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
+    small = ["--nodes", "20", "--publishers", "4", "--rounds", "2", "--replicates", "1"]
+    options = command.parser().parse_args([*small, "--sign", "0.4", "0.7", "--accept", "0.4", "0.5", "--json"])
+    command.run(interpreted, command.trials_of(options), options)
+    told = json.loads(capsys.readouterr().out)["settings"]
+    found = {(one["rule"], one["sign"], one["accept"]) for one in told}
+    assert found == {(rule, *pair) for rule in RULES for pair in ((0.4, 0.4), (0.7, 0.4), (0.7, 0.5))}
 
 
 @pytest.mark.parametrize(

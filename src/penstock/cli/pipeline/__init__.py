@@ -1,4 +1,4 @@
-"""`penstock pipeline`: jobs on Spark over what nodes recorded; one module for each."""
+"""`penstock pipeline`: jobs on Spark, most of them over what nodes recorded; one module for each."""
 
 import importlib
 import sys
@@ -10,6 +10,7 @@ JOBS = {
     "replay": "hold a draft of a domain against recorded traffic: who would gain or lose what",
     "audit": "say who saw what, what was denied, and which rules and rights nothing has needed",
     "stream": "the same as the journal grows, exactly once into tables, and out to MQTT topics",
+    "simulate": "play trust decisions on random networks: what they keep out, and what they cost",
 }
 
 _USAGE = "usage: penstock pipeline JOB [OPTIONS]\n\njobs:\n" + "".join(

@@ -1,0 +1,116 @@
+"""`penstock pipeline simulate`: how well trust between nodes holds, before one relies on it."""
+
+import argparse
+import json
+import time
+from itertools import product
+from pathlib import Path
+
+from pyspark.sql import Row, SparkSession
+
+from penstock.cli.pipeline.shared import run_job
+from penstock.cli.table import print_table
+from penstock.model.errors import PolicyError
+from penstock.pipeline.errors import ArgumentError
+from penstock.pipeline.networks import TOPOLOGIES
+from penstock.pipeline.playing import ATTACKS, RULES, Ground, Setting
+from penstock.pipeline.simulate import MEASURES, Trial, simulate, summary
+
+_EPILOG = """\
+Options of several values are crossed: every setting is played on every network. Combinations with --accept above --sign
+are left out. The figures are means over networks with half of their 95 % intervals, of the second half of the rounds:
+the part of false messages that honest nodes accepted, and of good ones that they refused. `docs/trust.md` says what is
+simulated, and what came of it.
+Exit code: 0, 1 if the job fails, 2 for bad arguments.
+"""
+_SWEPT = ("topology", "size", "attack", "bad", "rule", "sign", "accept", "penalty", "signers", "base_rate", "half_life")
+
+
+def parser() -> argparse.ArgumentParser:
+    """What the command line may have."""
+    made = argparse.ArgumentParser(
+        prog="penstock pipeline simulate",
+        description="Play trust decisions on random networks with honest, careless, malicious and colluding nodes.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    ground, setting = Ground(), Setting()
+    made.add_argument("--topology", nargs="+", choices=TOPOLOGIES, default=[ground.topology], help="of the networks")
+    made.add_argument("--nodes", nargs="+", type=int, default=[ground.size], metavar="N", help="of a network")
+    made.add_argument("--publishers", type=int, default=ground.publishers, metavar="N", help="that send one a round")
+    made.add_argument("--reach", type=int, default=ground.reach, metavar="N", help="edges from a node to signers")
+    made.add_argument("--rounds", type=int, default=ground.rounds, metavar="N")
+    made.add_argument("--replicates", type=int, default=5, metavar="N", help="networks of each kind (default: 5)")
+    made.add_argument("--seed", type=int, default=1, metavar="N")
+    made.add_argument("--rule", nargs="+", choices=RULES, default=list(RULES))
+    made.add_argument("--attack", nargs="+", choices=ATTACKS, default=[setting.attack], help="what bad nodes do")
+    made.add_argument("--bad", nargs="+", type=float, default=[setting.bad], metavar="PART", help="of the nodes")
+    made.add_argument("--sign", nargs="+", type=float, default=[setting.sign], metavar="PI", help="rating to sign from")
+    made.add_argument("--accept", nargs="+", type=float, default=[setting.accept], metavar="THETA", help="of paths")
+    made.add_argument("--penalty", nargs="+", type=int, default=[setting.penalty], metavar="MU", help="for a bad one")
+    made.add_argument("--signers", nargs="+", type=int, default=[setting.signers], metavar="K", help="with good paths")
+    made.add_argument("--base-rate", nargs="+", type=float, default=[setting.base_rate], metavar="RATE")
+    made.add_argument("--half-life", nargs="+", type=float, default=[0.0], metavar="ROUNDS", help="0: no ageing")
+    made.add_argument("--to", type=Path, metavar="FOLDER", help="write every round of every network as Parquet")
+    made.add_argument("--master", metavar="URL", help="where Spark runs (default: SPARK_REMOTE, else local[*])")
+    made.add_argument("--json", action="store_true", help="print one JSON object")
+    return made
+
+
+def main(argv: list[str]) -> int:
+    made = parser()
+    options = made.parse_args(argv)
+    try:
+        trials = trials_of(options)
+    except (ArgumentError, PolicyError) as error:
+        made.error(str(error))
+    return run_job("simulate", options, lambda spark: run(spark, trials, options), lambda _: {})
+
+
+def trials_of(options: argparse.Namespace) -> list[Trial]:
+    """Every combination that is asked for; raises `ArgumentError` or `PolicyError`."""
+    settings = []
+    for rule, sign, accept, penalty, signers, base_rate, half_life, attack, bad in product(
+        options.rule,
+        options.sign,
+        options.accept,
+        options.penalty,
+        options.signers,
+        options.base_rate,
+        options.half_life,
+        options.attack,
+        options.bad,
+    ):
+        if accept <= sign:
+            settings.append(Setting(rule, sign, accept, penalty, signers, base_rate, half_life, attack, bad))
+    grounds = [
+        Ground(topology, size, 0, options.publishers, options.reach, options.rounds)
+        for topology, size in product(options.topology, options.nodes)
+    ]
+    return [Trial(ground, tuple(dict.fromkeys(settings)), options.replicates) for ground in grounds]
+
+
+def run(spark: SparkSession, trials: list[Trial], options: argparse.Namespace) -> None:
+    """The job, and what it prints."""
+    began = time.monotonic()
+    rows = simulate(spark, trials, options.seed).persist()
+    if options.to is not None:
+        rows.write.parquet(str(options.to))
+    found = summary(rows, options.rounds // 2).collect()
+    seconds = time.monotonic() - began
+    if options.json:
+        print(json.dumps({"settings": [row.asDict() for row in found], "seconds": round(seconds, 3)}, indent=2))
+        return
+    shown = [name for name in _SWEPT if len({row[name] for row in found}) > 1] or ["rule"]
+    print_table((*shown, *MEASURES), [(*(str(row[name]) for name in shown), *_measures(row)) for row in found])
+    print(f"{len(found)} settings on {options.replicates} networks each in {seconds:.1f} s")
+
+
+def _measures(row: Row) -> list[str]:
+    return [_cell(row[name], row[f"{name}_pm"]) for name in MEASURES]
+
+
+def _cell(mean: float | None, within: float | None) -> str:
+    if mean is None:
+        return "-"
+    return f"{mean:.3f}" if within is None else f"{mean:.3f} ± {within:.3f}"
