@@ -14,7 +14,7 @@ from penstock.pipeline.playing import ATTACKS, RULES, Ground, Setting
 from penstock.pipeline.simulate import Trial
 
 SIZES = (100, 1_000, 10_000)
-REPLICATES = (8, 6, 3)
+REPLICATES = (8, 6, 6)
 SHARES = (0.05, 0.1, 0.2, 0.3, 0.4)
 SWEPT_ATTACKS = ("none", "malicious", "collusion")
 SWEPT = ("sign", "accept", "penalty", "signers", "base_rate", "half_life")
