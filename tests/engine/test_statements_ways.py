@@ -383,3 +383,14 @@ def test_a_retained_message_can_be_taken_back_beyond_a_policy(chain: str) -> Non
     rehearsal.publish("p", "t", b"", retain=True)
     rehearsal.run()
     assert [node.retained.get("t") for node in rehearsal.nodes.values()] == [None, None]
+
+
+def test_what_is_advertised_again_is_another_message() -> None:
+    told = 'PolicyStatement { On(Forward, Advertisement) { If {} Then {Publish("[class,Told]")} } }'
+    rehearsal = play(3, "routed")
+    join(rehearsal, p="n1", s="n1")
+    rehearsal.subscribe("s", "$penstock/meta/Told", qos=0)
+    for count in (1, 2):
+        rehearsal.advertise("p", "A", "t", policy=told)
+        assert got(rehearsal, "s") == count * [{"class": "Told"}]  # once, although it goes two ways
+        rehearsal.unadvertise("p", "A")

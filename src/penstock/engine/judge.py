@@ -23,7 +23,6 @@ from penstock.model.topic import matches
 from penstock.model.verdict import Effect, Verdict
 from penstock.policy.copies import Copy, PublicationCopy, paths_read
 from penstock.policy.judging import Bound, Here, Judgement, Party, judge, run
-from penstock.policy.statement import compile_statement
 
 if TYPE_CHECKING:
     from penstock.engine.node import Node
@@ -204,11 +203,11 @@ class Judging:
     @property
     def kept(self) -> Event:
         """The event as it is retained: with the policies that would be gone with the advertisements of a client."""
-        given = {one.name for one in self.node.ensemble.statements.given}
+        there = travel.told(self.event, travel.POLICY)
         add = [
             (travel.POLICY, one.policy.text)
             for one in self._associated
-            if one.name not in given and one.policy.text not in travel.told(self.event, travel.POLICY)
+            if not one.is_given and one.policy.text not in there
         ]
         return travel.having(self.event, None, add) if add else self.event
 
@@ -367,7 +366,7 @@ def still(
     attached = [one._replace(carrier=None) for one in said if one.carrier is Message.PUBLICATION]
     associated = [one for one in said if one.carrier is not Message.PUBLICATION]
     policies = (*attach(attached, associated), *associated)
-    own = [one for one in bounds_for(session, event.topic, subscribed, content) if one.name in _names(session)]
+    own = [one for one in bounds_for(session, event.topic, subscribed, content) if one.is_given]
     judgement = Judgement(
         Message.PUBLICATION,
         PublicationCopy(event, content),
@@ -386,10 +385,6 @@ def still(
     return event._replace(payload=copy.payload) if isinstance(copy, PublicationCopy) and copy.is_changed else event
 
 
-def _names(session: Session) -> frozenset[str]:
-    return frozenset(one.name for one in session.policies)
-
-
 def attach(
     attached: Sequence[Bound], associated: Iterable[Bound], about: Message = Message.PUBLICATION
 ) -> tuple[Bound, ...]:
@@ -397,9 +392,9 @@ def attach(
     found = list(attached)
     for bound in associated:
         for rule in bound.policy.rules:
-            if rule.message is not about or rule.attach is Attach.NEVER:
+            if rule.message is not about or rule.alone is None:
                 continue
-            one = Bound(compile_statement(rule.statement), ATTACHED)
+            one = Bound(rule.alone, ATTACHED)
             if any(one.policy == other.policy for other in found):
                 continue
             if rule.attach is Attach.KEEP_EXISTING and found:

@@ -12,7 +12,7 @@ from penstock.engine import consequences
 from penstock.engine import judge as stage
 from penstock.engine.advertised import Advertised, meeting
 from penstock.engine.course import is_outside, points
-from penstock.engine.session import Session, Subscribed, key_of
+from penstock.engine.session import Session, Subscribed
 from penstock.language.condition import Condition
 from penstock.language.statement import Matching, Message, Point, Statement, Verb
 from penstock.model.topic import overlaps, parse_filter
@@ -224,6 +224,8 @@ def _act(
     node: "Node", judgement: Judgement, session: Session | None, key: tuple[object, ...], verb: Verb, now: float
 ) -> None:
     """Do what policies want done besides, but for what was done for this message already."""
+    if not judgement.effects:
+        return
     acted = node.acted.setdefault(key, set())
     effects = [effect for bound, effect in judgement.effects if (verb, bound) not in acted]
     acted.update((verb, bound) for bound, _ in judgement.effects)
@@ -253,10 +255,6 @@ def _reason(judgement: Judgement) -> str:
     return f"policy `{judgement.uninserted}` does not let it in: {said}"
 
 
-def key_with_policy(filter: str, where: str, policy: str) -> str:
-    """What a neighbour's subscription is known by."""
-    return key_of(filter, name_with_policy(where, policy))
-
-
 def name_with_policy(where: str, policy: str) -> str:
+    """What a neighbour's subscription is told by from others with the same filter."""
     return f"{where}\0{policy}" if policy else where

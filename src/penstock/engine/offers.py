@@ -35,6 +35,7 @@ class OwnOffer(NamedTuple):
 def changed(node: "Node", session: Session, name: str) -> None:
     """A client has advertised something under this name, or has taken it back."""
     id = _client_offer_id(node, session, name)
+    node.acted.pop(("offer", id), None)  # it is another message
     one = session.advertisements.get(name)
     if one is not None and one.scope == "global":
         node.own_offers[id] = _own(node, id, one, session.publish_type, session)

@@ -16,7 +16,7 @@ REPLAY = "penstock-replay"
 POLICY = "penstock-policy"
 """The text of a policy that is attached to a publication."""
 MADE = "penstock-made"
-"""How many policies in a row have made it."""
+"""Of what policies have made: how many events they may make because of it."""
 RESERVED = "penstock-"
 """User properties that only nodes may set; from a client they are removed."""
 RESERVED_BYTES = RESERVED.encode()

@@ -96,8 +96,8 @@ class CompiledRule:
     yields: bool
     chain: Chain
     on_exception: Chain
-    statement: Statement
-    """The rule alone, as a statement."""
+    alone: "Policy | None" = None
+    """What is attached to messages, if it is one that is."""
 
 
 @dataclass(frozen=True)
@@ -187,6 +187,7 @@ def compile_statement(statement: Statement, known: Mapping[str, Element] | None 
 
 
 def _rule(rule: Rule, known: Mapping[str, Element]) -> CompiledRule:
+    alone = Statement((replace(rule, attach=Attach.NEVER),))
     return CompiledRule(
         rule.verb,
         rule.message,
@@ -196,7 +197,7 @@ def _rule(rule: Rule, known: Mapping[str, Element]) -> CompiledRule:
         rule.yields,
         tuple(_clause(clause, rule, known) for clause in rule.clauses),
         tuple(_clause(clause, rule, known) for clause in rule.on_exception),
-        Statement((replace(rule, attach=Attach.NEVER),)),
+        None if rule.attach is Attach.NEVER else compile_statement(alone, known),
     )
 
 
