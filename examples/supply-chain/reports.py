@@ -7,7 +7,6 @@ Exit code 1 if anything did not happen as told.
 import asyncio
 import re
 import sys
-import tempfile
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
@@ -16,7 +15,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[2]))  # for what the examples share
 
 from examples.narration import PATIENCE, Account, wait_for
-from examples.nodes import NodeProcess, copy, penstock
+from examples.nodes import NodeProcess, penstock
+from examples.scenes import play
 from penstock.client import Client, ConditionError, Refused, Subscription
 
 HERE = Path(__file__).parent
@@ -214,26 +214,5 @@ SCENES = (
 )
 
 
-async def play(account: Account, folder: Path) -> None:
-    ports = copy(HERE, folder, "domain.yaml")
-    nodes = {name: NodeProcess(folder, ports, name) for name in PORTS}
-    try:
-        async with AsyncExitStack() as stack:
-            company = Company(folder, nodes, stack)
-            for scene in SCENES:
-                async with asyncio.timeout(4 * PATIENCE):
-                    await scene(account, company)
-    finally:
-        for node in nodes.values():
-            node.kill()
-
-
-def main() -> int:
-    account = Account("A supply chain: examples/supply-chain")
-    with tempfile.TemporaryDirectory(prefix="penstock-demo-") as folder:
-        asyncio.run(play(account, Path(folder)))
-    return account.close()
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(play("A supply chain: examples/supply-chain", HERE, PORTS, Company, SCENES))

@@ -8,16 +8,15 @@ import asyncio
 import json
 import secrets
 import sys
-import tempfile
-from contextlib import AsyncExitStack
 from pathlib import Path
 
 import yaml
 
 sys.path.insert(0, str(Path(__file__).parents[2]))  # for what the examples share
 
-from examples.narration import PATIENCE, Account
-from examples.nodes import NodeProcess, copy, penstock
+from examples.narration import Account
+from examples.nodes import penstock
+from examples.scenes import play
 from examples.zones.company import ADMIN, PORTS, Company, Reader, until
 from penstock.client import Refused
 
@@ -273,26 +272,5 @@ SCENES = (
 )
 
 
-async def play(account: Account, folder: Path) -> None:
-    ports = copy(HERE, folder, "domain.yaml")
-    nodes = {name: NodeProcess(folder, ports, name) for name in PORTS}
-    try:
-        async with AsyncExitStack() as stack:
-            company = Company(folder, nodes, stack)
-            for scene in SCENES:
-                async with asyncio.timeout(4 * PATIENCE):
-                    await scene(account, company)
-    finally:
-        for node in nodes.values():
-            node.kill()
-
-
-def main() -> int:
-    account = Account("Security zones and a firewall: examples/zones")
-    with tempfile.TemporaryDirectory(prefix="penstock-demo-") as folder:
-        asyncio.run(play(account, Path(folder)))
-    return account.close()
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(play("Security zones and a firewall: examples/zones", HERE, PORTS, Company, SCENES))
