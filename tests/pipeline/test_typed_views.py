@@ -1,10 +1,11 @@
 """Views of content that is partly in typed columns: Spark decides what it can, and the same comes out."""
 
+import json
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from penstock.domain import load
 from penstock.engine.record import Source
@@ -12,21 +13,25 @@ from penstock.journal.compact import compact
 from penstock.journal.revision import Revision
 from penstock.language.condition import make_condition
 from penstock.model.event import Event
+from penstock.model.topic import matches
 from penstock.pipeline import decide, tables
-from penstock.pipeline.govern import view
+from penstock.pipeline.govern import Governing, view
 from penstock.pipeline.policies import Asker, Policies, as_it_stands
 from tests.support.journals import rows, write_segments
 
 pytestmark = pytest.mark.recorded
 
-WHERES = {
-    "all": None,
-    "hot": "temperature >= 60.0",
-    "named": "state == 'on' && temperature < 60.0",
-    "present": "has(state)",
-    "absent": "!has(state)",
-    "nested": "room.floor == 2",
-    "counted": "state.matches('^o.*')",
+WHERES: dict[str, dict[str, str]] = {
+    "all": {},
+    "hot": {"t/#": "temperature >= 60.0"},
+    "named": {"t/#": "state == 'on' && temperature < 60.0"},
+    "present": {"t/#": "has(state)"},
+    "absent": {"t/#": "!has(state)"},
+    "nested": {"t/#": "room.floor == 2"},
+    "counted": {"t/#": "state.matches('^o.*')"},
+    "twice": {"t/#": "temperature >= 60.0", "t/0": "has(state)"},
+    "elsewhere": {f"other/{number}": f"temperature >= {number}.5" for number in range(100)},
+    "many": {"t/#": "temperature >= 60.0"} | {f"other/{number}": f"temperature >= {number}.5" for number in range(100)},
 }
 PAYLOADS = [
     b'{"temperature": 71.5, "state": "on", "room": {"floor": 2}}',
@@ -55,10 +60,7 @@ ASKERS = tuple(map(Asker, WHERES))
 def policies(tmp_path_factory: pytest.TempPathFactory) -> Policies:
     """Of a domain whose journal has some files in which everything is as declared, and some in which little is."""
     folder = tmp_path_factory.mktemp("typed")
-    clients = "".join(
-        f'  {name}: {{node: n, where: {{t/#: "{where}"}}}}\n' if where else f"  {name}: {{node: n}}\n"
-        for name, where in WHERES.items()
-    )
+    clients = "".join(f"  {name}: {json.dumps({'node': 'n', 'where': where})}\n" for name, where in WHERES.items())
     (folder / "domain.yaml").write_text(
         "domain: plant\nnodes: {n: {listen: '127.0.0.1:0', store: memory}}\n"
         f"clients:\n  sensor: {{node: n}}\n{clients}"
@@ -81,13 +83,20 @@ def expected(policies: Policies) -> set[tuple[str, str, bytes]]:
         for name, where in WHERES.items()
         for topic, some in (("t/0", PAYLOADS), ("t/1", PLAIN), ("t/2", PLAIN))
         for payload in some
-        if where is None or make_condition(where).holds(read(Event(topic, payload))) is True
+        if all(
+            make_condition(each).holds(read(Event(topic, payload))) is True
+            for filter, each in where.items()
+            if matches(filter, topic)
+        )
     }
 
 
+def events(spark: SparkSession, policies: Policies) -> DataFrame:
+    return tables.events(spark, Path(next(iter(policies.by_digest.values())).folder) / "journal")
+
+
 def found(spark: SparkSession, policies: Policies, askers: tuple[Asker, ...] = ASKERS) -> set[tuple[str, str, bytes]]:
-    journal = Path(next(iter(policies.by_digest.values())).folder) / "journal"
-    seen = view(tables.events(spark, journal), policies, askers).select("subject", "topic", "payload").collect()
+    seen = view(events(spark, policies), policies, askers).select("subject", "topic", "payload").collect()
     return {(row["subject"], row["topic"], bytes(row["payload"])) for row in seen}
 
 
@@ -98,6 +107,19 @@ def test_segments(spark: SparkSession, policies: Policies) -> None:
 def test_keys_that_workers_decide(spark: SparkSession, policies: Policies, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(decide, "MOST_KEYS_HERE", 0)
     assert found(spark, policies) == expected(policies)
+
+
+@pytest.mark.parametrize(
+    ("name", "asked"),
+    [("all", set()), ("elsewhere", set()), ("many", {"temperature >= 60.0"})],
+    ids=lambda each: str(each),
+)
+def test_only_conditions_on_recorded_topics_are_asked(
+    spark: SparkSession, policies: Policies, name: str, asked: set[str]
+) -> None:
+    askers = (Asker(name),)
+    governing = Governing.of(policies, askers).knowing(decide.Keys.of(events(spark, policies), policies, askers))
+    assert (set(governing.wheres), governing.asks_subjects) == (asked, bool(asked))
 
 
 def test_compacted(spark: SparkSession, policies: Policies) -> None:

@@ -4,12 +4,14 @@ A combination is a *key*; a table of events has few of them. What is decided is 
 """
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import reduce
 from operator import and_
 from types import MappingProxyType
 from typing import NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
@@ -124,19 +126,43 @@ class Decided(NamedTuple):
 
 
 def decide(events: DataFrame, policies: Policies, askers: tuple[Asker, ...]) -> DataFrame:
-    """The events with what is decided about their keys beside them.
+    """The events with what is decided about their keys beside them."""
+    return Keys.of(events, policies, askers).beside(events)
 
-    The keys are looked for at once. If they are few they are decided here, where the policies are compiled already, and
-    the workers need no Python for them.
-    """
-    keys = events.select(*KEYS).distinct()
-    found = keys.limit(MOST_KEYS_HERE + 1).toArrow()
-    if found.num_rows > MOST_KEYS_HERE:
-        return _joined(events, _decided_there(keys, policies, askers))
-    decided = pa.Table.from_batches([_decided(Decider(policies, askers), one) for one in found.to_batches()], _ARROW)
-    named = F.broadcast(events.sparkSession.createDataFrame(decided, f"{_KEY_TYPES}, {DECIDED}"))
-    values = {name: found[name].unique().to_pylist() for name in KEYS if name != "topic"}
-    return _joined(events, named, {name: alike[0] for name, alike in values.items() if len(alike) == 1})
+
+@dataclass(frozen=True)
+class Keys:
+    """The keys of events, and what is decided about them."""
+
+    decided: DataFrame
+    alike: Mapping[str, str | None]
+    """What all of them have."""
+    wheres: frozenset[str] | None
+    """The conditions that receivers have; None if it is not known yet."""
+
+    @classmethod
+    def of(cls, events: DataFrame, policies: Policies, askers: tuple[Asker, ...]) -> "Keys":
+        """The keys are looked for at once.
+
+        If they are few they are decided here, where the policies are compiled already, and the workers need no Python
+        for them.
+        """
+        keys = events.select(*KEYS).distinct()
+        found = keys.limit(MOST_KEYS_HERE + 1).toArrow()
+        if found.num_rows > MOST_KEYS_HERE:
+            return cls(_decided_there(keys, policies, askers), {}, None)
+        decider = Decider(policies, askers)
+        decided = pa.Table.from_batches([_decided(decider, one) for one in found.to_batches()], _ARROW)
+        named = F.broadcast(events.sparkSession.createDataFrame(decided, f"{_KEY_TYPES}, {DECIDED}"))
+        values = {name: found[name].unique().to_pylist() for name in KEYS if name != "topic"}
+        alike = {name: some[0] for name, some in values.items() if len(some) == 1}
+        receivers = pc.list_flatten(decided["receivers"])
+        wheres = pc.struct_field(receivers, "where").unique().drop_null().to_pylist()
+        return cls(named, alike, frozenset(wheres))
+
+    def beside(self, events: DataFrame) -> DataFrame:
+        """The events, whose keys these are, with what is decided about them."""
+        return _joined(events, self.decided, self.alike)
 
 
 def decide_later(events: DataFrame, policies: Policies, askers: tuple[Asker, ...]) -> DataFrame:

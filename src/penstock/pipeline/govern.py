@@ -6,7 +6,7 @@ each has its side here, on keys (`decide.py`) or on rows or both. `docs/pipeline
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from pyspark.sql import Column, DataFrame, Window
@@ -83,8 +83,10 @@ class Governing:
     askers: tuple[Asker, ...]
     asks_advertisers: bool
     """Whether conform has conditions to ask."""
+    asks_subjects: bool
+    """Whether match may have some."""
     wheres: frozenset[str]
-    """Conditions that match may have to ask."""
+    """Those that match may have to ask of typed content."""
     are_all_wheres: bool
     """Else a topic to which several apply may have others."""
     trusts_types: bool
@@ -125,8 +127,16 @@ class Governing:
                     most = max(most, len(session.where))
                 watches |= any(session.watch_out is not None for session in sessions)
         trusts = policies.stands is None or _reads_alike(policies)
-        asked = (advertisers, frozenset(wheres), most <= 1, trusts)
+        asked = (advertisers, bool(wheres), frozenset(wheres), most <= 1, trusts)
         return cls(policies, askers, *asked, runs, watches, cyclic, access, judges)
+
+    def knowing(self, keys: decide.Keys) -> "Governing":
+        """The same, with only those conditions that concern what was recorded, if it is known which they are."""
+        if keys.wheres is None:
+            return self
+        # Which topics monitors publish on is not known.
+        asks = self.asks_subjects and (self.may_run or bool(keys.wheres))
+        return replace(self, asks_subjects=asks, wheres=keys.wheres, are_all_wheres=True)
 
 
 def _reads_alike(policies: Policies) -> bool:
@@ -149,18 +159,28 @@ def view(events: DataFrame, policies: Policies, askers: tuple[Asker, ...]) -> Da
 def given(events: DataFrame, policies: Policies, askers: tuple[Asker, ...]) -> DataFrame:
     """What subjects are given, with all that is known of it: the columns `EVENT`, and what was decided."""
     governing = Governing.of(policies, askers)
+    came = _came(events)
+    keys = decide.Keys.of(came, policies, askers)
+    governing = governing.knowing(keys)
     is_few = 0 < len(governing.wheres) <= MOST_BRANCHES
     typed = typed_columns_of(events) if is_few and governing.trusts_types else ()
-    return goes(comes(events, governing, typed), governing)
-
-
-def comes(events: DataFrame, governing: Governing, typed: tuple[str, ...] = ()) -> DataFrame:
-    """The stages before `match`, once for an event: what is let in, as monitors leave it; with typed content."""
-    came = events.filter(F.col("kind") != RETAINED)  # what was sent to somebody again has come before
     came = came.select(*EVENT, *narrowed(came, typed, governing.wheres))
-    rows = decide.decide(came, governing.policies, governing.askers)
-    rows = rows.withColumns({"passes": F.lit(True), "part": F.lit(0)})
-    return enters(rows, governing)
+    return goes(_enters(keys.beside(came), governing), governing)
+
+
+def comes(events: DataFrame, governing: Governing) -> DataFrame:
+    """The stages before `match`, once for an event: what is let in, as monitors leave it."""
+    came = _came(events).select(*EVENT)
+    return _enters(decide.decide(came, governing.policies, governing.askers), governing)
+
+
+def _came(events: DataFrame) -> DataFrame:
+    """Without what was sent to somebody again: it has come before."""
+    return events.filter(F.col("kind") != RETAINED)
+
+
+def _enters(decided: DataFrame, governing: Governing) -> DataFrame:
+    return enters(decided.withColumns({"passes": F.lit(True), "part": F.lit(0)}), governing)
 
 
 def enters(rows: DataFrame, governing: Governing, sides: "Sides | None" = None) -> DataFrame:
@@ -275,7 +295,7 @@ def _match(rows: DataFrame, governing: Governing) -> DataFrame:
     else:  # what came with policies is not for a domain that has none
         rows = rows.filter(~is_carrying())
     rows = rows.drop("judged")
-    if not governing.wheres:
+    if not governing.asks_subjects:
         return rows.withColumn("wanted", F.col("reads")).filter(F.col("wanted") | F.col("looks_on"))
     typed = typed_columns_of(rows)
     conditions = TypedConditions(rows, typed, governing.wheres if typed else (), governing.are_all_wheres)

@@ -66,7 +66,7 @@ def journeys(began: DataFrame, policies: Policies, askers: tuple[Asker, ...]) ->
     there = replace(Governing.of(policies, (*neighbours, *askers)), at_rest=True)
     beyond = replace(Governing.of(replace(policies, are_recorded=False), there.askers), at_rest=True)
     # What leads to nodes has no conditions and no monitors here, and each way that there is counts.
-    onwards = replace(there, wheres=frozenset(), watches=False, is_cyclic=False)
+    onwards = replace(there, asks_subjects=False, watches=False, is_cyclic=False)
     came = settled(comes(began, there))
     passed, arrived = began.select(*EVENT).limit(0), came
     for _ in range(max(map(longest_way, wholes), default=0)):
