@@ -59,7 +59,7 @@ class Condition:
             return self.decide(attributes)
         if content.spent > MOST_EVENT_WORK:
             return Failure(Kind.TOO_COSTLY, f"what is asked of this event takes more than {MOST_EVENT_WORK} steps")
-        outcome, steps = self._metered(attributes, partial(_find, content) if self._finds else no_xml)
+        outcome, steps = self._metered(attributes, partial(find, content) if self._finds else no_xml)
         content.spent += min(steps, MOST_WORK)
         return outcome
 
@@ -71,7 +71,8 @@ _XPATH = 3
 """Steps of XPath (`model/xpath.py`) that take as long as one of ours."""
 
 
-def _find(content: Content, expression: str, work: Work) -> Value:
+def find(content: Content, expression: str, work: Work) -> Value:
+    """What XPath finds in XML content, paid for in steps; raises `EvaluationError`."""
     try:
         charge(work, content.xpath_cost(expression) // _XPATH)
         return content.xpath(expression)

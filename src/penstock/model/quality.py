@@ -1,0 +1,290 @@
+"""Quality of context (QoCIM): indicators, criteria, metric definitions, and metric values with their times.
+
+An *indicator* says what of the quality is meant, its *criterion* how that is understood, a *metric definition* how it
+is measured: unit, range, which direction is better. A *metric value* is one measurement, with the time at which it was
+made. (contracts §2.3 and §4.2; Marie et al., QoCIM: a Meta-model for Quality of Context, 2013.)
+"""
+
+import math
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from itertools import pairwise
+from typing import NamedTuple
+
+from penstock.model.errors import PolicyError
+from penstock.model.values import FIRST_SECOND, LAST_SECOND, SECOND, Timestamp
+
+MOST_VALUES = 64
+"""Metric values of one event. They come with events, so it is a defence."""
+
+_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]{0,79}", re.ASCII)
+
+
+class Direction(StrEnum):
+    """Which values are better."""
+
+    HIGHER = "higher"
+    LOWER = "lower"
+
+
+class Key(NamedTuple):
+    """The ids that tell what a value measures: `10/10.1/10.1`."""
+
+    indicator: str
+    criterion: str
+    definition: str
+
+    def __str__(self) -> str:
+        return "/".join(self)
+
+
+@dataclass(frozen=True, slots=True)
+class MetricDefinition:
+    """How a criterion is measured."""
+
+    id: str
+    unit: str = "%"
+    least: float = 0.0
+    most: float = 100.0
+    direction: Direction = Direction.HIGHER
+    resolution: float | None = None
+    """The smallest difference that the metric can tell; finer digits say nothing."""
+    levels: tuple[tuple[str, float], ...] = ()
+    """Names for bounds, the worst first: low 0, medium 50, high 80. A value has a level if it is at least as good."""
+
+    def __post_init__(self) -> None:
+        check_id(self.id)
+        is_range = _is_number(self.least) and _is_number(self.most) and self.least <= self.most
+        if not is_range or self.least == math.inf or self.most == -math.inf:
+            raise PolicyError(f"metric `{self.id}`: `{self.least}` to `{self.most}` is not a range")
+        if self.resolution is not None and not (_is_number(self.resolution) and 0 < self.resolution < math.inf):
+            raise PolicyError(f"metric `{self.id}`: a resolution is above 0, not `{self.resolution}`")
+        bounds = [bound for _, bound in self.levels]
+        if not all(self.admits(bound) for bound in bounds):
+            raise PolicyError(f"metric `{self.id}`: a level is not within `{self.least}` to `{self.most}`")
+        if any(not self.is_better(better, worse) for worse, better in pairwise(bounds)):
+            raise PolicyError(f"metric `{self.id}`: levels go from the worst to the best")
+        _check_once(f"metric `{self.id}`", "level", [check_id(name) for name, _ in self.levels], least=0)
+
+    def admits(self, value: float) -> bool:
+        """Whether a value is a number within the range."""
+        return _is_number(value) and math.isfinite(value) and self.least <= value <= self.most
+
+    def is_better(self, value: float, other: float) -> bool:
+        """Whether a value is better than another, and not as good only."""
+        return value > other if self.direction is Direction.HIGHER else value < other
+
+    def reaches(self, value: float, bound: float) -> bool:
+        """Whether a value is at least as good as a bound."""
+        return value >= bound if self.direction is Direction.HIGHER else value <= bound
+
+    def worst(self, values: Iterable[float]) -> float:
+        """The worst of one or more values."""
+        return min(values) if self.direction is Direction.HIGHER else max(values)
+
+    def best(self, values: Iterable[float]) -> float:
+        """The best of one or more values."""
+        return max(values) if self.direction is Direction.HIGHER else min(values)
+
+    def clamped(self, value: float) -> float:
+        """The value of the range that is nearest; raises `PolicyError` for what is no number."""
+        nearest = min(max(float(value), self.least), self.most) if _is_number(value) else math.nan
+        if not math.isfinite(nearest):
+            raise PolicyError(f"metric `{self.id}`: `{value}` is not a number")
+        return nearest
+
+    def rounded(self, value: float) -> float:
+        """Within the range, in steps of the resolution, never better than the value is."""
+        if self.resolution is None:
+            return self.clamped(value)
+        steps = self.clamped(value) / self.resolution
+        if not math.isclose(steps, round(steps), rel_tol=1e-12):  # else it is whole but for the last bit of a double
+            steps = math.floor(steps) if self.direction is Direction.HIGHER else math.ceil(steps)
+        return self.clamped(round(steps) * self.resolution)
+
+    def level(self, name: str) -> float:
+        """The bound that a level stands for; raises `PolicyError` if there is none of that name."""
+        for one, bound in self.levels:
+            if one == name:
+                return bound
+        known = ", ".join(f"`{one}`" for one, _ in self.levels) or "none"
+        raise PolicyError(f"metric `{self.id}` has no level `{name}` (known: {known})")
+
+
+@dataclass(frozen=True, slots=True)
+class Criterion:
+    """How an indicator is understood, with the ways of measuring it."""
+
+    id: str
+    definitions: tuple[MetricDefinition, ...]
+    like: str = ""
+    """The criterion of the library that it is, under another id: what is done with quality follows that one."""
+
+    def __post_init__(self) -> None:
+        check_id(self.id)
+        if self.like:
+            check_id(self.like)
+        _check_once(f"criterion `{self.id}`", "definition", [one.id for one in self.definitions])
+
+
+@dataclass(frozen=True, slots=True)
+class Indicator:
+    """What of the quality is meant, with its criterion."""
+
+    id: str
+    criterion: Criterion
+
+    def __post_init__(self) -> None:
+        check_id(self.id)
+
+    @property
+    def keys(self) -> tuple[Key, ...]:
+        """What values of it are told by, one for each definition."""
+        return tuple(Key(self.id, self.criterion.id, one.id) for one in self.criterion.definitions)
+
+
+class Catalogue:
+    """The indicators that a domain knows, by id."""
+
+    __slots__ = ("_definitions", "_kinds", "indicators")
+
+    def __init__(self, indicators: Iterable[Indicator] = ()) -> None:
+        self.indicators = tuple(indicators)
+        _check_once("the quality catalogue", "indicator", [one.id for one in self.indicators], least=0)
+        self._definitions = {
+            key: definition
+            for one in self.indicators
+            for key, definition in zip(one.keys, one.criterion.definitions, strict=True)
+        }
+
+        self._kinds = {key: one.criterion.like or one.criterion.id for one in self.indicators for key in one.keys}
+
+    def __iter__(self) -> Iterator[Key]:
+        return iter(self._definitions)
+
+    def kind(self, key: Key) -> str:
+        """The criterion of the library that a metric is of, or its own; empty if it is not known."""
+        return self._kinds.get(key, "")
+
+    def with_(self, indicators: Iterable[Indicator]) -> "Catalogue":
+        """With these too; one of the same id is replaced."""
+        by_id = {one.id: one for one in (*self.indicators, *indicators)}
+        return Catalogue(by_id.values())
+
+    def find(self, key: Key) -> MetricDefinition | None:
+        """The definition of a metric, None if it is not known."""
+        return self._definitions.get(key)
+
+    def definition(self, key: Key) -> MetricDefinition:
+        """The definition of a metric; raises `PolicyError` if it is not known."""
+        found = self._definitions.get(key)
+        if found is None:
+            raise PolicyError(f"there is no quality metric `{key}`")
+        return found
+
+    def keys_of(self, indicator: str) -> tuple[Key, ...]:
+        """The metrics of an indicator; none if it is not known."""
+        return tuple(key for key in self._definitions if key.indicator == indicator)
+
+    def key(self, indicator: str) -> Key:
+        """The one metric of an indicator; raises `PolicyError` if there is none, or a choice."""
+        found = self.keys_of(indicator)
+        if len(found) == 1:
+            return found[0]
+        if not found:
+            known = ", ".join(f"`{one.id}`" for one in self.indicators) or "none"
+            raise PolicyError(f"there is no quality indicator `{indicator}` (known: {known})")
+        raise PolicyError(f"indicator `{indicator}` has {len(found)} metrics: name one, as in `{found[0]}`")
+
+
+@dataclass(frozen=True, slots=True)
+class MetricValue:
+    """One measurement of quality."""
+
+    key: Key
+    value: float
+    created: Timestamp
+    """When it was measured first."""
+    modified: Timestamp | None = None
+    """When it was last changed, by propagation or degradation."""
+
+    def __post_init__(self) -> None:
+        for id in self.key:
+            check_id(id)
+        if not _is_number(self.value) or not math.isfinite(self.value):
+            raise PolicyError(f"quality `{self.key}`: `{self.value}` is not a number")
+        object.__setattr__(self, "value", float(self.value))
+        times = (self.created,) if self.modified is None else (self.created, self.modified)
+        if not all(FIRST_SECOND <= time.nanos // SECOND <= LAST_SECOND for time in times):
+            raise PolicyError(f"quality `{self.key}`: its time is not from the year 1 to the year 9999")
+
+    @property
+    def at(self) -> Timestamp:
+        """When it was true."""
+        return self.created if self.modified is None else self.modified
+
+    def changed(self, value: float, now: Timestamp) -> "MetricValue":
+        """With another value from now on."""
+        return replace(self, value=value, modified=now)
+
+
+class Quality(tuple[MetricValue, ...]):
+    """The metric values of one event, each metric once, in the order of their keys."""
+
+    __slots__ = ()
+
+    def __new__(cls, values: Iterable[MetricValue] = ()) -> "Quality":
+        made = sorted(values, key=lambda one: one.key)
+        if len(made) > MOST_VALUES:
+            raise PolicyError(f"{len(made)} quality values are too many, {MOST_VALUES} are the most")
+        for one, other in pairwise(made):
+            if one.key == other.key:
+                raise PolicyError(f"quality `{one.key}` is given twice")
+        return super().__new__(cls, made)
+
+    def get(self, key: Key) -> MetricValue | None:
+        """The value of a metric, None if there is none."""
+        return next((one for one in self if one.key == key), None)
+
+    def with_(self, values: Iterable[MetricValue]) -> "Quality":
+        """With these values in place of those of the same metrics."""
+        return Quality({**{one.key: one for one in self}, **{one.key: one for one in values}}.values())
+
+    def without(self, keys: Iterable[Key]) -> "Quality":
+        """Without the values of these metrics."""
+        gone = frozenset(keys)
+        return Quality(one for one in self if one.key not in gone)
+
+
+NO_QUALITY = Quality()
+
+
+def moment(seconds: float) -> Timestamp:
+    """The time that a clock in seconds since the epoch shows; raises `PolicyError` beyond the years 1 to 9999."""
+    if not math.isfinite(seconds) or not FIRST_SECOND <= seconds <= LAST_SECOND:
+        raise PolicyError(f"`{seconds}` is not a time from the year 1 to the year 9999")
+    return Timestamp(round(seconds * SECOND))
+
+
+def check_id(id: str) -> str:
+    """The id, if it is one: up to 80 letters, digits and `_ . : -`; raises `PolicyError`.
+
+    Ids stand in XPath expressions and in conditions, so there is nothing in them that could end a string.
+    """
+    if not isinstance(id, str) or not _ID.fullmatch(id):
+        raise PolicyError(f"`{str(id)[:100]}` is not an id: up to 80 letters, digits and `_`, `.`, `:`, `-`")
+    return id
+
+
+def _check_once(of: str, what: str, ids: list[str], least: int = 1) -> None:
+    if len(ids) < least:
+        raise PolicyError(f"{of} has no {what}")
+    for id in ids:
+        if ids.count(id) > 1:
+            raise PolicyError(f"{of} has two {what}s `{id}`")
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

@@ -1,0 +1,126 @@
+"""A library of quality criteria, with the formula of each (docs/quality.md).
+
+Formulas are pure functions of what is known when an event conforms: attributes of its payload, the time it is now, what
+is declared of its sensor. Those that are ratios come to percent, as metric 10.1 of the paper's Listing 3 does. What has
+no value raises `PolicyError`: an event then goes without it, and a constraint on it is not satisfied.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+
+from penstock.model.errors import PolicyError
+from penstock.model.quality import Catalogue, Criterion, Direction, Indicator, MetricDefinition
+from penstock.model.values import SECOND, Timestamp
+
+SKEW = 1.0
+"""Seconds that a producer's clock may be ahead of ours, unless the sensor declares its own."""
+
+_LEVELS = (("low", 0.0), ("medium", 50.0), ("high", 80.0))
+"""Names for percentages. The paper's Table 1 says `medium` and `high`, and not what these are."""
+
+
+def freshness(now: Timestamp, measured: Timestamp, skew: float = SKEW) -> float:
+    """The age in seconds. What was measured later than now, by more than clocks differ, has none."""
+    age = (now.nanos - measured.nanos) / SECOND
+    if age < -_at_least(0, "skew", skew):
+        raise PolicyError(f"measured {-age:g} s from now, in the future")
+    return max(0.0, age)
+
+
+def up_to_dateness(now: Timestamp, measured: Timestamp, lifetime: float, skew: float = SKEW) -> float:
+    """How much of the lifetime is left: 1 - age / lifetime, and 0 after it (Manzoor et al. 2008)."""
+    return _percent(1 - freshness(now, measured, skew) / _above_zero("lifetime", lifetime))
+
+
+def precision(spread: float, span: float) -> float:
+    """How close repeated measurements are to each other: 1 - spread / span, of one standard deviation (ISO 5725)."""
+    return _percent(1 - _at_least(0, "spread", spread) / _above_zero("span", span))
+
+
+def accuracy(error: float, span: float) -> float:
+    """How close a measurement is to what is true: 1 - |error| / span (Kim and Lee 2006)."""
+    return _percent(1 - abs(_finite("error", error)) / _above_zero("span", span))
+
+
+def completeness(present: Mapping[str, bool], weights: Mapping[str, float]) -> float:
+    """The weights of the attributes that are there, of all (Manzoor et al. 2008)."""
+    whole = math.fsum(_at_least(0, f"weight of {name}", weight) for name, weight in weights.items())
+    there = math.fsum(weight for name, weight in weights.items() if present.get(name) is True)
+    return _percent(there / _above_zero("sum of the weights", whole))
+
+
+def resolution(step: float) -> float:
+    """The smallest difference that can be told, in the unit of what is measured (Buchholz et al. 2003)."""
+    return _at_least(0, "step", step)
+
+
+def trustworthiness(distance: float, reach: float, accuracy: float = 100.0) -> float:
+    """(1 - distance / reach) * the sensor's accuracy in percent, and 0 beyond its reach (Manzoor et al. 2008)."""
+    near = 1 - _at_least(0, "distance", distance) / _above_zero("reach", reach)
+    return _percent(near * min(_at_least(0, "accuracy", accuracy), 100.0) / 100)
+
+
+def value(value: float) -> float:
+    """What the payload says, as it is."""
+    return _finite("value", value)
+
+
+FORMULAS: Mapping[str, Callable[..., float]] = {
+    "freshness": freshness,
+    "up-to-dateness": up_to_dateness,
+    "precision": precision,
+    "accuracy": accuracy,
+    "completeness": completeness,
+    "resolution": resolution,
+    "trustworthiness": trustworthiness,
+    "value": value,
+}
+"""By the name that a collector gives."""
+
+
+def _indicator(id: str, definition: MetricDefinition) -> Indicator:
+    return Indicator(id, Criterion(id, (definition,)))
+
+
+def _of_percent(id: str) -> Indicator:
+    return _indicator(id, MetricDefinition(id, levels=_LEVELS))
+
+
+def _of_lower(id: str, unit: str) -> Indicator:
+    return _indicator(id, MetricDefinition(id, unit, 0.0, math.inf, Direction.LOWER))
+
+
+LIBRARY = Catalogue(
+    [
+        _of_lower("freshness", "s"),
+        _of_percent("up-to-dateness"),
+        _of_percent("precision"),
+        _of_percent("accuracy"),
+        _of_percent("completeness"),
+        _of_lower("resolution", "unit of the value"),
+        _of_percent("trustworthiness"),
+    ]
+)
+"""The indicators that every domain knows; each has one criterion and one metric of its own name."""
+
+
+def _percent(ratio: float) -> float:
+    return 100.0 * min(max(ratio, 0.0), 1.0)
+
+
+def _finite(name: str, number: float) -> float:
+    if isinstance(number, bool) or not isinstance(number, int | float) or not math.isfinite(number):
+        raise PolicyError(f"{name}: `{str(number)[:80]}` is not a number")
+    return float(number)
+
+
+def _at_least(least: float, name: str, number: float) -> float:
+    if _finite(name, number) < least:
+        raise PolicyError(f"{name}: `{number}` is below {least:g}")
+    return float(number)
+
+
+def _above_zero(name: str, number: float) -> float:
+    if _finite(name, number) <= 0:
+        raise PolicyError(f"{name}: `{number}` is not above 0")
+    return float(number)

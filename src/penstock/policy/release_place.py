@@ -1,0 +1,117 @@
+"""Where the privacy filter of a subscription is evaluated (contracts §2.2, Algorithm 1).
+
+The first node that knows both the advertisement, with its privacy policy, and the subscription, with what its consumer
+guarantees, decides; the others go by what it decided. A producer's node tells them by the publication's ACE set: the
+subscriptions for which access control is already enabled.
+
+Two things are other than in the paper. Line 9 of its Algorithm 1 brackets the predicate otherwise than its text does,
+so that it would evaluate privacy filters for publications without privacy requirements; here it is as in the text. And
+where both advertisement and subscription are local and the publication is not at its first node (something else has
+drawn it there), no node ever knows both. The paper's algorithm lets it pass; here it is refused.
+"""
+
+from base64 import urlsafe_b64encode
+from collections.abc import Callable, Collection, Iterable, Sequence
+from enum import StrEnum
+from hashlib import blake2b
+from typing import NamedTuple
+
+from penstock.model.errors import ContentError
+
+
+class Circumstance(NamedTuple):
+    """What the place depends on, with the paper's abbreviations."""
+
+    is_private: bool
+    """p: the advertisement has a privacy requirement. A publication whose advertisement is elsewhere says so itself."""
+    is_advertised_locally: bool
+    """la"""
+    is_subscribed_locally: bool
+    """ls"""
+    is_at_first_node: bool
+    """s1: the publication's path has one node, this one."""
+
+
+class Place(StrEnum):
+    """What a node does about the privacy filter of one subscription."""
+
+    SKIP = "skip"
+    """There is no privacy requirement."""
+    EVALUATE = "evaluate"
+    """It is the first that knows both: the policy is asked."""
+    ENABLED = "enabled"
+    """It was decided before: the ACE set is asked."""
+    REFUSE = "refuse"
+    """No node has decided or can."""
+
+
+def must_evaluate(at: Circumstance) -> bool:
+    """The predicate of §2.2: p and [s1 and (la or not ls) or (not la and ls)]."""
+    is_private, la, ls, s1 = at
+    return is_private and ((s1 and (la or not ls)) or (not la and ls))
+
+
+def place(at: Circumstance) -> Place:
+    """What a node does about the privacy filter of a subscription."""
+    if not at.is_private:
+        return Place.SKIP
+    if must_evaluate(at):
+        return Place.EVALUATE
+    return Place.REFUSE if at.is_subscribed_locally else Place.ENABLED
+
+
+class Filter(NamedTuple):
+    """A simple filter of a subscription, which is the conjunction of such."""
+
+    id: str
+    is_privacy: bool
+    holds: Callable[[], bool]
+
+
+def evaluate(filters: Sequence[Filter], at: Circumstance, ace: Collection[str]) -> tuple[bool, str]:
+    """Whether a publication satisfies a subscription (Algorithm 1), and why not."""
+    found = not at.is_private
+    for one in filters:
+        if one.is_privacy:
+            found = True
+            match place(at):
+                case Place.SKIP:
+                    continue
+                case Place.REFUSE:
+                    return False, "no node knows both the advertisement and the subscription: both are local"
+                case Place.ENABLED:
+                    if one.id not in ace:
+                        return False, "the producer's node has not enabled access for this subscription"
+                    continue
+        if not one.holds():
+            return False, f"`{one.id}` does not hold"
+    return (True, "") if found else (False, "the publication is private, and the subscription guarantees nothing")
+
+
+# --- the ACE set as a publication carries it
+
+ACE = "penstock-ace"
+"""The user property, which is there with private publications only: it also says that there is a requirement."""
+
+MOST_ACE = 4_000
+"""Subscriptions of one set: a user property has 65,535 bytes. What is not in the set is refused where it is asked."""
+
+_BYTES = 12
+_LETTERS = _BYTES * 4 // 3
+
+
+def ace_digest(subscription: str) -> str:
+    """What stands for a subscription, by its id in the whole ensemble."""
+    return urlsafe_b64encode(blake2b(subscription.encode(), digest_size=_BYTES).digest()).decode()
+
+
+def write_ace(digests: Iterable[str]) -> str:
+    """The set as text, the same for the same set; of too many, some."""
+    return "".join(sorted(set(digests))[:MOST_ACE])
+
+
+def read_ace(text: str) -> frozenset[str]:
+    """The set of a text; raises `ContentError`."""
+    if len(text) % _LETTERS or len(text) > MOST_ACE * _LETTERS or not text.isascii():
+        raise ContentError("not a set of subscriptions with access control enabled")
+    return frozenset(text[at : at + _LETTERS] for at in range(0, len(text), _LETTERS))
