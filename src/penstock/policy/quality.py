@@ -6,7 +6,7 @@ no value raises `PolicyError`: an event then goes without it, and a constraint o
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from penstock.model.errors import PolicyError
 from penstock.model.quality import Catalogue, Criterion, Direction, Indicator, MetricDefinition
@@ -102,6 +102,25 @@ LIBRARY = Catalogue(
     ]
 )
 """The indicators that every domain knows; each has one criterion and one metric of its own name."""
+
+
+_PERCENT = frozenset({"up-to-dateness", "precision", "accuracy", "completeness", "trustworthiness"})
+_AMOUNTS = frozenset({"freshness", "resolution"})
+
+
+def make_catalogue(indicators: Iterable[Indicator] = ()) -> Catalogue:
+    """The library, with what a domain defines besides or instead; raises `PolicyError`.
+
+    A criterion that is like one of the library is measured like it: what is done with quality goes by that.
+    """
+    made = LIBRARY.with_(indicators)
+    for key in made:
+        definition, kind = made.definition(key), made.kind(key)
+        is_percent = definition.direction is Direction.HIGHER and definition.least >= 0 and definition.most <= 100
+        is_amount = definition.direction is Direction.LOWER and definition.least >= 0
+        if (kind in _PERCENT and not is_percent) or (kind in _AMOUNTS and not is_amount):
+            raise PolicyError(f"metric `{key}` is not measured like `{kind}` of the library")
+    return made
 
 
 def _percent(ratio: float) -> float:

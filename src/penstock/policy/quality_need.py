@@ -20,6 +20,8 @@ from decimal import Decimal
 from typing import NamedTuple
 
 from penstock.language.limits import MOST_XPATH
+from penstock.language.printer import show
+from penstock.language.tree import XPath
 from penstock.model.content import Content, Format
 from penstock.model.errors import ContentError, PolicyError
 from penstock.model.quality import Catalogue, Direction, Key, Quality, check_id
@@ -84,7 +86,7 @@ class Need:
     def condition(self, format: Format) -> str:
         """The same in our language, over content that carries its quality itself; raises `PolicyError`."""
         if format is Format.XML:
-            return f'size(xpath("{self.xpath()}")) > 0'
+            return _finds_something(self.xpath())
         if format is not Format.JSON:
             raise PolicyError(f"content that is {format} does not carry quality")
         ids = " && ".join(f"q.{name} == '{id}'" for name, id in self.key._asdict().items())
@@ -125,10 +127,11 @@ class XPathNeed:
         """The same in our language, over content that carries its quality itself; raises `PolicyError`."""
         if format is not Format.XML:
             raise PolicyError(f"`{self.expression}` is for XML, not for content that is {format}")
-        quote = '"' if '"' not in self.expression else "'''"
-        if quote != '"' and "'" in self.expression:
-            raise PolicyError(f"`{self.expression}` has both kinds of quotes, which a condition cannot hold")
-        return f"size(xpath({quote}{self.expression}{quote})) > 0"
+        return _finds_something(self.expression)
+
+
+def _finds_something(expression: str) -> str:
+    return f"size({show(XPath(expression))}) > 0"
 
 
 Constraint = Need | XPathNeed
@@ -257,11 +260,14 @@ def range_of(needs: Sequence[Constraint], key: Key) -> Range | None:
 
 
 def implies(given: Sequence[Constraint], wanted: Constraint) -> bool:
-    """Whether what satisfies all the given constraints satisfies the wanted one; XPath says nothing but itself."""
+    """Whether what satisfies all the given constraints satisfies the wanted one; XPath says nothing but itself.
+
+    Constraints that nothing satisfies imply nothing.
+    """
     if isinstance(wanted, XPathNeed):
         return wanted in given
     left = range_of(given, wanted.key)
-    return left is not None and left.is_within(_range(wanted))
+    return left is not None and not left.is_empty and left.is_within(_range(wanted))
 
 
 def excludes(given: Sequence[Constraint], wanted: Constraint) -> bool:

@@ -137,7 +137,7 @@ def propagate(
 def quality_weights(inputs: Sequence[Quality], key: Key, catalogue: Catalogue) -> list[float]:
     """Weights for a fusion, by one metric: from 0 for the worst value of its range to 1 for the best.
 
-    An input without the metric weighs nothing. Raises `PolicyError` if the range has no end, or nothing weighs anything.
+    An input without the metric weighs nothing. Raises `PolicyError` if the range has no end, or all weigh nothing.
     """
     definition = catalogue.definition(key)
     span = definition.most - definition.least

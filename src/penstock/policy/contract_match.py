@@ -1,0 +1,165 @@
+"""Whether a producer's and a consumer's contract fit, by which rule, in which situations, and why not."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+
+from penstock.language.condition import Condition
+from penstock.language.ranges import intersects
+from penstock.model.quality import NO_QUALITY, Catalogue, Key
+from penstock.model.topic import intersection
+from penstock.policy.contract import ConsumerContract, PrivacyRule, ProducerContract, Want, abac_attributes, commitments
+from penstock.policy.degrade import Aggregate, caps
+from penstock.policy.quality_need import Constraint, Need, excludes, implies, range_of
+
+
+class Standing(IntEnum):
+    """How far a pair fits; the better, the greater."""
+
+    UNRELATED = 0
+    """They have no topic in common."""
+    FAILS = 1
+    """Nothing is ever released."""
+    DEPENDS = 2
+    """Events are judged by their quality, one by one."""
+    FITS = 3
+    """All that the producer guarantees is as the consumer needs it."""
+
+
+@dataclass(frozen=True, slots=True)
+class RuleFit:
+    """How far one way fits: a privacy rule, or none where none is asked for."""
+
+    rule: str
+    standing: Standing
+    reasons: tuple[str, ...] = ()
+    during: frozenset[str] = frozenset()
+    outside: frozenset[str] = frozenset()
+
+    def is_on(self, open_situations: Collection[str]) -> bool:
+        """Whether the rule counts while just these situations are open."""
+        return self.during <= set(open_situations) and not self.outside & set(open_situations)
+
+
+@dataclass(frozen=True, slots=True)
+class WantFit:
+    """How far one want of a consumer is met."""
+
+    want: str
+    topics: tuple[str, ...]
+    """What both are about, as topic filters."""
+    rules: tuple[RuleFit, ...]
+
+    @property
+    def standing(self) -> Standing:
+        """In the situations that are best for it."""
+        return max((rule.standing for rule in self.rules), default=Standing.UNRELATED)
+
+    def standing_in(self, open_situations: Collection[str]) -> Standing:
+        """While just these situations are open."""
+        on = [rule.standing for rule in self.rules if rule.is_on(open_situations)]
+        return max(on, default=Standing.FAILS if self.topics else Standing.UNRELATED)
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """How far a consumer's contract fits a producer's."""
+
+    producer: str
+    consumer: str
+    wants: tuple[WantFit, ...]
+
+    @property
+    def standing(self) -> Standing:
+        """That of the want that is met best."""
+        return max((want.standing for want in self.wants), default=Standing.UNRELATED)
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """All that was found, in sentences."""
+        return tuple(
+            f"want `{want.want}`" + (f", rule `{rule.rule}`" if rule.rule else "") + f": {reason}"
+            for want in self.wants
+            for rule in want.rules
+            for reason in rule.reasons
+        ) or ("they have no topic in common",)
+
+
+def match(producer: ProducerContract, consumer: ConsumerContract, catalogue: Catalogue) -> Fit:
+    """How far a consumer's contract fits a producer's, for each of its wants and each of the rules."""
+    return Fit(
+        producer.name, consumer.name, tuple(_want(producer, consumer, want, catalogue) for want in consumer.wants)
+    )
+
+
+def _want(producer: ProducerContract, consumer: ConsumerContract, want: Want, catalogue: Catalogue) -> WantFit:
+    topics = intersection(producer.filter, want.filter)
+    if not topics:
+        return WantFit(want.name, (), ())
+    if not _may_meet(producer.condition, want.condition):
+        return WantFit(want.name, topics, (RuleFit("", Standing.FAILS, ("no content is as both ask",)),))
+    if not producer.rules:
+        standing, reasons = _quality(producer.guarantees, want.needs)
+        return WantFit(want.name, topics, (RuleFit("", standing, ("no privacy requirement", *reasons)),))
+    rules = (_rule(producer, rule, consumer, want, catalogue) for rule in producer.rules)
+    return WantFit(want.name, topics, tuple(rules))
+
+
+def _may_meet(one: Condition | None, other: Condition | None) -> bool:
+    return one is None or other is None or intersects(one.ranges, other.ranges) is not False
+
+
+def _rule(
+    producer: ProducerContract, rule: PrivacyRule, consumer: ConsumerContract, want: Want, catalogue: Catalogue
+) -> RuleFit:
+    asked = abac_attributes(consumer, producer.name, (), NO_QUALITY)
+    refused = tuple(reason for reason in (one.why_not(asked) for one in commitments(rule)) if reason)
+    left = caps(rule.degrade, catalogue)
+    lost = [
+        f"the rule takes away quality `{need.key}`, which is needed"
+        for need in want.needs
+        if isinstance(need, Need) and need.key in left and left[need.key] is None
+    ]
+    given = (
+        *(one for one in producer.guarantees if _survives(one, rule, left)),
+        *rule.guarantees,
+        *rule.quality,
+        *(need for need in left.values() if need is not None),
+    )
+    standing, reasons = _quality(given, want.needs)
+    if refused or lost:
+        standing, reasons = Standing.FAILS, (*refused, *lost, *(reasons if standing is Standing.FAILS else ()))
+    elif standing is Standing.FITS:
+        reasons = ("all that is asked is promised",)
+    return RuleFit(rule.id, standing, reasons, rule.during, rule.outside)
+
+
+def _survives(guarantee: Constraint, rule: PrivacyRule, left: Mapping[Key, Need | None]) -> bool:
+    """Whether what is guaranteed of events as they come holds of what a rule makes of them."""
+    if not rule.degrade:
+        return True
+    is_aggregated = any(isinstance(one, Aggregate) for one in rule.degrade)
+    return not is_aggregated and isinstance(guarantee, Need) and guarantee.key not in left
+
+
+def _quality(given: tuple[Constraint, ...], needs: tuple[Constraint, ...]) -> tuple[Standing, tuple[str, ...]]:
+    reasons = [f"nothing is as all that is said of `{key}`" for key in _contradictions(given)]
+    standing = Standing.FAILS if reasons else Standing.FITS
+    for need in needs:
+        if implies(given, need):
+            continue
+        about = [one for one in given if isinstance(one, Need) and isinstance(need, Need) and one.key == need.key]
+        said = " and ".join(f"`{one}`" for one in about) or "nothing about it"
+        if excludes(given, need):
+            standing = Standing.FAILS
+            reasons.append(f"`{need}` is needed, and there is at best {said}")
+        else:
+            standing = min(standing, Standing.DEPENDS)
+            reasons.append(f"`{need}` is needed, and promised is {said}: each event is judged by itself")
+    return standing, tuple(reasons)
+
+
+def _contradictions(given: tuple[Constraint, ...]) -> list[Key]:
+    keys = dict.fromkeys(one.key for one in given if isinstance(one, Need))
+    found = ((key, range_of(given, key)) for key in keys)
+    return [key for key, left in found if left is not None and left.is_empty]

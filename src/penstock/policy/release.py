@@ -1,0 +1,121 @@
+"""What one consumer gets of one producer's event, and why: the core of the release stage, without an engine around it.
+
+`Releaser` is made once for a producer's contract and a want of a consumer's: all that their contracts decide is decided
+then. For each event, the rules that are left are tried in order, and the first counts whose situation it is and whose
+degraded event has the quality that the rule, its guarantees and the consumer ask for.
+"""
+
+from collections.abc import Collection
+from typing import NamedTuple
+
+from penstock.language.errors import EvaluationError
+from penstock.language.times import timestamp_from_string, timestamp_to_string
+from penstock.model.content import Content
+from penstock.model.errors import ContentError
+from penstock.model.quality import NO_QUALITY, Catalogue, Quality, moment
+from penstock.model.values import SECOND
+from penstock.policy.contract import ConsumerContract, PrivacyRule, ProducerContract, Want, abac_attributes, commitments
+from penstock.policy.degrade import Aggregate, degrade
+from penstock.policy.quality_need import why_not
+from penstock.policy.quality_propagate import aged
+
+RETAIN_UNTIL = "penstock-retain-until"
+"""The user property of a released event that is to be deleted by then."""
+
+
+class Release(NamedTuple):
+    """What a consumer gets of an event."""
+
+    is_released: bool
+    rule: str = ""
+    """The one that releases it; empty where nothing is private."""
+    payload: bytes = b""
+    quality: Quality = NO_QUALITY
+    not_before: float = 0.0
+    """When it may go out, in seconds since the epoch."""
+    retain_until: float | None = None
+    """When it is to be deleted; None: never."""
+    aggregate: Aggregate | None = None
+    """If there is one, the event does not go out, but into the window of the rule and the consumer."""
+    reasons: tuple[str, ...] = ()
+    """Why it is not released, or why not by rules before this one."""
+
+
+class Releaser:
+    """Decides on events of one producer's contract for one want of a consumer."""
+
+    __slots__ = ("_candidates", "_catalogue", "_refused", "_want", "retention")
+
+    def __init__(
+        self, producer: ProducerContract, consumer: ConsumerContract, want: Want, catalogue: Catalogue
+    ) -> None:
+        self._want = want
+        self._catalogue = catalogue
+        self.retention = consumer.retention
+        asked = abac_attributes(consumer, producer.name, (), NO_QUALITY)
+        self._candidates: list[PrivacyRule | None] = [] if producer.rules else [None]
+        self._refused: list[str] = []
+        for rule in producer.rules:
+            wrong = [reason for reason in (one.why_not(asked) for one in commitments(rule)) if reason]
+            self._refused += [f"rule `{rule.id}`: {reason}" for reason in wrong]
+            if not wrong:
+                self._candidates.append(rule)
+
+    @property
+    def is_hopeless(self) -> bool:
+        """Whether it never releases anything, whatever the event."""
+        return not self._candidates
+
+    def decide(self, content: Content, quality: Quality, open_situations: Collection[str], now: float) -> Release:
+        """What the consumer gets of an event of this content and quality, in these situations."""
+        reasons = list(self._refused)
+        for rule in self._candidates:
+            if rule is None:
+                made, wrong = self._plain(content, quality, now)
+            else:
+                made, wrong = self._by_rule(rule, content, quality, open_situations, now)
+            if not wrong:
+                return made._replace(reasons=tuple(reasons))
+            reasons += wrong if rule is None else [f"rule `{rule.id}`: {reason}" for reason in wrong]
+        return Release(False, reasons=tuple(reasons))
+
+    def _plain(self, content: Content, quality: Quality, now: float) -> tuple[Release, list[str]]:
+        current = aged(quality, self._catalogue, now)
+        made = Release(True, "", content.payload, quality, now)
+        return made, list(why_not(self._want.needs, current, content))
+
+    def _by_rule(
+        self, rule: PrivacyRule, content: Content, quality: Quality, open_situations: Collection[str], now: float
+    ) -> tuple[Release, list[str]]:
+        wrong = [f"the situation is not `{name}`" for name in sorted(rule.during - set(open_situations))]
+        wrong += [f"the situation is `{name}`" for name in sorted(rule.outside & set(open_situations))]
+        if wrong:
+            return Release(False), wrong
+        try:
+            payload, lowered, not_before = degrade(
+                rule.degrade, content, aged(quality, self._catalogue, now), self._catalogue, now
+            )
+        except ContentError as error:
+            return Release(False), [f"it cannot be degraded: {error}"]
+        aggregate = next((one for one in rule.degrade if isinstance(one, Aggregate)), None)
+        # A rule with a retention is for consumers that promise one, which is not longer.
+        retain = None if rule.retention is None or self.retention is None else not_before + self.retention
+        made = Release(True, rule.id, payload, lowered, not_before, retain, aggregate)
+        left = Content(payload, content.format)
+        wrong = list(why_not(rule.quality, lowered, left))
+        if aggregate is None:  # else what is made of several is judged by these
+            wrong += why_not((*rule.guarantees, *self._want.needs), lowered, left)
+        return made, wrong
+
+
+def retain_property(until: float) -> tuple[str, str]:
+    """The user property that says when a released event is to be deleted."""
+    return RETAIN_UNTIL, timestamp_to_string(moment(until))
+
+
+def read_retain(text: str) -> float:
+    """When an event with such a property is to be deleted, in seconds since the epoch; raises `ContentError`."""
+    try:
+        return timestamp_from_string(text[:100]).nanos / SECOND
+    except EvaluationError as error:
+        raise ContentError(str(error)) from None

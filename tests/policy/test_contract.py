@@ -1,0 +1,385 @@
+"""Contracts: how they are written, what they compile to, and that all of it says the same."""
+
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.language.condition import make_condition
+from penstock.model.content import Content
+from penstock.model.errors import ContentError, PolicyError
+from penstock.model.quality import MetricValue, Quality, moment
+from penstock.policy.abac import Category, Compare, Name, Obligation, Relation, decide
+from penstock.policy.advertisement import Advertisement
+from penstock.policy.contract import (
+    ConsumerContract,
+    PrivacyRule,
+    ProducerContract,
+    Want,
+    abac_attributes,
+    abac_policy,
+    advertisement,
+)
+from penstock.policy.contract_match import Standing, match
+from penstock.policy.contract_text import read_brought, read_consumer, read_producer
+from penstock.policy.degrade import Aggregate, Degradation, Delay, Grid, Keep, Step
+from penstock.policy.quality import LIBRARY
+from penstock.policy.quality_need import Need, why_not
+from penstock.policy.release import Releaser, read_retain, retain_property
+
+NOW = 1000.0
+PRECISION = LIBRARY.key("precision")
+
+
+def quality(precision: float | None) -> Quality:
+    return Quality(() if precision is None else [MetricValue(PRECISION, precision, moment(NOW))])
+
+
+WHOLE = {
+    "producer": ["phone", "watch"],
+    "filter": "bob/#",
+    "where": "has(lat)",
+    "scope": "local",
+    "guarantees": "precision",
+    "rules": {
+        "near": {
+            "purpose": ["health", "research"],
+            "visible_to": {"group": ["INCOME"], "country": "fr"},
+            "retention": "30d",
+            "situation": ["hazard", {"not": ["war", "test"]}],
+            "quality": ["precision <= 60"],
+            "degrade": [
+                {"grid": {"metres": 500, "latitude": "la", "longitude": "lo", "span": 1000}},
+                {"step": {"attribute": "t", "size": 5}},
+                {"keep": ["la", "lo", "t"]},
+                {"delay": "1m"},
+                {"aggregate": {"seconds": "1h", "attributes": "t", "least": 5}},
+            ],
+            "guarantees": "precision >= medium",
+        }
+    },
+}
+
+
+def test_a_producer_s_contract_as_it_is_written() -> None:
+    rule = PrivacyRule(
+        "near",
+        frozenset({"health", "research"}),
+        (("group", frozenset({"INCOME"})), ("country", frozenset({"fr"}))),
+        30 * 86_400.0,
+        frozenset({"hazard"}),
+        frozenset({"war", "test"}),
+        (Need(PRECISION, "<=", 60),),
+        (
+            Grid(500, "la", "lo", 1000),
+            Step("t", 5),
+            Keep(("la", "lo", "t")),
+            Delay(60),
+            Aggregate(3600, ("t",), 5),
+        ),
+        (Need(PRECISION, ">=", 50),),
+    )
+    expected = ProducerContract(
+        "bob", frozenset({"phone", "watch"}), "bob/#", make_condition("has(lat)"), (rule,), (Need(PRECISION),), "local"
+    )
+    contract = read_producer("bob", WHOLE, LIBRARY)
+    assert contract == expected
+    assert advertisement(contract) == Advertisement("contract bob", "bob/#", make_condition("has(lat)"), "local")
+
+
+def test_a_producer_s_contract_as_an_abac_policy() -> None:
+    (rule,) = abac_policy(read_producer("bob", WHOLE, LIBRARY)).rules
+    subject, environment = partial(Name, Category.SUBJECT), partial(Name, Category.ENVIRONMENT)
+    assert set(rule.conditions) == {
+        Compare(Name(Category.ACTION, "action"), Relation.ONLY, frozenset({"access"})),
+        Compare(subject("purpose"), Relation.ONLY, frozenset({"health", "research"})),
+        Compare(subject("group"), Relation.ANY_OF, frozenset({"INCOME"})),
+        Compare(subject("country"), Relation.ANY_OF, frozenset({"fr"})),
+        Compare(subject("retention"), Relation.AT_MOST, number=30 * 86_400.0),
+        Compare(subject("situation"), Relation.ALL_OF, frozenset({"hazard"})),
+        Compare(subject("situation"), Relation.NONE_OF, frozenset({"war", "test"})),
+        Compare(environment("situation"), Relation.ALL_OF, frozenset({"hazard"})),
+        Compare(environment("situation"), Relation.NONE_OF, frozenset({"war", "test"})),
+        Compare(Name(Category.RESOURCE, "quality:precision/precision/precision"), Relation.AT_MOST, number=60),
+    }
+    assert [one.name for one in rule.obligations] == ["retain", "grid", "step", "keep", "delay", "aggregate"]
+    assert rule.obligations[2] == Obligation("step", (("attribute", "t"), ("size", 5.0)))
+
+
+def test_a_consumer_s_contract_as_it_is_written() -> None:
+    said = {
+        "consumer": "app",
+        "purpose": "health",
+        "situation": "hazard",
+        "retention": "1d",
+        "attributes": {"group": ["INCOME", "staff"]},
+        "wants": {
+            "where": {"filter": "+/location", "where": "lat > 0.0", "needs": ["precision >= 40"], "scope": "local"}
+        },
+    }
+    want = Want("where", "+/location", make_condition("lat > 0.0"), (Need(PRECISION, ">=", 40),), "local")
+    assert read_consumer("app", said, LIBRARY) == ConsumerContract(
+        "app",
+        frozenset({"app"}),
+        (want,),
+        frozenset({"health"}),
+        frozenset({"hazard"}),
+        86_400.0,
+        (("group", frozenset({"INCOME", "staff"})),),
+    )
+
+
+def test_a_client_brings_a_contract_but_cannot_say_what_it_is() -> None:
+    said: dict[str, Any] = {"purpose": "health", "wants": {"all": {"filter": "#"}}}
+    assert read_brought("own", "app", said, LIBRARY).consumers == {"app"}
+    for key, value in (("attributes", {"group": "INCOME"}), ("consumer", "other")):
+        with pytest.raises(PolicyError, match=f"unknown key `{key}`"):
+            read_brought("own", "app", said | {key: value}, LIBRARY)
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        pytest.param({"filter": "a/#/b"}, "#", id="not a filter"),
+        pytest.param({"filter": "$share/g/a"}, "shared", id="a shared subscription"),
+        pytest.param({"where": "("}, "where: ", id="no condition"),
+        pytest.param({"scope": "here"}, "scope", id="no scope"),
+        pytest.param({"colour": 1}, "unknown key `colour`", id="an unknown key"),
+        pytest.param({"guarantees": ["sharp"]}, "guarantees: there is no quality indicator", id="an unknown indicator"),
+        pytest.param({"rules": ["r"]}, "expected a mapping", id="a list of rules"),
+        pytest.param({"rules": {"r": {"purpose": []}}}, "allows no purpose", id="a rule for nothing"),
+        pytest.param({"rules": {"r": {"purpose": 7}}}, "list of names", id="a number for a purpose"),
+        pytest.param({"rules": {"r": {"visible_to": {"group": []}}}}, "visible to nobody", id="a rule for nobody"),
+        pytest.param({"rules": {"r": {"retention": "soon"}}}, "retention: `soon`", id="no length of time"),
+        pytest.param({"rules": {"r": {"situation": ["a", {"not": "a"}]}}}, "both during and outside", id="never"),
+        pytest.param({"rules": {"r": {"quality": ["//a"]}}}, "takes no XPath", id="XPath in a rule"),
+        pytest.param({"rules": {"r": {"degrade": [{"blur": 3}]}}}, "unknown key `blur`", id="an unknown degradation"),
+        pytest.param({"rules": {"r": {"degrade": [{"grid": 0}]}}}, "degrade: `grid`", id="a grid of nothing"),
+        pytest.param({"rules": {"r": {"degrade": [{"step": {"size": 1}}]}}}, "`step`: expected", id="a step of what"),
+        pytest.param({"rules": {"r": {"degrade": [{"delay": 1, "keep": "a"}]}}}, "found 2", id="two in one"),
+        pytest.param({"rules": {"a b": {}}}, "not an id", id="a name with a blank"),
+    ],
+)
+def test_contracts_that_are_wrong_say_where(change: dict[str, object], says: str) -> None:
+    good: dict[str, object] = {"producer": "p", "filter": "a"}
+    with pytest.raises(PolicyError, match=says.replace("$", "[$]")):
+        read_producer("c", good | change, LIBRARY)
+
+
+def producer(rule: dict[str, Any], **more: Any) -> ProducerContract:
+    said = {"producer": "p", "filter": "bob/#", "rules": {"r": rule}, **more}
+    return read_producer("bob", said, LIBRARY)
+
+
+def consumer(needs: Any = (), filter: str = "bob/location", **more: Any) -> ConsumerContract:
+    said = {"consumer": "c", "purpose": "health", "wants": {"w": {"filter": filter, "needs": needs}}, **more}
+    return read_consumer("app", said, LIBRARY)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "standing", "says"),
+    [
+        pytest.param(producer({}), consumer(), "FITS", "all that is asked is promised", id="nothing is asked"),
+        pytest.param(producer({}), consumer(filter="ann/#"), "UNRELATED", "no topic in common", id="other topics"),
+        pytest.param(
+            producer({"visible_to": {"group": "INCOME"}}), consumer(), "FAILS", "group is not known", id="no group"
+        ),
+        pytest.param(
+            producer({"visible_to": {"group": "INCOME"}}), consumer(attributes={"group": ["a", "INCOME"]}), "FITS", "",
+            id="one of its groups",
+        ),
+        pytest.param(producer({"retention": "1d"}), consumer(), "FAILS", "retention is not known", id="no retention"),
+        pytest.param(producer({"retention": "1d"}), consumer(retention="2d"), "FAILS", "172800", id="kept too long"),
+        pytest.param(producer({"retention": "1d"}), consumer(retention="1d"), "FITS", "", id="kept as long as it may"),
+        pytest.param(
+            producer({"situation": "hazard"}), consumer(), "FAILS", "subject situation is none", id="not committed"
+        ),
+        pytest.param(
+            producer({"situation": {"not": "hazard"}}), consumer(situation="hazard"), "FAILS", "none of `hazard`",
+            id="committed to the contrary",
+        ),
+        pytest.param(producer({}), consumer("precision >= 40"), "DEPENDS", "nothing about it", id="nothing promised"),
+        pytest.param(
+            producer({"guarantees": "precision >= 30"}), consumer("precision >= 40"), "DEPENDS", "judged by itself",
+            id="less promised than needed",
+        ),
+        pytest.param(
+            producer({"guarantees": "precision >= 50"}), consumer("precision >= 40"), "FITS", "", id="more promised"
+        ),
+        pytest.param(
+            producer({}, guarantees=["precision >= 50"]), consumer("precision >= 40"), "FITS", "", id="by the contract"
+        ),
+        pytest.param(
+            producer({"quality": "precision <= 30"}), consumer("precision >= 40"), "FAILS", "at best", id="never good"
+        ),
+        pytest.param(
+            producer({"degrade": [{"grid": {"metres": 2000, "span": 1000}}]}), consumer("precision >= 40"), "FAILS",
+            "at best", id="degraded too far",
+        ),
+        pytest.param(
+            producer({"degrade": [{"grid": 500}]}, guarantees=["precision >= 90"]), consumer("precision >= 40"),
+            "FAILS", "takes away quality", id="after a degradation the contract's guarantee does not hold",
+        ),
+        pytest.param(
+            producer({"degrade": [{"grid": {"metres": 2000, "span": 1000}}], "guarantees": "precision >= 90"}),
+            consumer(), "FAILS", "nothing is as all that is said", id="a rule that cannot keep its promise",
+        ),
+        pytest.param(
+            producer({"degrade": [{"aggregate": {"seconds": 60, "attributes": "t"}}]}, guarantees=["precision >= 90"]),
+            consumer("precision >= 40"), "DEPENDS", "judged by itself", id="of aggregates nothing is known before",
+        ),
+        pytest.param(
+            producer({}, where="lat > 5.0"),
+            read_consumer("app", {"consumer": "c", "wants": {"w": {"filter": "#", "where": "lat < 4.0"}}}, LIBRARY),
+            "FAILS", "no content is as both ask", id="contents that never meet",
+        ),
+    ],
+)  # fmt: skip
+def test_match(one: ProducerContract, other: ConsumerContract, standing: str, says: str) -> None:
+    fit = match(one, other, LIBRARY)
+    assert fit.standing is Standing[standing], fit.reasons
+    assert any(says in reason for reason in fit.reasons), fit.reasons
+
+
+texts = st.frozensets(st.sampled_from(["a", "b"]), max_size=2)
+needs = st.lists(
+    st.builds(Need, st.just(PRECISION), st.sampled_from([">=", "<=", None]), st.sampled_from([20.0, 50.0, 80.0])),
+    max_size=1,
+).map(tuple)
+SOME: list[Degradation] = [Grid(500, span=1000.0), Grid(500), Delay(60)]
+degradations = st.lists(st.sampled_from(SOME), max_size=1).map(tuple)
+
+
+@st.composite
+def rules(draw: st.DrawFn, id: str) -> PrivacyRule:
+    during = draw(texts)
+    return PrivacyRule(
+        id,
+        draw(texts) or None,
+        draw(st.sampled_from([(), (("group", frozenset({"x"})),)])),
+        draw(st.sampled_from([None, 10.0])),
+        during,
+        draw(texts) - during,
+        draw(needs),
+        draw(degradations),
+        draw(needs),
+    )
+
+
+producers = st.builds(
+    lambda rules, guarantees: ProducerContract("bob", frozenset({"p"}), "bob/#", None, tuple(rules), guarantees),
+    st.tuples(rules("r1"), rules("r2")),
+    needs,
+)
+consumers = st.builds(
+    lambda needs, purposes, situations, retention, groups: ConsumerContract(
+        "app", frozenset({"c"}), (Want("w", "bob/+", None, needs),), purposes, situations, retention, groups
+    ),
+    needs,
+    texts,
+    texts,
+    st.sampled_from([None, 5.0, 20.0]),
+    st.sampled_from([(), (("group", frozenset({"x", "y"})),)]),
+)
+
+
+@given(producers, consumers, st.none() | st.sampled_from([10.0, 50.0, 90.0]), texts)
+def test_match_abac_and_release_agree(
+    contract: ProducerContract, other: ConsumerContract, precision: float | None, opened: frozenset[str]
+) -> None:
+    event = quality(precision)
+    content = Content(b'{"lat": 48.1, "lon": 2.1}')
+    (want,) = match(contract, other, LIBRARY).wants
+    releaser = Releaser(contract, other, other.wants[0], LIBRARY)
+    release = releaser.decide(content, event, opened, NOW)
+    standing = want.standing_in(opened)
+    if release.is_released:
+        assert not why_not(other.wants[0].needs, release.quality)
+        fits = {fit.rule: fit for fit in want.rules}
+        # A contract may break its own guarantees; conform is there to see that.
+        if not why_not(contract.guarantees, event):
+            assert fits[release.rule].standing > Standing.FAILS
+            assert standing > Standing.FAILS
+        ruling = decide(abac_policy(contract), abac_attributes(other, "bob", opened, release.quality))
+        assert ruling is not None
+        assert ruling.rule is not None
+        rule = next(one for one in contract.rules if one.id == release.rule)
+        assert (release.retain_until is None) == (rule.retention is None)
+    else:
+        assert release.reasons
+        assert not release.payload
+    if releaser.is_hopeless:
+        assert want.standing is Standing.FAILS
+
+
+@given(producers, consumers, texts)
+def test_without_quality_match_abac_and_release_are_one(
+    contract: ProducerContract, other: ConsumerContract, opened: frozenset[str]
+) -> None:
+    bare = tuple(replace(rule, quality=(), degrade=(), guarantees=()) for rule in contract.rules)
+    contract = replace(contract, rules=bare, guarantees=())
+    other = replace(other, wants=(Want("w", "bob/+"),))
+    (want,) = match(contract, other, LIBRARY).wants
+    ruling = decide(abac_policy(contract), abac_attributes(other, "bob", opened, Quality()))
+    release = Releaser(contract, other, other.wants[0], LIBRARY).decide(Content(b"{}"), Quality(), opened, NOW)
+    assert ruling is not None
+    assert release.is_released == (ruling.rule is not None) == (want.standing_in(opened) is Standing.FITS)
+    assert release.rule == (ruling.rule.id if ruling.rule else "")
+
+
+def test_the_first_rule_that_permits_and_is_good_enough_counts() -> None:
+    contract = read_producer(
+        "bob",
+        {
+            "producer": "p",
+            "filter": "bob/#",
+            "rules": {"coarse": {"degrade": [{"grid": {"metres": 2000, "span": 1000}}]}, "fine": {"purpose": "health"}},
+        },
+        LIBRARY,
+    )
+    content = Content(b'{"lat": 48.1, "lon": 2.1}')
+    modest, demanding = consumer(), consumer("precision >= 80")
+    rules = []
+    for one in (modest, demanding):
+        rules.append(Releaser(contract, one, one.wants[0], LIBRARY).decide(content, quality(90), (), NOW).rule)
+    assert rules == ["coarse", "fine"]
+
+
+def test_a_released_event_says_when_it_is_to_be_deleted() -> None:
+    one = consumer(retention="1h")
+    release = Releaser(producer({"retention": "1d", "degrade": [{"delay": 60}]}), one, one.wants[0], LIBRARY).decide(
+        Content(b"{}"), quality(90), (), NOW
+    )
+    assert (release.not_before, release.retain_until) == (NOW + 60, NOW + 60 + 3600)
+    assert release.retain_until is not None
+    name, text = retain_property(release.retain_until)
+    assert (name, text, read_retain(text)) == ("penstock-retain-until", "1970-01-01T01:17:40Z", release.retain_until)
+    with pytest.raises(ContentError):
+        read_retain("tomorrow")
+
+
+def test_what_is_not_private_is_released_if_it_is_good_enough() -> None:
+    contract = read_producer("air", {"producer": "p", "filter": "bob/#"}, LIBRARY)
+    one = consumer("precision >= 80")
+    releaser = Releaser(contract, one, one.wants[0], LIBRARY)
+    assert releaser.decide(Content(b"x"), quality(80), (), NOW).payload == b"x"
+    assert not releaser.decide(Content(b"x"), quality(79), (), NOW).is_released
+    with pytest.raises(PolicyError, match="no privacy requirement"):
+        abac_policy(contract)
+
+
+def test_an_event_that_waited_is_judged_by_its_age_now() -> None:
+    contract = read_producer("air", {"producer": "p", "filter": "bob/#"}, LIBRARY)
+    one = consumer("freshness <= 60")
+    releaser = Releaser(contract, one, one.wants[0], LIBRARY)
+    event = Quality([MetricValue(LIBRARY.key("freshness"), 10, moment(NOW))])
+    assert releaser.decide(Content(b"x"), event, (), NOW + 50).is_released
+    assert not releaser.decide(Content(b"x"), event, (), NOW + 51).is_released
+
+
+def test_an_attribute_that_a_contract_may_not_give_itself() -> None:
+    with pytest.raises(PolicyError, match="`purpose` is not an attribute"):
+        consumer(attributes={"purpose": "health"})

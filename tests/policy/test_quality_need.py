@@ -1,0 +1,207 @@
+"""Quality constraints: Listings 1 and 3, and that every form of a constraint means the same."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.language.condition import make_condition
+from penstock.model.content import Content, Format
+from penstock.model.errors import PolicyError
+from penstock.model.quality import NO_QUALITY, Catalogue, Key, MetricValue, Quality, moment
+from penstock.policy.contract_text import read_indicator
+from penstock.policy.quality import make_catalogue
+from penstock.policy.quality_carry import write_quality
+from penstock.policy.quality_need import (
+    Need,
+    XPathNeed,
+    excludes,
+    implies,
+    parse_constraint,
+    parse_constraints,
+    plain,
+    range_of,
+    why_not,
+)
+
+KEY = Key("10", "10.1", "10.1")
+CATALOGUE: Catalogue = make_catalogue(
+    [
+        read_indicator("10", {"criterion": "10.1", "definitions": {"10.1": {}}}),
+        read_indicator("20", {"criterion": "20.1", "definitions": {"a": {}, "b": {}}}),
+        read_indicator("age", {"better": "lower", "range": [0, None], "levels": {"old": 600, "new": 10}}),
+    ]
+)
+
+# Listing 1 and Listing 3, with the brackets that end them, which the print of the paper has lost.
+LISTING_1 = """//observable[uri='#pollution' and
+    entity[uri='paris://henri_martin_avenue./sensors/45/']]"""
+LISTING_3_CRITERION = """//qocindicator[@id='10'
+  and qocriterion[@id='10.1']/
+  qocmetricdefinition[@id='10.1']]"""
+LISTING_3_VALUE = """//qocindicator[@id='10' and
+  qocriterion[@id='10.1']/
+  qocmetricdefinition[@id='10.1']
+  and qocmetricvalue[@value>='40']]"""
+OBSERVABLE = (
+    b"<observation><observable><uri>#pollution</uri><entity><uri>paris://henri_martin_avenue./sensors/45/</uri></entity>"
+    b"</observable></observation>"
+)
+
+
+def quality(*pairs: tuple[Key, float]) -> Quality:
+    return Quality(MetricValue(key, value, moment(0)) for key, value in pairs)
+
+
+@pytest.mark.parametrize(
+    ("listing", "given", "holds"),
+    [
+        pytest.param(LISTING_3_CRITERION, quality((KEY, 3)), True, id="the criterion is there"),
+        pytest.param(LISTING_3_CRITERION, NO_QUALITY, False, id="no criterion"),
+        pytest.param(LISTING_3_CRITERION, quality((Key("10", "10.1", "10.2"), 50)), False, id="another definition"),
+        pytest.param(LISTING_3_VALUE, quality((KEY, 40)), True, id="as good as it must be"),
+        pytest.param(LISTING_3_VALUE, quality((KEY, 39.75)), False, id="not as good"),
+        pytest.param(LISTING_3_VALUE, quality((Key("10", "10.1", "10.2"), 50)), False, id="good, but another"),
+        pytest.param(LISTING_3_VALUE, NO_QUALITY, False, id="no value"),
+    ],
+)
+def test_listing_3_as_it_stands_on_xml_and_as_we_read_it(listing: str, given: Quality, holds: bool) -> None:
+    content = Content(write_quality(Content(OBSERVABLE), given))
+    assert bool(content.xpath(listing)) is holds, "as it stands, by XPath alone"
+    read = parse_constraint(listing, CATALOGUE)
+    assert isinstance(read, Need)
+    assert (not why_not([read], given)) is holds
+    assert (not XPathNeed(listing).why_not(given, Content(OBSERVABLE))) is holds
+    for format, carrier in ((Format.JSON, b"{}"), (Format.XML, OBSERVABLE)):
+        carried = Content(write_quality(Content(carrier), given))
+        outcome = make_condition(read.condition(format)).holds(carried)
+        assert (outcome is True) is holds
+
+
+def test_listing_1_as_it_stands() -> None:
+    need = parse_constraint(LISTING_1, CATALOGUE)
+    assert isinstance(need, XPathNeed)
+    assert need.why_not(NO_QUALITY, Content(OBSERVABLE)) == ""
+    assert "finds nothing" in need.why_not(NO_QUALITY, Content(OBSERVABLE.replace(b"45", b"46")))
+    assert make_condition(need.condition(Format.XML)).holds(Content(OBSERVABLE)) is True
+
+
+def test_xpath_with_any_quotes_and_lines_can_stand_in_a_condition() -> None:
+    need = XPathNeed("//b[contains(., '\\') or\n . = \"it's\"]")
+    assert make_condition(need.condition(Format.XML)).holds(Content(b"<a><b>it's</b></a>")) is True
+
+
+def test_listing_3_is_what_we_write() -> None:
+    listed = " ".join(LISTING_3_VALUE.split()).replace("]/ ", "]/")
+    assert Need(KEY, ">=", 40).xpath() == listed
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        pytest.param("10/10.1/10.1", Need(KEY), id="a criterion"),
+        pytest.param("10", Need(KEY), id="an indicator with one metric"),
+        pytest.param("10/10.1", Need(KEY), id="a criterion with one metric"),
+        pytest.param("10/10.1/10.1 >= 40", Need(KEY, ">=", 40), id="a value"),
+        pytest.param(" 10<-1.5 ", Need(KEY, "<", -1.5), id="blanks or none"),
+        pytest.param("1/2/3 > 4", Need(Key("1", "2", "3"), ">", 4), id="a metric that nobody defines"),
+        pytest.param("precision >= high", Need(Key(*["precision"] * 3), ">=", 80), id="a level"),
+        pytest.param("age >= new", Need(Key(*["age"] * 3), "<=", 10), id="a level where lower is better"),
+        pytest.param({"indicator": "10"}, Need(KEY), id="a mapping"),
+        pytest.param({"indicator": 10, "at_least": 40}, Need(KEY, ">=", 40), id="a mapping with a bound"),
+        pytest.param({"indicator": "age", "level": "new"}, Need(Key(*["age"] * 3), "<=", 10), id="a mapping, a level"),
+        pytest.param({"xpath": LISTING_3_VALUE}, Need(KEY, ">=", 40), id="Listing 3 in a mapping"),
+        pytest.param("//qocindicator", XPathNeed("//qocindicator"), id="other XPath"),
+    ],
+)
+def test_constraints_as_they_are_written(said: object, expected: object) -> None:
+    assert parse_constraint(said, CATALOGUE) == expected
+
+
+@pytest.mark.parametrize(
+    ("said", "says"),
+    [
+        pytest.param("", "not a quality constraint", id="nothing"),
+        pytest.param("10 = 40", "not a quality constraint", id="equality"),
+        pytest.param("10 >= ", "not a quality constraint", id="no bound"),
+        pytest.param("a b", "not a quality constraint", id="two words"),
+        pytest.param(7, "not a quality constraint", id="a number"),
+        pytest.param("11", "no quality indicator", id="an unknown indicator"),
+        pytest.param("20", "2 metrics", id="a choice of metrics"),
+        pytest.param("20/20.1", "2 metrics", id="a choice of metrics by criterion"),
+        pytest.param("10 >= best", "no level", id="an unknown level"),
+        pytest.param("10 >= 1e400", "no level", id="a number with an exponent"),
+        pytest.param("1/2/3 >= high", "no quality metric", id="a level of a metric that nobody defines"),
+        pytest.param("1'/2/3", "not an id", id="a quote"),
+        pytest.param("//[", "XPath", id="no XPath"),
+        pytest.param("//" + "a" * 1000, "at most 1000", id="long XPath"),
+        pytest.param("//a[foo()]", "not a function", id="a function that is none"),
+        pytest.param({"indicator": "10", "at_least": 1, "at_most": 2}, "one of", id="two bounds"),
+        pytest.param({"at_least": 1}, "names an `indicator`", id="a bound of nothing"),
+        pytest.param({"indicator": "10", "definition": "10.1"}, "criterion", id="a definition of no criterion"),
+        pytest.param({"indicator": "10", "colour": 1}, "unknown key `colour`", id="an unknown key"),
+        pytest.param({"xpath": "//a", "indicator": "10"}, "no other keys", id="XPath and more"),
+    ],
+)
+def test_what_is_no_constraint_says_so(said: object, says: str) -> None:
+    with pytest.raises(PolicyError, match=says):
+        parse_constraint(said, CATALOGUE)
+
+
+quarters = st.integers(-400, 400).map(lambda n: n / 4)
+needs = st.builds(Need, st.just(KEY), st.sampled_from([None, ">=", "<=", ">", "<"]), quarters)
+
+
+@given(needs, st.none() | quarters, st.booleans())
+def test_a_constraint_means_the_same_in_every_form(need: Need, value: float | None, is_other_there: bool) -> None:
+    others = [(Key("20", "20.1", "a"), 5.0)] if is_other_there else []
+    given = quality(*others, *([] if value is None else [(KEY, value)]))
+    holds = not why_not([need], given)
+    assert parse_constraint(str(need), CATALOGUE) == parse_constraint(plain(need), CATALOGUE)
+    assert (why_not([parse_constraint(str(need), CATALOGUE)], given) == ()) is holds
+    assert (why_not([parse_constraint(need.xpath(), CATALOGUE)], given) == ()) is holds
+    in_xml, in_json = (Content(write_quality(Content(carrier), given)) for carrier in (OBSERVABLE, b"{}"))
+    assert bool(in_xml.xpath(need.xpath())) is holds
+    assert (make_condition(need.condition(Format.XML)).holds(in_xml) is True) is holds
+    assert (make_condition(need.condition(Format.JSON)).holds(in_json) is True) is holds
+
+
+@given(st.lists(needs, min_size=1, max_size=3), needs, quarters)
+def test_what_constraints_say_of_each_other_is_true_of_values(given: list[Need], wanted: Need, value: float) -> None:
+    event = quality((KEY, value))
+    if not why_not(given, event):
+        assert not implies(given, wanted) or not why_not([wanted], event)
+        assert not excludes(given, wanted) or why_not([wanted], event)
+    left = range_of(given, KEY)
+    assert left is not None
+    if left.is_empty:
+        assert why_not(given, event)
+        assert not implies(given, wanted)
+
+
+def test_reasons() -> None:
+    given = quality((KEY, 35))
+    constraints = parse_constraints(["10 >= 40", "precision", "//nothing"], CATALOGUE)
+    assert why_not(constraints, given) == (
+        "its quality `10/10.1/10.1` is 35, not >= 40",
+        "it has no quality `precision/precision/precision`",
+        "`//nothing` finds nothing",
+    )
+
+
+def test_xpath_that_would_take_too_long_is_not_satisfied_and_says_so() -> None:
+    payload = b"<a>" + b"<b/>" * 3000 + b"</a>"
+    (reason,) = why_not([XPathNeed("//*[count(//*) > 1]")], NO_QUALITY, Content(payload))
+    assert "too long" in reason
+
+
+def test_content_that_cannot_be_given_quality_satisfies_no_xpath() -> None:
+    content = Content("<a/>".encode("utf-16"))
+    (reason,) = why_not([XPathNeed("//a")], NO_QUALITY, content)
+    assert "UTF-8" in reason
+
+
+def test_only_xml_and_json_carry_quality_that_conditions_can_ask_for() -> None:
+    with pytest.raises(PolicyError, match="does not carry"):
+        Need(KEY).condition(Format.SPARKPLUG)
+    with pytest.raises(PolicyError, match="is for XML"):
+        XPathNeed("//a").condition(Format.JSON)
