@@ -96,6 +96,8 @@ class Connection(asyncio.Protocol):
             frames = server.hold(self, buffer, frames)
         session = self.session
         known, version = node.plans_of(session).known if session is not None else _NONE_KNOWN, self.version
+        link = session.tokens if session is not None else None
+        history = link.history if link is not None else None
         recorder = node.recorder
         if recorder is not None:
             notes = recorder.notes
@@ -118,6 +120,8 @@ class Connection(asyncio.Protocol):
                             if recorder is not None:
                                 note = plan.note
                                 notes.append(note if note is not None else recorder.note(plan))
+                            if history is not None:
+                                history.append(buffer[position:end])
                             relayed += 1
                             position = end
                             continue

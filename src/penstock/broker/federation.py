@@ -52,7 +52,7 @@ class Federation:
                 raise PenstockError(f"node `{name}` runs here and is not in the new domain: stop it first")
         whole = ensemble(domain, self._folder)
         group_secrets = _group_secrets(domain, self.servers)
-        files = {name: server.read_files(domain.nodes[name]) for name, server in self.servers.items()}
+        files = {name: server.read_files(domain.nodes[name], whole) for name, server in self.servers.items()}
         for change in diff(self._domain, domain).changes:
             log.log(logging.WARNING if change.needs_restart else logging.INFO, str(change))
         self._domain = domain

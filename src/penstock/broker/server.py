@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.broker.connection import Connection
+from penstock.broker.keys import read_keys
 from penstock.broker.load import Load
 from penstock.broker.log import NodeLog
 from penstock.broker.peer import Dialler
@@ -24,7 +25,7 @@ from penstock.broker.tls import Renewable, certificate_user, make_context
 from penstock.domain import Address, Listener, NodeSettings
 from penstock.domain.ensemble import Ensemble
 from penstock.domain.schema import JournalSettings
-from penstock.engine import emit, lifecycle, overlay, place
+from penstock.engine import emit, keys, lifecycle, overlay, place
 from penstock.engine.admit import Door, is_known
 from penstock.engine.changes import Changes
 from penstock.engine.node import Node
@@ -32,6 +33,7 @@ from penstock.engine.proving import NOT_PROVEN
 from penstock.engine.record import Recorder
 from penstock.engine.review import DROPPED
 from penstock.engine.session import Session
+from penstock.engine.tokens import Keys
 from penstock.model.errors import PenstockError
 from penstock.model.group_proof import NONCE_BYTES
 from penstock.policy.acl import Acl
@@ -67,6 +69,8 @@ class Files(NamedTuple):
     acl: Acl | None
     contexts: dict[str, ssl.SSLContext]
     """TLS, by listener."""
+    keys: Keys | None = None
+    """Of tokens, if the domain has any."""
 
 
 class Server:
@@ -77,8 +81,9 @@ class Server:
         self.log = NodeLog(name)
         self.settings = settings
         self.diallers: dict[str, Dialler] = {}
-        passwords, acl, contexts = self.read_files(settings)
+        passwords, acl, contexts, own_keys = self.read_files(settings, ensemble)
         self.node = Node(name, settings.limits, _make_id, settings.durable, passwords, acl, ensemble, _make_nonce)
+        self.node.keys = own_keys
         self.node.suppressed_reason = _SUPPRESSED[settings.suppressed]
         self.node.host, self.node.clock = socket.gethostname(), time.time
         self._load = Load()
@@ -134,9 +139,11 @@ class Server:
         self._loop = asyncio.get_running_loop()
         if self.journal is not None:
             self.journal.start(self._wake_from_thread)
+        keys.hold(self.node, self.node.keys, self.now())
         if self.store is not None:
             self.store.load(self.node, self.now())
         self._forget_neighbours(overlay.prepare(self.node))
+        keys.join(self.node, self.now())
         for name, listener in self._named_listeners(self.settings):
             await self._listen(listener, name)
         self._sys.tick(self.now())
@@ -229,16 +236,18 @@ class Server:
                 session.outlet.disconnect(Reason.NOT_AUTHORIZED, "no longer a neighbour")
             lifecycle.end(self.node, session, self.now())
 
-    def read_files(self, settings: NodeSettings) -> Files:
-        """The files that the settings name; raises `PolicyError` or `TlsError`."""
+    def read_files(self, settings: NodeSettings, ensemble: Ensemble | None = None) -> Files:
+        """The files that the settings name, and the domain's of tokens; raises `PolicyError` or `TlsError`."""
         passwords = Passwords.read(settings.passwords) if settings.passwords else None
         acl = Acl.read(settings.acl) if settings.acl else None
         listeners = self._named_listeners(settings)
-        return Files(passwords, acl, {name: make_context(one.tls) for name, one in listeners if one.tls})
+        contexts = {name: make_context(one.tls) for name, one in listeners if one.tls}
+        tokens = ensemble.tokens if ensemble is not None else None
+        return Files(passwords, acl, contexts, read_keys(self.name, settings, tokens) if tokens is not None else None)
 
     def reload(self, settings: NodeSettings, files: Files, ensemble: Ensemble | None = None) -> None:
         """Take new settings; connections stay, unless their client no longer has a place here."""
-        passwords, acl, contexts = files
+        passwords, acl, contexts, self.node.keys = files
         for name, listener in self._named_listeners(settings):
             here = self._places.get(name)
             if name in contexts and name in self._contexts and here is not None and here.address == listener.address:
@@ -247,6 +256,7 @@ class Server:
         self.node.govern(settings.limits, passwords, acl, ensemble, time.time())
         self.node.suppressed_reason = _SUPPRESSED[settings.suppressed]
         self._forget_neighbours(overlay.prepare(self.node))
+        keys.join(self.node, self.now())
         for connection in list(self.connections):
             session = connection.session
             if session is None or session.neighbour is not None:

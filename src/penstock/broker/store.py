@@ -16,6 +16,7 @@ from penstock.broker import persisted
 from penstock.broker.persisted import Selection
 from penstock.broker.store_groups import BoundGroups
 from penstock.broker.store_schema import SCHEMA, STEPS, VERSION
+from penstock.broker.store_tokens import StoredTokens
 from penstock.engine.advertise import changed as advertised
 from penstock.engine.changes import Changes, Persisted, Withheld
 from penstock.engine.emit import judge_again
@@ -27,6 +28,7 @@ from penstock.engine.project import restore
 from penstock.engine.review import restore_advertised, restore_subscription, review
 from penstock.engine.session import NEVER, Delivery, Kept, Session, Subscribed, Will
 from penstock.engine.subscribe import add, condition_of
+from penstock.engine.travel import token_of
 from penstock.language.condition import make_condition
 from penstock.language.errors import ConditionError
 from penstock.model.errors import PenstockError
@@ -75,6 +77,7 @@ class Store:
             raise StoreError(f"store `{self.path}` has format {found}, this version reads {VERSION}")
         self._db.execute("BEGIN IMMEDIATE")  # takes the lock now, not at the first message
         self._bound = BoundGroups(self._db)
+        self._tokens = StoredTokens(self._db)
         self._db.execute("COMMIT")
 
     # --- writing
@@ -87,6 +90,7 @@ class Store:
             marks = ",".join("?" * 15)
             run(f"INSERT OR REPLACE INTO session VALUES ({marks})", map(_session_row, changes.sessions.values()))
             self._bound.write(changes.sessions.values())
+        self._tokens.write(changes)
         if changes.subscriptions:
             gone = [
                 (number, *key.partition("\0")[::2])
@@ -106,7 +110,7 @@ class Store:
                 "DELETE FROM retained WHERE topic = ?", [(key,) for key, one in changes.retained.items() if one is None]
             )
             kept = [_retained_row(one) for one in changes.retained.values() if one is not None]
-            run("INSERT OR REPLACE INTO retained VALUES (?,?,?,?,?,?,?,?)", kept)
+            run("INSERT OR REPLACE INTO retained VALUES (?,?,?,?,?,?,?,?,?)", kept)
         if changes.messages:
             run(
                 "INSERT INTO message VALUES (?,?,?,?,?,?,?,?,?)",
@@ -187,7 +191,11 @@ class Store:
         try:
             for *key, state in self._db.execute("SELECT * FROM monitor"):
                 node.stored_states[tuple(key)] = msgspec.json.decode(state)  # before the sessions that go on with them
+            self._tokens.load(node)
             sessions = self._load_sessions(node, now)
+            self._tokens.load_shown(sessions)
+            for known in sessions.values():
+                known.rights = node.rights_for(known)
             self._bound.load(sessions)
             self._load_subscriptions(node, sessions)
             self._load_advertisements(node, sessions)
@@ -226,7 +234,6 @@ class Store:
             session.durable = True
             session.ended = now if ended is None else ended  # None: connected when the process ended
             session.will = _read_will(client_id, user, row[8:])
-            session.rights = node.rights_of(client_id, user)
             settle_in(node, session)
             node.sessions[client_id] = sessions[number] = session
             schedule(node, session)
@@ -254,9 +261,10 @@ class Store:
                 advertised(node, session, name)
 
     def _load_retained(self, node: Node, now: float) -> None:
-        for topic, payload, qos, properties, expires, *source in self._db.execute("SELECT * FROM retained"):
+        for topic, payload, qos, properties, expires, *source, token in self._db.execute("SELECT * FROM retained"):
             if expires is None or expires > now:
-                node.set_retained(Event(topic, payload, qos, True, properties, expires, *source))
+                event = Event(topic, payload, qos, True, properties, expires, *source)
+                node.set_retained(event._replace(token=token))
             else:
                 node.ledger.retained(topic, None)
 
@@ -264,7 +272,9 @@ class Store:
         messages: dict[int, Kept] = {}
         last_message = last_row = 0
         for number, topic, payload, qos, properties, expires, *source in self._db.execute("SELECT * FROM message"):
-            messages[number] = Kept(number, Event(topic, payload, qos, False, properties, expires, *source))
+            token = token_of(properties)
+            event = Event(topic, payload, qos, False, properties, expires, *source)
+            messages[number] = Kept(number, event._replace(token=token))
             last_message = max(last_message, number)
         orphans: list[int] = []
         for row in self._db.execute("SELECT * FROM delivery ORDER BY id"):
@@ -320,7 +330,7 @@ def _source(event: Event) -> tuple[object, ...]:
 
 
 def _retained_row(event: Event) -> tuple[object, ...]:
-    return (event.topic, event.payload, event.qos, event.properties, *_source(event))
+    return (event.topic, event.payload, event.qos, event.properties, *_source(event), event.token)
 
 
 def _message_row(number: int, event: Event) -> tuple[object, ...]:

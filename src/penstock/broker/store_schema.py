@@ -1,6 +1,6 @@
 """The tables of a store, and what makes them of those that older versions wrote."""
 
-VERSION = 6
+VERSION = 7
 SCHEMA = """
 CREATE TABLE session (
   id INTEGER PRIMARY KEY, client_id TEXT NOT NULL, user TEXT, listener TEXT NOT NULL, certificate TEXT,
@@ -19,7 +19,7 @@ CREATE TABLE advertisement (
 ) WITHOUT ROWID;
 CREATE TABLE retained (
   topic TEXT PRIMARY KEY, payload BLOB NOT NULL, qos INTEGER NOT NULL, properties BLOB NOT NULL, expires REAL,
-  origin TEXT NOT NULL, user TEXT, link_type TEXT NOT NULL
+  origin TEXT NOT NULL, user TEXT, link_type TEXT NOT NULL, token TEXT NOT NULL DEFAULT ''
 ) WITHOUT ROWID;
 CREATE TABLE message (
   id INTEGER PRIMARY KEY, topic TEXT NOT NULL, payload BLOB NOT NULL, qos INTEGER NOT NULL, properties BLOB NOT NULL,
@@ -46,6 +46,11 @@ CREATE TABLE persisted (
   payload BLOB NOT NULL
 );
 CREATE TABLE bound (session INTEGER PRIMARY KEY, groups TEXT NOT NULL);
+CREATE TABLE shown (session INTEGER PRIMARY KEY, token BLOB NOT NULL);
+CREATE TABLE token (digest TEXT PRIMARY KEY, token BLOB NOT NULL) WITHOUT ROWID;
+CREATE TABLE evidence (
+  neighbour TEXT PRIMARY KEY, good REAL NOT NULL, bad REAL NOT NULL, at REAL NOT NULL
+) WITHOUT ROWID;
 """
 
 _FROM_1 = """
@@ -88,5 +93,15 @@ CREATE TABLE persisted (
 _FROM_5 = "CREATE TABLE bound (session INTEGER PRIMARY KEY, groups TEXT NOT NULL);"
 """Format 6: the trust groups that sessions are bound to."""
 
-STEPS = (_FROM_1, _FROM_2, _FROM_3, _FROM_4, _FROM_5)
+_FROM_6 = """
+ALTER TABLE retained ADD COLUMN token TEXT NOT NULL DEFAULT '';
+CREATE TABLE shown (session INTEGER PRIMARY KEY, token BLOB NOT NULL);
+CREATE TABLE token (digest TEXT PRIMARY KEY, token BLOB NOT NULL) WITHOUT ROWID;
+CREATE TABLE evidence (
+  neighbour TEXT PRIMARY KEY, good REAL NOT NULL, bad REAL NOT NULL, at REAL NOT NULL
+) WITHOUT ROWID;
+"""
+"""Format 7: tokens that clients have shown and that events have, and what is held of neighbours."""
+
+STEPS = (_FROM_1, _FROM_2, _FROM_3, _FROM_4, _FROM_5, _FROM_6)
 """Each from one format to the next."""

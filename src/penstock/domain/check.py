@@ -17,6 +17,7 @@ from penstock.domain.checks import (
     structure,
     tables,
     tests,
+    tokens,
     trust_groups,
 )
 from penstock.domain.checks.warnings import warnings
@@ -29,6 +30,8 @@ from penstock.domain.schema import Domain, NodeSettings
 from penstock.domain.tree import Entry, found_text, locate, path_text
 from penstock.domain.units import Address
 from penstock.model.errors import DomainError, Problem
+
+_CHECKS = (structure, assertions, contents, access, trust_groups, tokens, statements)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +95,7 @@ def _in_itself(source: Source) -> tuple[Expansion, list[Mistake]]:
     patterns = with_patterns(source.domain)
     if patterns.mistakes:
         return patterns, list(patterns.mistakes)
-    found = (one.check(patterns.domain) for one in (structure, assertions, contents, access, trust_groups, statements))
+    found = (one.check(patterns.domain) for one in _CHECKS)
     mistakes: list[Mistake] = [mistake for several in found for mistake in several]
     mistakes += [] if mistakes else tables.check(source.domain, patterns.domain)
     if mistakes:
@@ -121,6 +124,8 @@ def _around(written: Domain, expansion: Expansion, nodes: Collection[str] | None
     for name, group in domain.trust_groups.items():
         if any(member in here for member in group.nodes):
             yield from _missing_files(files(group, ("trust_groups", name)))
+    if domain.tokens is not None:
+        yield from _missing_files(files(domain.tokens, ("tokens",)))
     for name, broker in domain.foreign.items():
         if any(link.between[1] == name and link.between[0] in here for link in domain.links):
             yield from _missing_files(files(broker, ("foreign", name)))

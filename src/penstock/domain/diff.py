@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal, NamedTuple
 
-from penstock.domain.access import AccessControl
 from penstock.domain.base import Settings, keys
 from penstock.domain.expand import expand
 from penstock.domain.graph import graph
@@ -46,6 +45,8 @@ class Kind(StrEnum):
     GIVEN = "given policies"
     GRANTS = "grants of policies"
     TRUST_GROUP = "trust group"
+    TOKENS = "tokens"
+    TRUST = "trust"
     JOURNAL = "journal"
     ASSERTIONS = "assertions"
 
@@ -118,9 +119,11 @@ def _changes(old: Domain, new: Domain) -> Iterator[Change]:
     yield from _in_order(Kind.CONTENT, *({", ".join(one.topics): one for one in each.content} for each in (old, new)))
     yield from _tables(old, new)
     yield from _in_order(Kind.MONITOR, old.monitors, new.monitors)
-    yield from _access(old.access, new.access)
+    yield from _whole(Kind.ACCESS, old.access, new.access)
     yield from _statements(old.statements or StatementSettings(), new.statements or StatementSettings())
     yield from _entries(Kind.TRUST_GROUP, old.trust_groups, new.trust_groups)
+    yield from _whole(Kind.TOKENS, old.tokens, new.tokens)
+    yield from _whole(Kind.TRUST, old.trust, new.trust)
     yield from _journal(old.journal, new.journal)
     if old.assertions != new.assertions:
         yield Change(Kind.ASSERTIONS, "changed", "", old.assertions, new.assertions)
@@ -162,12 +165,13 @@ def _node(name: str, old: NodeSettings, new: NodeSettings) -> Iterator[Change]:
             yield Change(kind, "changed", name, before, after, detail, needs_restart=key in _AT_START)
 
 
-def _access(old: AccessControl | None, new: AccessControl | None) -> Iterator[Change]:
+def _whole(kind: Kind, old: Settings | None, new: Settings | None) -> Iterator[Change]:
+    """What a domain has once, or not at all."""
     if old is None or new is None:
         if old is not new:
-            yield Change(Kind.ACCESS, "added" if old is None else "removed", "", old, new)
+            yield Change(kind, "added" if old is None else "removed", "", old, new)
     elif old != new:
-        yield Change(Kind.ACCESS, "changed", "", old, new, _other_keys(old, new))
+        yield Change(kind, "changed", "", old, new, _other_keys(old, new))
 
 
 def _statements(old: StatementSettings, new: StatementSettings) -> Iterator[Change]:

@@ -21,6 +21,8 @@ from penstock.domain.graph import OPEN, Graph, client_types, graph
 from penstock.domain.monitors import compile_monitor
 from penstock.domain.policies import Pair
 from penstock.domain.schema import Domain, NodeSettings
+from penstock.domain.tokens import TokenSettings
+from penstock.domain.trust import TrustSettings
 from penstock.domain.trust_groups import TrustGroup
 from penstock.domain.units import Address
 from penstock.language.condition import Condition
@@ -30,10 +32,12 @@ from penstock.model.link import Link
 from penstock.model.subject import Subject
 from penstock.policy.advertisement import Advertisement
 from penstock.policy.brokering import Table
+from penstock.policy.evaluation import Evaluate, load_evaluation
 from penstock.policy.given import Statements
 from penstock.policy.monitor import Monitor
 from penstock.policy.protocol import UNLISTED
 from penstock.policy.sparkplug import Access
+from penstock.policy.trust import Thresholds
 
 
 class ClientEntry(NamedTuple):
@@ -130,6 +134,14 @@ class Ensemble:
     is_cyclic: bool
     """Whether nodes and foreign brokers are joined in a cycle, so that an event may come back."""
     trust_groups: dict[str, TrustGroup]
+    domain: str
+    """The domain's name."""
+    tokens: TokenSettings | None
+    trust: TrustSettings | None
+    evaluate: Evaluate | None
+    """The deployment's own function of what is good evidence and what is bad."""
+    thresholds: dict[str, Thresholds]
+    """By node, what trust it asks for."""
     _rules: tuple[ContentRule, ...] = field(repr=False)
     _parents: dict[str, tuple[str, ...]] = field(repr=False)
     _tables: dict[str, Table] = field(repr=False)
@@ -296,6 +308,13 @@ def ensemble(domain: Domain, folder: Path | None = None) -> Ensemble:
             name: TrustGroup(name, frozenset(group.nodes), frozenset(group.clients), group.expiry)
             for name, group in domain.trust_groups.items()
         },
+        domain=domain.domain,
+        tokens=domain.tokens,
+        trust=domain.trust,
+        evaluate=_evaluate(domain, folder),
+        thresholds={name: domain.trust.thresholds(node.trust) for name, node in domain.nodes.items()}
+        if domain.trust is not None
+        else {},
         _rules=domain.content,
         _parents=joined.parents,
         _tables=joined.tables,
@@ -308,6 +327,11 @@ def ensemble(domain: Domain, folder: Path | None = None) -> Ensemble:
         _reserved=_reserved(domain) if governed else frozenset(),
         _monitors=_monitors(domain, joined, folder, reader),
     )
+
+
+def _evaluate(domain: Domain, folder: Path | None) -> Evaluate | None:
+    where = domain.trust.evidence.evaluate if domain.trust is not None else None
+    return load_evaluation(where, folder) if where is not None else None
 
 
 def _matches(domain: Domain) -> dict[str, list[_Match]]:

@@ -40,7 +40,9 @@ from penstock.domain.policies import (
 )
 from penstock.domain.statements import StatementSettings
 from penstock.domain.tests import Tests
+from penstock.domain.tokens import TokenSettings
 from penstock.domain.tree import Step
+from penstock.domain.trust import NodeTrust, TrustSettings
 from penstock.domain.trust_groups import TrustGroupSettings
 from penstock.domain.units import Address, HostPort, Seconds, Size, WholeSeconds, mistake
 from penstock.language.types import Record
@@ -250,6 +252,14 @@ class NodeSettings(Settings):
     brokering: NodeBrokering | None = Field(
         default=None, description="what this node has in place of the domain's brokering table; unset: nothing"
     )
+    signing_key: OptionalReadFile = Field(
+        default=None,
+        description="PEM file with the node's private key for tokens, as `penstock token key` makes it; required with"
+        " `tokens`",
+    )
+    trust: NodeTrust | None = Field(
+        default=None, description="what this node asks for in place of what `trust` says; unset: nothing"
+    )
 
     @property
     def listeners(self) -> tuple[Listener, ...]:
@@ -315,6 +325,14 @@ class Domain(Settings):
     )
     trust_groups: dict[Name, TrustGroupSettings] = Field(
         default={}, description="groups of nodes and clients that prove to each other that they share a secret, by name"
+    )
+    tokens: TokenSettings | None = Field(
+        default=None,
+        description="authorisation tokens that clients show and that travel with what they publish; unset: none",
+    )
+    trust: TrustSettings | None = Field(
+        default=None,
+        description="ratings of neighbours, by which nodes accept each other's tokens; unset: every valid one",
     )
     statements: StatementSettings | None = Field(
         default=None, description="policy statements: what is done with messages that match; unset: nothing"

@@ -55,6 +55,10 @@ def plan(draft: Draft) -> None:
     topic, rights = draft.topic, draft.link.rights
     if draft.link.is_admitted:
         return
+    refused = draft.link.token.judge(topic) if draft.link.token is not None and draft.link.neighbour else None
+    if refused is not None:
+        draft.verdict = refused
+        return
     taken = draft.node.ensemble.taken.get(draft.link.neighbour or "")
     if topic.startswith(RESERVED) and not (topic.startswith(_BETWEEN_NODES) and _is_node(draft)):
         draft.verdict = Verdict("admit", Effect.SUPPRESS, "reserved", f"topic `{topic}` is reserved for the node")

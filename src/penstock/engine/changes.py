@@ -12,6 +12,8 @@ from penstock.model.event import Event
 from penstock.model.link import Link
 from penstock.policy.advertisement import Advertisement
 from penstock.policy.monitor import State
+from penstock.policy.token import Token
+from penstock.policy.trust import Evidence
 
 
 class Withheld(msgspec.Struct, frozen=True):
@@ -43,6 +45,7 @@ class Changes:
         "dropped_messages",
         "dropped_persisted",
         "dropped_sessions",
+        "evidence",
         "messages",
         "monitors",
         "persisted",
@@ -52,6 +55,7 @@ class Changes:
         "standings",
         "statements",
         "subscriptions",
+        "tokens",
         "updated",
     )
 
@@ -76,6 +80,10 @@ class Changes:
         """The access policies by which all that waits was judged; None: the same as before."""
         self.statements: str | None = None
         """And the policy statements that the domain gives."""
+        self.evidence: dict[str, Evidence] = {}
+        """By neighbour, what is held of it."""
+        self.tokens: dict[str, Token | None] = {}
+        """By digest, tokens that events have which may wait for a neighbour."""
 
     def __bool__(self) -> bool:
         return bool(
@@ -88,6 +96,8 @@ class Changes:
             or self.access is not None
             or self.statements is not None
             or self.persisted
+            or self.evidence
+            or self.tokens
             or self.retained
             or self.messages
             or self.dropped_messages
@@ -205,6 +215,20 @@ class Ledger:
         """All that waits has been judged by other policy statements."""
         if self.durable:
             self.changes.statements = digest
+
+    def evidence(self, neighbour: str, evidence: Evidence) -> None:
+        """What is held of a neighbour has changed."""
+        if self.durable:
+            self.changes.evidence[neighbour] = evidence
+
+    def token(self, token: Token) -> None:
+        """Events may wait that have this token."""
+        if self.durable:
+            self.changes.tokens[token.digest] = token
+
+    def token_gone(self, digest: str) -> None:
+        if self.durable:
+            self.changes.tokens[digest] = None
 
     def monitor(self, link: Link, name: str, state: State) -> None:
         """A monitor's state on a link has changed."""

@@ -3,7 +3,7 @@
 from collections import deque
 from typing import TYPE_CHECKING
 
-from penstock.engine import again, edit, match, project, route, travel
+from penstock.engine import again, carrying, edit, match, project, route, travel
 from penstock.engine.edit import Watch
 from penstock.engine.plan import Draft, Group, Plan, Target
 from penstock.engine.render import Forms, mark_duplicate, packet_parts
@@ -30,14 +30,26 @@ STEP_BYTES = 256 * 1024
 def plan(draft: Draft) -> None:
     """Sort the matched subscriptions into targets, and find those that take a packet's own bytes."""
     groups, onlookers = tuple(draft.groups), tuple(draft.onlookers)
+    telling = _telling(draft)
     if draft.predicates:
         plan = Plan(draft.verdict)
         plan.predicates, plan.matched = tuple(draft.predicates), tuple(draft.matched)
         plan.groups, plan.onlookers, plan.statements = groups, onlookers, draft.statements
     else:
         known = draft.node.interned
-        plan = known_plan(known, draft.verdict, draft.matched, groups, onlookers, draft.is_projected, draft.statements)
+        about = (draft.is_projected, draft.statements, telling)
+        plan = known_plan(known, draft.verdict, draft.matched, groups, onlookers, *about)
     draft.plans.routes[draft.topic] = draft.plan = plan
+
+
+def _telling(draft: Draft) -> tuple[Session, ...]:
+    """The neighbours that must be told with each event which token it has."""
+    node = draft.node
+    if node.tokens is None:
+        return ()
+    digest = carrying.outgoing(node, draft.link)
+    sessions = dict.fromkeys(one.session for one in draft.matched if one.session.tokens is not None)
+    return tuple(session for session in sessions if not carrying.bind(node, session, draft.topic, digest))
 
 
 def known_plan(
@@ -48,12 +60,13 @@ def known_plan(
     onlookers: tuple[Watch, ...],
     is_projected: bool = False,
     statements: tuple[Bound, ...] = (),
+    telling: tuple[Session, ...] = (),
 ) -> Plan:
     """The plan for these subscriptions, of those that are known; it is made if it is not there."""
-    key = (*matched, is_projected, *groups, *onlookers, *statements)
+    key = (*matched, is_projected, *groups, *onlookers, *statements, *telling)
     plan = known.get(key)
     if plan is None:
-        plan = known[key] = _make_plan(verdict, matched, groups, onlookers)
+        plan = known[key] = _make_plan(verdict, matched, groups, onlookers, telling)
         plan.simple = plan.simple and not is_projected and not statements
         plan.statements = statements
         plan.key = key
@@ -61,7 +74,11 @@ def known_plan(
 
 
 def _make_plan(
-    verdict: Verdict, matched: list[Subscribed], groups: tuple[Group, ...], onlookers: tuple[Watch, ...]
+    verdict: Verdict,
+    matched: list[Subscribed],
+    groups: tuple[Group, ...],
+    onlookers: tuple[Watch, ...],
+    telling: tuple[Session, ...],
 ) -> Plan:
     of_session: dict[int, list[Subscribed]] = {}
     for subscribed in matched:
@@ -73,7 +90,7 @@ def _make_plan(
     if plan.watched:
         targets = [target for target in targets if target.session.watch_out is None]
     plan.targets = tuple(targets)
-    direct = [target.session for target in targets if target.is_direct()]
+    direct = [target.session for target in targets if target.is_direct() and target.session not in telling]
     plan.direct4 = tuple(session for session in direct if session.version == 4)
     plan.direct5 = tuple(session for session in direct if session.version == 5)
     plan.simple = len(direct) == len(targets) and not plan.groups and not plan.watched
@@ -216,8 +233,13 @@ def _deliver(
             forms = forms.for_clients()
             forms.kept = _send_or_queue(node, session, qos, retain, ids, forms, forms.kept)
             return kept
-    elif node.ensemble.is_cyclic:
-        forms, kept = Forms(travel.with_path(forms.event, node.name), forms.now), None
+    elif node.ensemble.is_cyclic or session.tokens is not None:
+        event = forms.event
+        if session.tokens is not None:
+            event = carrying.with_token(node, event)
+        if node.ensemble.is_cyclic:
+            event = travel.with_path(event, node.name)
+        forms, kept = Forms(event, forms.now), None
     return _send_or_queue(node, session, qos, retain, ids, forms, kept)
 
 
@@ -232,6 +254,8 @@ def _send_or_queue(
 ) -> Kept | None:
     if qos == 0:
         if session.outlet is not None and not _too_large(session, forms, qos, retain, ids):
+            if session.tokens is not None:
+                carrying.introduce(node, session, forms.event.token)
             head, tail = _parts(session, forms.event, 0, retain, ids, forms.now, forms)
             node.stats.sent += 1
             push_lossy(node, session, head + tail)
@@ -394,6 +418,8 @@ def _transmit(node: "Node", delivery: Delivery, now: float, forms: Forms | None)
 
 def _send(node: "Node", delivery: Delivery, now: float, forms: Forms | None, duplicate: bool) -> None:
     session = delivery.session
+    if session.tokens is not None:
+        carrying.introduce(node, session, delivery.event.token)
     head, tail = _parts(session, delivery.event, delivery.qos, delivery.retain, delivery.ids, now, forms)
     packet = head + delivery.packet_id.to_bytes(2, "big") + tail
     if duplicate:

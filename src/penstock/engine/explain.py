@@ -29,6 +29,7 @@ from penstock.model.verdict import Effect, Verdict
 from penstock.policy.acl import Rights
 from penstock.policy.advertisement import Claim, claims
 from penstock.policy.monitor import Monitor
+from penstock.policy.token_rights import TokenRights
 from penstock.wire.errors import PacketError
 from penstock.wire.properties import Properties
 
@@ -60,7 +61,7 @@ class Arrival:
     event: Event
     session: Session | None
     """Who sent it, if connected or known."""
-    rights: Rights | None
+    rights: Rights | TokenRights | None
     claims: tuple[Claim, ...] = ()
     actor: Actor | None = None
     """Its sender as a subject of access policies; None: a node of the domain."""

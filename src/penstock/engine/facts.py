@@ -8,6 +8,17 @@ from msgspec import Struct, field
 from penstock.policy.judging import Bound, Here
 
 
+class Seen(Struct, frozen=True, omit_defaults=True):
+    """Evidence about a neighbour."""
+
+    neighbour: str
+    good: bool
+    source: str
+    """`feedback`, `monitor`, `conform`, `evaluate`, `token`, or `operator`, who sets all that is held."""
+    held: tuple[float, float, float] | None = None
+    """What an operator has set: good, bad, as of when."""
+
+
 class Facts(Struct, omit_defaults=True):
     """The answers that policies had; None or absent: nobody asked."""
 
@@ -20,6 +31,8 @@ class Facts(Struct, omit_defaults=True):
     """By trust group, whether who sent it is a member."""
     receivers: dict[str, dict[str, bool]] = field(default_factory=dict)
     """The same of those whom it would go to, by name; of several under one name, whether all are."""
+    evidence: tuple[Seen, ...] = ()
+    """What it has been taken for about neighbours."""
 
     def __bool__(self) -> bool:
         return self != NOTHING
@@ -37,6 +50,7 @@ class Facts(Struct, omit_defaults=True):
         for receiver, answers in ((None, other.sender), *other.receivers.items()):
             for group, is_member in answers.items():
                 self.answer(receiver, group, is_member)
+        self.evidence = (*self.evidence, *other.evidence)
 
 
 NOTHING = Facts()

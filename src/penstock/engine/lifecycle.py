@@ -4,7 +4,19 @@ from collections.abc import Mapping
 from hmac import compare_digest
 from typing import NamedTuple
 
-from penstock.engine import advertise, emit, groups, hello, overlay, place, proving, publish, subscribe
+from penstock.engine import (
+    advertise,
+    carrying,
+    emit,
+    groups,
+    hello,
+    overlay,
+    place,
+    proving,
+    publish,
+    showing,
+    subscribe,
+)
 from penstock.engine.admit import Door, authenticate
 from penstock.engine.hello import NO_EXPIRY as NO_EXPIRY
 from penstock.engine.node import Node
@@ -13,6 +25,7 @@ from penstock.engine.session import NEVER, Outlet, Session, Will
 from penstock.engine.tell import encode_told
 from penstock.model.event import Event
 from penstock.model.subject import Subject
+from penstock.policy.token_verify import Verified
 from penstock.wire.codec import encode
 from penstock.wire.errors import WireError
 from penstock.wire.packet import MQTT_311, Auth, Connack, Connect, Disconnect
@@ -41,9 +54,11 @@ def connect(
     refusal = _check(node, packet)
     if refusal is not None:
         return refusal
-    if packet.properties.auth_method is None:
-        return _open(node, packet, door, outlet, now, None)
-    who = _who(node, packet, door)
+    method = packet.properties.auth_method
+    if method is None or method == showing.METHOD:
+        proof = None if method is None else proving.Proof(showing.Showing(), {}, told=showing.TOLD)
+        return _open(node, packet, door, outlet, now, proof)
+    who = _who(node, packet, door, now)
     if isinstance(who, Refusal):
         return who
     try:
@@ -63,37 +78,63 @@ def answered(
     return _open(node, challenged.connect, door, outlet, now, proof)
 
 
-def _who(node: Node, packet: Connect, door: Door) -> Subject | Session | Refusal:
+class Who(NamedTuple):
+    """A client that is known, and the token that it has shown."""
+
+    subject: Subject
+    token: Verified | None
+
+
+def _who(node: Node, packet: Connect, door: Door, now: float) -> Who | Session | Refusal:
     """The client or the neighbour that a CONNECT comes from."""
     if overlay.neighbour_in(packet.client_id) is not None:
         return _neighbour(node, packet, door)
     # [MQTT-3.1.4-2]
-    subject = authenticate(packet, door, node.passwords)
-    if isinstance(subject, str):
-        return Refusal(Reason.NOT_AUTHORIZED, subject)
+    text, token = showing.text_of(node, packet), None
+    if text is not None:
+        shown = showing.look(node, packet, door, text, now)
+        if isinstance(shown, str):
+            return Refusal(Reason.NOT_AUTHORIZED, shown)
+        subject, token = shown
+    else:
+        authenticated = authenticate(packet, door, node.passwords)
+        if isinstance(authenticated, str):
+            return Refusal(Reason.NOT_AUTHORIZED, authenticated)
+        if node.tokens is not None and node.tokens.settings.required:
+            return Refusal(Reason.NOT_AUTHORIZED, "this node asks for an authorisation token, as the password")
+        subject = authenticated
     if not packet.client_id:  # [MQTT-3.1.3-6]
         subject = subject._replace(client_id=node.make_id())
-    if place.entry_of(node, subject) is None:
+    entry = place.entry_of(node, subject)
+    if entry is None:
         return Refusal(Reason.NOT_AUTHORIZED, f"client `{subject.client_id}` is not one that the domain lists here")
-    return subject
+    if token is not None and not showing.is_holder(token, subject, entry):
+        return Refusal(Reason.NOT_AUTHORIZED, showing.not_holder(token, entry))
+    return Who(subject, token)
 
 
 def _open(
     node: Node, packet: Connect, door: Door, outlet: Outlet, now: float, proof: proving.Proof | None
 ) -> Opened | Refusal:
-    who = _who(node, packet, door)  # also after an exchange of proofs: the domain may be another since it began
+    who = _who(node, packet, door, now)  # also after an exchange of proofs: the domain may be another since it began
     if isinstance(who, Refusal):
         return who
     if isinstance(who, Session):
         return _open_neighbour(node, who, packet, outlet, now, proof)
-    refused = _will_refused(node, packet, who)
+    subject, token = who
+    refused = _will_refused(node, packet, subject)
     if refused:
         return Refusal(Reason.NOT_AUTHORIZED, refused)
-    assigned = None if packet.client_id else who.client_id
+    assigned = None if packet.client_id else subject.client_id
     # [MQTT-3.1.3-2] [MQTT-3.1.3-7] [MQTT-3.1.4-4]
-    session, present = _session(node, packet, who, proof.proven if proof is not None else {}, now)
+    session, present = _session(node, packet, subject, proof.proven if proof is not None else {}, now)
+    before = session.rights
+    showing.attach(node, session, token)
     place.settle_in(node, session)
     _attach(node, session, packet, outlet)
+    if present and session.rights != before:  # what waits may be more than its token lets it have now
+        node.forget_all()
+        emit.judge_again(node, session, now)
     proving.attach(node, session, proof, now)
     keepalive = hello.keepalive_of(node, packet)
     # [MQTT-3.1.4-5] [MQTT-3.2.0-1] [MQTT-3.2.0-2]
@@ -128,6 +169,7 @@ def _open_neighbour(
 ) -> Opened:
     _join(node, session, packet, outlet, now, proof)
     hello.say(node, session, packet, True, None, packet.keepalive, proof)
+    carrying.begin(node, session, now)
     emit.resume(node, session, now)
     overlay.announce(node, session)
     subscribe.advance(node, session, now)
@@ -146,6 +188,7 @@ def joined(
     )
     packet = Connect(session.client_id, session.version, False, 0, properties=properties)
     _join(node, session, packet, outlet, now, proof)
+    carrying.begin(node, session, now)
     emit.resume(node, session, now)
     if session.neighbour in node.ensemble.nodes:
         overlay.announce(node, session)
@@ -197,6 +240,9 @@ def tick(node: Node, now: float) -> None:
     node.expire_retained(now)
     overlay.expire(node, now)
     groups.expire(node, now)
+    if node.tokens is not None:
+        showing.expire(node, now)
+        carrying.tick(node, now)
     for session in node.timers.due(now):
         if session.will is not None and now >= session.ended + session.will.delay:
             publish_will(node, session, now)
@@ -249,7 +295,8 @@ def publish_will(node: Node, session: Session, now: float) -> None:
 def _check(node: Node, packet: Connect) -> Refusal | None:
     # [MQTT-4.12.0-1] [MQTT-4.12.0-4] [MQTT-4.12.0-6]
     method = packet.properties.auth_method
-    if method is not None and not proving.supports(node, method):
+    is_token = method == showing.METHOD and node.tokens is not None
+    if method is not None and not is_token and not proving.supports(node, method):
         return Refusal(Reason.BAD_AUTHENTICATION_METHOD, f"no method `{method}` here")
     if not packet.client_id and packet.version == 4 and not packet.clean_start:  # [MQTT311-3.1.3-8]
         return Refusal(Reason.CLIENT_IDENTIFIER_NOT_VALID, "a session that is kept needs a client id")
@@ -311,7 +358,7 @@ def _attach(node: Node, session: Session, packet: Connect, outlet: Outlet) -> No
     if session.durable and not session.expiry:
         node.ledger.drop_session(session)
     session.durable = node.ledger.durable and session.expiry > 0
-    session.rights = node.rights_of(session.client_id, session.subject.user)
+    session.rights = node.rights_for(session)
     session.plans = session.edited_plans = None
     # [MQTT-3.1.2-7] [MQTT311-3.1.2-8] [MQTT311-3.1.2-12]
     session.will = _will(node, packet, session)
@@ -346,6 +393,7 @@ def _detach(node: Node, session: Session, now: float) -> None:
     session.aliases_in = session.aliases_out = None
     session.resend = session.proving = None
     if session.neighbour is not None:
+        carrying.end(node, session)
         session.exchange = None
         node.news.offer(*session.offers)  # there may be another way to what it offers
     session.ended = now

@@ -11,7 +11,7 @@ from weakref import WeakValueDictionary
 
 from penstock.domain import Limits
 from penstock.domain.ensemble import Ensemble
-from penstock.engine import bindings, emit, overlay, place, publish, review, subscribe
+from penstock.engine import bindings, carrying, emit, feedback, keys, overlay, place, publish, review, subscribe
 from penstock.engine.advertised import AdvertisedPolicies
 from penstock.engine.changes import Ledger
 from penstock.engine.edit import Watch, tell_failures
@@ -23,18 +23,23 @@ from penstock.engine.once import Once
 from penstock.engine.place import alone
 from penstock.engine.plan import Group, LinkClass, Plan, Plans
 from penstock.engine.predicates import Predicates
+from penstock.engine.ratings import Ratings
 from penstock.engine.record import Recorder
 from penstock.engine.render import to_version_4, to_version_5
 from penstock.engine.session import Session, Subscribed
 from penstock.engine.sparkplug import Sparkplug, renewed
 from penstock.engine.stats import Stats
 from penstock.engine.timers import Timers
+from penstock.engine.tokens import BETWEEN_NODES, EVERYTHING, Keys, Passing, Tokens
 from penstock.engine.want import Want
 from penstock.model.event import Event
 from penstock.model.topic import Filter
 from penstock.policy.acl import Acl, Rights
 from penstock.policy.monitor import State
 from penstock.policy.passwords import Passwords
+from penstock.policy.token import Token
+from penstock.policy.token_rights import NO_RIGHTS, TokenRights
+from penstock.policy.trust import Evidence
 from penstock.wire.reason import Reason
 
 
@@ -70,6 +75,15 @@ class Node:
         self.make_nonce = make_nonce
         """What proofs of membership are about, 32 bytes that never come again; None: there are no such proofs here."""
         self.trust = Trust()
+        self.keys: Keys | None = None
+        """What it signs tokens with; taken by `keys.hold`."""
+        self.tokens: Tokens | None = None
+        """Its authorisation tokens, if the domain has any; and in `ratings` how far it trusts its neighbours."""
+        self.ratings: Ratings | None = None
+        self.feedback = feedback.Limits()
+        self.stored_tokens: list[Token] = []
+        """Tokens of events from an earlier run, and in `stored_evidence` what was held of neighbours."""
+        self.stored_evidence: dict[str, Evidence] = {}
         self.passwords = passwords
         self.acl = acl
         self.sessions: dict[str, Session] = {}
@@ -153,6 +167,9 @@ class Node:
             link = LinkClass(
                 session.rights, session.publish_type, session.neighbour, claims=session.claims, statements=statements
             )
+            if session.token is not None and self.neighbours:
+                shown = session.token.token
+                link = link._replace(token=Passing(shown.digest, shown.digest, shown.claims.publish))
             if watch is not None:
                 link = link._replace(monitors=watch.monitors, states=watch.key)
             plans = session.plans = self._plans(link)
@@ -177,10 +194,22 @@ class Node:
         statements = bindings.own_bounds(self)
         return self._plans(LinkClass(None, link_type, is_admitted=True, is_pruned=True, statements=statements))
 
-    def plans_after_edit(self, session: Session) -> Plans:
-        """The plans for what a monitor on this session's link has made."""
+    def plans_with(self, plans: Plans, token: Passing) -> Plans:
+        """The plans for events that have this token."""
+        return self._plans(plans.key._replace(token=token))
+
+    def forget_link(self, session: Session) -> None:
+        """What is accepted of a neighbour may be other now."""
+        if session.tokens is not None:
+            session.tokens.forget()
+        if session.plans is not None:
+            session.plans.known.clear()
+        session.plans = session.edited_plans = None
+
+    def plans_after_edit(self, session: Session, token: Passing | None = None) -> Plans:
+        """The plans for what a monitor on this session's link has made; `token`: what the event came with."""
         plans = session.edited_plans
-        if plans is None:
+        if plans is None or plans.key.token != token:
             link = LinkClass(
                 None,
                 session.publish_type,
@@ -188,6 +217,7 @@ class Node:
                 is_admitted=True,
                 is_pruned=True,
                 statements=bindings.bounds_of(self, session),
+                token=token,
             )
             plans = session.edited_plans = self._plans(link)
         return plans
@@ -200,7 +230,8 @@ class Node:
     def _plans(self, link: LinkClass) -> Plans:
         plans = self.plans.get(link)
         if plans is None:
-            routes = self.routes.setdefault((link.link_type, link.neighbour, link.is_own, link.statements), {})
+            goes = "" if link.token is None else link.token.goes
+            routes = self.routes.setdefault((link.link_type, link.neighbour, link.is_own, link.statements, goes), {})
             plans = self.plans[link] = Plans(link, routes)
         return plans
 
@@ -245,13 +276,14 @@ class Node:
         self.sparkplug = renewed(self.sparkplug, self.ensemble.access)
         self.forget_all()
         self.plans.clear()
+        keys.hold(self, self.keys, self.clock() if now is None else now)
         self.own_plans = self._plans(self._own_class())
         for watch in self.watches.values():
             watch.take(self.ensemble.monitors(watch.link))
             tell_failures(self, watch)
         place.look_on(self)
         for session in self.sessions.values():
-            session.rights = self.rights_of(session.client_id, session.subject.user)
+            session.rights = self.rights_for(session)
             place.settle_in(self, session)
             subscribe.renew(self, session)
         review.review(self, self.clock() if now is None else now)
@@ -273,6 +305,18 @@ class Node:
         if self.acl is None or overlay.neighbour_in(client_id) is not None:
             return None
         return self.acl.rights(client_id, user)
+
+    def rights_for(self, session: Session) -> Rights | TokenRights | None:
+        """What a session may publish and read: by the access list, and by the token that it has shown or been given."""
+        rights = self.rights_of(session.client_id, session.subject.user)
+        if self.tokens is None:
+            return rights
+        if session.token is not None:
+            claims = session.token.token.claims
+            return TokenRights(claims.publish, claims.subscribe, rights)
+        if session.neighbour is not None and session.neighbour in self.ensemble.nodes:
+            return TokenRights(EVERYTHING, self.tokens.settings.shared(self.name, session.neighbour) | BETWEEN_NODES)
+        return NO_RIGHTS if self.tokens.settings.required and session.neighbour is None else rights
 
     # --- the hot path
 
@@ -350,6 +394,8 @@ class Node:
         """Between two rounds of input: go on with what was too much for one round."""
         if self.news and self.neighbours:
             overlay.refresh(self, now)
+        if self.ratings is not None and (self.ratings.is_stale or self.ratings.is_changed):
+            carrying.turn(self, now)
         if self.made:
             publish.publish_made(self, now)
         if self.replaying or self.lagging:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from penstock.engine.course import Courses
 from penstock.engine.predicates import Predicates
 from penstock.engine.session import Session, Subscribed
+from penstock.engine.tokens import Passing
 from penstock.language.condition import Condition
 from penstock.model.verdict import Effect, Verdict
 from penstock.policy.acl import Rights
@@ -17,6 +18,7 @@ from penstock.policy.advertisement import Claim
 from penstock.policy.brokering import DEFAULT_TYPE
 from penstock.policy.judging import Bound
 from penstock.policy.monitor import Monitor
+from penstock.policy.token_rights import TokenRights
 
 if TYPE_CHECKING:
     from penstock.engine.edit import Watch
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
 class LinkClass(NamedTuple):
     """All that a plan depends on besides the topic. Links that are equal in this share their plans."""
 
-    rights: Rights | None = None
+    rights: Rights | TokenRights | None = None
     link_type: str = DEFAULT_TYPE
     neighbour: str | None = None
     """The node or foreign broker it comes from: to where it came from, an event does not go back."""
@@ -44,6 +46,8 @@ class LinkClass(NamedTuple):
     """What binds its producer: each must be kept."""
     statements: tuple[Bound, ...] = ()
     """The policies of its advertisements, and those that the domain gives it."""
+    token: Passing | None = None
+    """The authorisation token that its events have; None: none that neighbours must be told."""
 
 
 class Target:

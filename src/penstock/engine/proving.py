@@ -7,8 +7,9 @@ unproven, and the connection stays; what cannot be read is a protocol error. `mo
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from penstock.engine import emit, groups, overlay
+from penstock.engine import emit, groups, overlay, showing
 from penstock.engine.session import NEVER, Session
+from penstock.engine.showing import Showing
 from penstock.model.group_proof import (
     METHOD,
     MOST_GROUPS,
@@ -71,7 +72,7 @@ _WRONG: dict[type, str] = {
 class Proof(NamedTuple):
     """What an exchange has shown about the other side."""
 
-    state: Accepting | Claiming
+    state: Accepting | Claiming | Showing
     proven: dict[str, float]
     """By group, until when it counts."""
     wrong: tuple[str, ...] = ()
@@ -189,6 +190,12 @@ def attach(node: "Node", session: Session, proof: Proof | None, now: float) -> N
 def receive(node: "Node", session: Session, packet: Auth, now: float) -> None:
     """AUTH on an open connection: the other side proves anew, or answers us; raises `WireError`."""
     match session.proving, packet.reason:
+        case Showing(), Reason.REAUTHENTICATE:
+            refused = showing.renew(node, session, packet.properties.auth_data or b"", now)
+            if packet.properties.auth_method != showing.METHOD or refused:  # [MQTT-4.12.1-1] [MQTT-4.12.1-2]
+                raise WireError(Reason.NOT_AUTHORIZED, refused or "another authentication method")
+            emit.judge_again(node, session, now)
+            _say(node, session, Auth(Reason.SUCCESS, showing.TOLD))
         case None, _:
             # [MQTT-4.12.0-7] [MQTT-4.12.1-2]
             raise WireError(Reason.PROTOCOL_ERROR, "AUTH without an authentication method")

@@ -1,14 +1,18 @@
 """An incoming publication: from the packet through the plan to its subscribers, and the answer to its sender."""
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from penstock.engine import (
     advertise,
     bindings,
+    carrying,
     conform,
     consequences,
     edit,
     emit,
+    evidence,
+    feedback,
     judge,
     match,
     once,
@@ -24,6 +28,7 @@ from penstock.engine.plan import Draft, Plan, Plans
 from penstock.engine.session import Session
 from penstock.engine.tell import Outcome, encode_told
 from penstock.engine.telling import INTEREST
+from penstock.engine.tokens import Passing
 from penstock.language.statement import Message
 from penstock.model.event import Event
 from penstock.model.verdict import Effect, Verdict
@@ -46,6 +51,13 @@ MOST_ATTACHED = 4
 _REFUSED = {"sparkplug": Reason.PAYLOAD_FORMAT_INVALID}
 _DONE = Outcome(Reason.SUCCESS)
 _UNHEARD = Outcome(Reason.NO_MATCHING_SUBSCRIBERS)
+_CONTROL = advertise.TOPICS | feedback.TOPICS
+"""What clients tell the node itself."""
+_FROM_NODES: dict[str, Callable[["Node", Session, bytes, float], Verdict | None]] = {
+    INTEREST: overlay.take_interest,
+    carrying.TOPIC: carrying.receive,
+}
+"""What nodes tell each other, which is no event."""
 _ANSWERS: dict[int, type[Pubrec] | type[Pubcomp]] = {PUBREC: Pubrec, PUBCOMP: Pubcomp}
 
 
@@ -77,10 +89,17 @@ def receive(node: "Node", session: Session, packet: Publish, now: float, raw: by
         if _is_repeated(node, session, packet):
             return
         _check_window(node, session)
-    if session.neighbour is not None and topic == INTEREST:
-        overlay.take_interest(node, session, packet.payload, now)
+    if session.neighbour is not None and topic in _FROM_NODES:
+        refusal = _FROM_NODES[topic](node, session, packet.payload, now)
+        if refusal is not None:
+            event, plans = _event(node, session, topic, packet, now), node.plans_of(session)
+            _record(node, plans, find_plan(node, plans, topic.encode()), event, session, now, refusal)
         return
     event = _event(node, session, topic, packet, now)
+    plans = node.plans_of(session)
+    if session.tokens is not None:
+        plans = _by_token(node, session, event, packet, now)
+        event = event._replace(token=plans.key.token.goes if plans.key.token is not None else "")
     if node.recorder is not None and raw and packet.properties is NO_PROPERTIES:
         node.recorder.came = event, raw
     if node.ensemble.is_cyclic:
@@ -90,12 +109,12 @@ def receive(node: "Node", session: Session, packet: Publish, now: float, raw: by
     if refused:
         node.deny("publish denied", session, topic, refused)
         outcome = Outcome(Reason.NOT_AUTHORIZED, refused)
-    elif session.neighbour is None and topic in advertise.TOPICS:
+    elif session.neighbour is None and topic in _CONTROL:
         outcome = _control(node, session, event, now)
     elif _is_known_replay(node, session, packet, event):
         outcome = _DONE
     else:
-        outcome = carry(node, node.plans_of(session), event, session, now)
+        outcome = carry(node, plans, event, session, now)
     if packet.qos:
         _answer(node, session, packet, outcome)
     if node.made:
@@ -120,6 +139,12 @@ def _control(node: "Node", session: Session, event: Event, now: float) -> Outcom
     """What a client tells the node itself; that it may not is recorded as of any topic."""
     plans = node.plans_of(session)
     verdict = advertise.judge(node, plans.key, event.topic)
+    if verdict.effect is not Effect.SUPPRESS and event.topic in feedback.TOPICS:
+        outcome, told = feedback.receive(node, session, event, now)
+        _record(node, plans, find_plan(node, plans, event.topic.encode()), event, session, now, told)
+        if told.effect is Effect.SUPPRESS:
+            node.deny("feedback denied", session, event.topic, told.reason)
+        return outcome
     if verdict.effect is not Effect.SUPPRESS:
         return advertise.receive(node, session, event.topic, event.payload, now)
     _record(node, plans, find_plan(node, plans, event.topic.encode()), event, session, now, verdict)
@@ -140,7 +165,26 @@ def _event(node: "Node", session: Session, topic: str, packet: Publish, now: flo
         session.subject.user,
         session.publish_type,
         travel.path_of(session.neighbour, packet.properties) if session.neighbour is not None else (),
+        "",
+        session.token.token.digest if session.token is not None else "",
     )
+
+
+def _by_token(node: "Node", session: Session, event: Event, packet: Publish, now: float) -> Plans:
+    """The plans for an event from a neighbour, by the token that it has."""
+    digest = carrying.came_with(session, event.topic, packet.properties)
+    plans = carrying.plans_for(node, session, digest, now)
+    assert session.tokens is not None
+    if evidence.looks_at(node, session, event.topic):
+        if plans.key.token is not None and plans.key.token.judge(event.topic) is None:
+            evidence.look(node, session, event, now)
+    elif packet.properties is NO_PROPERTIES and session.tokens.bound_in.get(event.topic) == digest:
+        # The next ones are passed on without a look at their tokens, until what was found of this one ends.
+        raw = event.topic.encode()
+        node.plans_of(session).known[raw] = find_plan(node, plans, raw)
+    if session.tokens.history is not None:
+        session.tokens.history.append(event)
+    return plans
 
 
 def travelling(node: "Node", session: Session, properties: Properties) -> bytes:
@@ -196,6 +240,8 @@ def carry(node: "Node", plans: Plans, event: Event, sender: Session | None, now:
     verdict = plan.verdict
     if verdict.effect is Effect.SUPPRESS:
         _record(node, plans, plan, event, sender, now)
+        if verdict.stage == "edit":
+            evidence.edited(node, sender, False, now)
         if verdict.stage == "admit":
             node.deny("publish denied", sender, event.topic, verdict.reason)
             return Outcome(Reason.NOT_AUTHORIZED, verdict.reason)
@@ -205,14 +251,16 @@ def carry(node: "Node", plans: Plans, event: Event, sender: Session | None, now:
         assert sender.watch_in is not None
         outputs = edit.run(node, sender.watch_in, event, now)
         _record(node, plans, plan, event, sender, now, None if outputs else _edited(sender.watch_in))
-        return _carry_outputs(node, event, outputs, sender, now)
+        if sender.tokens is not None:
+            evidence.edited(node, sender, bool(outputs), now)
+        return _carry_outputs(node, event, outputs, sender, now, plans.key.token)
     if node.sparkplug is not None:
         wrong = project.take(node, event)
         if wrong:
             return _suppressed(node, event, sender, wrong)
         certificate = project.certificate(node, event)
         if certificate is not None:  # it goes where the birth may go
-            ways = node.own_plans if sender is None else node.plans_after_edit(sender)
+            ways = node.own_plans if sender is None else node.plans_after_edit(sender, plans.key.token)
             publish_own(node, ways, certificate, None, now)
     judging, came = None, event
     if plan.statements or travel.RESERVED_BYTES in event.properties:
@@ -249,28 +297,42 @@ def relay_edited(node: "Node", session: Session, packet: bytes, start: int, afte
     path = (session.neighbour,) if session.neighbour is not None else ()
     source = (session.client_id, session.subject.user, session.publish_type, path)
     event = Event(raw.decode(), payload, 0, False, b"", None, *source)
+    plans = node.plans_of(session)
+    if session.tokens is not None:
+        plans = carrying.plans_for(node, session, session.tokens.bound_in.get(event.topic, ""), now)
+        if session.tokens.history is not None:
+            session.tokens.history.append(event)
+    if plans.key.token is not None:
+        event = event._replace(token=plans.key.token.goes)
     if node.ensemble.is_cyclic:
         event = _arriving(node, event, "", now)
     if node.recorder is not None:
-        carry(node, node.plans_of(session), event, session, now)
+        carry(node, plans, event, session, now)
         return
     assert session.watch_in is not None
     outputs = edit.run(node, session.watch_in, event, now)
+    if session.tokens is not None:
+        evidence.edited(node, session, bool(outputs), now)
     if len(outputs) == 1 and outputs[0] is event:
-        plan = find_plan(node, node.plans_after_edit(session), raw)
+        plan = find_plan(node, node.plans_after_edit(session, plans.key.token), raw)
         if plan.simple:
             node.relay(plan, packet, session.version, after_topic)
             return
-    _carry_outputs(node, event, outputs, session, now)
+    _carry_outputs(node, event, outputs, session, now, plans.key.token)
 
 
-def _carry_outputs(node: "Node", event: Event, outputs: tuple[Event, ...], sender: Session, now: float) -> Outcome:
-    """Take further what the link's monitors made of an event."""
+def _carry_outputs(
+    node: "Node", event: Event, outputs: tuple[Event, ...], sender: Session, now: float, token: Passing | None
+) -> Outcome:
+    """Take further what the link's monitors made of an event. For what is on another topic the node itself vouches."""
     if not outputs:
         assert sender.watch_in is not None
         return _suppressed(node, event, sender, _edited(sender.watch_in).reason)
-    edited = node.plans_after_edit(sender)
-    outcomes = [carry(node, edited, output, sender, now) for output in once.told_apart(outputs)]
+    outcomes = []
+    for output in once.told_apart(outputs):
+        is_same = output.topic == event.topic
+        edited = node.plans_after_edit(sender, token if is_same else None)
+        outcomes.append(carry(node, edited, output if is_same else output._replace(token=""), sender, now))
     return _DONE if _DONE in outcomes else _UNHEARD
 
 

@@ -11,7 +11,7 @@ from itertools import accumulate
 from struct import pack
 from typing import TYPE_CHECKING, NamedTuple
 
-from penstock.engine.facts import Facts, Told
+from penstock.engine.facts import Facts, Seen, Told
 from penstock.engine.render import packet_parts
 from penstock.engine.travel import as_recorded
 from penstock.model.event import Event
@@ -129,7 +129,7 @@ class Rows(NamedTuple):
 class Recorder:
     """Gathers rows. A connection that passes packets on as they are appends to `notes` itself, then calls `relayed`."""
 
-    __slots__ = ("_arrived", "_last", "_numbered", "_publishers", "came", "notes", "rows", "weight")
+    __slots__ = ("_arrived", "_last", "_numbered", "_publishers", "_seen", "came", "notes", "rows", "weight")
 
     def __init__(self) -> None:
         self._numbered = 0
@@ -138,6 +138,8 @@ class Recorder:
         self._last: Event | None = None
         """The last arrival, and in `_arrived` its row."""
         self._arrived = 0
+        self._seen: list[Seen] = []
+        """What the next arrival is evidence of."""
         self.came: tuple[Event | None, bytes] = (None, b"")
         """An event that says just what its packet says, and the packet: then none has to be made."""
         self._begin()
@@ -207,8 +209,19 @@ class Recorder:
             rows.outputs.append(len(self.notes))
         else:
             self._last, self._arrived = event, len(self.notes)
+            if self._seen:
+                rows.facts[self._arrived] = Facts(evidence=tuple(self._seen))
+                self._seen.clear()
         self.notes.append(plan.note or self.note(plan))
         rows.run(source, now, packet)
+
+    def saw(self, seen: Seen, is_before: bool = False) -> None:
+        """The last arrival, or the one that will be added next, was evidence about a neighbour."""
+        if is_before:
+            self._seen.append(seen)
+        else:
+            facts = self.rows.facts.setdefault(self._arrived, Facts())
+            facts.evidence = (*facts.evidence, seen)
 
     def kept(self, source: Source, event: Event, target: "Target", filter: str, now: float) -> None:
         """A retained event was sent to this session, for its subscription to the filter."""
@@ -237,7 +250,10 @@ class Recorder:
         another monitor may make something else of that.
         """
         row, rows = len(self.notes) - 1, self.rows
+        before = rows.facts.get(row)
         rows.facts[row] = facts
+        if before is not None:
+            facts.evidence = (*before.evidence, *facts.evidence)
         if rows.outputs and rows.outputs[-1] == row:
             rows.facts.setdefault(self._arrived, Facts()).add(facts)
 

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import count
 
 from penstock.domain import Domain, Ensemble, LinkSettings, expand
-from penstock.engine import lifecycle, overlay, place, proving
+from penstock.engine import keys, lifecycle, overlay, place, proving
 from penstock.engine.actor import Actor, Delivered
 from penstock.engine.admit import Door
 from penstock.engine.edit import Watch
@@ -25,12 +25,15 @@ from penstock.engine.endpoint import Dialled, Endpoint, Storage, turn
 from penstock.engine.greeting import Greeting
 from penstock.engine.joint import Joint
 from penstock.engine.node import Node, Notice
+from penstock.engine.tokens import Keys
 from penstock.engine.wires import Choose, Wire, earliest
 from penstock.language.statement import Statement
 from penstock.model.errors import PenstockError
 from penstock.model.group_proof import METHOD, NONCE_BYTES, Claimant
 from penstock.model.subject import Subject
 from penstock.policy.acl import Acl
+from penstock.policy.token import Party
+from penstock.policy.token_keys import KeySet, PublicKey, SigningKey
 from penstock.wire.packet import Connect, Subscription
 from penstock.wire.properties import Properties
 
@@ -69,6 +72,8 @@ class Rehearsal:
         self._numbers = count()
         self._made_ids = count(1)
         self._nonces = count(1)
+        self._keys = {name: SigningKey.generate() for name in whole.nodes} if whole.tokens is not None else {}
+        self._public = KeySet.of(PublicKey(name, key.public) for name, key in self._keys.items())
         self._connections: dict[tuple[str, str], Joint] = {}
         self._cut: set[frozenset[str]] = set()
         self._actors: dict[tuple[str, str], Actor] = {}
@@ -293,7 +298,7 @@ class Rehearsal:
             if waiting:
                 waiting.sort(key=lambda wire: wire.first)
                 self.choose(waiting).hand_over()
-            elif any(node.replaying or (node.news and node.neighbours) for node in self.nodes.values()):
+            elif any(map(_has_more, self.nodes.values())):
                 self.now += overlay.REFRESH_SECONDS
                 for node in self.nodes.values():
                     self._turn(node)
@@ -309,12 +314,16 @@ class Rehearsal:
         limits = self._domain.nodes[name].limits
         acl = self._acls.get(name)
         node = Node(name, limits, self._make_id, store is not None, None, acl, self.ensemble, self._make_nonce)
+        if self.ensemble.tokens is not None:
+            node.keys = Keys(self._keys[name], self._public)
+        keys.hold(node, node.keys, self.now)
         if store is not None:
             store.load(node, self.now)
         for neighbour, _ in overlay.connections(node):
             node.secrets[neighbour] = _SECRET
         for session in overlay.prepare(node):
             lifecycle.end(node, session, self.now)
+        keys.join(node, self.now)
         within = (group.name for group in self.ensemble.trust_groups.values() if name in group.nodes)
         proving.hold(node, {group: _made_up(group) for group in within}, self.now)
         return node
@@ -369,8 +378,17 @@ class Rehearsal:
             auth_method=METHOD if claimant is not None else None,
             auth_data=claimant.claim if claimant is not None else None,
         )
-        greeting = Connect(subject.client_id, 5, False, 0, subject.user, properties=properties)
+        password = self.token_of(actor.name, actor.node)
+        greeting = Connect(subject.client_id, 5, False, 0, subject.user, password, properties=properties)
         actor.join(connection.wires[1].put, greeting, claimant)
+
+    def token_of(self, client: str, node: str) -> bytes | None:
+        """The token that a node's endpoint would give a client, if it gives it any."""
+        tokens = self.nodes[node].tokens
+        granted = tokens.settings.granted(client) if tokens is not None else None
+        if tokens is None or granted is None:
+            return None
+        return tokens.issue(Party("client", client), *granted, self.now).text
 
     def _connection(self, node: str, other: str, dialled: Dialled | None, subject: Subject | None = None) -> Joint:
         """Two ends and what is between them; nothing has been said yet."""
@@ -445,6 +463,12 @@ class Rehearsal:
             if {first, second} == set(link.between):
                 return link
         raise RehearsalError(f"no link between `{first}` and `{second}`")
+
+
+def _has_more(node: Node) -> bool:
+    """Whether a node has something to say once a little time has passed."""
+    rates = node.ratings is not None and (node.ratings.is_stale or node.ratings.is_changed)
+    return bool(node.replaying or (node.news and node.neighbours) or rates)
 
 
 def _made_up(group: str) -> bytes:

@@ -113,6 +113,13 @@ def to_version_4(packet: bytes, after_topic: int) -> bytes:
     return packet[:1] + encode_varint(len(body) - 1) + body[:split] + body[split + 1 :]
 
 
+def read_plain(packet: bytes) -> tuple[str, bytes]:
+    """Topic and payload of an MQTT 5 QoS 0 PUBLISH without properties."""
+    start = _body(packet)
+    end = start + 2 + int.from_bytes(packet[start : start + 2], "big")
+    return packet[start + 2 : end].decode(), packet[end + 1 :]
+
+
 def _body(packet: bytes) -> int:
     start = 1
     while packet[start] & 0x80:

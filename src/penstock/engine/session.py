@@ -11,6 +11,8 @@ from penstock.policy.advertisement import Advertisement, Claim, claims
 from penstock.policy.brokering import DEFAULT_TYPE
 from penstock.policy.given import Given
 from penstock.policy.statement import Policy
+from penstock.policy.token_rights import TokenRights
+from penstock.policy.token_verify import Verified
 from penstock.wire.reason import Reason
 from penstock.wire.session import WAITING
 
@@ -21,7 +23,9 @@ if TYPE_CHECKING:
     from penstock.engine.plan import Plans, Target
     from penstock.engine.proving import Accepting, Claiming
     from penstock.engine.record import Source
+    from penstock.engine.showing import Showing
     from penstock.engine.sparkplug import Actor
+    from penstock.engine.tokens import TokenLink
     from penstock.engine.want import Offered
 
 NEVER = float("inf")
@@ -210,6 +214,8 @@ class Session:
         "source",
         "subject",
         "subscriptions",
+        "token",
+        "tokens",
         "version",
         "watch_in",
         "watch_out",
@@ -222,7 +228,11 @@ class Session:
         self.id = number
         self.client_id = subject.client_id
         self.subject = subject
-        self.rights: Rights | None = None
+        self.rights: Rights | TokenRights | None = None
+        self.token: Verified | None = None
+        """The authorisation token that the client has shown."""
+        self.tokens: TokenLink | None = None
+        """Of a neighbour, what was told of tokens; None if it is no node, or there are none."""
         # Its place in the ensemble: who it is there, and what its two links are.
         self.entity = subject.client_id
         self.entry: ClientEntry | None = None
@@ -245,7 +255,7 @@ class Session:
         """Trust groups that it has proven to be in, and until when that counts; ask `groups.is_member`."""
         self.bound: frozenset[str] = frozenset()
         """Those that it had proven when messages came that may still wait: they are for nobody who proves less."""
-        self.proving: Accepting | Claiming | None = None
+        self.proving: Accepting | Claiming | Showing | None = None
         """Where proofs stand on its connection; None if that has no authentication method."""
         self.publish_type = DEFAULT_TYPE
         self.notify_type = DEFAULT_TYPE

@@ -30,6 +30,8 @@ class Event(NamedTuple):
     """The nodes it has been through, first one first."""
     id: str = ""
     """What tells it from all others, where nodes are joined in a cycle: it may come by several ways."""
+    token: str = ""
+    """The digest of the authorisation token that it goes on with; empty: the node vouches for it."""
 
     @property
     def content_type(self) -> str:

@@ -203,7 +203,7 @@ def python_monitor(
     if not colon or not class_name.isidentifier() or not all(part.isidentifier() for part in module_name.split(".")):
         raise PolicyError(f"monitor `{name}`: expected `module:Class`, found `{where}`")
     try:
-        made = getattr(_import(module_name, folder), class_name)
+        made = getattr(import_from(module_name, folder), class_name)
     except AttributeError:
         raise PolicyError(f"monitor `{name}`: module `{module_name}` has no class `{class_name}`") from None
     except KeyboardInterrupt:
@@ -227,7 +227,7 @@ def module_file(module_name: str, folder: Path | None) -> Path | None:
     return file if file is not None and file.is_file() else None
 
 
-def _import(module_name: str, folder: Path | None) -> ModuleType:
+def import_from(module_name: str, folder: Path | None) -> ModuleType:
     file = module_file(module_name, folder)
     if file is None:
         return importlib.import_module(module_name)

@@ -66,6 +66,10 @@ class Table:
         self._ratings[neighbour] = in_millionths(rating)
         self._told.setdefault(neighbour, {})
 
+    def knows(self, neighbour: str) -> bool:
+        """Whether there is a link to the neighbour."""
+        return neighbour in self._ratings
+
     def heard(self, neighbour: str, update: Update) -> bool:
         """Take a neighbour's update; False if one before it is missing, so that the whole is needed.
 

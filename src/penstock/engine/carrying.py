@@ -1,0 +1,356 @@
+"""Tokens between nodes: what travels with events, and what is accepted of it (trust §II-B).
+
+A neighbour is told a token once on a connection and then its digest. For a topic whose events come with one token the
+digest is said once too (`bind`), so that packets are passed on as they are; otherwise each event has it as a user
+property. Two neighbours also give each other tokens to subscribe with, and show them.
+"""
+
+from typing import TYPE_CHECKING, cast
+
+import msgspec
+
+from penstock.engine import emit, ratings, travel
+from penstock.engine.facts import Seen
+from penstock.engine.session import NEVER, Session
+from penstock.engine.tokens import Passing, TokenLink
+from penstock.model.errors import PolicyError
+from penstock.model.event import Event
+from penstock.model.verdict import Effect, Verdict
+from penstock.policy.token import Party
+from penstock.policy.token_errors import Reason as Wrong
+from penstock.policy.token_errors import TokenError
+from penstock.policy.token_verify import Verified
+from penstock.policy.vectors import Update, Walk
+from penstock.wire.codec import encode
+from penstock.wire.errors import WireError
+from penstock.wire.packet import Publish
+from penstock.wire.properties import Properties
+from penstock.wire.reason import Reason
+
+if TYPE_CHECKING:
+    from penstock.engine.node import Node
+    from penstock.engine.plan import LinkClass, Plans
+
+TOPIC = "$penstock/trust"
+"""The control topic on which nodes tell each other tokens and ratings."""
+MOST_BOUND = 10_000
+"""Topics of one link whose events are bound to a token; of others each event says its own."""
+MOST_HEARD = 20_000
+"""Tokens that a neighbour may tell on a connection."""
+REGISTER_SECONDS = 10.0
+"""How long a neighbour may take to show the token that it was given."""
+_BLAMELESS = {Wrong.EXPIRED, Wrong.NOT_YET_VALID, Wrong.REVOKED, Wrong.UNKNOWN_KEY, Wrong.KEY_NOT_IN_USE}
+"""Reasons to refuse a token for which who sends it on is not to blame: it may not have known."""
+
+
+class Said(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What one side tells the other, one thing at a time."""
+
+    token: str = ""
+    """A token that events will name."""
+    bind: tuple[str, str] | None = None
+    """A topic, and the digest of the token that its events have unless they say another."""
+    gives: str = ""
+    """The token with which the other may subscribe."""
+    shows: str = ""
+    """The token that the other has given."""
+    vector: "Told | None" = None
+    again: bool = False
+    """The vector before was missed: tell all of it."""
+
+
+class Told(msgspec.Struct, frozen=True, array_like=True):
+    """An update of least sums over walks that end at who tells it."""
+
+    number: int
+    is_whole: bool
+    sums: tuple[tuple[str, int, int | None], ...]
+
+
+def tell(node: "Node", session: Session, said: Said) -> None:
+    """Tell a neighbour something of tokens or ratings."""
+    data = encode(Publish(TOPIC, msgspec.json.encode(said)), 5)
+    if not session.maximum_packet_size or len(data) <= session.maximum_packet_size:
+        emit.push(node, session, data)
+
+
+# --- the connection
+
+
+def begin(node: "Node", session: Session, now: float) -> None:
+    """The link is up: nothing has been told on it yet."""
+    link = session.tokens
+    if link is None:
+        return
+    link.begin(now + REGISTER_SECONDS)
+    node.forget_all()
+    register(node, session, now)
+    if node.ratings is not None:
+        node.ratings.lost(session.neighbour or "")
+
+
+def register(node: "Node", session: Session, now: float) -> None:
+    """Give the neighbour a token to subscribe with."""
+    assert node.tokens is not None
+    filters = node.tokens.settings.shared(node.name, session.neighbour or "")
+    token = node.tokens.issue(Party("node", session.neighbour or ""), frozenset(), filters, now)
+    tell(node, session, Said(gives=token.text.decode()))
+
+
+def end(node: "Node", session: Session) -> None:
+    """The link is down."""
+    if session.tokens is not None:
+        session.tokens.begin(NEVER)
+        node.forget_all()
+        if node.ratings is not None:
+            node.ratings.lost(session.neighbour or "")
+
+
+def tick(node: "Node", now: float) -> None:
+    """Time has passed: forget what no longer counts, renew the node's own token, part from who does not register."""
+    tokens = node.tokens
+    assert tokens is not None
+    if now >= tokens.own_due:
+        node.ledger.token(tokens.renew_own(now))
+        for digest in tokens.drop_expired(now):
+            node.ledger.token_gone(digest)
+        node.forget_all()
+        for session in node.neighbours.values():
+            if session.tokens is not None and session.outlet is not None:
+                session.tokens.sent &= tokens.known.keys()
+                register(node, session, now)
+    for session in node.neighbours.values():
+        link = session.tokens
+        if link is None:
+            continue
+        if now >= link.until:
+            node.forget_link(session)
+        if session.outlet is not None and now > link.registered:
+            node.notice("not registered", session, "", "the neighbour does not show the token that it was given")
+            session.outlet.disconnect(Reason.NOT_AUTHORIZED, "the token that was given has not been shown")
+    if node.ratings is not None and node.ratings.settings.half_life is not None:
+        node.ratings.is_stale = True
+
+
+def turn(node: "Node", now: float) -> None:
+    """Work out ratings if something is new, and tell neighbours what has changed in the paths that end here."""
+    found = node.ratings
+    assert found is not None
+    if found.is_stale:
+        ratings.refresh(node, now)
+    if found.is_changed and now >= found.due:
+        found.is_changed = False
+        found.due = now + found.settings.interval
+        for name, session in node.neighbours.items():
+            if session.tokens is not None and session.outlet is not None:
+                update = found.table.update_for(name)
+                if update is not None:
+                    sums = tuple((walk.origin, walk.edges, total) for walk, total in update.sums.items())
+                    tell(node, session, Said(vector=Told(update.number, update.is_whole, sums)))
+
+
+# --- what goes out
+
+
+def outgoing(node: "Node", link: "LinkClass") -> str:
+    """The digest of the token with which events of a class of links go on."""
+    assert node.tokens is not None
+    return link.token.goes if link.token is not None else node.tokens.own
+
+
+def bind(node: "Node", session: Session, topic: str, digest: str) -> bool:
+    """Whether events on a topic may go to a neighbour as they are, because it knows which token they have."""
+    link = session.tokens
+    if link is None:
+        return True
+    bound = link.bound_out.get(topic)
+    if bound == digest:
+        return True
+    assert node.tokens is not None
+    if (
+        session.outlet is None
+        or (bound is not None and bound in node.tokens.known)
+        or len(link.bound_out) >= MOST_BOUND
+    ):
+        return False
+    introduce(node, session, digest)
+    link.bound_out[topic] = digest
+    tell(node, session, Said(bind=(topic, digest)))
+    return True
+
+
+def introduce(node: "Node", session: Session, digest: str) -> None:
+    """See to it that a neighbour has been told a token before it is named."""
+    link = session.tokens
+    if link is None or not digest or digest in link.sent or node.tokens is None:
+        return
+    token = node.tokens.known.get(digest)
+    if token is not None:
+        link.sent.add(digest)
+        tell(node, session, Said(token=token.text.decode()))
+
+
+def with_token(node: "Node", event: Event) -> Event:
+    """The event as it goes to a neighbour, with the digest of its token."""
+    assert node.tokens is not None
+    return travel.with_token(event, event.token or node.tokens.own)
+
+
+# --- what comes in
+
+
+def plans_for(node: "Node", session: Session, digest: str, now: float) -> "Plans":
+    """The plans for what comes from a neighbour with the token of that digest."""
+    link, base = session.tokens, node.plans_of(session)
+    assert link is not None
+    known = link.plans.get(digest)
+    if known is not None and known[0] is base and now < link.until:
+        return known[1]
+    found = node.plans_with(base, passing(node, session, digest, now))
+    link.plans[digest] = base, found
+    return found
+
+
+def passing(node: "Node", session: Session, digest: str, now: float) -> Passing:
+    """What becomes of events with the token of that digest, from a neighbour."""
+    link = session.tokens
+    assert link is not None
+    if now >= link.until:
+        node.forget_link(session)
+    found = link.passings.get(digest)
+    if found is None:
+        found = link.passings[digest] = judge(node, session, link, digest, now)
+        link.until = min(link.until, found.until)
+    return found
+
+
+def judge(node: "Node", session: Session, link: TokenLink, digest: str, now: float) -> Passing:
+    """Verify, rate, accept or refuse, and sign (§II-B, 1 to 4)."""
+    assert node.tokens is not None
+    name = session.neighbour or ""
+    if not digest:
+        return _refused(digest, "token", f"no token came with it from `{name}`")
+    heard = link.heard.get(digest)
+    if isinstance(heard, Verified) and not heard.counts(now):
+        heard = link.heard[digest] = verify(node, heard.token.text, now)
+    if heard is None:
+        return _refused(digest, "token", f"`{name}` names a token that it has not told: `{digest[:16]}`")
+    if isinstance(heard, TokenError):
+        return _refused(digest, "token", f"the token that came with it from `{name}`: {heard}")
+    token, reason, goes = heard.token, "", heard.token
+    if node.ratings is not None:
+        ruled = node.ratings.rule(name, heard.signers)
+        reason = ruled.ruling.reason
+        if not ruled.ruling.accepts:
+            return _refused(digest, "trust", reason)._replace(until=heard.end)
+        goes = node.tokens.signed(token) if ruled.signs else token
+    if node.tokens.keep(goes):
+        node.ledger.token(goes)
+    return Passing(digest, goes.digest, token.claims.publish, None, reason, heard.end)
+
+
+def _refused(digest: str, rule: str, reason: str) -> Passing:
+    return Passing(digest, refusal=Verdict("admit", Effect.SUPPRESS, rule, reason))
+
+
+def verify(node: "Node", text: bytes, now: float) -> Verified | TokenError:
+    assert node.tokens is not None
+    try:
+        return node.tokens.verifier.verify(text, now)
+    except TokenError as error:
+        return error
+
+
+def receive(node: "Node", session: Session, payload: bytes, now: float) -> Verdict | None:
+    """A neighbour tells something; raises `WireError` for what cannot be. Of a token that is refused, why."""
+    link, refusal = session.tokens, None
+    if link is None:
+        return None  # it has tokens and this node has not: their domains differ for a moment
+    try:
+        said = msgspec.json.decode(payload, type=Said)
+    except msgspec.MsgspecError as error:
+        raise WireError(Reason.PROTOCOL_ERROR, f"tokens of node `{session.neighbour}`: {error}") from None
+    if said.token:
+        refusal = _hear(node, session, link, said.token.encode(), now)
+    if said.bind is not None:
+        topic, digest = said.bind
+        if len(link.bound_in) >= MOST_BOUND and topic not in link.bound_in:
+            raise WireError(Reason.QUOTA_EXCEEDED, f"node `{session.neighbour}` binds more than {MOST_BOUND} topics")
+        link.bound_in[topic] = digest
+        if session.plans is not None:
+            session.plans.known.pop(topic.encode(), None)
+    if said.gives:
+        _given(node, session, said.gives, now)
+    if said.shows:
+        _shown(node, session, link, said.shows.encode(), now)
+    if node.ratings is not None:
+        if said.again:
+            node.ratings.table.again(session.neighbour or "")
+            node.ratings.is_changed = True
+        if said.vector is not None:
+            _hear_vector(node, session, said.vector)
+    return refusal
+
+
+def _hear(node: "Node", session: Session, link: TokenLink, text: bytes, now: float) -> Verdict | None:
+    if len(link.heard) >= MOST_HEARD:
+        link.heard = {digest: one for digest, one in link.heard.items() if isinstance(one, Verified) and now < one.end}
+    if len(link.heard) >= MOST_HEARD:
+        raise WireError(Reason.QUOTA_EXCEEDED, f"node `{session.neighbour}` tells more than {MOST_HEARD} tokens")
+    found = verify(node, text, now)
+    digest = found.token.digest if isinstance(found, Verified) else travel.digest_of(text)
+    link.heard[digest] = found
+    if isinstance(found, Verified):
+        return None
+    node.deny("token refused", session, "", f"from `{session.neighbour}`: {found}")
+    if node.ratings is not None and found.reason not in _BLAMELESS and node.ratings.settings.evidence.tokens:
+        ratings.saw(node, session.neighbour or "", False, "token", now)
+        if node.recorder is not None:
+            node.recorder.saw(Seen(session.neighbour or "", False, "token"), is_before=True)
+    return Verdict("admit", Effect.SUPPRESS, "token", str(found))
+
+
+def _given(node: "Node", session: Session, text: str, now: float) -> None:
+    """The neighbour has registered this node: hold what it gives, and show it."""
+    found = verify(node, text.encode(), now)
+    name = session.neighbour or ""
+    if isinstance(found, TokenError):
+        node.deny("token refused", session, "", f"what `{name}` gives to subscribe with: {found}")
+        return
+    claims = found.token.claims
+    if claims.issuer != name or claims.subject != Party("node", node.name):
+        node.deny("token refused", session, "", f"what `{name}` gives is `{claims.issuer}`'s for `{claims.subject}`")
+        return
+    tell(node, session, Said(shows=text))
+
+
+def _shown(node: "Node", session: Session, link: TokenLink, text: bytes, now: float) -> None:
+    found = verify(node, text, now)
+    name = session.neighbour or ""
+    if isinstance(found, TokenError):
+        why = str(found)
+    elif found.token.claims.issuer != node.name or found.token.claims.subject != Party("node", name):
+        why = f"it is `{found.token.claims.issuer}`'s for `{found.token.claims.subject}`"
+    else:
+        link.registered = found.end
+        return
+    node.deny("token refused", session, "", f"what `{name}` shows to subscribe with: {why}")
+
+
+def _hear_vector(node: "Node", session: Session, told: Told) -> None:
+    assert node.ratings is not None
+    sums = {Walk(origin, edges): total for origin, edges, total in told.sums}
+    try:
+        taken = node.ratings.heard(session.neighbour or "", Update(told.number, told.is_whole, sums))
+    except PolicyError as error:
+        raise WireError(Reason.PROTOCOL_ERROR, f"ratings of node `{session.neighbour}`: {error}") from None
+    if not taken:
+        tell(node, session, Said(again=True))
+
+
+def came_with(session: Session, topic: str, properties: Properties) -> str:
+    """The digest of the token that an event from a neighbour has; empty if none."""
+    for name, value in properties.user_properties:
+        if name == travel.TOKEN:
+            return value
+    return cast(TokenLink, session.tokens).bound_in.get(topic, "")

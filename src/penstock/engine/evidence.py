@@ -1,0 +1,67 @@
+"""Evidence about neighbours that comes of itself: what monitors, advertisements and the deployment's own function make
+of the events that a neighbour sends (trust §II-C).
+"""
+
+from typing import TYPE_CHECKING
+
+from penstock.engine import ratings
+from penstock.engine.facts import Seen
+from penstock.engine.session import Session
+from penstock.model.event import Event
+from penstock.model.topic import matches
+from penstock.policy.evaluation import Interaction, evaluated
+
+if TYPE_CHECKING:
+    from penstock.engine.node import Node
+
+
+def looks_at(node: "Node", session: Session, topic: str) -> bool:
+    """Whether each event of a neighbour on a topic is evidence, so that none may pass without a look."""
+    if node.ratings is None:
+        return False
+    if node.ensemble.evaluate is not None:
+        return True
+    return node.ratings.settings.evidence.conform and any(
+        one.condition is not None and matches(one.offer.filter, topic) for one in session.offers.values()
+    )
+
+
+def look(node: "Node", session: Session, event: Event, now: float) -> None:
+    """Look at an event that a neighbour sends and that is accepted from it."""
+    assert node.ratings is not None
+    name = session.neighbour or ""
+    if node.ratings.settings.evidence.conform:
+        kept = _keeps(node, session, event)
+        if kept is not None:
+            _saw(node, name, kept, "conform", now, is_before=True)
+    if node.ensemble.evaluate is not None:
+        content = node.ensemble.reader.read(event)
+        found = evaluated(node.ensemble.evaluate, Interaction(name, event.topic, event.payload, content))
+        if isinstance(found, str):
+            node.notice("evaluation failed", session, event.topic, found)
+        elif found is not None:
+            _saw(node, name, found, "evaluate", now, is_before=True)
+
+
+def edited(node: "Node", sender: Session | None, is_good: bool, now: float) -> None:
+    """The monitors on the link have let an event of a neighbour pass, or made nothing of it."""
+    if sender is None or sender.tokens is None or node.ratings is None:
+        return
+    if node.ratings.settings.evidence.monitors:
+        _saw(node, sender.neighbour or "", is_good, "monitor", now)
+
+
+def _keeps(node: "Node", session: Session, event: Event) -> bool | None:
+    """Whether an event is as the neighbour says that somebody beyond it advertises; None if it says nothing of it."""
+    offered = [one.condition for one in session.offers.values() if matches(one.offer.filter, event.topic)]
+    conditions = [condition for condition in offered if condition is not None]
+    if not conditions or len(conditions) < len(offered) or (event.retain and not event.payload):
+        return None
+    content = node.ensemble.reader.read(event)
+    return any(condition.holds(content) is True for condition in conditions)
+
+
+def _saw(node: "Node", neighbour: str, is_good: bool, source: str, now: float, is_before: bool = False) -> None:
+    ratings.saw(node, neighbour, is_good, source, now)
+    if node.recorder is not None:
+        node.recorder.saw(Seen(neighbour, is_good, source), is_before)

@@ -1,0 +1,148 @@
+"""What clients say of the events that they received: good or bad, to the node that they are connected to.
+
+It becomes evidence about the neighbour that sent the event (trust §II-C). Who may rate is said in the domain; one
+message counts once for each who rates it, and one client's word about one neighbour only so often.
+
+An operator can also set what the node holds of its neighbours.
+"""
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from penstock.engine import ratings, travel
+from penstock.engine.facts import Seen
+from penstock.engine.render import read_plain
+from penstock.engine.session import Session
+from penstock.engine.tell import Outcome
+from penstock.model.event import Event
+from penstock.model.topic import matches, parse_filter
+from penstock.model.verdict import Effect, Verdict
+from penstock.policy.trust import Evidence
+from penstock.wire.reason import Reason
+
+if TYPE_CHECKING:
+    from penstock.engine.node import Node
+
+FEEDBACK = "$penstock/feedback"
+EVIDENCE = "$penstock/evidence"
+TOPICS = frozenset({FEEDBACK, EVIDENCE})
+MOST_RATED = 100_000
+"""Ratings that are remembered, so that nobody rates one message twice."""
+MOST_SAID = 10_000
+"""Raters and neighbours whose ratings are counted."""
+
+
+class Rated(msgspec.Struct, forbid_unknown_fields=True):
+    """The payload on `$penstock/feedback`."""
+
+    topic: str
+    good: bool
+    payload: str
+    """Of the message, in hexadecimal its SHA-256: what a subscriber can tell without sending the message back."""
+
+
+class Held(msgspec.Struct, forbid_unknown_fields=True):
+    """The payload on `$penstock/evidence`: what the node is to hold of a neighbour."""
+
+    neighbour: str
+    good: float
+    bad: float
+    at: float
+
+
+class Limits:
+    """Who has rated what, and how often lately."""
+
+    def __init__(self) -> None:
+        self._rated: dict[tuple[str, str, str], None] = {}
+        self._said: dict[tuple[str, str], list[float]] = {}
+
+    def takes(self, rater: str, neighbour: str, message: tuple[str, str], most: int, period: float, now: float) -> str:
+        """Why a rating does not count; empty if it does, and it is counted."""
+        key = (rater, *message)
+        if key in self._rated:
+            return "it has been rated by this client already"
+        said = [at for at in self._said.get((rater, neighbour), ()) if at > now - period]
+        if len(said) >= most:
+            return f"more than {most} ratings of one client about one neighbour in {period:g} s"
+        while len(self._rated) >= MOST_RATED:
+            del self._rated[next(iter(self._rated))]
+        self._rated[key] = None
+        self._said.pop((rater, neighbour), None)
+        while len(self._said) >= MOST_SAID:
+            del self._said[next(iter(self._said))]
+        self._said[rater, neighbour] = [*said, now]
+        return ""
+
+
+def receive(node: "Node", session: Session, event: Event, now: float) -> tuple[Outcome, Verdict]:
+    """A client rates a message, or an operator sets evidence: what it is told, and what the journal says."""
+    done = _set(node, session, event.payload, now) if event.topic == EVIDENCE else _rate(node, session, event, now)
+    if isinstance(done, Outcome):
+        return done, Verdict("admit", Effect.SUPPRESS, "feedback", done.text)
+    if node.recorder is not None:
+        node.recorder.saw(done, is_before=True)
+    said = "good" if done.good else "bad"
+    return Outcome(Reason.SUCCESS), Verdict("admit", Effect.PASS, "feedback", f"evidence: `{done.neighbour}` {said}")
+
+
+def _rate(node: "Node", session: Session, event: Event, now: float) -> Outcome | Seen:
+    trust = node.ensemble.trust
+    if node.ratings is None or trust is None or trust.feedback is None:
+        return Outcome(Reason.NOT_AUTHORIZED, "this node takes no feedback")
+    name = session.entity
+    if not ({name, "*"} & set(trust.feedback.from_)):
+        return Outcome(Reason.NOT_AUTHORIZED, f"client `{name}` is not one of those who may rate")
+    try:
+        told = msgspec.json.decode(event.payload, type=Rated)
+    except msgspec.MsgspecError as error:
+        return Outcome(Reason.PAYLOAD_FORMAT_INVALID, f"not a rating: {error}")
+    if not _may_have_had(node, session, told.topic):
+        return Outcome(Reason.NOT_AUTHORIZED, f"client `{name}` does not receive `{told.topic:.80}`")
+    neighbour = _sender(node, told)
+    if neighbour is None:
+        return Outcome(
+            Reason.UNSPECIFIED_ERROR, f"no such message on `{told.topic:.80}` has come from a neighbour lately"
+        )
+    message = (told.topic, told.payload)
+    most, period = trust.feedback.most, trust.feedback.period
+    refused = node.feedback.takes(name, neighbour, message, most, period, now)
+    if refused:
+        return Outcome(Reason.QUOTA_EXCEEDED, refused)
+    ratings.saw(node, neighbour, told.good, "feedback", now)
+    return Seen(neighbour, told.good, "feedback")
+
+
+def _set(node: "Node", session: Session, payload: bytes, now: float) -> Outcome | Seen:
+    trust = node.ensemble.trust
+    if node.ratings is None or trust is None or session.entity not in trust.operators:
+        return Outcome(Reason.NOT_AUTHORIZED, f"client `{session.entity}` may not set what this node holds")
+    try:
+        told = msgspec.json.decode(payload, type=Held)
+        held = Evidence(told.good, told.bad, min(told.at, now))
+    except (msgspec.MsgspecError, ValueError) as error:
+        return Outcome(Reason.PAYLOAD_FORMAT_INVALID, f"not evidence: {error}")
+    if told.neighbour not in node.neighbours or told.neighbour not in node.ensemble.nodes:
+        return Outcome(Reason.UNSPECIFIED_ERROR, f"`{told.neighbour:.80}` is not a neighbour of this node")
+    ratings.set_evidence(node, told.neighbour, held, now)
+    node.notice("evidence set", session, "", f"`{told.neighbour}`: good {held.good:g}, bad {held.bad:g}")
+    return Seen(told.neighbour, True, "operator", (held.good, held.bad, held.at))
+
+
+def _may_have_had(node: "Node", session: Session, topic: str) -> bool:
+    """Whether messages of a topic go to the client: it subscribes to it, and may read it."""
+    if session.rights is not None and not session.rights.may_read(topic):
+        return False
+    return any(matches(parse_filter(one.filter).filter, topic) for one in session.subscriptions.values())
+
+
+def _sender(node: "Node", told: Rated) -> str | None:
+    """The neighbour that sent a message last."""
+    for name, session in node.neighbours.items():
+        link = session.tokens
+        for one in reversed(link.history or ()) if link is not None else ():
+            topic, payload = (one.topic, one.payload) if isinstance(one, Event) else read_plain(one)
+            if topic == told.topic and travel.digest_of(payload) == told.payload:
+                return name
+    return None

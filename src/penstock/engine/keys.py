@@ -1,0 +1,66 @@
+"""A node takes its keys: at the start, and when they or the domain may have changed."""
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from penstock.engine import carrying, ratings, showing
+from penstock.engine.session import Session
+from penstock.engine.tokens import Keys, TokenLink, Tokens
+
+if TYPE_CHECKING:
+    from penstock.engine.node import Node
+
+
+def hold(node: "Node", keys: Keys | None, now: float) -> None:
+    """Take these keys, with what the domain says of tokens and trust. Before the store is loaded, and at a reload."""
+    node.keys = keys
+    settings, before = node.ensemble.tokens, node.tokens
+    if settings is None or keys is None or node.make_nonce is None:
+        node.tokens = node.ratings = None
+    else:
+        node.tokens = Tokens(node.name, node.ensemble.domain, settings, keys, node.make_nonce)
+        for token in before.known.values() if before is not None else ():
+            node.tokens.keep(token)
+        node.ratings = ratings.renewed(node, node.ratings)
+        node.ledger.token(node.tokens.renew_own(now))
+    for session in list(node.sessions.values()):
+        if session.token is not None:
+            showing.check_again(node, session, now)
+        session.plans = session.edited_plans = None
+    join(node, now)
+    node.forget_all()
+
+
+def join(node: "Node", now: float) -> None:
+    """Give the sessions of neighbours what tokens need, or take it away."""
+    for session in node.neighbours.values():
+        _prepare(node, session, now)
+    for session in node.sessions.values():
+        session.rights = node.rights_for(session)
+    if node.tokens is not None:
+        for token in node.stored_tokens:
+            node.tokens.keep(token)
+        node.stored_tokens.clear()
+    if node.ratings is not None:
+        node.ratings.evidence.update(node.stored_evidence)
+        node.stored_evidence = {}
+
+
+def _prepare(node: "Node", session: Session, now: float) -> None:
+    if node.tokens is None or session.neighbour not in node.ensemble.nodes:
+        session.tokens = None
+        return
+    trust = node.ensemble.trust
+    most = trust.feedback.history if trust is not None and trust.feedback is not None else 0
+    if session.tokens is None:
+        session.tokens = TokenLink()
+        if session.outlet is not None:
+            carrying.begin(node, session, now)
+    link = session.tokens
+    link.history = deque(link.history or (), most) if most else None
+    for digest, heard in list(link.heard.items()):
+        if not isinstance(heard, Exception):
+            link.heard[digest] = carrying.verify(node, heard.token.text, now)
+    link.forget()
+    if node.ratings is not None:
+        node.ratings.is_stale = node.ratings.is_changed = True

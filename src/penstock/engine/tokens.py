@@ -1,0 +1,201 @@
+"""Authorisation tokens at a node: its keys, the tokens that it issues and knows, and what it has told of them by links.
+
+A client shows its token when it connects (`showing.py`). What it publishes goes to neighbours with that token; what a
+node says itself, or lets in without a token, with one of the node's own (`carrying.py`).
+"""
+
+from collections import deque
+from collections.abc import Callable
+from heapq import heappop, heappush
+from typing import TYPE_CHECKING, NamedTuple
+
+from penstock.domain.tokens import TokenSettings
+from penstock.engine.session import NEVER, Session
+from penstock.model.event import Event
+from penstock.model.verdict import Effect, Verdict
+from penstock.policy.token import Claims, Party, Token, issue, sign
+from penstock.policy.token_errors import TokenError
+from penstock.policy.token_keys import KeySet, SigningKey
+from penstock.policy.token_revoked import NOTHING, Revoked
+from penstock.policy.token_rights import Filters
+from penstock.policy.token_verify import Verified, Verifier
+
+if TYPE_CHECKING:
+    from penstock.engine.plan import Plans
+
+OWN = "$node/"
+"""Before the name of a node, as the holder of the token that it issues for what it says itself."""
+MOST_KEPT = 20_000
+"""Tokens that may go on with events; the oldest are forgotten first."""
+BETWEEN_NODES = frozenset({"$penstock/#", "$sparkplug/#"})
+"""Topics on which nodes tell each other things, whatever they let each other have."""
+EVERYTHING = BETWEEN_NODES | {"#"}
+
+
+class Keys(NamedTuple):
+    """What a node signs with, and what it verifies others' signatures with."""
+
+    signing: SigningKey
+    public: KeySet
+    revoked: Revoked = NOTHING
+
+
+class Passing(NamedTuple):
+    """What becomes of events with one token that come by one link."""
+
+    came: str
+    """The digest of the token that they come with."""
+    goes: str = ""
+    """And of the one that they go on with: signed by this node too, if it introduces who sent it."""
+    publish: frozenset[str] = frozenset()
+    refusal: Verdict | None = None
+    reason: str = ""
+    """Why it is accepted."""
+    until: float = NEVER
+
+    def judge(self, topic: str) -> Verdict | None:
+        """What admission says of an event on a topic, if it refuses it."""
+        if self.refusal is not None:
+            return self.refusal
+        if not Filters(self.publish).match(topic):
+            reason = f"the token that came with it has no filter to publish that matches `{topic}`"
+            return Verdict("admit", Effect.SUPPRESS, "token", reason)
+        return None
+
+
+class TokenLink:
+    """What two nodes have told each other of tokens, on the connection between them."""
+
+    __slots__ = (
+        "bound_in",
+        "bound_out",
+        "heard",
+        "history",
+        "passings",
+        "plans",
+        "refused",
+        "registered",
+        "sent",
+        "until",
+    )
+
+    def __init__(self) -> None:
+        self.history: deque[bytes | Event] | None = None
+        """The latest events that came by it, to be rated: as packets of MQTT 5 without properties, or as events."""
+        self.begin(NEVER)
+
+    def begin(self, registered: float) -> None:
+        """A connection begins, or is gone: nothing has been told."""
+        self.sent: set[str] = set()
+        """Tokens that the neighbour has been told, by digest."""
+        self.heard: dict[str, Verified | TokenError] = {}
+        """Tokens that it has told, or why one of them does not count."""
+        self.bound_out: dict[str, str] = {}
+        """By topic, the token that events have unless they say another: as we told; in `bound_in` as we were."""
+        self.bound_in: dict[str, str] = {}
+        self.registered = registered
+        """Until when the neighbour has shown a token of ours."""
+        self.forget()
+
+    def forget(self) -> None:
+        """What was found of tokens may no longer hold."""
+        self.passings: dict[str, Passing] = {}
+        self.plans: dict[str, tuple[Plans, Plans]] = {}
+        self.until = NEVER
+        """When the first of what was found ends."""
+
+
+class Tokens:
+    """The tokens of one node."""
+
+    def __init__(self, node: str, domain: str, settings: TokenSettings, keys: Keys, nonce: Callable[[], bytes]) -> None:
+        self.node = node
+        self.settings = settings
+        self.keys = keys
+        self.domain = Party("domain", domain)
+        self.verifier = Verifier(keys.public, (Party("node", node), self.domain), keys.revoked, MOST_KEPT)
+        self.known: dict[str, Token] = {}
+        """Tokens that may go on with events, by digest."""
+        self.own = ""
+        """The digest of the node's own, and in `own_due` when it is renewed."""
+        self.own_due = 0.0
+        self._signed: dict[str, str] = {}
+        """By digest, the same token with this node's signature too."""
+        self._nonce = nonce
+        self._due: list[tuple[float, int, str]] = []
+        """When tokens of sessions end, as a heap: with the session's number and the token's digest."""
+
+    def issue(
+        self,
+        holder: Party,
+        publish: frozenset[str],
+        subscribe: frozenset[str],
+        now: float,
+        seconds: float | None = None,
+    ) -> Token:
+        """A new token for a client or a neighbour; raises `TokenError`."""
+        begins = int(now)
+        claims = Claims(
+            issuer=self.node,
+            subject=holder,
+            audience=frozenset({self.domain}),
+            publish=publish,
+            subscribe=subscribe,
+            issued=begins,
+            not_before=begins,
+            expiry=begins + max(1, int(seconds or self.settings.lifetime)),
+            id=self._nonce().hex()[:32],
+        )
+        return issue(claims, self.keys.signing)
+
+    def renew_own(self, now: float) -> Token:
+        """Make the token for what the node says itself."""
+        made = self.issue(Party("client", OWN + self.node), EVERYTHING, frozenset(), now)
+        self.keep(made)
+        self.own, self.own_due = made.digest, now + self.settings.lifetime / 2
+        return made
+
+    def keep(self, token: Token) -> bool:
+        """Have a token at hand for neighbours; whether it is new."""
+        if token.digest in self.known:
+            return False
+        while len(self.known) >= MOST_KEPT:
+            gone = next(iter(self.known))
+            del self.known[gone]
+            self._signed.pop(gone, None)
+        self.known[token.digest] = token
+        return True
+
+    def drop_expired(self, now: float) -> list[str]:
+        """Forget tokens that no longer count; their digests."""
+        gone = [digest for digest, token in self.known.items() if token.claims.expiry <= now]
+        for digest in gone:
+            del self.known[digest]
+            self._signed.pop(digest, None)
+        return gone
+
+    def signed(self, token: Token) -> Token:
+        """The same with this node's signature, made once."""
+        if self.node in token.nodes:
+            return token
+        known = self.known.get(self._signed.get(token.digest, ""))
+        if known is None:
+            try:
+                known = sign(token, self.node, self.keys.signing)
+            except TokenError:  # it would be too long
+                return token
+            self._signed[token.digest] = known.digest
+        return known
+
+    def ends(self, session: Session) -> None:
+        """See to it when the session's token ends."""
+        if session.token is not None:
+            heappush(self._due, (session.token.end, session.id, session.token.token.digest))
+
+    def over(self, now: float) -> dict[int, str]:
+        """Of sessions whose tokens have ended: the numbers, and which token it was."""
+        found: dict[int, str] = {}
+        while self._due and self._due[0][0] <= now:
+            _, number, digest = heappop(self._due)
+            found[number] = digest
+        return found

@@ -1,0 +1,147 @@
+"""Tokens and trust on rehearsed nodes: who may publish and subscribe, whose events go on, and why not (trust §II)."""
+
+from itertools import pairwise
+from typing import Any
+
+from penstock.domain import Domain
+from penstock.domain.ensemble import ensemble
+from penstock.engine.rehearsal import Rehearsal
+
+FIG_4 = {
+    ("b1", "b2"): 0.6,
+    ("b1", "b3"): 0.7,
+    ("b2", "b4"): 0.5,
+    ("b3", "b4"): 0.4,
+    ("b3", "b5"): 0.55,
+    ("b4", "b6"): 0.4,
+    ("b5", "b6"): 0.9,
+}
+"""The ratings of Fig. 4 that the text's averages imply: of the first by the second."""
+
+
+def begin(of: str, by: str, rating: float) -> dict[str, Any]:
+    """Evidence of 18 events that is rated so."""
+    return {"of": of, "by": by, "good": 20 * rating - 1, "bad": 19 - 20 * rating}
+
+
+def play(pairs: list[tuple[str, str]], trust: dict[str, Any] | None = None, **more: Any) -> Rehearsal:
+    names = sorted({name for pair in pairs for name in pair})
+    domain = Domain.model_validate(
+        {
+            "nodes": {
+                name: {"listen": "127.0.0.1:0", "signing_key": f"{name}.pem", **more.get("nodes", {}).get(name, {})}
+                for name in names
+            },
+            "links": [{"between": pair} for pair in pairs],
+            "brokering": {"default": "default", "types": ["default"]},
+            "tokens": {
+                "keys": "keys.json",
+                "grants": [{"clients": "*", "publish": "home/#", "subscribe": "home/#"}],
+                **more.get("tokens", {}),
+            },
+            "trust": trust,
+            "monitors": more.get("monitors", {}),
+        }
+    )
+    return Rehearsal(domain, ensemble(domain))
+
+
+def line(count: int, trust: dict[str, Any] | None = None, **more: Any) -> Rehearsal:
+    """Nodes `b1 - b2 - ...`."""
+    return play(list(pairwise(f"b{number}" for number in range(1, count + 1))), trust, **more)
+
+
+def fig_4(theta: float, rule: str = "path") -> Rehearsal:
+    rated = [begin(of, by, rating) for (of, by), rating in FIG_4.items()]
+    back = [{"of": by, "by": of, "good": 1000} for of, by in FIG_4]
+    trust = {"rule": rule, "sign": 0.6, "accept": 0.5, "begin": [*rated, *back]}
+    nodes = {"b6": {"trust": {"accept": theta}}}
+    return play(list(FIG_4), trust, nodes=nodes)
+
+
+def denied(rehearsal: Rehearsal, kind: str = "publish denied") -> list[str]:
+    return [one.reason for one in rehearsal.notices if one.kind == kind]
+
+
+def test_a_token_lets_its_client_publish_and_subscribe_what_it_says() -> None:
+    rehearsal = play([("b1", "b2")])
+    rehearsal.connect("ann", "b1")
+    rehearsal.connect("bob", "b1")
+    rehearsal.subscribe("bob", "home/+/bedroom/#")
+    rehearsal.subscribe("bob", "#")
+    rehearsal.publish("ann", "home/first/bedroom/light", b"on")
+    rehearsal.publish("ann", "garden", b"wet")
+    rehearsal.run()
+    assert [one.topic for one in rehearsal.deliveries("bob")] == ["home/first/bedroom/light"]
+    assert denied(rehearsal) == ["may not write to `garden`: its token has no filter to publish that matches it"]
+    assert denied(rehearsal, "subscribe denied") == ["may not subscribe to `#`: its token has no filter that covers it"]
+
+
+def test_a_token_goes_with_an_event_and_is_signed_on_its_way() -> None:
+    rehearsal = line(3, {"sign": 0.5})
+    rehearsal.connect("ann", "b1")
+    rehearsal.connect("bob", "b3")
+    rehearsal.subscribe("bob", "home/#")
+    for payload in (b"1", b"2"):
+        rehearsal.publish("ann", "home/door", payload)
+        rehearsal.run()
+    assert [one.payload for one in rehearsal.deliveries("bob")] == [b"1", b"2"]
+    signers = {
+        token.nodes for token in rehearsal.nodes["b3"].tokens.known.values() if token.claims.subject.name == "ann"
+    }
+    assert signers == {("b1", "b2", "b3")}
+
+
+def test_fig_4_accepted_at_one_half() -> None:
+    rehearsal = fig_4(0.5)
+    rehearsal.connect("ann", "b1")
+    rehearsal.connect("bob", "b6")
+    rehearsal.subscribe("bob", "home/#")
+    least = rehearsal.nodes["b6"].ratings.least
+    assert {name: round(least[name].rating, 9) for name in ("b1", "b2", "b3")} == {"b1": 0.5, "b2": 0.45, "b3": 0.4}
+    rehearsal.publish("ann", "home/door", b"1")
+    rehearsal.run()
+    assert [one.payload for one in rehearsal.deliveries("bob")] == [b"1"]
+
+
+def test_fig_4_refused_above() -> None:
+    rehearsal = fig_4(0.51)
+    rehearsal.connect("ann", "b1")
+    rehearsal.connect("bob", "b6")
+    rehearsal.subscribe("bob", "home/#")
+    rehearsal.publish("ann", "home/door", b"1")
+    rehearsal.run()
+    assert rehearsal.deliveries("bob") == ()
+    assert any("the least trustworthy path from `b1` is rated 0.5, below 0.51" in one for one in denied(rehearsal))
+
+
+def test_strict_refuses_what_no_trusted_neighbour_has_signed() -> None:
+    rehearsal = line(3, {"sign": 0.6, "begin": [begin("b1", "b2", 0.9), begin("b2", "b3", 0.5)]})
+    rehearsal.connect("ann", "b1")
+    rehearsal.connect("bob", "b3")
+    rehearsal.subscribe("bob", "home/#")
+    rehearsal.publish("ann", "home/door", b"1")
+    rehearsal.run()
+    assert rehearsal.deliveries("bob") == ()
+    assert denied(rehearsal) == ["no trusted neighbour has signed: `b1` is no neighbour; `b2` is rated 0.5, below 0.6"]
+
+
+def test_feedback_changes_decisions_at_once() -> None:
+    trust = {"sign": 0.6, "begin": [begin("b1", "b2", 0.65)], "feedback": {"from": "bob"}}
+    rehearsal = line(2, trust)
+    rehearsal.connect("ann", "b1")
+    rehearsal.connect("bob", "b2")
+    rehearsal.subscribe("bob", "home/#")
+    rehearsal.publish("ann", "home/door", b"1")
+    rehearsal.run()
+    assert [one.payload for one in rehearsal.deliveries("bob")] == [b"1"]
+    digest = "6b86b273ff34fce19d6b804eff5a3f5747ada4eaa22f1d49c01e52ddb7875b4b"
+    rehearsal.publish(
+        "bob", "$penstock/feedback", f'{{"topic":"home/door","good":false,"payload":"{digest}"}}'.encode()
+    )
+    rehearsal.run()
+    assert denied(rehearsal, "feedback denied") == []
+    rehearsal.publish("ann", "home/door", b"2")
+    rehearsal.run()
+    assert [one.payload for one in rehearsal.deliveries("bob")] == [b"1"]
+    assert "`b1` is rated 0.565" in denied(rehearsal)[0]
