@@ -86,8 +86,10 @@ def test_a_token_goes_with_an_event_and_is_signed_on_its_way() -> None:
         rehearsal.publish("ann", "home/door", payload)
         rehearsal.run()
     assert [one.payload for one in rehearsal.deliveries("bob")] == [b"1", b"2"]
+    tokens = rehearsal.nodes["b3"].tokens
+    assert tokens is not None
     signers = {
-        token.nodes for token in rehearsal.nodes["b3"].tokens.known.values() if token.claims.subject.name == "ann"
+        token.nodes for token in tokens.known.values() if token.claims.subject.name == "ann"
     }
     assert signers == {("b1", "b2", "b3")}
 
@@ -97,7 +99,9 @@ def test_fig_4_accepted_at_one_half() -> None:
     rehearsal.connect("ann", "b1")
     rehearsal.connect("bob", "b6")
     rehearsal.subscribe("bob", "home/#")
-    least = rehearsal.nodes["b6"].ratings.least
+    ratings = rehearsal.nodes["b6"].ratings
+    assert ratings is not None
+    least = ratings.least
     assert {name: round(least[name].rating, 9) for name in ("b1", "b2", "b3")} == {"b1": 0.5, "b2": 0.45, "b3": 0.4}
     rehearsal.publish("ann", "home/door", b"1")
     rehearsal.run()
