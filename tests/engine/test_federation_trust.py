@@ -88,9 +88,7 @@ def test_a_token_goes_with_an_event_and_is_signed_on_its_way() -> None:
     assert [one.payload for one in rehearsal.deliveries("bob")] == [b"1", b"2"]
     tokens = rehearsal.nodes["b3"].tokens
     assert tokens is not None
-    signers = {
-        token.nodes for token in tokens.known.values() if token.claims.subject.name == "ann"
-    }
+    signers = {token.nodes for token in tokens.known.values() if token.claims.subject.name == "ann"}
     assert signers == {("b1", "b2", "b3")}
 
 
