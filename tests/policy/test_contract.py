@@ -1,5 +1,6 @@
 """Contracts: how they are written, what they compile to, and that all of it says the same."""
 
+import json
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -24,7 +25,7 @@ from penstock.policy.contract import (
     advertisement,
 )
 from penstock.policy.contract_match import Standing, match
-from penstock.policy.contract_text import read_brought, read_consumer, read_producer
+from penstock.policy.contract_text import bring_consumer, bring_producer, read_consumer, read_producer
 from penstock.policy.degrade import Aggregate, Degradation, Delay, Grid, Keep, Step
 from penstock.policy.quality import LIBRARY
 from penstock.policy.quality_need import Need, why_not
@@ -133,16 +134,45 @@ def test_a_consumer_s_contract_as_it_is_written() -> None:
 
 
 def test_a_client_brings_a_contract_but_cannot_say_what_it_is() -> None:
-    said: dict[str, Any] = {"purpose": "health", "wants": {"all": {"filter": "#"}}}
-    assert read_brought("own", "app", said, LIBRARY).consumers == {"app"}
+    said: dict[str, Any] = {"purpose": "health", "wants": {"all": {"filter": "#", "needs": ["precision >= 40"]}}}
+    assert bring_consumer("own", "app", json.dumps(said), LIBRARY).consumers == {"app"}
     for key, value in (("attributes", {"group": "INCOME"}), ("consumer", "other")):
         with pytest.raises(PolicyError, match=f"unknown key `{key}`"):
-            read_brought("own", "app", said | {key: value}, LIBRARY)
+            bring_consumer("own", "app", json.dumps(said | {key: value}), LIBRARY)
+    offered = {name: value for name, value in WHOLE.items() if name != "producer"}
+    assert bring_producer("own", "phone", json.dumps(offered), LIBRARY).producers == {"phone"}
+    with pytest.raises(PolicyError, match="unknown key `producer`"):
+        bring_producer("own", "phone", json.dumps(WHOLE), LIBRARY)
+
+
+MANY = {f"w{n}": {"filter": "#"} for n in range(65)}
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        pytest.param("", "not JSON", id="nothing"),
+        pytest.param("[]", "unknown key `value`", id="a list"),
+        pytest.param('{"wants": {}, "wants": {}}', "two members", id="the same twice"),
+        pytest.param('{"wants": ' + "[" * 100 + "]" * 100 + "}", "inside each other", id="deep"),
+        pytest.param(" " * 20_001, "at most 20000", id="long"),
+        pytest.param("\ud800", "surrogates not allowed", id="not Unicode"),
+        pytest.param(json.dumps({"wants": MANY}), "more than 64 wants", id="many wants"),
+        pytest.param(
+            json.dumps({"wants": {"w": {"filter": "#", "needs": ["precision"] * 65}}}), "too many", id="many needs"
+        ),
+        pytest.param(json.dumps({"wants": {}, "purpose": ["p"] * 257}), "too many", id="many purposes"),
+    ],
+)
+def test_contracts_of_strangers_are_refused(text: str, says: str) -> None:
+    with pytest.raises(PolicyError, match=says):
+        bring_consumer("own", "app", text, LIBRARY)
 
 
 @pytest.mark.parametrize(
     ("change", "says"),
     [
+        pytest.param({"producer": []}, "nobody's", id="nobody's contract"),
         pytest.param({"filter": "a/#/b"}, "#", id="not a filter"),
         pytest.param({"filter": "$share/g/a"}, "shared", id="a shared subscription"),
         pytest.param({"where": "("}, "where: ", id="no condition"),
@@ -224,6 +254,17 @@ def consumer(needs: Any = (), filter: str = "bob/location", **more: Any) -> Cons
             "FAILS", "takes away quality", id="after a degradation the contract's guarantee does not hold",
         ),
         pytest.param(
+            producer({"degrade": [{"delay": 60}]}, guarantees=["1/2/3 >= 4"]), consumer("1/2/3 >= 3"),
+            "FAILS", "takes away quality", id="nor does one on a metric that nobody defines",
+        ),
+        pytest.param(
+            producer({"quality": "precision <= 60"}), consumer(), "DEPENDS", "only for events with", id="not the best"
+        ),
+        pytest.param(
+            producer({"quality": "precision <= 60", "guarantees": "precision <= 50"}), consumer(), "FITS", "",
+            id="what is promised is what the rule is for",
+        ),
+        pytest.param(
             producer({"degrade": [{"grid": {"metres": 2000, "span": 1000}}], "guarantees": "precision >= 90"}),
             consumer(), "FAILS", "nothing is as all that is said", id="a rule that cannot keep its promise",
         ),
@@ -242,6 +283,27 @@ def test_match(one: ProducerContract, other: ConsumerContract, standing: str, sa
     fit = match(one, other, LIBRARY)
     assert fit.standing is Standing[standing], fit.reasons
     assert any(says in reason for reason in fit.reasons), fit.reasons
+
+
+LISTING_2: dict[str, str] = {"group": "INCOME", "purpose": "health", "contract": "location", "action": "access"}
+
+
+@pytest.mark.parametrize("wrong", [None, *LISTING_2])
+def test_the_policy_of_listing_2(wrong: str | None) -> None:
+    """People from "INCOME" with purpose "health" can access data "location"; all else is denied."""
+    rule = {"visible_to": {"group": "INCOME"}, "purpose": "health"}
+    policy = abac_policy(read_producer("location", {"producer": "p", "filter": "a", "rules": {"r": rule}}, LIBRARY))
+    categories = (Category.SUBJECT, Category.SUBJECT, Category.RESOURCE, Category.ACTION)
+    asked = {
+        Name(category, attribute): frozenset({"other" if attribute == wrong else value})
+        for category, (attribute, value) in zip(categories, LISTING_2.items(), strict=True)
+    }
+    ruling = decide(policy, asked)
+    assert (ruling is None) == (wrong == "contract")
+    assert (ruling is not None and ruling.rule is not None) == (wrong is None)
+    missing = {name: value for name, value in asked.items() if name.attribute != (wrong or "purpose")}
+    without = decide(policy, missing)
+    assert without is None or without.rule is None
 
 
 texts = st.frozensets(st.sampled_from(["a", "b"]), max_size=2)

@@ -233,7 +233,7 @@ class MetricValue:
 class Quality(tuple[MetricValue, ...]):
     """The metric values of one event, each metric once, in the order of their keys."""
 
-    __slots__ = ()
+    _by_key: dict[Key, MetricValue]
 
     def __new__(cls, values: Iterable[MetricValue] = ()) -> "Quality":
         made = sorted(values, key=lambda one: one.key)
@@ -242,15 +242,17 @@ class Quality(tuple[MetricValue, ...]):
         for one, other in pairwise(made):
             if one.key == other.key:
                 raise PolicyError(f"quality `{one.key}` is given twice")
-        return super().__new__(cls, made)
+        self = super().__new__(cls, made)
+        self._by_key = {one.key: one for one in made}
+        return self
 
     def get(self, key: Key) -> MetricValue | None:
         """The value of a metric, None if there is none."""
-        return next((one for one in self if one.key == key), None)
+        return self._by_key.get(key)
 
     def with_(self, values: Iterable[MetricValue]) -> "Quality":
         """With these values in place of those of the same metrics."""
-        return Quality({**{one.key: one for one in self}, **{one.key: one for one in values}}.values())
+        return Quality({**self._by_key, **{one.key: one for one in values}}.values())
 
     def without(self, keys: Iterable[Key]) -> "Quality":
         """Without the values of these metrics."""

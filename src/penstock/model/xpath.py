@@ -47,6 +47,11 @@ class Document:
         self._root = _parse(payload) if _NAMES.are_known(xml.names) else _parse_apart(payload)
         self._size = xml.nodes + len(payload) // _BYTES_OF_A_NODE
 
+    @property
+    def root(self) -> etree._Element:
+        """The root element; there are no comments and processing instructions in it."""
+        return self._root
+
     def cost(self, expression: str) -> int:
         """The steps that an expression takes by our estimate, of about 10 ns each. Raises `ContentError`."""
         return compile_xpath(expression).cost.over(self._size)

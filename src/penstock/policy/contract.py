@@ -28,6 +28,7 @@ from penstock.policy.degrade import Aggregate, Degradation, Delay, Grid, Keep, S
 from penstock.policy.quality_need import Constraint, Need
 
 MOST_RULES = 64
+"""Of a producer's contract; and wants of a consumer's."""
 
 _subject = partial(Name, Category.SUBJECT)
 PURPOSE, GROUP = _subject("purpose"), _subject("group")
@@ -100,6 +101,7 @@ class ProducerContract:
 
     def __post_init__(self) -> None:
         check_id(self.name)
+        _check_bound(self.name, self.producers)
         _check_filter(self.filter)
         ids = [rule.id for rule in self.rules]
         if len(ids) > MOST_RULES or len(set(ids)) < len(ids):
@@ -144,6 +146,10 @@ class ConsumerContract:
 
     def __post_init__(self) -> None:
         check_id(self.name)
+        _check_bound(self.name, self.consumers)
+        names = [want.name for want in self.wants]
+        if len(names) > MOST_RULES or len(set(names)) < len(names):
+            raise PolicyError(f"contract `{self.name}` has more than {MOST_RULES} wants, or two of one name")
         _check_retention(f"contract `{self.name}`", self.retention)
         reserved = {name.attribute for name in (PURPOSE, PROMISED, RETENTION)}
         if taken := reserved & {name for name, _ in self.attributes}:
@@ -226,6 +232,11 @@ def _obligations(rule: PrivacyRule) -> Iterator[Obligation]:
 
 def _span(span: float | None) -> tuple[tuple[str, float], ...]:
     return () if span is None else (("span", span),)
+
+
+def _check_bound(name: str, clients: Texts) -> None:
+    if not clients:
+        raise PolicyError(f"contract `{name}` is nobody's")
 
 
 def _check_retention(of: str, retention: float | None) -> None:

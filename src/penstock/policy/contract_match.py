@@ -115,31 +115,39 @@ def _rule(
     asked = abac_attributes(consumer, producer.name, (), NO_QUALITY)
     refused = tuple(reason for reason in (one.why_not(asked) for one in commitments(rule)) if reason)
     left = caps(rule.degrade, catalogue)
-    lost = [
+    lost = tuple(
         f"the rule takes away quality `{need.key}`, which is needed"
         for need in want.needs
-        if isinstance(need, Need) and need.key in left and left[need.key] is None
-    ]
-    given = (
-        *(one for one in producer.guarantees if _survives(one, rule, left)),
+        if isinstance(need, Need) and _is_lost(need, rule, left, catalogue)
+    )
+    promised = (
+        *(one for one in producer.guarantees if _survives(one, rule, left, catalogue)),
         *rule.guarantees,
-        *rule.quality,
         *(need for need in left.values() if need is not None),
     )
-    standing, reasons = _quality(given, want.needs)
+    standing, reasons = _quality((*promised, *rule.quality), want.needs)
+    only = tuple(f"only for events with `{one}`" for one in rule.quality if not implies(promised, one))
     if refused or lost:
         standing, reasons = Standing.FAILS, (*refused, *lost, *(reasons if standing is Standing.FAILS else ()))
+    elif standing is not Standing.FAILS and only:
+        standing, reasons = Standing.DEPENDS, (*only, *reasons)
     elif standing is Standing.FITS:
         reasons = ("all that is asked is promised",)
     return RuleFit(rule.id, standing, reasons, rule.during, rule.outside)
 
 
-def _survives(guarantee: Constraint, rule: PrivacyRule, left: Mapping[Key, Need | None]) -> bool:
+def _is_lost(need: Need, rule: PrivacyRule, left: Mapping[Key, Need | None], catalogue: Catalogue) -> bool:
+    """Whether nothing is left of a metric; of one that nobody defines nothing is, once anything is degraded."""
+    return bool(rule.degrade) and (catalogue.find(need.key) is None or left.get(need.key, need) is None)
+
+
+def _survives(guarantee: Constraint, rule: PrivacyRule, left: Mapping[Key, Need | None], catalogue: Catalogue) -> bool:
     """Whether what is guaranteed of events as they come holds of what a rule makes of them."""
     if not rule.degrade:
         return True
-    is_aggregated = any(isinstance(one, Aggregate) for one in rule.degrade)
-    return not is_aggregated and isinstance(guarantee, Need) and guarantee.key not in left
+    if any(isinstance(one, Aggregate) for one in rule.degrade) or not isinstance(guarantee, Need):
+        return False
+    return catalogue.find(guarantee.key) is not None and guarantee.key not in left
 
 
 def _quality(given: tuple[Constraint, ...], needs: tuple[Constraint, ...]) -> tuple[Standing, tuple[str, ...]]:

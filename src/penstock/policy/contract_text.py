@@ -9,7 +9,8 @@ from typing import Any, TypeVar
 
 from penstock.language.condition import Condition, make_condition
 from penstock.language.errors import ConditionError
-from penstock.model.errors import PolicyError
+from penstock.model.errors import ContentError, PolicyError
+from penstock.model.json_content import read_json
 from penstock.model.quality import Catalogue, Criterion, Direction, Indicator, MetricDefinition
 from penstock.policy.abac import Texts
 from penstock.policy.contract import ConsumerContract, PrivacyRule, ProducerContract, Subject, Want
@@ -22,31 +23,32 @@ from penstock.policy.spans import seconds
 Said = Mapping[str, Any]
 T = TypeVar("T")
 
+MOST_BROUGHT = 20_000
+"""Characters of a contract that a client brings."""
+_MOST_NAMES = 256
+
 
 def read_producer(name: str, said: object, catalogue: Catalogue) -> ProducerContract:
-    """A producer's contract of a name; raises `PolicyError`."""
-    found = _mapping(said, {"producer", "filter", "where", "scope", "rules", "guarantees"}, {"producer", "filter"})
-    rules = _mapping(found.get("rules", {}))
-    return ProducerContract(
-        name,
-        _texts(found["producer"]),
-        str(found["filter"]),
-        _in("where", _condition, found.get("where")),
-        tuple(_in(f"rules.{id}", _rule, str(id), rule, catalogue) for id, rule in rules.items()),
-        _in("guarantees", parse_constraints, found.get("guarantees", ()), catalogue),
-        _scope(found),
-    )
+    """A producer's contract of a name, as the domain has it; raises `PolicyError`."""
+    return _producer(name, _mapping(said, _OFFERED | {"producer"}, {"producer", "filter"}), catalogue)
 
 
 def read_consumer(name: str, said: object, catalogue: Catalogue) -> ConsumerContract:
     """A consumer's contract of a name, as the domain has it; raises `PolicyError`."""
-    return _consumer(name, _mapping(said, _BROUGHT | {"consumer", "attributes"}, {"consumer", "wants"}), catalogue)
+    return _consumer(name, _mapping(said, _WANTED | {"consumer", "attributes"}, {"consumer", "wants"}), catalogue)
 
 
-def read_brought(name: str, client: str, said: object, catalogue: Catalogue) -> ConsumerContract:
-    """A contract that a client brings for itself: what it is, in attributes, others must say. Raises `PolicyError`."""
-    found = _mapping(said, _BROUGHT, {"wants"})
-    return _consumer(name, {**found, "consumer": [client]}, catalogue)
+def bring_producer(name: str, client: str, text: str, catalogue: Catalogue) -> ProducerContract:
+    """The contract that a client brings for what it produces, as JSON; raises `PolicyError`."""
+    return _producer(name, {**_mapping(_brought(text), _OFFERED, {"filter"}), "producer": [client]}, catalogue)
+
+
+def bring_consumer(name: str, client: str, text: str, catalogue: Catalogue) -> ConsumerContract:
+    """The contract that a client brings for what it consumes, as JSON; raises `PolicyError`.
+
+    What the client is, in attributes, others must say.
+    """
+    return _consumer(name, {**_mapping(_brought(text), _WANTED, {"wants"}), "consumer": [client]}, catalogue)
 
 
 def read_situation(name: str, said: object) -> Situation:
@@ -88,9 +90,32 @@ def read_collector(said: object, catalogue: Catalogue, sensor: Said | None = Non
 
 # --- their parts
 
-_BROUGHT = frozenset({"purpose", "situation", "retention", "wants"})
+_OFFERED = frozenset({"filter", "where", "scope", "rules", "guarantees"})
+_WANTED = frozenset({"purpose", "situation", "retention", "wants"})
 _METRIC = frozenset({"unit", "range", "better", "resolution", "levels"})
 _RULE = frozenset({"purpose", "visible_to", "retention", "situation", "quality", "degrade", "guarantees"})
+
+
+def _brought(text: str) -> object:
+    if len(text) > MOST_BROUGHT:
+        raise PolicyError(f"a contract has at most {MOST_BROUGHT} characters, this has {len(text)}")
+    try:
+        return read_json(text.encode())
+    except (ContentError, UnicodeEncodeError) as error:
+        raise PolicyError(str(error)) from None
+
+
+def _producer(name: str, found: Said, catalogue: Catalogue) -> ProducerContract:
+    rules = _mapping(found.get("rules", {}))
+    return ProducerContract(
+        name,
+        _texts(found["producer"]),
+        str(found["filter"]),
+        _in("where", _condition, found.get("where")),
+        tuple(_in(f"rules.{id}", _rule, str(id), rule, catalogue) for id, rule in rules.items()),
+        _in("guarantees", parse_constraints, found.get("guarantees", ()), catalogue),
+        _scope(found),
+    )
 
 
 def _consumer(name: str, found: Said, catalogue: Catalogue) -> ConsumerContract:
@@ -253,6 +278,8 @@ def _list(said: object) -> Sequence[Any]:
 
 def _texts(said: object) -> Texts:
     several = _list(said)
+    if len(several) > _MOST_NAMES:
+        raise PolicyError(f"{len(several)} names are too many, {_MOST_NAMES} are the most")
     if not all(isinstance(one, str) and one for one in several):
         raise PolicyError(f"expected a name or a list of names, found `{said!r:.80}`")
     return frozenset(several)

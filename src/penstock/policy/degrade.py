@@ -138,11 +138,13 @@ def degrade(
 
     What is to be aggregated is not yet so: `absorb` does that. Raises `ContentError` if it cannot be done.
     """
+    if not degradations:
+        return Degraded(content.payload, quality, now)
     lowered = lower(degradations, quality, catalogue, now)
     payload = content.payload
     for one in degradations:
         payload = _content(one, Content(payload, content.format))
-    if degradations and read_quality(content, moment(now)):
+    if read_quality(content, moment(now)):
         payload = write_quality(Content(payload, content.format), lowered)
     return Degraded(payload, lowered, now + _delay(degradations))
 

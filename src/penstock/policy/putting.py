@@ -1,4 +1,7 @@
-"""Numbers put in the place of others in a payload, and attributes kept: JSON and XML. The rest stays as it was."""
+"""Numbers put in the place of others in a payload, and attributes kept: JSON and XML.
+
+Other attributes stay as they were. Comments and processing instructions of XML go, as they may say what is taken away.
+"""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -9,7 +12,9 @@ from lxml import etree
 
 from penstock.model.content import Content, Format
 from penstock.model.errors import ContentError
-from penstock.policy.cutting import Members, Path, cut_json, cut_xml, json_members, xml_root
+from penstock.model.xml_content import read_xml
+from penstock.model.xpath import Document
+from penstock.policy.cutting import Members, Path, cut_json, cut_xml, json_members
 from penstock.policy.elements.element import ElementError
 
 _as_members = msgspec.json.Decoder(Members)
@@ -67,10 +72,7 @@ def _put_json(members: Members, path: Path, number: float) -> None:
 
 
 def _root(payload: bytes) -> Any:
-    try:
-        return xml_root(payload)
-    except etree.XMLSyntaxError as error:
-        raise ContentError(f"not XML: {error}") from None
+    return Document(payload, read_xml(payload)).root
 
 
 def _put_xml(root: Any, path: Path, number: float) -> None:

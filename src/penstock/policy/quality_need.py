@@ -44,6 +44,8 @@ _LISTING = re.compile(
     rf"(?: and qocmetricvalue\[@value(>=|<=|>|<)'?({_NUMBER})'?\])?\]"
 )
 _MOST_TEXT = 1_000
+MOST_CONSTRAINTS = 64
+"""In one list: clients write them too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +163,8 @@ def parse_constraint(said: object, catalogue: Catalogue) -> Constraint:
 def parse_constraints(said: object, catalogue: Catalogue) -> tuple[Constraint, ...]:
     """Constraints as they are written: a list, or one; raises `PolicyError`."""
     several = said if isinstance(said, Sequence) and not isinstance(said, str) else [said]
+    if len(several) > MOST_CONSTRAINTS:
+        raise PolicyError(f"{len(several)} quality constraints are too many, {MOST_CONSTRAINTS} are the most")
     return tuple(parse_constraint(one, catalogue) for one in several)
 
 

@@ -15,6 +15,7 @@ the lifetime is not known here.
 """
 
 import math
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from typing import NamedTuple
@@ -176,12 +177,15 @@ def fuse(values: Sequence[float], weights: Sequence[float]) -> float:
 def aged(quality: Quality, catalogue: Catalogue, now: float) -> Quality:
     """Quality as it is now: ages have grown since they were measured."""
     time = moment(now)
-    return Quality(_aged(one, catalogue, time) for one in quality)
+    grown = [_aged(one, catalogue, time) for one in quality]
+    return quality if all(map(operator.is_, grown, quality)) else Quality(grown)
 
 
 def _aged(value: MetricValue, catalogue: Catalogue, now: Timestamp) -> MetricValue:
+    if catalogue.kind(value.key) != "freshness":
+        return value
     gone = (now.nanos - value.at.nanos) / SECOND
-    if catalogue.kind(value.key) != "freshness" or gone <= 0:
+    if gone <= 0:
         return value
     return value.changed(catalogue.definition(value.key).clamped(value.value + gone), now)
 

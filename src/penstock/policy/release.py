@@ -101,7 +101,7 @@ class Releaser:
         # A rule with a retention is for consumers that promise one, which is not longer.
         retain = None if rule.retention is None or self.retention is None else not_before + self.retention
         made = Release(True, rule.id, payload, lowered, not_before, retain, aggregate)
-        left = Content(payload, content.format)
+        left = Content(payload, content.format) if rule.degrade else content
         wrong = list(why_not(rule.quality, lowered, left))
         if aggregate is None:  # else what is made of several is judged by these
             wrong += why_not((*rule.guarantees, *self._want.needs), lowered, left)
