@@ -103,7 +103,10 @@ def test_what_is_left_of_json(degradation: Degradation, payload: bytes, left: ob
 
 
 def test_what_is_left_of_xml() -> None:
-    payload = b'<o at="1"><p><!-- 48.864716 --><lat>48.86<!-- -->4716</lat><?keep 48.864716?><lon>2.275432</lon></p><name>Bob</name></o>'
+    payload = (
+        b'<o at="1"><p><!-- 48.864716 --><lat>48.86<!-- -->4716</lat><?keep 48.864716?><lon>2.275432</lon></p>'
+        b"<name>Bob</name></o>"
+    )
     steps: list[Degradation] = [Grid(500, "o.p.lat", "o.p.lon"), Keep(("o.p",))]
     made = degrade(steps, Content(payload), Quality(), LIBRARY, NOW)
     assert made.payload == b"<o><p><lat>48.865882</lat><lon>2.277105</lon></p></o>"
