@@ -25,6 +25,7 @@ from penstock.policy.contract import (
     advertisement,
 )
 from penstock.policy.contract_match import Standing, match
+from penstock.policy.contract_plain import plain_consumer, plain_producer
 from penstock.policy.contract_text import bring_consumer, bring_producer, read_consumer, read_producer
 from penstock.policy.degrade import Aggregate, Degradation, Delay, Grid, Keep, Step
 from penstock.policy.quality import LIBRARY
@@ -375,6 +376,23 @@ def test_match_abac_and_release_agree(
         assert not release.payload
     if releaser.is_hopeless:
         assert want.standing is Standing.FAILS
+
+
+@given(producers, consumers)
+def test_what_is_written_out_is_read_again(contract: ProducerContract, other: ConsumerContract) -> None:
+    said, wanted = (json.loads(json.dumps(one)) for one in (plain_producer(contract), plain_consumer(other)))
+    assert read_producer(contract.name, said, LIBRARY) == contract
+    assert read_consumer(other.name, wanted, LIBRARY) == other
+
+
+def test_a_contract_with_all_that_there_is_is_read_again() -> None:
+    contract = read_producer("bob", WHOLE, LIBRARY)
+    assert read_producer("bob", plain_producer(contract), LIBRARY) == contract
+    wants = {
+        "w": {"filter": "a", "where": "b > 1", "needs": [{"xpath": "count(//a)>1"}, "precision"], "scope": "local"}
+    }
+    other = read_consumer("app", {"consumer": "c", "wants": wants, "attributes": {"group": ["x", "y"]}}, LIBRARY)
+    assert read_consumer("app", plain_consumer(other), LIBRARY) == other
 
 
 @given(producers, consumers, texts)

@@ -1,5 +1,6 @@
 """Where privacy filters are evaluated: every combination, against a direct reading of the paper's predicate."""
 
+import json
 from itertools import product
 
 import pytest
@@ -121,22 +122,33 @@ def test_a_consumer_gets_a_private_publication_only_if_its_policy_was_asked_once
     assert asked == (0 if la and ls else 1)
 
 
-@given(st.sets(st.text(max_size=20), max_size=20))
-def test_the_ace_set_is_carried(subscriptions: set[str]) -> None:
-    digests = {ace_digest(one) for one in subscriptions}
-    text = write_ace(digests)
-    assert read_ace(text) == digests
-    assert len(text) <= 16 * len(subscriptions)
+@given(st.dictionaries(st.text(max_size=20), st.sampled_from(["", "rule-1", "rule-2"]), max_size=20))
+def test_the_ace_set_is_carried_with_the_rules_that_permit(subscriptions: dict[str, str]) -> None:
+    enabled = {ace_digest(one): rule for one, rule in subscriptions.items()}
+    assert read_ace(write_ace(enabled)) == enabled
 
 
 def test_of_too_many_subscriptions_some_are_carried() -> None:
-    digests = {ace_digest(str(n)) for n in range(MOST_ACE + 10)}
-    text = write_ace(digests)
+    enabled = {ace_digest(str(n)): f"{'r' * 79}{n % 64:02}" for n in range(MOST_ACE + 10)}
+    text = write_ace(enabled)
     assert len(text) < 65_536
-    assert read_ace(text) < digests
+    assert read_ace(text).items() < enabled.items()
 
 
-@pytest.mark.parametrize("text", ["x", "é" * 16, "a" * 16 * (MOST_ACE + 1)], ids=["short", "not ASCII", "long"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[]",
+        '{"r": 1}',
+        '{"r": "x"}',
+        json.dumps({"r": "é" * 16}),
+        "[" * 1000,
+        json.dumps({"r": "a" * 65_536}),
+        "\ud800",
+    ],
+    ids=["empty", "a list", "a number", "short", "not ASCII", "deep", "long", "not Unicode"],
+)
 def test_what_is_no_ace_set_is_refused(text: str) -> None:
     with pytest.raises(ContentError):
         read_ace(text)

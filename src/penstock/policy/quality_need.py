@@ -63,6 +63,8 @@ class Need:
             raise PolicyError(f"quality `{self.key}`: `{self.relation}` is none of `>=`, `<=`, `>`, `<`")
         if not math.isfinite(self.bound):
             raise PolicyError(f"quality `{self.key}`: `{self.bound}` is not a number")
+        if self.relation is None:
+            object.__setattr__(self, "bound", 0.0)  # it says nothing then, and equal constraints are equal
 
     def __str__(self) -> str:
         return f"{self.key}" if self.relation is None else f"{self.key} {self.relation} {_shown(self.bound)}"

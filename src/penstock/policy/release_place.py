@@ -11,10 +11,12 @@ drawn it there), no node ever knows both. The paper's algorithm lets it pass; he
 """
 
 from base64 import urlsafe_b64encode
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from enum import StrEnum
 from hashlib import blake2b
 from typing import NamedTuple
+
+import msgspec
 
 from penstock.model.errors import ContentError
 
@@ -93,11 +95,13 @@ def evaluate(filters: Sequence[Filter], at: Circumstance, ace: Collection[str]) 
 ACE = "penstock-ace"
 """The user property, which is there with private publications only: it also says that there is a requirement."""
 
-MOST_ACE = 4_000
+MOST_ACE = 3_000
 """Subscriptions of one set: a user property has 65,535 bytes. What is not in the set is refused where it is asked."""
 
 _BYTES = 12
 _LETTERS = _BYTES * 4 // 3
+_MOST_TEXT = 65_535
+_decode = msgspec.json.Decoder(dict[str, str]).decode
 
 
 def ace_digest(subscription: str) -> str:
@@ -105,13 +109,25 @@ def ace_digest(subscription: str) -> str:
     return urlsafe_b64encode(blake2b(subscription.encode(), digest_size=_BYTES).digest()).decode()
 
 
-def write_ace(digests: Iterable[str]) -> str:
-    """The set as text, the same for the same set; of too many, some."""
-    return "".join(sorted(set(digests))[:MOST_ACE])
+def write_ace(enabled: Mapping[str, str]) -> str:
+    """The set as text: digests of subscriptions, each with the id of the rule that permits; of too many, some.
+
+    Other nodes must know the rule, as it may be one that degrades.
+    """
+    rules: dict[str, str] = {}
+    for digest in sorted(enabled)[:MOST_ACE]:
+        rules[enabled[digest]] = rules.get(enabled[digest], "") + digest
+    return msgspec.json.encode(rules).decode()
 
 
-def read_ace(text: str) -> frozenset[str]:
-    """The set of a text; raises `ContentError`."""
-    if len(text) % _LETTERS or len(text) > MOST_ACE * _LETTERS or not text.isascii():
+def read_ace(text: str) -> dict[str, str]:
+    """The set of a text: the rules by the digests of subscriptions; raises `ContentError`."""
+    try:
+        rules = _decode(text) if len(text) <= _MOST_TEXT else None
+    except (msgspec.MsgspecError, UnicodeEncodeError):
+        rules = None
+    if rules is None or not all(len(several) % _LETTERS == 0 and several.isascii() for several in rules.values()):
         raise ContentError("not a set of subscriptions with access control enabled")
-    return frozenset(text[at : at + _LETTERS] for at in range(0, len(text), _LETTERS))
+    return {
+        several[at : at + _LETTERS]: rule for rule, several in rules.items() for at in range(0, len(several), _LETTERS)
+    }
