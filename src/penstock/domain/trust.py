@@ -111,7 +111,7 @@ class TrustSettings(Settings):
         """Of one node, with what it says itself."""
         return Thresholds(self.sign, self.accept if own is None else own.accept, self.signers)
 
-    def begins(self, by: str, of: str) -> Evidence:
+    def begins(self, by: str, of: str, now: float = 0.0) -> Evidence:
         """What a node holds of a neighbour at first."""
         found = [one for one in self.begin if (one.by, one.of) == (by, of)]
-        return Evidence(sum(one.good for one in found), sum(one.bad for one in found))
+        return Evidence(sum(one.good for one in found), sum(one.bad for one in found), now)

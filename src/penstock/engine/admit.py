@@ -7,6 +7,7 @@ from penstock.model.subject import Subject
 from penstock.model.topic import matches
 from penstock.model.verdict import Effect, Verdict
 from penstock.policy.passwords import Passwords
+from penstock.policy.token_rights import TokenRights
 from penstock.wire.packet import Connect
 
 RESERVED = ("$SYS/", "$CONTROL/", "$share/", "$queue/", "$penstock/", "$sparkplug/")
@@ -63,7 +64,8 @@ def plan(draft: Draft) -> None:
     if topic.startswith(RESERVED) and not (topic.startswith(_BETWEEN_NODES) and _is_node(draft)):
         draft.verdict = Verdict("admit", Effect.SUPPRESS, "reserved", f"topic `{topic}` is reserved for the node")
     elif rights is not None and not rights.may_write(topic):
-        draft.verdict = Verdict("admit", Effect.SUPPRESS, "acl", rights.why_write(topic))
+        by_token = isinstance(rights, TokenRights) and not rights.publishes(topic)
+        draft.verdict = Verdict("admit", Effect.SUPPRESS, "token" if by_token else "acl", rights.why_write(topic))
     elif taken is not None and not any(matches(filter, topic) for filter in taken):
         reason = f"`in` of foreign broker `{draft.link.neighbour}` does not list `{topic}`"
         draft.verdict = Verdict("admit", Effect.SUPPRESS, "foreign", reason)

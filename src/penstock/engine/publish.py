@@ -176,7 +176,8 @@ def _by_token(node: "Node", session: Session, event: Event, packet: Publish, now
     plans = carrying.plans_for(node, session, digest, now)
     assert session.tokens is not None
     if evidence.looks_at(node, session, event.topic):
-        if plans.key.token is not None and plans.key.token.judge(event.topic) is None:
+        is_accepted = plans.key.token is not None and plans.key.token.judge(event.topic) is None
+        if is_accepted and not _is_known_replay(node, session, packet, event):
             evidence.look(node, session, event, now)
     elif packet.properties is NO_PROPERTIES and session.tokens.bound_in.get(event.topic) == digest:
         # The next ones are passed on without a look at their tokens, until what was found of this one ends.

@@ -47,11 +47,13 @@ class Ratings:
         self._rulings: dict[tuple[str, frozenset[str]], Ruled] = {}
 
     def rating(self, neighbour: str, now: float) -> float:
-        return self.of(neighbour).rating(self.settings.weights, now)
+        return self.of(neighbour, now).rating(self.settings.weights, now)
 
-    def of(self, neighbour: str) -> Evidence:
-        """The evidence about a neighbour, what the domain gives included."""
-        return self.evidence.get(neighbour) or self.settings.begins(self.node, neighbour)
+    def of(self, neighbour: str, now: float) -> Evidence:
+        """The evidence about a neighbour; before there is any, what the domain gives, which is as of now: it begins to
+        age with the first that is seen.
+        """
+        return self.evidence.get(neighbour) or self.settings.begins(self.node, neighbour, now)
 
     def rule(self, sender: str, signers: frozenset[str]) -> Ruled:
         """Whether tokens that these have signed are accepted from a neighbour."""
@@ -114,7 +116,7 @@ def saw(node: "Node", neighbour: str, is_good: bool, source: str, now: float) ->
     ratings = node.ratings
     if ratings is None:
         return
-    found = ratings.of(neighbour).seen(is_good, ratings.settings.weights, now)
+    found = ratings.of(neighbour, now).seen(is_good, ratings.settings.weights, now)
     set_evidence(node, neighbour, found, now)
     key = (neighbour, source, is_good)
     ratings.counts[key] = ratings.counts.get(key, 0) + 1

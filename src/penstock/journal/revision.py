@@ -75,6 +75,8 @@ class Revision(NamedTuple):
 
 def _modules(domain: Domain, folder: Path | None) -> Iterator[tuple[str, bytes]]:
     places = {settings.python for settings in domain.monitors.values() if settings.python is not None}
+    if domain.trust is not None and domain.trust.evidence.evaluate is not None:
+        places.add(domain.trust.evidence.evaluate)
     installed = {}
     for name in sorted({place.partition(":")[0] for place in places}):
         file = module_file(name, folder)

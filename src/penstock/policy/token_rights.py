@@ -22,7 +22,7 @@ class TokenRights:
     """What the node's access list says; None: everything."""
 
     def may_write(self, topic: str) -> bool:
-        return self._publishes(topic) and (self.base is None or self.base.may_write(topic))
+        return self.publishes(topic) and (self.base is None or self.base.may_write(topic))
 
     def may_read(self, topic: str) -> bool:
         return self._reads(topic) and (self.base is None or self.base.may_read(topic))
@@ -32,9 +32,9 @@ class TokenRights:
         return self._subscribes(filter) and (self.base is None or self.base.may_subscribe(filter))
 
     def why_write(self, topic: str) -> str:
-        if self.base is not None and self._publishes(topic):
+        if self.base is not None and self.publishes(topic):
             return self.base.why_write(topic)
-        if self._publishes(topic):
+        if self.publishes(topic):
             return f"may write to `{topic}`: by its token"
         return f"may not write to `{topic}`: its token has no filter to publish that matches it"
 
@@ -54,10 +54,11 @@ class TokenRights:
 
     def deciding(self, topic: str, access: Access) -> Rule | None:
         """The rule of the access list that decides, if the token lets it."""
-        allowed = self._publishes(topic) if access == "write" else self._reads(topic)
+        allowed = self.publishes(topic) if access == "write" else self._reads(topic)
         return self.base.deciding(topic, access) if self.base is not None and allowed else None
 
-    def _publishes(self, topic: str) -> bool:
+    def publishes(self, topic: str) -> bool:
+        """Whether the token grants it."""
         return topic.startswith(CONTROL) or self._to_publish.match(topic)
 
     def _reads(self, topic: str) -> bool:
