@@ -15,6 +15,7 @@ from penstock.model.errors import ContentError, PolicyError
 from penstock.model.quality import MetricValue, Quality, moment
 from penstock.policy.abac import Category, Compare, Name, Obligation, Relation, decide
 from penstock.policy.advertisement import Advertisement
+from penstock.policy.aggregate import Mean
 from penstock.policy.contract import (
     ConsumerContract,
     PrivacyRule,
@@ -259,6 +260,10 @@ def consumer(needs: Any = (), filter: str = "bob/location", **more: Any) -> Cons
             "FAILS", "takes away quality", id="nor does one on a metric that nobody defines",
         ),
         pytest.param(
+            producer({"degrade": [{"delay": 60}], "quality": "1/2/3 >= 4"}, guarantees=["1/2/3 >= 4"]), consumer(),
+            "FAILS", "takes away quality", id="a rule that takes away what it asks for",
+        ),
+        pytest.param(
             producer({"quality": "precision <= 60"}), consumer(), "DEPENDS", "only for events with", id="not the best"
         ),
         pytest.param(
@@ -426,6 +431,41 @@ def test_the_first_rule_that_permits_and_is_good_enough_counts() -> None:
     for one in (modest, demanding):
         rules.append(Releaser(contract, one, one.wants[0], LIBRARY).decide(content, quality(90), (), NOW).rule)
     assert rules == ["coarse", "fine"]
+
+
+@pytest.mark.parametrize(
+    ("rule", "precision", "is_released"),
+    [
+        pytest.param({"quality": "precision <= 60"}, 60, True, id="not better than it may be"),
+        pytest.param({"quality": "precision <= 60"}, 61, False, id="better than it may be"),
+        pytest.param({"guarantees": "precision >= 50"}, 50, True, id="as good as is guaranteed"),
+        pytest.param({"guarantees": "precision >= 50"}, 49, False, id="not as good as is guaranteed"),
+        pytest.param(
+            {"quality": "precision <= 60", "degrade": [{"grid": {"metres": 1000, "span": 1000}}]}, 90, True,
+            id="degraded, it is not better than it may be",
+        ),
+    ],
+)  # fmt: skip
+def test_what_a_rule_says_of_quality_holds_of_what_it_releases(
+    rule: dict[str, Any], precision: float, is_released: bool
+) -> None:
+    one = consumer()
+    releaser = Releaser(producer(rule), one, one.wants[0], LIBRARY)
+    release = releaser.decide(Content(b'{"lat": 1, "lon": 1}'), quality(precision), (), NOW)
+    assert release.is_released is is_released
+    assert is_released or "precision" in release.reasons[0]
+
+
+def test_of_what_is_aggregated_the_mean_is_judged() -> None:
+    means = producer({"degrade": [{"aggregate": {"seconds": 60, "attributes": "t"}}], "guarantees": "precision >= 70"})
+    one = consumer("precision >= 80")
+    releaser = Releaser(means, one, one.wants[0], LIBRARY)
+    release = releaser.decide(Content(b'{"t": 1}'), quality(60), (), NOW)
+    assert release.is_released
+    assert release.aggregate == Aggregate(60, ("t",))
+    reasons = {n: releaser.why_not("r", Mean(b"{}", quality(n), 2)) for n in (80, 79, 69)}
+    assert [len(reasons[n]) for n in (80, 79, 69)] == [0, 1, 2]
+    assert releaser.why_not("other", Mean(b"{}", quality(100), 2)) == ("rule `other` does not permit it",)
 
 
 def test_a_released_event_says_when_it_is_to_be_deleted() -> None:

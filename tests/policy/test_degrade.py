@@ -13,6 +13,7 @@ from penstock.model.quality import MetricValue, Quality, moment
 from penstock.policy.aggregate import Window, absorb, due
 from penstock.policy.degrade import (
     METRES_OF_A_DEGREE,
+    MOST_INPUTS,
     Aggregate,
     Degradation,
     Delay,
@@ -223,6 +224,17 @@ def test_an_aggregate_releases_the_mean_of_a_time_when_it_is_over() -> None:
     assert [one.value for one in released.quality] == pytest.approx([100 * (1 - 0.2 / math.sqrt(3))])
     assert due(hourly, window, LIBRARY, 7199) == (window, None)
     assert due(hourly, window, LIBRARY, 7200) == (None, None), "one event alone is not released"
+
+
+def test_an_aggregate_of_more_than_it_takes_is_less_complete() -> None:
+    hourly, window = Aggregate(3600, ("t",)), None
+    for number in range(MOST_INPUTS + 250):
+        content = Content(b'{"t": %d}' % (0 if number < MOST_INPUTS else 1000))
+        window, _ = absorb(hourly, window, content, of(completeness=100), LIBRARY, 1)
+    released = due(hourly, window, LIBRARY, 3600).released
+    assert released is not None
+    assert (released.of, json.loads(released.payload)) == (MOST_INPUTS, {"t": 0.0})
+    assert [one.value for one in released.quality] == [80.0]
 
 
 @pytest.mark.parametrize("payload", [b'{"t": "x"}', b"{}", b"<o><t>1</t></o>"])

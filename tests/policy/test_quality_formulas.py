@@ -169,9 +169,9 @@ def test_a_producer_s_own_word_counts_only_where_no_collector_is() -> None:
         read_collector({"indicator": "precision"}, LIBRARY, SENSOR),
         read_collector({"indicator": "freshness", "measured": "at"}, LIBRARY),
     ]
-    claimed = {"precision": 100.0, "freshness": 0.0, "accuracy": 99.0}
+    claimed = {"precision": 100.0, "freshness": 0.0, "accuracy": 99.0, "completeness": 1000.0}
     carried = Quality(MetricValue(LIBRARY.key(name), value, moment(0)) for name, value in claimed.items())
-    quality = collect(collectors, LIBRARY, Content(b"{}"), NOW).beside(carried)
+    quality = collect(collectors, LIBRARY, Content(b"{}"), NOW).beside(carried, LIBRARY)
     assert {one.key.indicator: one.value for one in quality} == {"precision": 98.0, "accuracy": 99.0}
 
 

@@ -5,7 +5,6 @@ says what it means: the first rule that permits does so, with its obligations; w
 known of an attribute never permits.
 """
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -94,11 +93,7 @@ class Compare:
             holds = self.relation in _OF_TEXTS and _OF_TEXTS[self.relation](found, self.texts)
         else:
             shown = f"{found:g}"
-            holds = (
-                self.relation in _OF_NUMBERS
-                and not math.isnan(found)
-                and _OF_NUMBERS[self.relation](found, self.number)
-            )
+            holds = self.relation in _OF_NUMBERS and _OF_NUMBERS[self.relation](found, self.number)
         return "" if holds else f"{self.name} is {shown}, asked is: {str(self).removeprefix(f'{self.name} ')}"
 
 

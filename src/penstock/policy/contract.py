@@ -31,7 +31,7 @@ MOST_RULES = 64
 """Of a producer's contract; and wants of a consumer's."""
 
 _subject = partial(Name, Category.SUBJECT)
-PURPOSE, GROUP = _subject("purpose"), _subject("group")
+PURPOSE = _subject("purpose")
 PROMISED = _subject("situation")
 """The situations that a consumer commits itself to act in."""
 RETENTION = _subject("retention")

@@ -117,7 +117,7 @@ def _rule(
     left = caps(rule.degrade, catalogue)
     lost = tuple(
         f"the rule takes away quality `{need.key}`, which is needed"
-        for need in want.needs
+        for need in (*want.needs, *rule.quality, *rule.guarantees)
         if isinstance(need, Need) and _is_lost(need, rule, left, catalogue)
     )
     promised = (

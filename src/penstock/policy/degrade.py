@@ -243,9 +243,7 @@ def _lowered(one: Degradation, kind: str, definition: MetricDefinition, value: f
             made = None if kind == "completeness" else value
         case Aggregate():
             made = value  # what the means are worth is known when they are made
-    if made is None or made == value:
-        return made
-    return definition.worst((definition.rounded(made), value))
+    return made if made is None or made == value else definition.rounded(made)
 
 
 def _less_precise(one: Grid | Step, value: float) -> float | None:

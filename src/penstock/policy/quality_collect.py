@@ -65,13 +65,19 @@ class Collected:
     quality: Quality
     missing: tuple[tuple[Key, str], ...] = ()
 
-    def beside(self, carried: Quality) -> Quality:
-        """With what the event says of itself on metrics that no collector is for.
+    def beside(self, carried: Quality, catalogue: Catalogue) -> Quality:
+        """With what the event says of itself on metrics that no collector is for, if these can have such values.
 
-        Where one is and has failed, the producer's own word does not stand in for it.
+        Where there is a collector and it has failed, the producer's own word does not stand in for it.
         """
-        failed = (key for key, _ in self.missing)
-        return carried.without(failed).with_(self.quality)
+        failed = {key for key, _ in self.missing}
+        wrong = {one.key for one in carried if not _admits(catalogue, one)}
+        return carried.without(failed | wrong).with_(self.quality)
+
+
+def _admits(catalogue: Catalogue, value: MetricValue) -> bool:
+    definition = catalogue.find(value.key)
+    return definition is None or definition.admits(value.value)
 
 
 def make_collector(

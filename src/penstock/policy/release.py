@@ -10,10 +10,11 @@ from typing import NamedTuple
 
 from penstock.language.errors import EvaluationError
 from penstock.language.times import timestamp_from_string, timestamp_to_string
-from penstock.model.content import Content
+from penstock.model.content import Content, Format
 from penstock.model.errors import ContentError
 from penstock.model.quality import NO_QUALITY, Catalogue, Quality, moment
 from penstock.model.values import SECOND
+from penstock.policy.aggregate import Mean
 from penstock.policy.contract import ConsumerContract, PrivacyRule, ProducerContract, Want, abac_attributes, commitments
 from penstock.policy.degrade import Aggregate, degrade
 from penstock.policy.quality_need import why_not
@@ -78,6 +79,13 @@ class Releaser:
                 return made._replace(reasons=tuple(reasons))
             reasons += wrong if rule is None else [f"rule `{rule.id}`: {reason}" for reason in wrong]
         return Release(False, reasons=tuple(reasons))
+
+    def why_not(self, rule: str, mean: Mean) -> tuple[str, ...]:
+        """Why the mean of several events that a rule has aggregated does not go out; nothing if it does."""
+        guarantees = next((one.guarantees for one in self._candidates if one is not None and one.id == rule), None)
+        if guarantees is None:
+            return (f"rule `{rule}` does not permit it",)
+        return why_not((*guarantees, *self._want.needs), mean.quality, Content(mean.payload, Format.JSON))
 
     def _plain(self, content: Content, quality: Quality, now: float) -> tuple[Release, list[str]]:
         current = aged(quality, self._catalogue, now)

@@ -35,11 +35,3 @@ def _read(said: object) -> float | None:
         except EvaluationError:
             return None
     return float(said) if isinstance(said, int | float) and not isinstance(said, bool) else None
-
-
-def shown(span: float) -> str:
-    """A length of time as it is written: in the largest unit that it is a whole number of."""
-    for unit, size in (("d", _DAY), ("h", 3600), ("m", 60)):
-        if span and span % size == 0:
-            return f"{span / size:.0f}{unit}"
-    return f"{span:.9f}".rstrip("0").rstrip(".") + "s"
