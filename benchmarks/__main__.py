@@ -1,13 +1,14 @@
-"""`python -m benchmarks`: the node beside other brokers, matching by content, a journal, views on Spark, tokens.
+"""`python -m benchmarks`: the node beside other brokers, matching by content, a journal, views on Spark, tokens
+and trust between nodes.
 
-`node`, `matching`, `journal`, `govern` or `tokens` as the first argument: only that, with its own options. Without,
+`node`, `matching`, `journal`, `govern`, `tokens` or `federation` as the first argument: only that, with its own options. Without,
 options are those of `node`, and only it is run; but `--quick` is for all.
 """
 
 import sys
 from collections.abc import Callable, Sequence
 
-from benchmarks import govern, journal, node, tokens
+from benchmarks import federation, govern, journal, node, tokens
 from benchmarks.matching import __main__ as matching
 
 PARTS: dict[str, Callable[[Sequence[str]], int]] = {
@@ -16,6 +17,7 @@ PARTS: dict[str, Callable[[Sequence[str]], int]] = {
     "journal": journal.main,
     "govern": govern.main,
     "tokens": tokens.main,
+    "federation": federation.main,
 }
 
 

@@ -267,8 +267,9 @@ def test_a_store_of_format_1_is_taken_over(path: Path) -> None:
     save(joined, first)
     first.close()
     db = sqlite3.connect(path)
-    newer = ("standing", "access", "statements", "persisted", "bound")
-    db.executescript("".join(f"DROP TABLE {table}; " for table in newer) + FORMAT_1)
+    newer = ("standing", "access", "statements", "persisted", "bound", "shown", "token", "evidence")
+    without = "ALTER TABLE retained DROP COLUMN token; ALTER TABLE message DROP COLUMN token; "
+    db.executescript(without + "".join(f"DROP TABLE {table}; " for table in newer) + FORMAT_1)
     db.close()
     again = Store(path, "full")
     (found,) = load(again, START).sessions["ann"].subscriptions.values()

@@ -28,7 +28,6 @@ from penstock.engine.project import restore
 from penstock.engine.review import restore_advertised, restore_subscription, review
 from penstock.engine.session import NEVER, Delivery, Kept, Session, Subscribed, Will
 from penstock.engine.subscribe import add, condition_of
-from penstock.engine.travel import token_of
 from penstock.language.condition import make_condition
 from penstock.language.errors import ConditionError
 from penstock.model.errors import PenstockError
@@ -113,7 +112,7 @@ class Store:
             run("INSERT OR REPLACE INTO retained VALUES (?,?,?,?,?,?,?,?,?)", kept)
         if changes.messages:
             run(
-                "INSERT INTO message VALUES (?,?,?,?,?,?,?,?,?)",
+                "INSERT INTO message VALUES (?,?,?,?,?,?,?,?,?,?)",
                 [_message_row(*item) for item in changes.messages.items()],
             )
         if changes.deliveries:
@@ -272,7 +271,7 @@ class Store:
         messages: dict[int, Kept] = {}
         last_message = last_row = 0
         for number, topic, payload, qos, properties, expires, *source in self._db.execute("SELECT * FROM message"):
-            token = token_of(properties)
+            *source, token = source
             event = Event(topic, payload, qos, False, properties, expires, *source)
             messages[number] = Kept(number, event._replace(token=token))
             last_message = max(last_message, number)
@@ -326,11 +325,11 @@ def _text(policy: Policy | None) -> str:
 
 
 def _source(event: Event) -> tuple[object, ...]:
-    return (event.expires, event.origin, event.user, event.link_type)
+    return (event.expires, event.origin, event.user, event.link_type, event.token)
 
 
 def _retained_row(event: Event) -> tuple[object, ...]:
-    return (event.topic, event.payload, event.qos, event.properties, *_source(event), event.token)
+    return (event.topic, event.payload, event.qos, event.properties, *_source(event))
 
 
 def _message_row(number: int, event: Event) -> tuple[object, ...]:

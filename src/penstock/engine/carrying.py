@@ -179,6 +179,16 @@ def bind(node: "Node", session: Session, topic: str, digest: str) -> bool:
     return True
 
 
+def tell_token(node: "Node", session: Session, event: Event) -> bool:
+    """Before an event goes to a neighbour: see to it that its token is known there. False: it must name it itself."""
+    assert node.tokens is not None
+    digest = event.token or node.tokens.own
+    if session.tokens is not None and session.tokens.bound_out.get(event.topic) == digest:
+        return True
+    introduce(node, session, digest)
+    return bind(node, session, event.topic, digest)
+
+
 def introduce(node: "Node", session: Session, digest: str) -> None:
     """See to it that a neighbour has been told a token before it is named."""
     link = session.tokens

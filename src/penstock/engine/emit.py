@@ -233,13 +233,8 @@ def _deliver(
             forms = forms.for_clients()
             forms.kept = _send_or_queue(node, session, qos, retain, ids, forms, forms.kept)
             return kept
-    elif node.ensemble.is_cyclic or session.tokens is not None:
-        event = forms.event
-        if session.tokens is not None:
-            event = carrying.with_token(node, event)
-        if node.ensemble.is_cyclic:
-            event = travel.with_path(event, node.name)
-        forms, kept = Forms(event, forms.now), None
+    elif node.ensemble.is_cyclic:
+        forms, kept = Forms(travel.with_path(forms.event, node.name), forms.now), None
     return _send_or_queue(node, session, qos, retain, ids, forms, kept)
 
 
@@ -253,9 +248,11 @@ def _send_or_queue(
     kept: Kept | None,
 ) -> Kept | None:
     if qos == 0:
-        if session.outlet is not None and not _too_large(session, forms, qos, retain, ids):
-            if session.tokens is not None:
-                carrying.introduce(node, session, forms.event.token)
+        if session.outlet is None:
+            return kept
+        if session.tokens is not None and not carrying.tell_token(node, session, forms.event):
+            forms = Forms(carrying.with_token(node, forms.event), forms.now)
+        if not _too_large(session, forms, qos, retain, ids):
             head, tail = _parts(session, forms.event, 0, retain, ids, forms.now, forms)
             node.stats.sent += 1
             push_lossy(node, session, head + tail)
@@ -401,8 +398,10 @@ def acknowledge(node: "Node", session: Session, kind: int, packet_id: int, reaso
 def _transmit(node: "Node", delivery: Delivery, now: float, forms: Forms | None) -> None:
     session = delivery.session
     if session.maximum_packet_size:
-        forms = forms or Forms(delivery.event, now)
-        if _too_large(session, forms, delivery.qos, delivery.retain, delivery.ids):
+        largest = forms = forms or Forms(delivery.event, now)
+        if session.tokens is not None:
+            largest = Forms(carrying.with_token(node, delivery.event), now)
+        if _too_large(session, largest, delivery.qos, delivery.retain, delivery.ids):
             node.ledger.settle(delivery)  # [MQTT-3.1.2-25] as if it had been sent
             return
     # [MQTT-4.3.2-1] [MQTT-4.3.2-2] [MQTT-4.3.3-1] [MQTT-4.3.3-2]
@@ -417,10 +416,10 @@ def _transmit(node: "Node", delivery: Delivery, now: float, forms: Forms | None)
 
 
 def _send(node: "Node", delivery: Delivery, now: float, forms: Forms | None, duplicate: bool) -> None:
-    session = delivery.session
-    if session.tokens is not None:
-        carrying.introduce(node, session, delivery.event.token)
-    head, tail = _parts(session, delivery.event, delivery.qos, delivery.retain, delivery.ids, now, forms)
+    session, event = delivery.session, delivery.event
+    if session.tokens is not None and not carrying.tell_token(node, session, event):
+        event, forms = carrying.with_token(node, event), None
+    head, tail = _parts(session, event, delivery.qos, delivery.retain, delivery.ids, now, forms)
     packet = head + delivery.packet_id.to_bytes(2, "big") + tail
     if duplicate:
         packet = mark_duplicate(packet)  # [MQTT-3.3.1-1]

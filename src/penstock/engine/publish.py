@@ -92,14 +92,17 @@ def receive(node: "Node", session: Session, packet: Publish, now: float, raw: by
     if session.neighbour is not None and topic in _FROM_NODES:
         refusal = _FROM_NODES[topic](node, session, packet.payload, now)
         if refusal is not None:
-            event, plans = _event(node, session, topic, packet, now), node.plans_of(session)
+            plans = node.plans_of(session)
+            event = _event(node, session, topic, packet, now, plans)
             _record(node, plans, find_plan(node, plans, topic.encode()), event, session, now, refusal)
         return
-    event = _event(node, session, topic, packet, now)
     plans = node.plans_of(session)
     if session.tokens is not None:
-        plans = _by_token(node, session, event, packet, now)
-        event = event._replace(token=plans.key.token.goes if plans.key.token is not None else "")
+        digest = carrying.came_with(session, topic, packet.properties)
+        plans = carrying.plans_for(node, session, digest, now)
+    event = _event(node, session, topic, packet, now, plans)
+    if session.tokens is not None:
+        _look(node, session, event, packet, plans, now)
     if node.recorder is not None and raw and packet.properties is NO_PROPERTIES:
         node.recorder.came = event, raw
     if node.ensemble.is_cyclic:
@@ -152,7 +155,7 @@ def _control(node: "Node", session: Session, event: Event, now: float) -> Outcom
     return Outcome(Reason.NOT_AUTHORIZED, verdict.reason)
 
 
-def _event(node: "Node", session: Session, topic: str, packet: Publish, now: float) -> Event:
+def _event(node: "Node", session: Session, topic: str, packet: Publish, now: float, plans: Plans) -> Event:
     return Event(
         topic,
         packet.payload,
@@ -166,26 +169,28 @@ def _event(node: "Node", session: Session, topic: str, packet: Publish, now: flo
         session.publish_type,
         travel.path_of(session.neighbour, packet.properties) if session.neighbour is not None else (),
         "",
-        session.token.token.digest if session.token is not None else "",
+        plans.key.token.goes if plans.key.token is not None else "",
     )
 
 
-def _by_token(node: "Node", session: Session, event: Event, packet: Publish, now: float) -> Plans:
-    """The plans for an event from a neighbour, by the token that it has."""
-    digest = carrying.came_with(session, event.topic, packet.properties)
-    plans = carrying.plans_for(node, session, digest, now)
-    assert session.tokens is not None
+def _look(node: "Node", session: Session, event: Event, packet: Publish, plans: Plans, now: float) -> None:
+    """Look at an event from a neighbour as evidence, if it is accepted; if there is nothing to look for, the next ones
+    on its topic are passed on without a look at their token, until what was found of this one ends.
+    """
+    link, token = session.tokens, plans.key.token
+    assert link is not None
+    assert token is not None
     if evidence.looks_at(node, session, event.topic):
-        is_accepted = plans.key.token is not None and plans.key.token.judge(event.topic) is None
-        if is_accepted and not _is_known_replay(node, session, packet, event):
+        if token.judge(event.topic) is None and not _is_known_replay(node, session, packet, event):
             evidence.look(node, session, event, now)
-    elif packet.properties is NO_PROPERTIES and session.tokens.bound_in.get(event.topic) == digest:
-        # The next ones are passed on without a look at their tokens, until what was found of this one ends.
+    elif packet.properties is NO_PROPERTIES:
         raw = event.topic.encode()
-        node.plans_of(session).known[raw] = find_plan(node, plans, raw)
-    if session.tokens.history is not None:
-        session.tokens.history.append(event)
-    return plans
+        known = node.plans_of(session).known
+        plan = known.get(raw)
+        if plan is None or not plan.valid:
+            known[raw] = find_plan(node, plans, raw)
+    if link.history is not None:
+        link.history.append(event)
 
 
 def travelling(node: "Node", session: Session, properties: Properties) -> bytes:

@@ -23,7 +23,6 @@ MADE = "penstock-made"
 RESERVED = "penstock-"
 """User properties that only nodes may set; from a client they are removed."""
 RESERVED_BYTES = RESERVED.encode()
-_TOKEN_BYTES = TOKEN.encode()
 _WITH_EVENTS = (POLICY, MADE, TRACE)
 """Those of them that belong to an event, and are kept with it."""
 
@@ -107,21 +106,12 @@ def as_recorded(event: Event, neighbour: str | None) -> Event:
     """The event with all that came with it from a neighbour, for the journal."""
     if event.path and event.path != (neighbour,):
         event = _with_property(event, PATH, ",".join(event.path))
-    if event.token:
-        event = _with_property(event, TOKEN, event.token)
     return _with_property(event, ID, event.id) if event.id else event
 
 
 def with_token(event: Event, digest: str) -> Event:
     """The event as it leaves a node for a neighbour, with the digest of its token."""
-    return _with_property(event, TOKEN, digest)._replace(token=digest)
-
-
-def token_of(properties: bytes) -> str:
-    """The digest of its token that an event has which waits for a neighbour; empty if it has none."""
-    if _TOKEN_BYTES not in properties:
-        return ""
-    return next((value for name, value in carried(properties).user_properties if name == TOKEN), "")
+    return _with_property(event, TOKEN, digest)
 
 
 def digest_of(text: bytes) -> str:
