@@ -1,14 +1,14 @@
 """`python -m benchmarks`: the node beside other brokers, matching by content, a journal, views on Spark, tokens
 and trust between nodes.
 
-`node`, `matching`, `journal`, `govern`, `tokens` or `federation` as the first argument: only that, with its own options. Without,
-options are those of `node`, and only it is run; but `--quick` is for all.
+`node`, `matching`, `journal`, `govern`, `tokens`, `federation` or `vectors` as the first argument: only that, with
+its own options. Without, options are those of `node`, and only it is run; but `--quick` is for all.
 """
 
 import sys
 from collections.abc import Callable, Sequence
 
-from benchmarks import federation, govern, journal, node, tokens
+from benchmarks import federation, govern, journal, node, tokens, vectors
 from benchmarks.matching import __main__ as matching
 
 PARTS: dict[str, Callable[[Sequence[str]], int]] = {
@@ -18,6 +18,7 @@ PARTS: dict[str, Callable[[Sequence[str]], int]] = {
     "govern": govern.main,
     "tokens": tokens.main,
     "federation": federation.main,
+    "vectors": vectors.main,
 }
 
 
