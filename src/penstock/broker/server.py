@@ -19,6 +19,7 @@ from penstock.broker.keys import read_keys
 from penstock.broker.load import Load
 from penstock.broker.log import NodeLog
 from penstock.broker.peer import Dialler
+from penstock.broker.quiet import Quiet
 from penstock.broker.store import Store
 from penstock.broker.sys_topics import SysTopics
 from penstock.broker.tls import Renewable, certificate_user, make_context
@@ -38,6 +39,7 @@ from penstock.model.errors import PenstockError
 from penstock.model.group_proof import NONCE_BYTES
 from penstock.policy.acl import Acl
 from penstock.policy.passwords import Passwords
+from penstock.policy.token_rights import NO_RIGHTS
 from penstock.wire.framing import Frame
 from penstock.wire.kinds import PUBLISH
 from penstock.wire.reason import Reason
@@ -114,6 +116,7 @@ class Server:
         self._committing: tuple[Changes, Deferred] | None = None
         self._committer = ThreadPoolExecutor(1, f"{name}-store")
         self._sys = SysTopics(self)
+        self._quiet = Quiet()
         self._alarm = ""
         """Why the journal could not be written when it was said last."""
         self._loop: asyncio.AbstractEventLoop = None  # type: ignore[assignment]  # set by start
@@ -265,6 +268,8 @@ class Server:
                 connection.disconnect(Reason.NOT_AUTHORIZED, "the user is no longer known")
             elif place.entry_of(self.node, session.subject) is None:
                 connection.disconnect(Reason.NOT_AUTHORIZED, "the domain no longer lists this client here")
+            elif session.rights is NO_RIGHTS:
+                connection.disconnect(Reason.NOT_AUTHORIZED, "this node asks for an authorisation token now")
         self.wake()
 
     # --- connections
@@ -416,6 +421,8 @@ class Server:
         notices, self.node.notices = self.node.notices, []
         for kind, client, user, topic, reason in notices:
             level = logging.WARNING if kind in _WARNINGS else logging.INFO
+            if level == logging.INFO and not self._quiet.lets(kind, client):
+                continue
             extra = {"client": client, "user": user, "topic": topic or None, "reason": reason}
             self.log.log(level, kind, extra=extra)
 
@@ -465,6 +472,8 @@ class Server:
         self.node.load = self._load.tick()
         lifecycle.tick(self.node, self.now())
         self._sys.tick(self.now())
+        for kind, client, count in self._quiet.left_out(now):
+            self.log.info(f"{kind}: {count} more that were not logged", extra={"client": client})
         for connection in [c for c, deadline in self._newcomers.items() if now > deadline]:
             self.log.info("refused", extra={"address": connection.door.address, "cause": "no CONNECT in time"})
             connection.close()

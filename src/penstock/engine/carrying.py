@@ -13,8 +13,9 @@ from penstock.engine import emit, ratings, travel
 from penstock.engine.facts import Seen
 from penstock.engine.session import NEVER, Session
 from penstock.engine.tokens import Passing, TokenLink
-from penstock.model.errors import PolicyError
+from penstock.model.errors import PolicyError, TopicError
 from penstock.model.event import Event
+from penstock.model.topic import check_topic
 from penstock.model.verdict import Effect, Verdict
 from penstock.policy.token import Party
 from penstock.policy.token_errors import Reason as Wrong
@@ -37,6 +38,7 @@ MOST_BOUND = 10_000
 """Topics of one link whose events are bound to a token; of others each event says its own."""
 MOST_HEARD = 20_000
 """Tokens that a neighbour may tell on a connection."""
+DIGEST_LETTERS = 64
 REGISTER_SECONDS = 10.0
 """How long a neighbour may take to show the token that it was given."""
 _BLAMELESS = {Wrong.EXPIRED, Wrong.NOT_YET_VALID, Wrong.REVOKED, Wrong.UNKNOWN_KEY, Wrong.KEY_NOT_IN_USE}
@@ -283,12 +285,7 @@ def receive(node: "Node", session: Session, payload: bytes, now: float) -> Verdi
     if said.token:
         refusal = _hear(node, session, link, said.token.encode(), now)
     if said.bind is not None:
-        topic, digest = said.bind
-        if len(link.bound_in) >= MOST_BOUND and topic not in link.bound_in:
-            raise WireError(Reason.QUOTA_EXCEEDED, f"node `{session.neighbour}` binds more than {MOST_BOUND} topics")
-        link.bound_in[topic] = digest
-        if session.plans is not None:
-            session.plans.known.pop(topic.encode(), None)
+        _bound(session, link, *said.bind)
     if said.gives:
         _given(node, session, said.gives, now)
     if said.shows:
@@ -302,6 +299,20 @@ def receive(node: "Node", session: Session, payload: bytes, now: float) -> Verdi
     return refusal
 
 
+def _bound(session: Session, link: TokenLink, topic: str, digest: str) -> None:
+    try:
+        check_topic(topic)
+    except TopicError as error:
+        raise WireError(Reason.PROTOCOL_ERROR, f"tokens of node `{session.neighbour}`: {error}") from None
+    if len(digest) != DIGEST_LETTERS:
+        raise WireError(Reason.PROTOCOL_ERROR, f"tokens of node `{session.neighbour}`: `{digest:.80}` is no digest")
+    if len(link.bound_in) >= MOST_BOUND and topic not in link.bound_in:
+        raise WireError(Reason.QUOTA_EXCEEDED, f"node `{session.neighbour}` binds more than {MOST_BOUND} topics")
+    link.bound_in[topic] = digest
+    if session.plans is not None:
+        session.plans.known.pop(topic.encode(), None)
+
+
 def _hear(node: "Node", session: Session, link: TokenLink, text: bytes, now: float) -> Verdict | None:
     if len(link.heard) >= MOST_HEARD:
         link.heard = {digest: one for digest, one in link.heard.items() if isinstance(one, Verified) and now < one.end}
@@ -310,6 +321,8 @@ def _hear(node: "Node", session: Session, link: TokenLink, text: bytes, now: flo
     found = verify(node, text, now)
     digest = found.token.digest if isinstance(found, Verified) else travel.digest_of(text)
     link.heard[digest] = found
+    if link.passings.pop(digest, None) is not None:  # it was named before it was told, or counts only now
+        node.forget_link(session)
     if isinstance(found, Verified):
         return None
     node.deny("token refused", session, "", f"from `{session.neighbour}`: {found}")

@@ -4,7 +4,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from penstock.engine import carrying, ratings, showing
-from penstock.engine.session import Session
+from penstock.engine.session import NEVER, Session
 from penstock.engine.tokens import Keys, TokenLink, Tokens
 
 if TYPE_CHECKING:
@@ -36,6 +36,8 @@ def join(node: "Node", now: float) -> None:
     for session in node.neighbours.values():
         _prepare(node, session, now)
     for session in node.sessions.values():
+        if session.token is not None and session.token.end == NEVER:  # it is of the store
+            showing.check_again(node, session, now)
         session.rights = node.rights_for(session)
     if node.tokens is not None:
         for token in node.stored_tokens:

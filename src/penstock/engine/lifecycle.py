@@ -288,7 +288,8 @@ def publish_will(node: Node, session: Session, now: float) -> None:
     if will is None:
         return
     expires = None if will.lifetime is None else now + will.lifetime
-    event = will.event._replace(expires=expires, link_type=session.publish_type)  # the type of now, as for its plan
+    token = session.token.token.digest if session.token is not None else ""
+    event = will.event._replace(expires=expires, link_type=session.publish_type, token=token)  # as now, as for its plan
     publish.publish_own(node, node.plans_of(session), event, session, now)
 
 

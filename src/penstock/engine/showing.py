@@ -124,13 +124,16 @@ def check_again(node: "Node", session: Session, now: float) -> None:
     if isinstance(found, Verified):
         session.token = found
         node.tokens.ends(session)
-    elif session.outlet is not None:  # of one that is away, it will be asked when it comes back
+    else:
         _end(node, session, found)
 
 
 def _end(node: "Node", session: Session, why: str) -> None:
-    if session.outlet is None:
-        return
-    node.deny("token ended", session, "", why)
-    session.will = None  # it may no longer publish
-    session.outlet.disconnect(Reason.NOT_AUTHORIZED, why)
+    """It may no longer publish, its will included. One that is away is asked for a token when it comes back."""
+    if session.will is not None:
+        session.will = None
+        if session.durable:
+            node.ledger.session(session)
+    if session.outlet is not None:
+        node.deny("token ended", session, "", why)
+        session.outlet.disconnect(Reason.NOT_AUTHORIZED, why)

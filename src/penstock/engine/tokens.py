@@ -160,7 +160,7 @@ class Tokens:
         if token.digest in self.known:
             return False
         while len(self.known) >= MOST_KEPT:
-            gone = next(iter(self.known))
+            gone = next(one for one in self.known if one != self.own)
             del self.known[gone]
             self._signed.pop(gone, None)
         self.known[token.digest] = token
