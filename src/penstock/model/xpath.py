@@ -40,12 +40,13 @@ def compile_xpath(expression: str) -> _Expression:
 class Document:
     """An XML payload that expressions can be evaluated on."""
 
-    __slots__ = ("_root", "_size")
+    __slots__ = ("root", "size")
 
     def __init__(self, payload: bytes, xml: Xml) -> None:
         """The document of a payload, and what is known of it already. Raises `ContentError`."""
-        self._root = _parse(payload) if _NAMES.are_known(xml.names) else _parse_apart(payload)
-        self._size = xml.nodes + len(payload) // _BYTES_OF_A_NODE
+        self.root = _parse(payload) if _NAMES.are_known(xml.names) else _parse_apart(payload)
+        self.size = xml.nodes + len(payload) // _BYTES_OF_A_NODE
+        """What the cost of an expression depends on."""
 
     @property
     def root(self) -> etree._Element:
@@ -54,7 +55,7 @@ class Document:
 
     def cost(self, expression: str) -> int:
         """The steps that an expression takes by our estimate, of about 10 ns each. Raises `ContentError`."""
-        return compile_xpath(expression).cost.over(self._size)
+        return compile_xpath(expression).cost.over(self.size)
 
     def find(self, expression: str) -> Value:
         """A string, a double or a bool; of nodes, the list of their texts. Raises `ContentError`.
@@ -65,7 +66,7 @@ class Document:
         if self.cost(expression) > MOST_XPATH_WORK:
             raise BoundError(f"`{expression}` would take too long on a document of this size")
         try:
-            found = compiled.evaluate(self._root)
+            found = compiled.evaluate(self.root)
         except etree.XPathError as error:
             raise ContentError(f"`{expression}` has no value: {_said(error)}") from None
         return _texts(found, expression) if isinstance(found, list) else found

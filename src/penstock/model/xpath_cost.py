@@ -20,7 +20,7 @@ _TOKEN = re.compile(
     re.VERBOSE,
 )
 
-_FUNCTIONS = frozenset(
+FUNCTIONS = frozenset(
     {
         *("last", "position", "count", "id", "local-name", "namespace-uri", "name"),
         *("string", "concat", "starts-with", "contains", "substring-before", "substring-after", "substring"),
@@ -30,8 +30,8 @@ _FUNCTIONS = frozenset(
     }
 )
 _NODE_TESTS = frozenset({"comment", "text", "processing-instruction", "node"})
-_OPERATOR_NAMES = frozenset({"and", "or", "div", "mod"})
-_ENDS = frozenset({")", "]", ".", "..", "*"})
+OPERATOR_NAMES = frozenset({"and", "or", "div", "mod"})
+ENDS = frozenset({")", "]", ".", "..", "*"})
 """Signs that an operand may end with."""
 _COMPARISONS = frozenset({"=", "!=", "<", "<=", ">", ">="})
 
@@ -54,34 +54,38 @@ class Cost(NamedTuple):
         return self.steps * int(size**self.power)
 
 
-class _Token(NamedTuple):
+class Token(NamedTuple):
+    """A word or sign of an expression: literal, number, name or sign."""
+
     kind: str
     text: str
 
 
-_NONE = _Token("", "")
-_CONCAT = _Token("name", "concat")
+_NONE = Token("", "")
+_CONCAT = Token("name", "concat")
 
 
-def cost(expression: str) -> Cost:
+def cost(expression: str, prefixes: frozenset[str] = frozenset()) -> Cost:
     """The cost of an XPath expression.
 
-    Raises `ContentError` for functions that XPath 1.0 has not, and for variables and prefixes, which mean nothing here.
+    Raises `ContentError` for functions that XPath 1.0 has not, and for variables and other prefixes than these, which
+    mean nothing here.
     """
-    tokens = list(_tokens(expression))
-    powers = _Estimate(tokens).powers()
+    tokens = list(tokens_of(expression))
+    powers = _Estimate(tokens, prefixes | {"xml"}).powers()
     pieces = sum(token.text == "," for token in tokens) if _CONCAT in tokens else 1  # libxml2 copies all for each
     return Cost(len(tokens) * pieces, 1 + sum(powers))
 
 
-def _tokens(expression: str) -> Iterator[_Token]:
+def tokens_of(expression: str) -> Iterator[Token]:
+    """The words and signs of an expression; raises `ContentError`."""
     at, end = 0, len(expression.rstrip())
     while at < end:
         match = _TOKEN.match(expression, at)
         if match is None:
             raise ContentError(f"there is nothing in XPath that begins with `{expression[at]}`")
         kind = match.lastgroup or ""
-        yield _Token(kind, match[kind])
+        yield Token(kind, match[kind])
         at = match.end()
 
 
@@ -93,8 +97,9 @@ class _Estimate:
     nothing: all subtrees of a document together are the document, as often as it is deep.
     """
 
-    def __init__(self, tokens: list[_Token]) -> None:
+    def __init__(self, tokens: list[Token], prefixes: frozenset[str]) -> None:
         self._tokens = tokens
+        self._prefixes = prefixes
         self._powers = [0]
         self._level = 0
         self._calls: list[str] = []
@@ -102,15 +107,15 @@ class _Estimate:
     def powers(self) -> list[int]:
         after_operand = False
         for at, token in enumerate(self._tokens):
-            is_operator = after_operand and (token.text == "*" or token.text in _OPERATOR_NAMES)
+            is_operator = after_operand and (token.text == "*" or token.text in OPERATOR_NAMES)
             if not is_operator and token.kind == "name":
                 self._name(at)
             elif not is_operator and token.kind == "sign":
                 self._sign(at, after_operand)
-            after_operand = not is_operator and (token.kind != "sign" or token.text in _ENDS)
+            after_operand = not is_operator and (token.kind != "sign" or token.text in ENDS)
         return self._powers
 
-    def _at(self, at: int) -> _Token:
+    def _at(self, at: int) -> Token:
         return self._tokens[at] if 0 <= at < len(self._tokens) else _NONE
 
     def _add(self, power: int) -> None:
@@ -120,9 +125,10 @@ class _Estimate:
         name, after = self._at(at).text, self._at(at + 1).text
         if self._at(at - 1).text == "$":
             raise ContentError(f"`${name}`: there are no variables here")
-        if after == ":" and name != "xml":
-            raise ContentError(f"`{name}:`: there are no prefixes here, compare `local-name()` instead")
-        if after == "(" and name not in _FUNCTIONS and name not in _NODE_TESTS:
+        if after == ":" and name not in self._prefixes:
+            what = "this prefix is not declared" if len(self._prefixes) > 1 else "there are no prefixes here"
+            raise ContentError(f"`{name}:`: {what}, compare `local-name()` instead")
+        if after == "(" and name not in FUNCTIONS and name not in _NODE_TESTS:
             raise ContentError(f"`{name}` is not a function of XPath 1.0")
         if after == "::":
             self._add(_AXES.get(name, 0))

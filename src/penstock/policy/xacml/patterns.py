@@ -1,0 +1,68 @@
+"""Regular expressions of XPath 2.0 (fn:matches), by RE2.
+
+What RE2 has not (back references, subtraction of classes, names of blocks) is refused; what it reads otherwise is
+rewritten: classes of characters are Unicode's.
+"""
+
+from functools import lru_cache
+
+from penstock.language.errors import EvaluationError
+from penstock.language.limits import MOST_MATCHED, MOST_WORK
+from penstock.language.patterns import match_cost, matcher
+from penstock.policy.xacml.status import unprocessable
+
+_WORD = r"\p{L}\p{M}\p{N}\p{S}"
+_OTHER = r"\p{P}\p{Z}\p{C}"
+_NAME_START = r"\p{L}_:"
+_NAME = r"\p{L}\p{M}\p{Nd}_:.\-·"
+_CLASSES = {
+    "d": r"\p{Nd}", "w": _WORD, "W": _OTHER, "s": r" \t\n\r", "i": _NAME_START, "c": _NAME,
+}  # fmt: skip
+_COMPLEMENTS = {"D": r"\p{Nd}", "S": r" \t\n\r", "I": _NAME_START, "C": _NAME}
+
+
+@lru_cache(maxsize=1024)
+def translated(pattern: str) -> str:
+    """The pattern as RE2 reads it; raises ValueError for what it cannot."""
+    found: list[str] = []
+    depth = at = 0
+    while at < len(pattern):
+        each, after = pattern[at], pattern[at + 1 : at + 2]
+        if each == "\\" and after:
+            found.append(_escape(after, depth > 0))
+            at += 2
+            continue
+        if each == "[":
+            if depth:
+                raise ValueError("classes inside classes are not known here")
+            depth = 1
+        elif each == "]":
+            depth = 0
+        elif each == "(" and after == "?":
+            raise ValueError("there is nothing to repeat before `?`")
+        found.append(each)
+        at += 1
+    return "".join(found)
+
+
+def _escape(letter: str, is_in_class: bool) -> str:
+    if letter in _CLASSES:
+        return _CLASSES[letter] if is_in_class else f"[{_CLASSES[letter]}]"
+    if letter in _COMPLEMENTS:
+        if is_in_class:
+            raise ValueError(f"`\\{letter}` in a class is not known here")
+        return f"[^{_COMPLEMENTS[letter]}]"
+    if letter in "bBAzZQEaC":
+        raise ValueError(f"`\\{letter}` is not in regular expressions of XML Schema")
+    return f"\\{letter}"
+
+
+def matches_pattern(pattern: str, text: str) -> bool:
+    """Whether the pattern is found anywhere in the text; raises `Indeterminate`."""
+    try:
+        expression = translated(pattern)
+        if len(text) > MOST_MATCHED or match_cost(text, expression) > MOST_WORK:
+            raise unprocessable("a regular expression that would take too long on this text")
+        return matcher(expression)(text)
+    except (ValueError, EvaluationError) as error:
+        raise unprocessable(f"`{pattern[:100]}` is not a regular expression: {error}") from None

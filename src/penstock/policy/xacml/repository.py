@@ -1,0 +1,66 @@
+"""Policies by name and version, for those that refer to them."""
+
+from collections.abc import Iterable
+
+from penstock.policy.xacml.limits import MOST_NESTING
+from penstock.policy.xacml.status import XacmlError
+from penstock.policy.xacml.tree import PolicyReference, PolicySet, Root, inside
+from penstock.policy.xacml.versions import is_wanted, version_key
+
+
+class Repository:
+    """All policies that references can be to: those given, and those inside them.
+
+    Raises `XacmlError` for two with one name and version, for references that lead nowhere or in a circle, and for sets
+    too deep inside each other.
+    """
+
+    def __init__(self, roots: Iterable[Root]) -> None:
+        self._named: dict[tuple[str, bool], dict[str, Root]] = {}
+        roots = tuple(roots)
+        for root in roots:
+            for tree in inside(root):
+                self._add(tree)
+        depths: dict[int, int] = {}
+        for root in roots:
+            self._depth(root, depths, [])
+
+    def _add(self, tree: Root) -> None:
+        is_set = isinstance(tree, PolicySet)
+        versions = self._named.setdefault((tree.id, is_set), {})
+        if versions.setdefault(tree.version, tree) is not tree and versions[tree.version] != tree:
+            raise XacmlError(f"two different policies have the name `{tree.id}` and the version {tree.version}")
+
+    def find(self, reference: PolicyReference) -> Root:
+        """The latest version that a reference asks for; raises `XacmlError`."""
+        versions = self._named.get((reference.id, reference.is_set), {})
+        fitting = [
+            version
+            for version in versions
+            if is_wanted(version, reference.version, reference.earliest, reference.latest)
+        ]
+        if not fitting:
+            what = "policy set" if reference.is_set else "policy"
+            raise XacmlError(f"there is no {what} {reference}")
+        return versions[max(fitting, key=version_key)]
+
+    def _depth(self, tree: Root, known: dict[int, int], underway: list[Root]) -> int:
+        """How deep sets are inside each other, references followed."""
+        if id(tree) in known:
+            return known[id(tree)]
+        if any(tree is one for one in underway):
+            circle = " -> ".join(f"`{one.id}`" for one in (*underway, tree))
+            raise XacmlError(f"policies refer to each other in a circle: {circle}")
+        if len(underway) >= MOST_NESTING:
+            raise XacmlError(f"more than {MOST_NESTING} policy sets inside each other")
+        depth = 0
+        if isinstance(tree, PolicySet):
+            underway.append(tree)
+            for child in tree.children:
+                below = self.find(child) if isinstance(child, PolicyReference) else child
+                depth = max(depth, 1 + self._depth(below, known, underway))
+            underway.pop()
+        known[id(tree)] = depth
+        if len(underway) + depth > MOST_NESTING:
+            raise XacmlError(f"more than {MOST_NESTING} policy sets inside each other")
+        return depth

@@ -1,0 +1,161 @@
+"""A request: what is asked, as attributes by category; and the context that one decision is made in (7.3)."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import product
+from typing import NamedTuple
+
+from penstock.policy.xacml.limits import MOST_RESULTS, MOST_STEPS
+from penstock.policy.xacml.moments import DAY, Moment
+from penstock.policy.xacml.names import (
+    CURRENT_DATE,
+    CURRENT_DATE_TIME,
+    CURRENT_TIME,
+    DATE,
+    DATE_TIME,
+    ENVIRONMENT,
+    MULTIPLE_CONTENT_SELECTOR,
+    SCOPE,
+    TIME,
+    XPATH_EXPRESSION,
+)
+from penstock.policy.xacml.status import Indeterminate, XacmlError, malformed, unprocessable
+from penstock.policy.xacml.tree import Literal
+from penstock.policy.xacml.values import Bag, Value
+from penstock.policy.xacml.xpath import Content, Node, Work
+
+
+class Attribute(NamedTuple):
+    id: str
+    values: tuple[Literal, ...]
+    issuer: str | None = None
+    include: bool = False
+    """Whether the result repeats it."""
+
+
+class Category(NamedTuple):
+    """The attributes of one category, and the document that may go with them."""
+
+    name: str
+    attributes: tuple[Attribute, ...] = ()
+    content: Content | None = None
+    id: str | None = None
+    """What references name it by."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    categories: tuple[Category, ...]
+    returns_policies: bool = False
+    is_combined: bool = False
+    references: tuple[tuple[str, ...], ...] = ()
+    """The single requests of it, each as the ids of its categories (multiple decision profile, 2.4)."""
+
+
+Single = tuple[Category, ...]
+"""A request for one decision: no category twice."""
+
+
+def singles(request: Request) -> list[Single]:
+    """The requests for one decision that a request is; raises `XacmlError`."""
+    if not request.references:
+        return _repeated(request.categories)
+    if len(request.references) > MOST_RESULTS:
+        raise XacmlError(f"more than {MOST_RESULTS} requests in one")
+    by_id = {one.id: one for one in request.categories if one.id is not None}
+    found: list[Single] = []
+    for reference in request.references:
+        for name in reference:
+            if name not in by_id:
+                raise XacmlError(f"no attributes have the id `{name}`")
+        found.extend(_repeated(tuple(by_id[name] for name in reference)))
+        if len(found) > MOST_RESULTS:
+            raise XacmlError(f"more than {MOST_RESULTS} requests in one")
+    return found
+
+
+def _repeated(categories: Iterable[Category]) -> list[Single]:
+    """Each category that is there several times stands for several requests (multiple decision profile, 2.3)."""
+    groups: dict[str, list[Category]] = {}
+    for category in categories:
+        for attribute in category.attributes:
+            if attribute.id == SCOPE and any(one.value != "Immediate" for one in attribute.values):
+                raise XacmlError(f"`{SCOPE}`: hierarchies of resources are not known here")
+            if attribute.id == MULTIPLE_CONTENT_SELECTOR:
+                raise XacmlError(f"`{MULTIPLE_CONTENT_SELECTOR}`: requests by parts of content are not known here")
+        groups.setdefault(category.name, []).append(category)
+    count = 1
+    for group in groups.values():
+        count *= len(group)
+        if count > MOST_RESULTS:
+            raise XacmlError(f"more than {MOST_RESULTS} requests in one")
+    return list(product(*groups.values()))
+
+
+Key = tuple[str, str, str]
+"""Category, attribute and type."""
+
+
+class Context:
+    """What one decision is made from, and what it has cost so far."""
+
+    __slots__ = ("_contents", "_steps", "bags", "cache", "issued", "work")
+
+    def __init__(self, request: Single, now: int) -> None:
+        """The context of a request; `now` is the time in nanoseconds since 1970, in UTC."""
+        self.bags: dict[Key, Bag] = {}
+        self.issued: dict[tuple[str, str, str, str], Bag] = {}
+        self._contents: dict[str, Content] = {}
+        for category in request:
+            if category.content is not None:
+                self._contents[category.name] = category.content
+            for attribute in category.attributes:
+                self._add(category.name, attribute)
+        self._add_time(now)
+        self.cache: dict[int, Value] = {}
+        """The values of variables and referenced policies that are known already."""
+        self.work = Work()
+        self._steps = 0
+
+    def _add(self, category: str, attribute: Attribute) -> None:
+        bags = self.bags
+        for literal in attribute.values:
+            key = (category, attribute.id, literal.type)
+            bags[key] = (*bags.get(key, ()), literal.value)
+            if attribute.issuer is not None:
+                issued = (*key, attribute.issuer)
+                self.issued[issued] = (*self.issued.get(issued, ()), literal.value)
+
+    def _add_time(self, now: int) -> None:
+        """The time, where the request does not say it (10.2.5)."""
+        self.bags.setdefault((ENVIRONMENT, CURRENT_DATE_TIME, DATE_TIME), (Moment(now, 0),))
+        self.bags.setdefault((ENVIRONMENT, CURRENT_DATE, DATE), (Moment(now - now % DAY, 0),))
+        self.bags.setdefault((ENVIRONMENT, CURRENT_TIME, TIME), (Moment(now % DAY, 0),))
+
+    def charge(self, steps: int) -> None:
+        """Count what a decision costs; raises `Indeterminate`."""
+        self._steps += steps
+        if self._steps > MOST_STEPS:
+            raise unprocessable(f"more than {MOST_STEPS} steps in one decision")
+
+    def select(
+        self, category: str, path: str, prefixes: tuple[tuple[str, str], ...], context_id: str | None
+    ) -> list[Node]:
+        """What XPath finds in the content of a category; raises `Indeterminate`."""
+        content = self._contents.get(category)
+        if content is None:
+            return []
+        context = None if context_id is None else self._context(content, category, context_id)
+        return content.select(path, prefixes, self.work, context)
+
+    def _context(self, content: Content, category: str, context_id: str) -> Node:
+        found = self.bags.get((category, context_id, XPATH_EXPRESSION), ())
+        if len(found) != 1:
+            raise malformed(f"`{context_id}` is not one XPath expression, but {len(found)}")
+        nodes = content.select(found[0].path, found[0].prefixes, self.work)
+        if len(nodes) != 1:
+            raise malformed(f"`{found[0].path}` finds {len(nodes)} nodes, not one")
+        return nodes[0]
+
+
+__all__ = ["Attribute", "Category", "Context", "Indeterminate", "Key", "Request", "Single", "singles"]

@@ -1,0 +1,57 @@
+"""What goes wrong, in the words of the norm: status codes and Indeterminate."""
+
+from typing import NamedTuple
+
+from penstock.model.errors import PolicyError
+from penstock.policy.xacml.names import MISSING_ATTRIBUTE, OK, PROCESSING_ERROR, SYNTAX_ERROR
+
+
+class Missing(NamedTuple):
+    """An attribute that a decision needed (5.58, MissingAttributeDetail)."""
+
+    category: str
+    id: str
+    type: str
+    issuer: str | None = None
+
+
+class Status(NamedTuple):
+    """Why there is no decision, or that all is well."""
+
+    code: str = OK
+    message: str = ""
+    missing: tuple[Missing, ...] = ()
+
+
+FINE = Status()
+
+
+class XacmlError(PolicyError):
+    """A policy or a request that is not one, or that cannot be taken on. Its status is what a response would say."""
+
+    def __init__(self, what: str, code: str = SYNTAX_ERROR) -> None:
+        super().__init__(what)
+        self.status = Status(code, what)
+
+
+class Indeterminate(Exception):
+    """An expression has no value. It is caught by what has three outcomes, and never leaves this package."""
+
+    def __init__(self, status: Status) -> None:
+        super().__init__(status.message)
+        self.status = status
+
+
+def unprocessable(message: str) -> Indeterminate:
+    """The error of a function that has no value for these arguments."""
+    return Indeterminate(Status(PROCESSING_ERROR, message))
+
+
+def malformed(message: str) -> Indeterminate:
+    """The error of a text that is not of its type, found only now."""
+    return Indeterminate(Status(SYNTAX_ERROR, message))
+
+
+def lacking(missing: Missing) -> Indeterminate:
+    """The error of an attribute that must be present and is not."""
+    return Indeterminate(Status(MISSING_ATTRIBUTE, f"`{missing.id}` is missing", (missing,)))

@@ -1,0 +1,188 @@
+"""The data types of XACML (appendix A.2): how their values are written, and what they are here.
+
+Each value is a Python value that can be a key, such that two values of one type are equal if Python's are: so bags are
+tuples, sets are made with dictionaries, and targets are found by value.
+"""
+
+import base64
+import binascii
+import ipaddress
+import math
+import re
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from penstock.policy.xacml import moments, names
+from penstock.policy.xacml.limits import MOST_BITS, MOST_DIGITS
+from penstock.policy.xacml.status import XacmlError
+from penstock.policy.xacml.x500 import X500Name, read_x500, show_x500
+
+Value = Any
+"""A value of one of the types below."""
+Bag = tuple[Value, ...]
+
+
+class Mailbox(NamedTuple):
+    """An rfc822Name: the part before `@` as it is, the domain in lower case."""
+
+    local: str
+    domain: str
+
+
+class XPathExpression(NamedTuple):
+    """An expression, the category whose content it is about, and the prefixes that were in scope."""
+
+    path: str
+    category: str
+    prefixes: tuple[tuple[str, str], ...]
+
+
+class Type(NamedTuple):
+    """The type of an expression: of a value, or of a bag of values."""
+
+    data: str
+    is_bag: bool = False
+
+    def __str__(self) -> str:
+        short = re.split("[#:]", self.data)[-1]
+        return f"a bag of {short}" if self.is_bag else short
+
+
+class DataType(NamedTuple):
+    """How values of a type are read and written; `read` raises ValueError."""
+
+    name: str
+    read: Callable[[str], Value]
+    show: Callable[[Value], str]
+
+
+_INTEGER = re.compile(r"[+-]?\d+", re.ASCII)
+_DOUBLE = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?|[+-]?INF|NaN", re.ASCII)
+_BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
+_PORTS = r"(?::(?P<ports>\d{1,5}|\d{1,5}-\d{0,5}|-\d{1,5}))?"
+_IPV4 = re.compile(r"(?P<address>[\d.]+)(?:/(?P<mask>[\d.]+))?" + _PORTS, re.ASCII)
+_IPV6 = re.compile(r"\[(?P<address>[\da-fA-F:.]+)\](?:/\[(?P<mask>[\da-fA-F:.]+)\])?" + _PORTS, re.ASCII)
+_DNS = re.compile(r"(?:\*\.)?[A-Za-z\d_-]+(?:\.[A-Za-z\d_-]+)*\.?" + _PORTS, re.ASCII)
+
+
+def _read_integer(text: str) -> int:
+    if len(text) > MOST_DIGITS or not _INTEGER.fullmatch(text):
+        raise ValueError(text)
+    value = int(text)
+    if value.bit_length() > MOST_BITS:
+        raise ValueError(text)
+    return value
+
+
+def _read_double(text: str) -> float:
+    if len(text) > MOST_DIGITS or not _DOUBLE.fullmatch(text):
+        raise ValueError(text)
+    return float(text.replace("INF", "inf"))
+
+
+def show_double(value: float) -> str:
+    if math.isinf(value):
+        return "INF" if value > 0 else "-INF"
+    return "NaN" if math.isnan(value) else repr(value).replace("e", "E")
+
+
+def _read_boolean(text: str) -> bool:
+    try:
+        return _BOOLEANS[text]
+    except KeyError:
+        raise ValueError(text) from None
+
+
+def _read_uri(text: str) -> str:
+    if any(each in text for each in ' \t\r\n<>"{}|\\^`'):
+        raise ValueError(text)
+    return text
+
+
+def _read_hex(text: str) -> bytes:
+    if any(each.isspace() for each in text):
+        raise ValueError(text)
+    return bytes.fromhex(text)
+
+
+def _read_base64(text: str) -> bytes:
+    try:
+        return base64.b64decode("".join(text.split()), validate=True)
+    except binascii.Error as error:
+        raise ValueError(text) from error
+
+
+def _read_mailbox(text: str) -> Mailbox:
+    local, at, domain = text.rpartition("@")
+    if not at or not local or not domain or any(each.isspace() for each in text):
+        raise ValueError(text)
+    return Mailbox(local, domain.lower())
+
+
+def _read_address(text: str) -> str:
+    """An ipAddress, in lower case: addresses are only compared as texts (A.3.13)."""
+    match = _IPV4.fullmatch(text) or _IPV6.fullmatch(text)
+    if match is None:
+        raise ValueError(text)
+    for part in (match["address"], match["mask"]):
+        if part is not None:
+            ipaddress.ip_address(part)
+    return text.lower()
+
+
+def _read_dns(text: str) -> str:
+    if not _DNS.fullmatch(text):
+        raise ValueError(text)
+    return text.lower()
+
+
+def _read_path(text: str) -> XPathExpression:
+    return XPathExpression(text, "", ())
+
+
+DATA_TYPES: dict[str, DataType] = {
+    names.STRING: DataType("string", str, str),
+    names.BOOLEAN: DataType("boolean", _read_boolean, lambda value: "true" if value else "false"),
+    names.INTEGER: DataType("integer", _read_integer, str),
+    names.DOUBLE: DataType("double", _read_double, show_double),
+    names.TIME: DataType("time", moments.read_time, moments.show_time),
+    names.DATE: DataType("date", moments.read_date, moments.show_date),
+    names.DATE_TIME: DataType("dateTime", moments.read_date_time, moments.show_date_time),
+    names.DAY_TIME_DURATION: DataType("dayTimeDuration", moments.read_days, moments.show_days),
+    names.YEAR_MONTH_DURATION: DataType("yearMonthDuration", moments.read_months, moments.show_months),
+    names.ANY_URI: DataType("anyURI", _read_uri, str),
+    names.HEX_BINARY: DataType("hexBinary", _read_hex, lambda value: value.hex().upper()),
+    names.BASE64_BINARY: DataType("base64Binary", _read_base64, lambda value: base64.b64encode(value).decode()),
+    names.RFC822_NAME: DataType("rfc822Name", _read_mailbox, "@".join),
+    names.X500_NAME: DataType("x500Name", read_x500, show_x500),
+    names.IP_ADDRESS: DataType("ipAddress", _read_address, str),
+    names.DNS_NAME: DataType("dnsName", _read_dns, str),
+    names.XPATH_EXPRESSION: DataType("xpathExpression", _read_path, lambda value: value.path),
+}
+
+SHORT_TYPES = {one.name: uri for uri, one in DATA_TYPES.items()}
+
+
+def type_named(uri: str) -> str:
+    """The data type of this identifier, which may be an earlier version's; raises `XacmlError` if it is not known."""
+    found = names.OLD_TYPES.get(uri, uri)
+    if found not in DATA_TYPES:
+        raise XacmlError(f"`{uri}` is not a data type that is known here")
+    return found
+
+
+def read_value(type_uri: str, text: str) -> Value:
+    """The value that a text is; raises `XacmlError`. White space around it counts in strings only, as in XML Schema."""
+    data_type = DATA_TYPES[type_uri]
+    try:
+        return data_type.read(text if type_uri == names.STRING else text.strip(" \t\r\n"))
+    except (ValueError, OverflowError):
+        shown = text if len(text) <= 100 else text[:100] + "…"
+        raise XacmlError(f"`{shown}` is not a value of type {data_type.name}") from None
+
+
+def show_value(type_uri: str, value: Value) -> str:
+    return DATA_TYPES[type_uri].show(value)
+
+
+__all__ = ["DATA_TYPES", "SHORT_TYPES", "Bag", "DataType", "Mailbox", "Type", "Value", "X500Name", "XPathExpression"]
