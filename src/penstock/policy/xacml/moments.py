@@ -1,6 +1,7 @@
 """Dates, times and durations of XML Schema, in nanoseconds.
 
-A moment without a time zone is taken as UTC where it is compared: that is our implicit time zone, which the norm leaves open.
+A moment without a time zone is taken as UTC where it is compared: that is our implicit time zone, as the norm leaves it
+open.
 """
 
 import re

@@ -1,0 +1,170 @@
+"""Policies as XML again."""
+
+from collections.abc import Iterable, Iterator
+from xml.sax.saxutils import escape, quoteattr
+
+from penstock.policy.xacml.names import CORE, XPATH_1
+from penstock.policy.xacml.response import printable, show_typed
+from penstock.policy.xacml.tree import (
+    Apply,
+    Assignment,
+    Designator,
+    DutyExpression,
+    Expression,
+    FunctionName,
+    Literal,
+    Match,
+    Policy,
+    PolicyReference,
+    PolicySet,
+    Reference,
+    Root,
+    Rule,
+    Selector,
+    Target,
+)
+
+_Lines = Iterator[str]
+
+
+def show_policy(root: Root) -> str:
+    """The XML of a policy or a policy set."""
+    first, *rest = _root(root)
+    return "\n".join([first.replace(" ", f' xmlns="{CORE}" ', 1), *rest, ""])
+
+
+def _root(root: Root) -> _Lines:
+    return _policy(root) if isinstance(root, Policy) else _policy_set(root)
+
+
+def _policy(policy: Policy) -> _Lines:
+    named = f"PolicyId={quoteattr(policy.id)} Version={quoteattr(policy.version)}"
+    yield f"<Policy {named} RuleCombiningAlgId={quoteattr(policy.algorithm)}>"
+    yield from _indented(_described(policy.description))
+    yield f"  <PolicyDefaults><XPathVersion>{XPATH_1}</XPathVersion></PolicyDefaults>"
+    yield from _indented(_target(policy.target))
+    for name, expression in policy.variables:
+        yield f"  <VariableDefinition VariableId={quoteattr(name)}>"
+        yield from _indented(_expression(expression), 2)
+        yield "  </VariableDefinition>"
+    for rule in policy.rules:
+        yield from _indented(_rule(rule))
+    yield from _indented(_duties(policy.obligations, policy.advice))
+    yield "</Policy>"
+
+
+def _policy_set(policy_set: PolicySet) -> _Lines:
+    named = f"PolicySetId={quoteattr(policy_set.id)} Version={quoteattr(policy_set.version)}"
+    yield f"<PolicySet {named} PolicyCombiningAlgId={quoteattr(policy_set.algorithm)}>"
+    yield from _indented(_described(policy_set.description))
+    yield from _indented(_target(policy_set.target))
+    for child in policy_set.children:
+        yield from _indented(_reference(child) if isinstance(child, PolicyReference) else _root(child))
+    yield from _indented(_duties(policy_set.obligations, policy_set.advice))
+    yield "</PolicySet>"
+
+
+def _indented(lines: Iterable[str], times: int = 1) -> _Lines:
+    """Lines further in; but not inside a text, where white space counts: a line here may have line breaks in it."""
+    return ("  " * times + line for line in lines)
+
+
+def _described(text: str) -> _Lines:
+    if text:
+        yield f"<Description>{escape(printable(text))}</Description>"
+
+
+def _reference(reference: PolicyReference) -> _Lines:
+    tag = "PolicySetIdReference" if reference.is_set else "PolicyIdReference"
+    versions = (
+        ("Version", reference.version),
+        ("EarliestVersion", reference.earliest),
+        ("LatestVersion", reference.latest),
+    )
+    attributes = "".join(f" {name}={quoteattr(version)}" for name, version in versions if version is not None)
+    yield f"<{tag}{attributes}>{escape(reference.id)}</{tag}>"
+
+
+def _rule(rule: Rule) -> _Lines:
+    yield f'<Rule RuleId={quoteattr(rule.id)} Effect="{rule.effect}">'
+    yield from _indented(_described(rule.description))
+    if rule.target:
+        yield from _indented(_target(rule.target))
+    if rule.condition is not None:
+        yield "  <Condition>"
+        yield from _indented(_expression(rule.condition), 2)
+        yield "  </Condition>"
+    yield from _indented(_duties(rule.obligations, rule.advice))
+    yield "</Rule>"
+
+
+def _target(target: Target) -> _Lines:
+    if not target:
+        yield "<Target/>"
+        return
+    yield "<Target>"
+    for any_of in target:
+        yield "  <AnyOf>"
+        for all_of in any_of:
+            yield "    <AllOf>"
+            for match in all_of:
+                yield from _indented(_match(match), 3)
+            yield "    </AllOf>"
+        yield "  </AnyOf>"
+    yield "</Target>"
+
+
+def _match(match: Match) -> _Lines:
+    yield f"<Match MatchId={quoteattr(match.function)}>"
+    yield from _indented(_expression(match.literal))
+    yield from _indented(_expression(match.source))
+    yield "</Match>"
+
+
+def _expression(tree: Expression) -> _Lines:
+    match tree:
+        case Literal(type_uri, value):
+            yield show_typed("AttributeValue", "", type_uri, value)
+        case Designator():
+            issuer = f" Issuer={quoteattr(tree.issuer)}" if tree.issuer is not None else ""
+            yield (
+                f"<AttributeDesignator Category={quoteattr(tree.category)} AttributeId={quoteattr(tree.id)}"
+                f' DataType={quoteattr(tree.type)}{issuer} MustBePresent="{str(tree.must_be_present).lower()}"/>'
+            )
+        case Selector():
+            prefixes = "".join(f" xmlns:{prefix}={quoteattr(uri)}" for prefix, uri in tree.prefixes)
+            context = f" ContextSelectorId={quoteattr(tree.context_id)}" if tree.context_id is not None else ""
+            yield (
+                f"<AttributeSelector{prefixes} Category={quoteattr(tree.category)} Path={quoteattr(tree.path)}"
+                f' DataType={quoteattr(tree.type)}{context} MustBePresent="{str(tree.must_be_present).lower()}"/>'
+            )
+        case FunctionName(name):
+            yield f"<Function FunctionId={quoteattr(name)}/>"
+        case Reference(name):
+            yield f"<VariableReference VariableId={quoteattr(name)}/>"
+        case Apply(function, arguments):
+            yield f"<Apply FunctionId={quoteattr(function)}>"
+            for argument in arguments:
+                yield from _indented(_expression(argument))
+            yield "</Apply>"
+
+
+def _duties(obligations: Iterable[DutyExpression], advice: Iterable[DutyExpression]) -> _Lines:
+    for several, tag, when in ((obligations, "Obligation", "FulfillOn"), (advice, "Advice", "AppliesTo")):
+        if not several:
+            continue
+        yield f"<{tag}Expressions>"
+        for duty in several:
+            yield f'  <{tag}Expression {tag}Id={quoteattr(duty.id)} {when}="{duty.on}">'
+            for assignment in duty.assignments:
+                yield from _indented(_assignment(assignment), 2)
+            yield f"  </{tag}Expression>"
+        yield f"</{tag}Expressions>"
+
+
+def _assignment(assignment: Assignment) -> _Lines:
+    category = f" Category={quoteattr(assignment.category)}" if assignment.category is not None else ""
+    issuer = f" Issuer={quoteattr(assignment.issuer)}" if assignment.issuer is not None else ""
+    yield f"<AttributeAssignmentExpression AttributeId={quoteattr(assignment.id)}{category}{issuer}>"
+    yield from _indented(_expression(assignment.expression))
+    yield "</AttributeAssignmentExpression>"
