@@ -14,6 +14,7 @@ COMMANDS = {
     "explain": "say why an event is delivered, changed or withheld",
     "access": "say who may read and write which Sparkplug metrics, and why; find conflicts",
     "statement": "check a policy statement, print it in another form; list rule elements",
+    "xacml": "check XACML policies, decide by them, print them; run conformance cases",
     "flows": "show from where to where information can flow in a domain",
     "pipeline": "run a job on Spark over what nodes recorded",
     "pub": "publish, with mosquitto_pub's flags",

@@ -272,7 +272,7 @@ class PolicyCompiler:
             what = "policy" if isinstance(tree, Policy) else "policy set"
             if str(error).startswith("policy"):
                 raise
-            raise XacmlError(f"{what} `{tree.id}`: {error}", error.status.code) from None
+            raise error.at(f"{what} `{tree.id}`") from None
 
     def _policy(self, tree: Policy) -> Unit:
         compiler = Compiler(tree.variables)
@@ -325,7 +325,7 @@ def _located(rule: Rule, compiler: Compiler) -> Unit:
     try:
         return _rule(rule, compiler)
     except XacmlError as error:
-        raise XacmlError(f"rule `{rule.id}`: {error}", error.status.code) from None
+        raise error.at(f"rule `{rule.id}`") from None
 
 
 def _once(evaluate: Callable[[Context], Outcome]) -> Callable[[Context], Outcome]:

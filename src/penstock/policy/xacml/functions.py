@@ -8,7 +8,7 @@ from penstock.policy.xacml.function import Function, Table
 from penstock.policy.xacml.functions_bags import bag_functions
 from penstock.policy.xacml.functions_values import value_functions
 from penstock.policy.xacml.names import FUNCTION_1, FUNCTION_3
-from penstock.policy.xacml.status import Indeterminate, XacmlError
+from penstock.policy.xacml.status import Indeterminate, Unsupported, XacmlError
 from penstock.policy.xacml.values import Bag, Value
 
 FUNCTIONS: Table = value_functions() | bag_functions()
@@ -112,11 +112,19 @@ HIGHER: dict[str, Higher] = {
 }
 
 
+OPTIONAL = frozenset(
+    {FUNCTION_3 + "access-permitted"} | {f"{FUNCTION_1}xpath-node-{name}" for name in ("count", "equal", "match")}
+)
+"""What the norm has and may be left out: a decision inside a decision; XPath as it was in 1.0."""
+
+
 def function_named(identifier: str) -> Function:
     """A function of values; raises `XacmlError` if there is none of this identifier."""
     function = FUNCTIONS.get(identifier)
     if function is None:
         if identifier in HIGHER or identifier in LOGICAL:
             raise XacmlError(f"`{identifier}` cannot be applied to members of bags")
+        if identifier in OPTIONAL:
+            raise Unsupported(f"`{identifier}` is optional, and not known here")
         raise XacmlError(f"`{identifier}` is not a function that is known here")
     return function

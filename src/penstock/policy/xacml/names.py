@@ -63,7 +63,10 @@ CURRENT_DATE = "urn:oasis:names:tc:xacml:1.0:environment:current-date"
 CURRENT_DATE_TIME = "urn:oasis:names:tc:xacml:1.0:environment:current-dateTime"
 
 CONTENT_SELECTOR = "urn:oasis:names:tc:xacml:3.0:content-selector"
-MULTIPLE_CONTENT_SELECTOR = "urn:oasis:names:tc:xacml:3.0:profile:multiple:content-selector"
+MULTIPLE_CONTENT_SELECTORS = (
+    "urn:oasis:names:tc:xacml:3.0:profile:multiple:content-selector",
+    "urn:oasis:names:tc:xacml:3.0:multiple:content-selector",  # as the public conformance cases write it
+)
 SCOPE = "urn:oasis:names:tc:xacml:2.0:resource:scope"
 
 OK = "urn:oasis:names:tc:xacml:1.0:status:ok"

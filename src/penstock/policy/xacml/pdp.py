@@ -74,7 +74,7 @@ def _included(single: Single) -> list[Category]:
     for category in single:
         attributes: tuple[Attribute, ...] = tuple(one for one in category.attributes if one.include)
         if attributes:
-            found.append(Category(category.name, attributes))
+            found.append(Category(category.name, attributes, id=category.id))
     return found
 
 

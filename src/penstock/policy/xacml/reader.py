@@ -51,7 +51,7 @@ def xpath_version(element: Element) -> None:
         version = child.text.strip()
         # The public conformance cases write `Rec-xpath`.
         if core(child) == "XPathVersion" and version.lower() != XPATH_1.lower():
-            raise child.wrong(f"`{version}` is not a version of XPath that is known here, expected `{XPATH_1}`")
+            raise child.unsupported(f"`{version}` is not a version of XPath that is known here, expected `{XPATH_1}`")
 
 
 class _Parts:
@@ -64,11 +64,11 @@ class _Parts:
         for child in element.children:
             self._of.setdefault(core(child), []).append(child)
         if "PolicyIssuer" in self._of:
-            raise self._of["PolicyIssuer"][0].wrong(
+            raise self._of["PolicyIssuer"][0].unsupported(
                 "`PolicyIssuer`: policies that others issue (the administration profile) are not taken on"
             )
         if element.get("MaxDelegationDepth") is not None:
-            raise element.wrong("`MaxDelegationDepth`: delegation (the administration profile) is not taken on")
+            raise element.unsupported("`MaxDelegationDepth`: delegation (the administration profile) is not taken on")
 
     def several(self, name: str) -> list[Element]:
         return self._of.pop(name, [])
@@ -339,4 +339,4 @@ class _at:
 
     def __exit__(self, kind: object, error: object, trace: object) -> None:
         if isinstance(error, XacmlError) and not str(error).startswith("line "):
-            raise self._element.wrong(str(error)) from None
+            raise error.at(f"line {self._element.line}") from None

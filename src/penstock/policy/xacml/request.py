@@ -8,20 +8,21 @@ from typing import NamedTuple
 from penstock.policy.xacml.limits import MOST_RESULTS, MOST_STEPS
 from penstock.policy.xacml.moments import DAY, Moment
 from penstock.policy.xacml.names import (
+    CONTENT_SELECTOR,
     CURRENT_DATE,
     CURRENT_DATE_TIME,
     CURRENT_TIME,
     DATE,
     DATE_TIME,
     ENVIRONMENT,
-    MULTIPLE_CONTENT_SELECTOR,
+    MULTIPLE_CONTENT_SELECTORS,
     SCOPE,
     TIME,
     XPATH_EXPRESSION,
 )
-from penstock.policy.xacml.status import Indeterminate, XacmlError, malformed, unprocessable
+from penstock.policy.xacml.status import Indeterminate, Unsupported, XacmlError, malformed, unprocessable
 from penstock.policy.xacml.tree import Literal
-from penstock.policy.xacml.values import Bag, Value
+from penstock.policy.xacml.values import Bag, Value, XPathExpression
 from penstock.policy.xacml.xpath import Content, Node, Work
 
 
@@ -80,16 +81,38 @@ def _repeated(categories: Iterable[Category]) -> list[Single]:
     for category in categories:
         for attribute in category.attributes:
             if attribute.id == SCOPE and any(one.value != "Immediate" for one in attribute.values):
-                raise XacmlError(f"`{SCOPE}`: hierarchies of resources are not known here")
-            if attribute.id == MULTIPLE_CONTENT_SELECTOR:
-                raise XacmlError(f"`{MULTIPLE_CONTENT_SELECTOR}`: requests by parts of content are not known here")
-        groups.setdefault(category.name, []).append(category)
+                raise Unsupported(f"`{SCOPE}`: hierarchies of resources are not known here")
+        groups.setdefault(category.name, []).extend(_parts(category))
     count = 1
     for group in groups.values():
         count *= len(group)
         if count > MOST_RESULTS:
             raise XacmlError(f"more than {MOST_RESULTS} requests in one")
     return list(product(*groups.values()))
+
+
+def _parts(category: Category) -> list[Category]:
+    """One for each node of the content that an attribute selects (multiple decision profile, 2.2)."""
+    at = next((at for at, one in enumerate(category.attributes) if one.id in MULTIPLE_CONTENT_SELECTORS), None)
+    if at is None:
+        return [category]
+    attribute = category.attributes[at]
+    value = attribute.values[0].value
+    if category.content is None or len(attribute.values) != 1 or not isinstance(value, XPathExpression):
+        raise XacmlError(f"`{attribute.id}` is one XPath expression over content")
+    try:
+        count = len(category.content.select(value.path, value.prefixes, Work()))
+    except Indeterminate as error:
+        raise XacmlError(error.status.message) from None
+    if count > MOST_RESULTS:
+        raise XacmlError(f"more than {MOST_RESULTS} requests in one")
+    found = []
+    for number in range(1, count + 1):
+        path = Literal(XPATH_EXPRESSION, value._replace(path=f"({value.path})[{number}]"))
+        selected = Attribute(CONTENT_SELECTOR, (path,), attribute.issuer, attribute.include)
+        others = (*category.attributes[:at], selected, *category.attributes[at + 1 :])
+        found.append(category._replace(attributes=others))
+    return found
 
 
 Key = tuple[str, str, str]
@@ -156,6 +179,3 @@ class Context:
         if len(nodes) != 1:
             raise malformed(f"`{found[0].path}` finds {len(nodes)} nodes, not one")
         return nodes[0]
-
-
-__all__ = ["Attribute", "Category", "Context", "Indeterminate", "Key", "Request", "Single", "singles"]

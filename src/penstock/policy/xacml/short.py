@@ -150,4 +150,4 @@ class _inside:
 
     def __exit__(self, kind: object, error: object, trace: object) -> None:
         if isinstance(error, XacmlError):
-            raise XacmlError(f"{self._where}: {error}", error.status.code) from None
+            raise error.at(self._where) from None

@@ -33,6 +33,18 @@ class XacmlError(PolicyError):
         super().__init__(what)
         self.status = Status(code, what)
 
+    def at(self, where: str) -> "XacmlError":
+        """The same error, with its place before it."""
+        text = f"{where}: {self}"
+        return Unsupported(text) if isinstance(self, Unsupported) else XacmlError(text, self.status.code)
+
+
+class Unsupported(XacmlError):
+    """A part of the norm, or a profile of it, that is not taken on here."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(what, PROCESSING_ERROR)
+
 
 class Indeterminate(Exception):
     """An expression has no value. It is caught by what has three outcomes, and never leaves this package."""

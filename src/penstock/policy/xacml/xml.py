@@ -11,7 +11,7 @@ from xml.sax.saxutils import escape, quoteattr
 
 from penstock.policy.xacml.limits import MOST_DEPTH
 from penstock.policy.xacml.names import CORE
-from penstock.policy.xacml.status import XacmlError
+from penstock.policy.xacml.status import Unsupported, XacmlError
 
 _SEPARATOR = "\n"  # between namespace, local name and prefix: no name has it
 _XML = "http://www.w3.org/XML/1998/namespace"
@@ -55,6 +55,9 @@ class Element:
         if value.strip() not in _FLAGS:
             raise self.wrong(f"`{name}` is `{value}`, not true or false")
         return _FLAGS[value.strip()]
+
+    def unsupported(self, what: str) -> XacmlError:
+        return Unsupported(f"line {self.line}: {what}")
 
     def wrong(self, what: str) -> XacmlError:
         return XacmlError(f"line {self.line}: {what}")

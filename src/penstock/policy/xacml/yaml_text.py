@@ -1,4 +1,4 @@
-"""YAML as plain values, within bounds: no aliases, no tags, no name twice. Words without quotes are as in the domain file."""
+"""YAML as plain values, within bounds: no aliases, no name twice. Words without quotes are as in the domain file."""
 
 import re
 from collections.abc import Iterator
@@ -35,6 +35,10 @@ def read_yaml(data: bytes) -> Any:
         raise XacmlError(f"not YAML: {said}") from None
 
 
+def _line(event: Event) -> int:
+    return event.start_mark.line + 1 if event.start_mark is not None else 0
+
+
 def _ends(event: Event) -> bool:
     return isinstance(event, yaml.MappingEndEvent | yaml.SequenceEndEvent)
 
@@ -42,7 +46,7 @@ def _ends(event: Event) -> bool:
 def _value(event: Event | None, events: Iterator[Event], depth: int) -> Any:
     if event is None:
         raise XacmlError("nothing is written here")
-    line = event.start_mark.line + 1
+    line = _line(event)
     if isinstance(event, AliasEvent) or getattr(event, "anchor", None) is not None:
         raise XacmlError(f"line {line}: anchors and aliases are not read here")
     if depth > MOST_DEPTH:
@@ -65,7 +69,7 @@ def _items(events: Iterator[Event], depth: int) -> Iterator[Any]:
 def _mapping(events: Iterator[Event], depth: int) -> dict[str, Any]:
     found: dict[str, Any] = {}
     while not _ends(event := next(events)):
-        line = event.start_mark.line + 1
+        line = _line(event)
         if not isinstance(event, ScalarEvent):
             raise XacmlError(f"line {line}: a name is a text")
         if event.value in found:
