@@ -1,6 +1,6 @@
 """The public conformance cases of XACML 3.0: a policy, a request and the response that is expected.
 
-Two layouts are known. Flat: `IIA001Policy.xml`, `IIA001Request.xml`, `IIA001Response.xml`, with `IIE001PolicyId1.xml` and
+Two layouts are known. Flat: `IIA001Policy.xml`, `IIA001Request.xml`, `IIA001Response.xml`; `IIE001PolicyId1.xml` and
 such for policies that are referred to, and `IID029Policy1.xml` for several that decide. Folders: `IIA001/Policy.xml`,
 `Request.xml`, `Response.xml`, with policies that are referred to in folders beside; `Request.xml.ignore` where the
 policy is no policy.

@@ -255,18 +255,14 @@ def _decided_by(runs: Iterable[Run], decisive: bool) -> Run:
 def _n_of(wanted: int, runs: Sequence[Run], context: Context) -> bool:
     if wanted > len(runs):
         raise unprocessable(f"{wanted} of {len(runs)} cannot be true")
-    failure = None
+    failures: list[Indeterminate] = []
     for at, run in enumerate(runs):
-        if wanted <= 0:
-            return True
-        if failure is None and wanted > len(runs) - at:
-            return False
+        if wanted <= 0 or wanted > len(runs) - at + len(failures):
+            break
         try:
             wanted -= run(context)
         except Indeterminate as error:
-            failure = failure or error
-    if wanted <= 0:
-        return True
-    if failure is not None:
-        raise failure
-    return False
+            failures.append(error)
+    if 0 < wanted <= len(failures):
+        raise failures[0]
+    return wanted <= 0

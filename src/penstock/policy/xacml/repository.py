@@ -11,12 +11,12 @@ from penstock.policy.xacml.versions import is_wanted, version_key
 class Repository:
     """All policies that references can be to: those given, and those inside them.
 
-    Raises `XacmlError` for two with one name and version, for references that lead nowhere or in a circle, and for sets
-    too deep inside each other.
+    Raises `XacmlError` for references that lead nowhere, to two policies or in a circle, and for sets too deep inside
+    each other.
     """
 
     def __init__(self, roots: Iterable[Root]) -> None:
-        self._named: dict[tuple[str, bool], dict[str, Root]] = {}
+        self._named: dict[tuple[str, bool], dict[str, list[Root]]] = {}
         roots = tuple(roots)
         for root in roots:
             for tree in inside(root):
@@ -27,9 +27,9 @@ class Repository:
 
     def _add(self, tree: Root) -> None:
         is_set = isinstance(tree, PolicySet)
-        versions = self._named.setdefault((tree.id, is_set), {})
-        if versions.setdefault(tree.version, tree) is not tree and versions[tree.version] != tree:
-            raise XacmlError(f"two different policies have the name `{tree.id}` and the version {tree.version}")
+        named = self._named.setdefault((tree.id, is_set), {}).setdefault(tree.version, [])
+        if len(named) < 2 and tree not in named:
+            named.append(tree)
 
     def find(self, reference: PolicyReference) -> Root:
         """The latest version that a reference asks for; raises `XacmlError`."""
@@ -42,7 +42,10 @@ class Repository:
         if not fitting:
             what = "policy set" if reference.is_set else "policy"
             raise XacmlError(f"there is no {what} {reference}")
-        return versions[max(fitting, key=version_key)]
+        found, *others = versions[max(fitting, key=version_key)]
+        if others:
+            raise XacmlError(f"two different policies have the name `{found.id}` and the version {found.version}")
+        return found
 
     def _depth(self, tree: Root, known: dict[int, int], underway: list[Root]) -> int:
         """How deep sets are inside each other, references followed."""

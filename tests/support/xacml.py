@@ -1,0 +1,55 @@
+"""What the tests of XACML share: both evaluators on one tree, requests from plain values."""
+
+from typing import Any
+
+from penstock.policy.xacml import Attribute, Category, Pdp, Request
+from penstock.policy.xacml.decision import Outcome
+from penstock.policy.xacml.reference import Reader
+from penstock.policy.xacml.request import Context, Single
+from penstock.policy.xacml.short import from_plain
+from penstock.policy.xacml.short_expressions import Names, literal
+from penstock.policy.xacml.tree import Literal, Root
+from penstock.policy.xacml.values import SHORT_TYPES
+from penstock.policy.xacml.xpath import Content
+
+NOW = 1_000_000_000 * 10**9  # 2001-09-09T01:46:40Z
+
+
+def value_of(written: Any) -> Literal:
+    """A value as cases write it: plain, or `{value: …, type: …}`."""
+    if isinstance(written, dict):
+        return literal(written["value"], SHORT_TYPES[written["type"]])
+    return literal(written)
+
+
+def single(attributes: dict[str, Any], content: str | None = None) -> Single:
+    """A request for one decision, of attributes by their names in the short form: a value, or a list of values."""
+    found: dict[str, list[Attribute]] = {}
+    for name, written in attributes.items():
+        designator = Names().find(name).designator
+        values = tuple(value_of(one) for one in (written if isinstance(written, list) else [written]))
+        found.setdefault(designator.category, []).append(Attribute(designator.id, values))
+    resource = Names().find("resource.x").designator.category
+    if content is not None:
+        found.setdefault(resource, [])
+    return tuple(
+        Category(name, tuple(several), Content(content.encode()) if content and name == resource else None)
+        for name, several in found.items()
+    )
+
+
+def request(attributes: dict[str, Any], **options: Any) -> Request:
+    return Request(single(attributes), **options)
+
+
+def both(root: Root, of: Single, *referenced: Root) -> Outcome:
+    """What both evaluators come to; the compiled one's status, which the other does not have."""
+    pdp = Pdp([root], referenced)
+    compiled = pdp.evaluate(Context(of, NOW))
+    read = Reader(pdp.repository, Context(of, NOW)).policy(pdp.root)
+    assert (compiled.decision, compiled.obligations, compiled.advice) == (read.decision, read.obligations, read.advice)
+    return compiled
+
+
+def policy(plain: dict[str, Any]) -> Root:
+    return from_plain({"policy": "p", **plain})
