@@ -105,7 +105,7 @@ def _match(match: Match) -> Matching:
     if function.result != BOOLEAN:
         raise XacmlError(f"`{match.function}` gives {function.result}, and cannot match")
     find = designate(match.source) if isinstance(match.source, Designator) else select(match.source)
-    apply, value = function.apply, match.literal.value
+    apply, cost, value = function.apply, function.cost, match.literal.value
 
     def matches(context: Context) -> Matched:
         try:
@@ -115,6 +115,8 @@ def _match(match: Match) -> Matching:
         failure: Status | None = None
         for one in bag:
             try:
+                if cost is not None:
+                    context.charge(1 + cost(value, one))
                 if apply(value, one):
                     return True
             except Indeterminate as error:

@@ -87,7 +87,10 @@ class Compiler:
             return Compiled(function.result, lambda context: of(context, *(run(context) for run in runs)))
         function = function_named(tree.function)
         check_arguments(function, [one.type for one in arguments])
-        return Compiled(function.result, _applied(function.apply, [one.run for one in arguments]))
+        runs = [one.run for one in arguments]
+        return Compiled(
+            function.result, _applied(function.apply, runs) if function.cost is None else _charged(function, runs)
+        )
 
     def _condition_text(self, tree: Apply) -> Compiled:
         condition, arguments = split_arguments(tree.arguments)
@@ -106,7 +109,8 @@ class Compiler:
         arguments = [self.expression(argument) for argument in tree.arguments[1:]]
         types = [one.type for one in arguments]
         result = check_higher(tree.function, higher, function, types)
-        apply, combine, runs = function.apply, higher.combine, [one.run for one in arguments]
+        apply, cost, combine = function.apply, function.cost, higher.combine
+        runs = [one.run for one in arguments]
         are_bags = [one.is_bag for one in types]
 
         def run(context: Context) -> Value:
@@ -116,7 +120,14 @@ class Compiler:
             for bag in bags:
                 size *= max(1, len(bag))
             context.charge(size)
-            return combine(apply, bags)
+            if cost is None:
+                return combine(apply, bags)
+
+            def charged(*several: Value) -> Value:
+                context.charge(cost(*several))
+                return apply(*several)
+
+            return combine(charged, bags)
 
         return Compiled(result, run)
 
@@ -147,6 +158,19 @@ def _applied(apply: Callable[..., Any], runs: list[Run]) -> Run:
         case [one, other]:
             return lambda context: apply(one(context), other(context))
     return lambda context: apply(*[run(context) for run in runs])
+
+
+def _charged(function: Function, runs: list[Run]) -> Run:
+    """The same, where what it costs depends on the values."""
+    apply, cost = function.apply, function.cost
+    assert cost is not None
+
+    def run(context: Context) -> Value:
+        values = [run(context) for run in runs]
+        context.charge(1 + cost(*values))
+        return apply(*values)
+
+    return run
 
 
 def designate(tree: Designator) -> Callable[[Context], Bag]:

@@ -32,6 +32,8 @@ class Function(NamedTuple):
     apply: Callable[..., Any]
     rest: Type | None = None
     """The type of any number of further arguments."""
+    cost: Callable[..., int] | None = None
+    """The steps that it takes, where that depends on its arguments."""
 
     def accepts(self, count: int) -> bool:
         return count == len(self.parameters) or (self.rest is not None and count > len(self.parameters))

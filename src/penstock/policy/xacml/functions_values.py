@@ -28,7 +28,7 @@ from penstock.policy.xacml.function import (
 from penstock.policy.xacml.limits import MOST_BITS, MOST_CHARACTERS
 from penstock.policy.xacml.moments import Days, Moment, Months
 from penstock.policy.xacml.names import FUNCTION_1, FUNCTION_2, FUNCTION_3
-from penstock.policy.xacml.patterns import matches_pattern
+from penstock.policy.xacml.patterns import matches_pattern, pattern_cost
 from penstock.policy.xacml.status import XacmlError, malformed, unprocessable
 from penstock.policy.xacml.values import DATA_TYPES, Mailbox, Type, X500Name, read_value, show_value
 
@@ -266,9 +266,26 @@ def _patterns(table: Table) -> None:
     add(table, FUNCTION_1, "x500Name-match", (X500, X500), BOOLEAN, _ending_name)
 
 
+_CHARACTERS = 1024
+"""Characters that are gone through in a step."""
+
+
+def _length(*arguments: Any) -> int:
+    return sum(len(one) for one in arguments if isinstance(one, str)) // _CHARACTERS
+
+
+def _metered(function: Function) -> Function:
+    """The function with its cost, if that grows with its texts."""
+    if function.id.endswith("-regexp-match") or function.id.endswith("regexp-string-match"):
+        show = _shower(function.parameters[1].data)
+        return function._replace(cost=lambda pattern, value: pattern_cost(pattern, show(value)))
+    texts = {STRING, URI}
+    return function._replace(cost=_length) if texts & {*function.parameters, function.result} else function
+
+
 def value_functions() -> Table:
     table: Table = {}
     for fill in (_equalities, _orders, _numbers, _texts, _times, _patterns):
         fill(table)
     add(table, FUNCTION_1, "not", (BOOLEAN,), BOOLEAN, operator.not_)
-    return table
+    return {name: _metered(function) if not name.endswith("-equal") else function for name, function in table.items()}

@@ -57,6 +57,18 @@ def _escape(letter: str, is_in_class: bool) -> str:
     return f"\\{letter}"
 
 
+def pattern_cost(pattern: str, text: str) -> int:
+    """The steps of a match, as decisions count them; none if it will fail."""
+    try:
+        return match_cost(text, translated(pattern)) // _STEP
+    except (ValueError, EvaluationError):
+        return 0
+
+
+_STEP = 50
+"""Instructions of RE2 that take as long as a step of a decision."""
+
+
 def matches_pattern(pattern: str, text: str) -> bool:
     """Whether the pattern is found anywhere in the text; raises `Indeterminate`."""
     try:
