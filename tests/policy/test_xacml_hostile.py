@@ -252,7 +252,10 @@ def test_functions_of_functions_count_their_steps() -> None:
     ],
 )
 def test_numbers_and_texts_that_grow_fail(first: Literal, grow: str, equal: str) -> None:
-    variables = [("v0", first), *((f"v{at}", Apply(grow, (Reference(f"v{at - 1}"),) * 2)) for at in range(1, 60))]
+    variables: list[tuple[str, Expression]] = [
+        ("v0", first),
+        *((f"v{at}", Apply(grow, (Reference(f"v{at - 1}"),) * 2)) for at in range(1, 60)),
+    ]
     for last, expected in ((5, "Permit"), (59, "Indeterminate")):
         condition = Apply(FUNCTION_1 + equal, (Reference(f"v{last}"),) * 2)
         root = Policy(
