@@ -45,13 +45,9 @@ class Document:
     def __init__(self, payload: bytes, xml: Xml) -> None:
         """The document of a payload, and what is known of it already. Raises `ContentError`."""
         self.root = _parse(payload) if _NAMES.are_known(xml.names) else _parse_apart(payload)
+        """The root element; there are no comments and processing instructions in it."""
         self.size = xml.nodes + len(payload) // _BYTES_OF_A_NODE
         """What the cost of an expression depends on."""
-
-    @property
-    def root(self) -> etree._Element:
-        """The root element; there are no comments and processing instructions in it."""
-        return self._root
 
     def cost(self, expression: str) -> int:
         """The steps that an expression takes by our estimate, of about 10 ns each. Raises `ContentError`."""

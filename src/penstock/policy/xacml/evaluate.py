@@ -59,8 +59,14 @@ _FAILED = {Decision.PERMIT: Decision.INDETERMINATE_P, Decision.DENY: Decision.IN
 
 def compile_target(target: Target) -> Matching:
     """Raises `XacmlError`."""
+    if not target:
+        return _always
     parts = [_alternatives([_all([_match(match) for match in all_of]) for all_of in any_of]) for any_of in target]
     return _all(parts)
+
+
+def _always(_: Context) -> Matched:
+    return True
 
 
 def _all(parts: Sequence[Matching]) -> Matching:

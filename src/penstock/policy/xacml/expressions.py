@@ -1,6 +1,7 @@
 """Expressions, compiled to closures: types are checked once, here."""
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from penstock.policy.xacml import names
@@ -8,7 +9,7 @@ from penstock.policy.xacml.cel import holds, named, split_arguments
 from penstock.policy.xacml.function import BOOLEAN, INTEGER, Function
 from penstock.policy.xacml.functions import HIGHER, LOGICAL, Higher, function_named
 from penstock.policy.xacml.functions_xpath import XPATH_FUNCTIONS
-from penstock.policy.xacml.request import Context
+from penstock.policy.xacml.request import TIMES, Context
 from penstock.policy.xacml.status import Indeterminate, Missing, XacmlError, lacking, malformed, unprocessable
 from penstock.policy.xacml.tree import Apply, Designator, Expression, FunctionName, Literal, Reference, Selector
 from penstock.policy.xacml.values import Bag, Type, Value, read_value
@@ -173,6 +174,7 @@ def _charged(function: Function, runs: list[Run]) -> Run:
     return run
 
 
+@lru_cache(maxsize=4096)  # many policies ask for the same few attributes
 def designate(tree: Designator) -> Callable[[Context], Bag]:
     """The values of an attribute (7.3.5)."""
     missing = Missing(tree.category, tree.id, tree.type, tree.issuer)
@@ -185,6 +187,8 @@ def designate(tree: Designator) -> Callable[[Context], Bag]:
             raise lacking(missing)
         return bag
 
+    if tree.issuer is None and key in TIMES:
+        return lambda context: context.bag(key)
     if tree.issuer is None:
         return find
     of_issuer = (*key, tree.issuer)

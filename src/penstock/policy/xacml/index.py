@@ -62,7 +62,8 @@ class Index:
     """Finds the children of a policy or policy set that can matter for a request."""
 
     def __init__(self, targets: Sequence[Target]) -> None:
-        children = [_Child(at, tuple(_asked(target))) for at, target in enumerate(targets)]
+        is_small = len(targets) <= _FEW
+        children = [_Child(at, () if is_small else tuple(_asked(one))) for at, one in enumerate(targets)]
         self._budget = _ENTRIES * len(children)
         self._root = self._node(children)
         self.is_plain = self._root.key is None

@@ -71,10 +71,7 @@ class Reader:
 
     def _designate(self, tree: Designator) -> Bag:
         key = (tree.category, tree.id, tree.type)
-        if tree.issuer is None:
-            bag = self._context.bags.get(key, ())
-        else:
-            bag = self._context.issued.get((*key, tree.issuer), ())
+        bag = self._context.bag(key) if tree.issuer is None else self._context.issued.get((*key, tree.issuer), ())
         if not bag and tree.must_be_present:
             raise lacking(Missing(*key, tree.issuer))
         return bag

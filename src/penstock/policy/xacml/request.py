@@ -1,6 +1,6 @@
 """A request: what is asked, as attributes by category; and the context that one decision is made in (7.3)."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import product
 from typing import NamedTuple
@@ -119,10 +119,18 @@ Key = tuple[str, str, str]
 """Category, attribute and type."""
 
 
+TIMES: dict[Key, Callable[[int], Bag]] = {
+    (ENVIRONMENT, CURRENT_DATE_TIME, DATE_TIME): lambda now: (Moment(now, 0),),
+    (ENVIRONMENT, CURRENT_DATE, DATE): lambda now: (Moment(now - now % DAY, 0),),
+    (ENVIRONMENT, CURRENT_TIME, TIME): lambda now: (Moment(now % DAY, 0),),
+}
+"""What the time says of itself."""
+
+
 class Context:
     """What one decision is made from, and what it has cost so far."""
 
-    __slots__ = ("_contents", "_steps", "bags", "cache", "issued", "work")
+    __slots__ = ("_contents", "_now", "_steps", "bags", "cache", "issued", "work")
 
     def __init__(self, request: Single, now: int) -> None:
         """The context of a request; `now` is the time in nanoseconds since 1970, in UTC."""
@@ -134,7 +142,7 @@ class Context:
                 self._contents[category.name] = category.content
             for attribute in category.attributes:
                 self._add(category.name, attribute)
-        self._add_time(now)
+        self._now = now
         self.cache: dict[int, Value] = {}
         """The values of variables and referenced policies that are known already."""
         self.work = Work()
@@ -149,11 +157,10 @@ class Context:
                 issued = (*key, attribute.issuer)
                 self.issued[issued] = (*self.issued.get(issued, ()), literal.value)
 
-    def _add_time(self, now: int) -> None:
-        """The time, where the request does not say it (10.2.5)."""
-        self.bags.setdefault((ENVIRONMENT, CURRENT_DATE_TIME, DATE_TIME), (Moment(now, 0),))
-        self.bags.setdefault((ENVIRONMENT, CURRENT_DATE, DATE), (Moment(now - now % DAY, 0),))
-        self.bags.setdefault((ENVIRONMENT, CURRENT_TIME, TIME), (Moment(now % DAY, 0),))
+    def bag(self, key: Key) -> Bag:
+        """The values of an attribute; of the time too, where the request does not say it (10.2.5)."""
+        found = self.bags.get(key, ())
+        return found or (TIMES[key](self._now) if key in TIMES else ())
 
     def charge(self, steps: int) -> None:
         """Count what a decision costs; raises `Indeterminate`."""
