@@ -43,6 +43,7 @@ from penstock.domain.schema import JournalSettings
 from penstock.domain.statements import ApplySettings, GrantSettings, PolicyFile, StatementSettings
 from penstock.domain.tests import Advertised, ExpectedVerdict, Message, Publication, SetPolicy, Step, Subscription
 from penstock.domain.trust_groups import GroupSecret, TrustGroupSettings
+from penstock.domain.trust_tests import ExpectedRating, Rate, ShownToken
 
 _DOCS = Path(__file__).parent.parent / "docs"
 PAGE = _DOCS / "running.md"
@@ -85,6 +86,9 @@ TEST_TABLES: tuple[tuple[str, type[BaseModel]], ...] = (
     ("tests.TITLE.steps.set_policy", SetPolicy),
     ("tests.TITLE.steps.expect", Message),
     ("tests.TITLE.steps.verdicts", ExpectedVerdict),
+    ("tests.TITLE.steps.show", ShownToken),
+    ("tests.TITLE.steps.rate", Rate),
+    ("tests.TITLE.steps.ratings", ExpectedRating),
 )
 JOURNAL_PAGE = _DOCS / "journal.md"
 JOURNAL_TABLES: tuple[tuple[str, type[BaseModel]], ...] = (("journal", JournalSettings),)

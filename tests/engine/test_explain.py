@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.domain import ensemble
-from penstock.engine.explain import ExplainError, arrival, explain
+from penstock.engine.arrival import ExplainError, arrival
+from penstock.engine.explain import explain
 from penstock.engine.rehearsal import Rehearsal
 from penstock.model.decision import Decision
 from penstock.model.event import Event

@@ -9,7 +9,8 @@ from penstock.domain import Domain
 from penstock.domain.ensemble import ensemble
 from penstock.domain.tests import PolicyTest
 from penstock.engine import travel
-from penstock.engine.explain import arrival, explain
+from penstock.engine.arrival import arrival
+from penstock.engine.explain import explain
 from penstock.engine.rehearsal import Rehearsal
 from penstock.engine.trial import try_out
 from penstock.model.decision import Decision

@@ -10,7 +10,8 @@ from penstock.domain.schema import Limits
 from penstock.domain.statements import StatementSettings
 from penstock.domain.trust_groups import TrustGroupSettings
 from penstock.engine import travel
-from penstock.engine.explain import arrival, explain
+from penstock.engine.arrival import arrival
+from penstock.engine.explain import explain
 from penstock.engine.rehearsal import Rehearsal
 from penstock.model.decision import Decision
 from penstock.model.event import Event

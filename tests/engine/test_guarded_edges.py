@@ -2,7 +2,8 @@
 
 import pytest
 
-from penstock.engine.explain import arrival, explain
+from penstock.engine.arrival import arrival
+from penstock.engine.explain import explain
 from penstock.engine.rehearsal import Rehearsal
 from penstock.model.event import Event
 from tests.support.stage import play, stage

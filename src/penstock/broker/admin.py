@@ -19,7 +19,8 @@ from starlette.routing import Route
 from penstock.broker.metrics import make_registry
 from penstock.broker.persisted import Selection, plain
 from penstock.engine.account import Account, account
-from penstock.engine.explain import ExplainError, arrival, explain, hypothetical
+from penstock.engine.arrival import ExplainError, arrival, hypothetical
+from penstock.engine.explain import explain
 from penstock.model.errors import PenstockError, TopicError
 from penstock.model.topic import check_topic
 

@@ -21,7 +21,8 @@ from penstock.cli.table import print_table
 from penstock.domain import check, read
 from penstock.engine import project
 from penstock.engine.account import Account, DecisionAccount, account
-from penstock.engine.explain import ExplainError, arrival, explain, hypothetical
+from penstock.engine.arrival import ExplainError, arrival, hypothetical
+from penstock.engine.explain import explain
 from penstock.engine.rehearsal import Rehearsal, RehearsalError
 from penstock.model.errors import ContentError, DomainError, PenstockError, TopicError
 from penstock.model.event import Event
@@ -137,7 +138,7 @@ def _of_file(options: argparse.Namespace) -> Account:
     start = arrival(rehearsal.nodes[at], options.source, event)
     decisions = explain(rehearsal.nodes, start, rehearsal.now, known)
     told = account(decisions, stage.whole, known, options.to)
-    return msgspec.structs.replace(told, assumed=_assumed(options))
+    return msgspec.structs.replace(told, assumed=_assumed(options, stage.whole.tokens is not None))
 
 
 def _policy(options: argparse.Namespace) -> str:
@@ -148,11 +149,13 @@ def _policy(options: argparse.Namespace) -> str:
         raise UsageError(f"--policy: {error}") from None
 
 
-def _assumed(options: argparse.Namespace) -> str:
+def _assumed(options: argparse.Namespace, has_tokens: bool) -> str:
+    with_tokens = ", with the token that it is granted" if has_tokens else ""
     if options.subscribed:
-        return "every client is connected, and there are only the subscriptions of --subscribed"
+        return f"every client is connected{with_tokens}, and there are only the subscriptions of --subscribed"
     filters = " and ".join(f"`{filter}`" for filter in everything(options.topic))
-    return f"every client is connected and subscribes to {filters}; --subscribed says otherwise"
+    wanted = f"{filters}, or to what its token lets it" if has_tokens else filters
+    return f"every client is connected{with_tokens} and subscribes to {wanted}; --subscribed says otherwise"
 
 
 def _tell_births(rehearsal: Rehearsal, path: Path) -> None:
@@ -226,7 +229,7 @@ def _subscribe(rehearsal: Rehearsal, options: argparse.Namespace) -> None:
                 raise UsageError(f"--subscribed: `{text}`: {refused[0]}")
         return
     for client in rehearsal.ensemble.devices:
-        for filter in everything(options.topic):
+        for filter in rehearsal.widest(client, everything(options.topic)):
             rehearsal.subscribe(client, filter)
 
 

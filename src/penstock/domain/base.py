@@ -25,7 +25,7 @@ from pydantic_core.core_schema import no_info_before_validator_function
 from penstock.domain.files import FileRole
 from penstock.domain.units import mistake
 from penstock.model.errors import TopicError
-from penstock.model.topic import parse_filter
+from penstock.model.topic import check_topic, parse_filter
 
 JsonSchema = dict[str, Any]
 MEMORY = "memory"
@@ -77,6 +77,17 @@ def check_filter(value: str) -> str:
 
 
 TopicFilter = Annotated[str, AfterValidator(check_filter)]
+
+
+def checked_topic(value: str) -> str:
+    """A topic; else it is a mistake."""
+    try:
+        return check_topic(value)
+    except TopicError as error:
+        raise mistake(f"a topic, and this is none: {error}") from None
+
+
+TopicName = Annotated[str, AfterValidator(checked_topic)]
 
 
 def without_default(schema: JsonSchema) -> None:

@@ -16,13 +16,14 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, PlainSerializer, PlainValidator, WithJsonSchema, model_validator
 
-from penstock.domain.base import Name, OneOrMany, QosLevel, Settings, Short, as_several
+from penstock.domain.base import Name, OneOrMany, QosLevel, Settings, Short, TopicName, as_several
 from penstock.domain.contents import AdvertisementSettings, ConditionText
 from penstock.domain.statements import PolicyChoice
+from penstock.domain.trust_tests import ExpectedRating, Rate, ShownToken
 from penstock.domain.units import Seconds, mistake
 from penstock.model.errors import ContentError, TopicError
 from penstock.model.sparkplug_plain import write_plain
-from penstock.model.topic import check_topic, parse_filter
+from penstock.model.topic import parse_filter
 from penstock.policy.advertisement import Scope
 
 _POLICY = "policy to set on it: its name in `statements`, or a statement; unset: none"
@@ -35,13 +36,6 @@ _LINK = re.compile(rf"\s*({_NAME})\s*->\s*({_NAME})\s*", re.ASCII)
 _STATE = re.compile(rf"({_NAME})\s*(?:@\s*({_NAME})\s*->\s*({_NAME})\s*)?", re.ASCII)
 
 
-def _check_topic(value: str) -> str:
-    try:
-        return check_topic(value)
-    except TopicError as error:
-        raise mistake(f"a topic, and this is none: {error}") from None
-
-
 def _check_filter(value: str) -> str:
     try:
         return parse_filter(value).text
@@ -49,7 +43,6 @@ def _check_filter(value: str) -> str:
         raise mistake(f"a topic filter, and this is none: {error}") from None
 
 
-Topic = Annotated[str, AfterValidator(_check_topic)]
 Filter = Annotated[str, AfterValidator(_check_filter)]
 
 
@@ -77,7 +70,7 @@ Effect = Literal["pass", "suppress", "replace", "inject"]
 class Message(Settings):
     """A message that is expected; what it does not say may be as it likes."""
 
-    topic: Topic = Field(description="topic under which it comes")
+    topic: TopicName = Field(description="topic under which it comes")
     payload: str | None = Field(default=None, description="what it says; unset: anything")
     metrics: dict[str, Any] | None = Field(
         default=None, description="of a Sparkplug message, the values of all its metrics by name; unset: any"
@@ -94,7 +87,7 @@ class Message(Settings):
 class Publication(Settings):
     """What a client publishes."""
 
-    topic: Topic = Field(description="topic that it publishes to")
+    topic: TopicName = Field(description="topic that it publishes to")
     payload: str = Field(default="", description="what it says")
     content: Any = Field(default=None, description="in place of `payload`: any value, which is sent as JSON")
     metrics: dict[str, Any] | None = Field(
@@ -201,6 +194,7 @@ Unsubscriptions = Annotated[
     tuple[Annotated[Unsubscription, _short("filter")], ...], OneOrMany("a topic filter or a list of topic filters")
 ]
 SetPolicies = Annotated[tuple[SetPolicy, ...], OneOrMany("what the policy is for, or a list of these")]
+Rates = Annotated[tuple[Annotated[Rate, _short("topic")], ...], OneOrMany("a topic or a list of topics")]
 Advertisements = Annotated[tuple[Advertised, ...], OneOrMany("an advertisement or a list of these")]
 
 
@@ -278,7 +272,9 @@ DEEDS = (
     "unadvertise",
     "set_policy",
     "prove",
+    "show",
     "publish",
+    "rate",
     "cut",
     "restore",
     "restart",
@@ -314,8 +310,15 @@ class Step(Settings):
     prove: dict[Name, Names] | None = Field(
         default=None, description="by client, the trust group that it proves to be in, or a list of these"
     )
+    show: dict[Name, ShownToken] | None = Field(
+        default=None, description="by client, the token with which it connects again, in place of what it is granted"
+    )
     publish: dict[Name, Publications] | None = Field(
         default=None, description="by client or foreign broker, a topic or a list of these, published one after another"
+    )
+    rate: dict[Name, Rates] | None = Field(
+        default=None,
+        description="by client, the topic of a message that it calls bad, or a mapping, or a list of these",
     )
     cut: Links | None = Field(default=None, description="link between nodes that breaks, such as `cloud -> gateway`")
     restore: Links | None = Field(default=None, description="link that comes back")
@@ -332,6 +335,9 @@ class Step(Settings):
     )
     states: States = Field(
         default={}, description="by monitor, or `monitor @ source -> target`, the state that it is in"
+    )
+    ratings: Annotated[tuple[ExpectedRating, ...], OneOrMany()] = Field(
+        default=(), description="how far nodes trust their neighbours"
     )
 
     @model_validator(mode="after")
@@ -350,7 +356,7 @@ class Step(Settings):
 
     @property
     def expects(self) -> bool:
-        return bool(self.expect or self.refused or self.verdicts or self.states)
+        return bool(self.expect or self.refused or self.verdicts or self.states or self.ratings)
 
 
 class PolicyTest(Settings):

@@ -17,7 +17,7 @@ from penstock.model.errors import PolicyError, TopicError
 from penstock.model.event import Event
 from penstock.model.topic import check_topic
 from penstock.model.verdict import Effect, Verdict
-from penstock.policy.token import Party
+from penstock.policy.token import Party, Token
 from penstock.policy.token_errors import Reason as Wrong
 from penstock.policy.token_errors import TokenError
 from penstock.policy.token_verify import Verified
@@ -249,16 +249,23 @@ def judge(node: "Node", session: Session, link: TokenLink, digest: str, now: flo
         return _refused(digest, "token", f"`{name}` names a token that it has not told: `{digest[:16]}`")
     if isinstance(heard, TokenError):
         return _refused(digest, "token", f"the token that came with it from `{name}`: {heard}")
+    found, goes = weigh(node, name, heard)
+    if goes is not None and node.tokens.keep(goes):
+        node.ledger.token(goes)
+    return found
+
+
+def weigh(node: "Node", name: str, heard: Verified) -> tuple[Passing, Token | None]:
+    """What becomes of events with a token that a neighbour tells, and the token that they go on with."""
+    assert node.tokens is not None
     token, reason, goes = heard.token, "", heard.token
     if node.ratings is not None:
         ruled = node.ratings.rule(name, heard.signers)
         reason = ruled.ruling.reason
         if not ruled.ruling.accepts:
-            return _refused(digest, "trust", reason)._replace(until=heard.end)
+            return _refused(token.digest, "trust", reason)._replace(until=heard.end), None
         goes = node.tokens.signed(token) if ruled.signs else token
-    if node.tokens.keep(goes):
-        node.ledger.token(goes)
-    return Passing(digest, goes.digest, token.claims.publish, None, reason, heard.end)
+    return Passing(token.digest, goes.digest, token.claims.publish, None, reason, heard.end), goes
 
 
 def _refused(digest: str, rule: str, reason: str) -> Passing:

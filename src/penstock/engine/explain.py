@@ -6,106 +6,24 @@ class and does more than its `step` returns does that here too.
 
 from collections import deque
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
 
-from penstock.engine import conform, edit, emit, match, once, place, says, spread, travel
+from penstock.engine import conform, edit, emit, match, once, place, says, spread
+from penstock.engine.arrival import Arrival
 from penstock.engine.edit import Watch
 from penstock.engine.explain_access import Views
-from penstock.engine.explain_judge import Asked, refused_policy, with_policy
+from penstock.engine.explain_judge import Asked, refused_policy
 from penstock.engine.explain_match import Candidate, local_part, match_verdict, unsatisfied
+from penstock.engine.explain_token import Carried
 from penstock.engine.node import Node
 from penstock.engine.once import Once
 from penstock.engine.plan import Group, LinkClass, Target
 from penstock.engine.predicates import Predicates
 from penstock.engine.session import Session, Subscribed
-from penstock.engine.sparkplug import Actor, actor_of, make_actor
-from penstock.language.errors import StatementError
 from penstock.model.decision import Decision
-from penstock.model.errors import PenstockError
 from penstock.model.event import Event
 from penstock.model.link import Link
-from penstock.model.subject import Subject
 from penstock.model.verdict import Effect, Verdict
-from penstock.policy.acl import Rights
-from penstock.policy.advertisement import Claim, claims
 from penstock.policy.monitor import Monitor
-from penstock.policy.token_rights import TokenRights
-from penstock.wire.errors import PacketError
-from penstock.wire.properties import Properties
-
-
-class ExplainError(PenstockError):
-    """A question that makes no sense: somebody who is not there."""
-
-
-def hypothetical(
-    topic: str, payload: bytes, qos: int = 0, retain: bool = False, content_type: str = "", policy: str = ""
-) -> Event:
-    """An event to ask about; raises `ExplainError` if its content type cannot be sent, or its policy is none."""
-    try:
-        properties = travel.travelling(Properties(content_type=content_type)) if content_type else b""
-        properties += with_policy(policy) if policy else b""
-    except PacketError as error:
-        raise ExplainError(f"content type: {error}") from None
-    except StatementError as error:
-        raise ExplainError(f"policy: {error}") from None
-    return Event(topic, payload, qos, retain, properties)
-
-
-@dataclass(frozen=True, slots=True)
-class Arrival:
-    """An event that comes to a node by a link."""
-
-    node: Node
-    link: Link
-    event: Event
-    session: Session | None
-    """Who sent it, if connected or known."""
-    rights: Rights | TokenRights | None
-    claims: tuple[Claim, ...] = ()
-    actor: Actor | None = None
-    """Its sender as a subject of access policies; None: a node of the domain."""
-    stand_in: Session | None = None
-    """A sender that is not connected, as it would be."""
-
-    @property
-    def neighbour(self) -> str | None:
-        return self.session.neighbour if self.session is not None else None
-
-
-def arrival(node: Node, entity: str, event: Event) -> Arrival:
-    """The event as it would come from a client, a neighbour or a foreign broker; raises `ExplainError`."""
-    session, stand_in = _session(node, entity), None
-    if session is not None:
-        subject, rights, bound = session.subject, session.rights, session.claims
-        actor = actor_of(node, session)
-        link = Link(session.entity, node.name, session.publish_type)
-    else:
-        subject = node.ensemble.shown(node.name, entity) or Subject(entity, None, "", f"{node.name}/0")
-        entry = node.ensemble.client(node.name, subject.client_id, subject.user, subject.listener, subject.certificate)
-        if entry is None:
-            raise ExplainError(f"`{entity}` has no place at node `{node.name}`")
-        link, _ = entry.links(node.name)
-        is_own_id = node.ensemble.is_own_id(node.name, link.source, subject.client_id)
-        actor = make_actor(subject, entry, link.source, is_own_id)
-        rights, bound = node.rights_of(subject.client_id, subject.user), claims((), entry.advertises)
-        stand_in = Session(-1, subject, 5)
-        stand_in.entity, stand_in.entry, stand_in.rights = entry.name, entry, rights
-    path = (entity,) if session is not None and session.neighbour is not None else ()
-    if session is not None and session.neighbour in node.ensemble.foreign:
-        event = travel.for_clients(event)  # a foreign broker attaches no policies
-    told = event._replace(origin=subject.client_id, user=subject.user, link_type=link.type, path=path)
-    if node.ensemble.is_cyclic:
-        told = told._replace(id="explained")
-    return Arrival(node, link, told, session, rights, bound, actor, stand_in)
-
-
-def _session(node: Node, entity: str) -> Session | None:
-    """The session of an entity, or of a client that is known only by its client id."""
-    if entity in node.neighbours:
-        return node.neighbours[entity]
-    by_name = (session for session in node.sessions.values() if session.entity == entity)
-    return next(by_name, node.sessions.get(entity))
 
 
 def explain(nodes: Mapping[str, Node], start: Arrival, now: float, about: Collection[str] = ()) -> tuple[Decision, ...]:
@@ -128,9 +46,10 @@ class _Walk:
         self._had: dict[str, Once] = {}
         self._waiting: deque[Arrival] = deque()
         self._views = Views()
+        self._carried = Carried(now)
 
     def decisions(self, start: Arrival) -> Iterator[Decision]:
-        self._waiting.append(start)
+        self._waiting.append(self._carried.begin(start))
         while self._waiting:
             came = self._waiting.popleft()
             self._had.setdefault(came.node.name, Once()).arrives()
@@ -139,9 +58,10 @@ class _Walk:
     # --- stages 1 to 4, once for an event
 
     def _at(self, came: Arrival) -> Iterator[Decision]:
-        link = LinkClass(came.rights, came.link.type, came.neighbour, *self._watched(came))
+        weighed = self._carried.weigh(came)
+        link = LinkClass(came.rights, came.link.type, came.neighbour, *self._watched(came), token=weighed.passing)
         event = came.event
-        verdicts: tuple[Verdict, ...] = (says.admitted(came.node, link, event.topic),)
+        verdicts: tuple[Verdict, ...] = (weighed.told(says.admitted(came.node, link, event.topic)),)
         refused = refused_policy(came.node, came.session or came.stand_in, event)
         if refused is not None and verdicts[-1].effect is not Effect.SUPPRESS:
             verdicts += (refused,)
@@ -152,7 +72,8 @@ class _Walk:
             verdicts += conform.judged(came.node, came.claims, event)
         outputs: tuple[Event, ...] = ()
         if verdicts[-1].effect is not Effect.SUPPRESS:
-            outputs, edited = self._edit("edit", came.node, came.link, event)
+            outputs, edited = self._edit("edit", came.node, came.link, event._replace(token=weighed.goes))
+            outputs = tuple(one if one.topic == event.topic else one._replace(token="") for one in outputs)
             verdicts += edited
         if not outputs:
             yield Decision(came.node.name, came.link, came.event, None, verdicts)
@@ -371,7 +292,10 @@ class _Walk:
             return
         back = beyond.neighbours[node.name]
         path = (*event.path, node.name) if node.ensemble.is_cyclic else (node.name,)
-        came = told._replace(origin=back.client_id, user=back.subject.user, link_type=back.publish_type, path=path)
+        token = self._carried.named(node, event)
+        came = told._replace(
+            origin=back.client_id, user=back.subject.user, link_type=back.publish_type, path=path, token=token
+        )
         link = Link(node.name, beyond.name, back.publish_type)
         self._waiting.append(Arrival(beyond, link, came, back, back.rights))
 

@@ -4,12 +4,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from penstock.engine import match, overlay
+from penstock.engine.explain_token import no_token
 from penstock.engine.node import Node
 from penstock.engine.plan import Target
 from penstock.engine.session import Session, Subscribed
 from penstock.model.event import Event
 from penstock.model.link import Link
 from penstock.model.verdict import Effect, Verdict
+from penstock.policy.token_rights import TokenRights
 
 
 @dataclass(slots=True)
@@ -53,12 +55,18 @@ def match_verdict(
     if candidate.unmet:
         return unsatisfied(node, event, candidate.unmet)
     if not candidate.sessions:
+        without = no_token(node, name)
+        if without and name not in node.neighbours:
+            return Verdict("match", Effect.SUPPRESS, "token", without)
         return Verdict("match", Effect.SUPPRESS, "", f"`{name}` has no session here")
     if candidate.sessions[0].neighbour is not None:
         reason = f"nobody beyond `{name}` subscribes to `{topic}`"
         if any(mode in _BY_OFFERS for mode in _modes(node, name)):
             reason += ", or nothing that fits is advertised this side of it"
         return Verdict("match", Effect.SUPPRESS, "", reason)
+    rights = candidate.sessions[0].rights
+    if isinstance(rights, TokenRights) and not rights.may_read(topic):
+        return Verdict("match", Effect.SUPPRESS, "acl", rights.why_read(topic))
     return Verdict("match", Effect.SUPPRESS, "", f"`{name}` has no subscription that matches `{topic}`")
 
 

@@ -49,6 +49,10 @@ class Ratings:
     def rating(self, neighbour: str, now: float) -> float:
         return self.of(neighbour, now).rating(self.settings.weights, now)
 
+    def held(self, neighbour: str) -> float | None:
+        """The rating by which things are decided now; None of who is no neighbour."""
+        return self._ratings.get(neighbour)
+
     def of(self, neighbour: str, now: float) -> Evidence:
         """The evidence about a neighbour; before there is any, what the domain gives, which is as of now: it begins to
         age with the first that is seen.

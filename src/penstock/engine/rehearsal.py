@@ -74,6 +74,8 @@ class Rehearsal:
         self._nonces = count(1)
         self._keys = {name: SigningKey.generate() for name in whole.nodes} if whole.tokens is not None else {}
         self._public = KeySet.of(PublicKey(name, key.public) for name, key in self._keys.items())
+        self._shown: dict[str, tuple[frozenset[str], frozenset[str]]] = {}
+        """What tokens of clients say that show others than they are granted: filters to publish, and to subscribe."""
         self._connections: dict[tuple[str, str], Joint] = {}
         self._cut: set[frozenset[str]] = set()
         self._actors: dict[tuple[str, str], Actor] = {}
@@ -189,6 +191,19 @@ class Rehearsal:
             actor.prove(self._make_nonce())
         self.run()
 
+    def show(self, entity: str, publish: Iterable[str], subscribe: Iterable[str]) -> None:
+        """A client connects again wherever it is, with a token for this in place of what it is granted."""
+        self._shown[entity] = frozenset(publish), frozenset(subscribe)
+        for node in [at for name, at in self._actors if name == entity]:
+            self.connect(entity, node)
+
+    def widest(self, entity: str, filters: Iterable[str]) -> tuple[str, ...]:
+        """What a client subscribes to that wants all it may have: these filters, or those of its token."""
+        if not self.is_connected(entity):
+            return ()
+        granted = self._granted(entity)
+        return tuple(filters) if granted is None else tuple(sorted(granted[1]))
+
     def refusal(self, entity: str, node: str) -> str:
         """Why the client is not connected to the node; empty if it is, or never tried."""
         actor = self._actors.get((entity, node))
@@ -273,6 +288,13 @@ class Rehearsal:
             for place, one in enumerate(watch.monitors)
             if one.name == monitor
         }
+
+    def rating(self, of: str, by: str) -> float:
+        """How far a node trusts a neighbour."""
+        ratings = self.nodes[by].ratings
+        if ratings is None or of not in self.nodes[by].neighbours:
+            raise RehearsalError(f"`{by}` does not rate `{of}`")
+        return ratings.rating(of, self.now)
 
     def put_state(self, monitor: str, state: object, link: tuple[str, str] | None = None) -> None:
         """Let a monitor be in a state, on one link or on all that it is on."""
@@ -384,11 +406,15 @@ class Rehearsal:
 
     def token_of(self, client: str, node: str) -> bytes | None:
         """The token that a node's endpoint would give a client, if it gives it any."""
-        tokens = self.nodes[node].tokens
-        granted = tokens.settings.granted(client) if tokens is not None else None
+        tokens, granted = self.nodes[node].tokens, self._granted(client)
         if tokens is None or granted is None:
             return None
         return tokens.issue(Party("client", client), *granted, self.now).text
+
+    def _granted(self, client: str) -> tuple[frozenset[str], frozenset[str]] | None:
+        if client in self._shown or self.ensemble.tokens is None:
+            return self._shown.get(client)
+        return self.ensemble.tokens.granted(client)
 
     def _connection(self, node: str, other: str, dialled: Dialled | None, subject: Subject | None = None) -> Joint:
         """Two ends and what is between them; nothing has been said yet."""

@@ -1,6 +1,6 @@
 """What the stages say about an event when they are asked to explain it: verdicts with the rule and the reason."""
 
-from penstock.engine import admit, advertise
+from penstock.engine import admit, advertise, feedback
 from penstock.engine.node import Node
 from penstock.engine.path import read_topic
 from penstock.engine.plan import Draft, LinkClass, Plans
@@ -11,6 +11,8 @@ from penstock.model.verdict import Effect, Verdict
 from penstock.policy.monitor import State
 from penstock.wire.errors import WireError
 
+_CONTROL = advertise.TOPICS | feedback.TOPICS
+
 
 def admitted(node: Node, link: LinkClass, topic: str) -> Verdict:
     """May it be published on such a link?"""
@@ -19,11 +21,12 @@ def admitted(node: Node, link: LinkClass, topic: str) -> Verdict:
     except WireError as error:
         return Verdict("admit", Effect.SUPPRESS, "topic", str(error))
     draft = Draft(node, topic, Plans(link, {}))
-    if topic in advertise.TOPICS and link.neighbour is None:
+    if topic in _CONTROL and link.neighbour is None:
         verdict = advertise.judge(node, link, topic)
         if verdict.effect is Effect.SUPPRESS:
             return verdict
-        reason = f"`{topic}` is for the node itself: what is advertised goes to no subscriber"
+        what = "advertised" if topic in advertise.TOPICS else "said there"
+        reason = f"`{topic}` is for the node itself: what is {what} goes to no subscriber"
         return Verdict("admit", Effect.SUPPRESS, "reserved", reason)
     admit.plan(draft)
     if draft.verdict.effect is Effect.PASS and link.rights is not None:

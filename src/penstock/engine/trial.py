@@ -22,8 +22,10 @@ from penstock.domain.tests import Subscription as Wish
 from penstock.engine import travel
 from penstock.engine.account import receiver, values_of
 from penstock.engine.actor import Delivered
-from penstock.engine.explain import ExplainError, arrival, explain
+from penstock.engine.arrival import ExplainError, arrival
+from penstock.engine.explain import explain
 from penstock.engine.rehearsal import Rehearsal, RehearsalError
+from penstock.engine.trial_rate import rate
 from penstock.language.statement import Statement
 from penstock.language.statement_printer import show_compact
 from penstock.model.decision import Decision
@@ -87,8 +89,8 @@ class _Trial:
         play = self._play
         for client in play.ensemble.devices:
             play.connect(client)
-            if test.subscribe is None:
-                play.subscribe(client, "#")
+            for filter in play.widest(client, ("#",)) if test.subscribe is None else ():
+                play.subscribe(client, filter)
         self._subscribe(test.subscribe or {})
         for text, state in test.states.items():
             key = state_key(text)
@@ -105,6 +107,7 @@ class _Trial:
         yield from self._refused(at, step)
         yield from self._verdicts(at, step)
         yield from self._states(at, step)
+        yield from self._ratings(at, step)
         self._published = []
         self._seen = {name: len(self._play.deliveries(name)) for name in self._entities()}
 
@@ -155,6 +158,15 @@ class _Trial:
     def _prove(self, step: Step) -> None:
         for client, groups in (step.prove or {}).items():
             self._play.prove(client, groups)
+
+    def _show(self, step: Step) -> None:
+        for client, token in (step.show or {}).items():
+            self._play.show(client, token.publish, token.subscribe)
+
+    def _rate(self, step: Step) -> None:
+        for client, several in (step.rate or {}).items():
+            for one in several:
+                rate(self._play, client, one)
 
     def _publish(self, step: Step) -> None:
         for entity, several in (step.publish or {}).items():
@@ -261,6 +273,12 @@ class _Trial:
                 got = tuple(f"{state} on {source} -> {target}" for (source, target), state in wrong.items())
                 yield Failure(at, f"monitor {key.monitor}", (str(wanted),), got or ("it is on no such link",))
 
+    def _ratings(self, at: int, step: Step) -> Iterator[Failure]:
+        for one in step.ratings:
+            found = self._play.rating(one.of, one.by)
+            if not one.is_met(found):
+                yield Failure(at, f"{one.of} as {one.by} rates it", (str(one),), (f"rated {found:.3g}",))
+
 
 _DEEDS: dict[str, Callable[[_Trial, Step], None]] = {
     "connect": _Trial._connect,
@@ -271,6 +289,8 @@ _DEEDS: dict[str, Callable[[_Trial, Step], None]] = {
     "unadvertise": _Trial._unadvertise,
     "set_policy": _Trial._set_policy,
     "prove": _Trial._prove,
+    "show": _Trial._show,
+    "rate": _Trial._rate,
     "publish": _Trial._publish,
     "cut": _Trial._cut,
     "restore": _Trial._restore,

@@ -8,7 +8,8 @@ from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
 from penstock.engine.account import leads_to
-from penstock.engine.explain import ExplainError, arrival, explain
+from penstock.engine.arrival import ExplainError, arrival
+from penstock.engine.explain import explain
 from penstock.engine.facts import NOTHING, Facts
 from penstock.engine.rehearsal import Rehearsal, RehearsalError
 from penstock.journal.events import ARRIVAL
@@ -136,7 +137,8 @@ class Explainer:
             self._play.connect(name, node, user)
         if filter is not None and (name, node, filter) not in self._present:
             self._present.add((name, node, filter))
-            self._play.subscribe(name, filter, no_local=False, node=node)
+            for one in self._play.widest(name, (filter,)):
+                self._play.subscribe(name, one, no_local=False, node=node)
 
 
 class Reasons:

@@ -22,7 +22,17 @@ def check(domain: Domain) -> Iterator[Mistake]:
         yield from _Check(domain, entities, test).all(("tests", title))
 
 
-_OF_CLIENTS = ("disconnect", "subscribe", "unsubscribe", "advertise", "unadvertise", "set_policy", "prove")
+_OF_CLIENTS = (
+    "disconnect",
+    "subscribe",
+    "unsubscribe",
+    "advertise",
+    "unadvertise",
+    "set_policy",
+    "prove",
+    "show",
+    "rate",
+)
 
 
 class _Check:
@@ -66,6 +76,7 @@ class _Check:
                 if not any(set(ends) == set(link.between) for link in self._domain.links):
                     yield Finding((*loc, key), "a link between two nodes, or a node and a foreign broker")
         yield from self._monitors(step.states, (*loc, "states"))
+        yield from self._trust(step, loc)
         for index, verdict in enumerate(step.verdicts):
             where = (*loc, "verdicts", index) if len(step.verdicts) > 1 else (*loc, "verdicts")
             for key, name in (("from", verdict.from_), ("to", verdict.to)):
@@ -87,6 +98,18 @@ class _Check:
         for where, name in named:
             if name not in self._entities.nodes:
                 yield Finding(where, self._entities.not_a_node(name), f"`{name}`")
+
+    def _trust(self, step: Step, loc: Loc) -> Iterator[Finding]:
+        """Tokens and ratings only where there are any, and ratings only of neighbours."""
+        if step.show and self._domain.tokens is None:
+            yield Finding((*loc, "show"), "`tokens` in the domain, because of this", "nothing")
+        for key in ("rate", "ratings"):
+            if getattr(step, key) and self._domain.trust is None:
+                yield Finding((*loc, key), "`trust` in the domain, because of this", "nothing")
+        for index, one in enumerate(step.ratings):
+            where = (*loc, "ratings", index) if len(step.ratings) > 1 else (*loc, "ratings")
+            if not any({one.of, one.by} == set(link.between) for link in self._domain.links):
+                yield Finding((*where, "of"), f"a neighbour of `{one.by}`", f"`{one.of}`")
 
     def _conditions(self, asked: Mapping[str, tuple[Subscription | Advertised, ...]], loc: Loc) -> Iterator[Said]:
         for client, several in asked.items():

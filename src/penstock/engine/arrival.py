@@ -1,0 +1,95 @@
+"""An event to be explained, as it comes to its first node: from a client, connected or not, or a neighbour."""
+
+from dataclasses import dataclass
+
+from penstock.engine import travel
+from penstock.engine.explain_judge import with_policy
+from penstock.engine.explain_token import rights_of
+from penstock.engine.node import Node
+from penstock.engine.session import Session
+from penstock.engine.sparkplug import Actor, actor_of, make_actor
+from penstock.language.errors import StatementError
+from penstock.model.errors import PenstockError
+from penstock.model.event import Event
+from penstock.model.link import Link
+from penstock.model.subject import Subject
+from penstock.policy.acl import Rights
+from penstock.policy.advertisement import Claim, claims
+from penstock.policy.token_rights import TokenRights
+from penstock.wire.errors import PacketError
+from penstock.wire.properties import Properties
+
+
+class ExplainError(PenstockError):
+    """A question that makes no sense: somebody who is not there."""
+
+
+def hypothetical(
+    topic: str, payload: bytes, qos: int = 0, retain: bool = False, content_type: str = "", policy: str = ""
+) -> Event:
+    """An event to ask about; raises `ExplainError` if its content type cannot be sent, or its policy is none."""
+    try:
+        properties = travel.travelling(Properties(content_type=content_type)) if content_type else b""
+        properties += with_policy(policy) if policy else b""
+    except PacketError as error:
+        raise ExplainError(f"content type: {error}") from None
+    except StatementError as error:
+        raise ExplainError(f"policy: {error}") from None
+    return Event(topic, payload, qos, retain, properties)
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """An event that comes to a node by a link."""
+
+    node: Node
+    link: Link
+    event: Event
+    session: Session | None
+    """Who sent it, if connected or known."""
+    rights: Rights | TokenRights | None
+    claims: tuple[Claim, ...] = ()
+    actor: Actor | None = None
+    """Its sender as a subject of access policies; None: a node of the domain."""
+    stand_in: Session | None = None
+    """A sender that is not connected, as it would be."""
+
+    @property
+    def neighbour(self) -> str | None:
+        return self.session.neighbour if self.session is not None else None
+
+
+def arrival(node: Node, entity: str, event: Event) -> Arrival:
+    """The event as it would come from a client, a neighbour or a foreign broker; raises `ExplainError`."""
+    session, stand_in = _session(node, entity), None
+    if session is not None:
+        subject, rights, bound = session.subject, rights_of(node, session), session.claims
+        actor = actor_of(node, session)
+        link = Link(session.entity, node.name, session.publish_type)
+    else:
+        subject = node.ensemble.shown(node.name, entity) or Subject(entity, None, "", f"{node.name}/0")
+        entry = node.ensemble.client(node.name, subject.client_id, subject.user, subject.listener, subject.certificate)
+        if entry is None:
+            raise ExplainError(f"`{entity}` has no place at node `{node.name}`")
+        link, _ = entry.links(node.name)
+        is_own_id = node.ensemble.is_own_id(node.name, link.source, subject.client_id)
+        actor = make_actor(subject, entry, link.source, is_own_id)
+        stand_in = Session(-1, subject, 5)
+        stand_in.entity, stand_in.entry = entry.name, entry
+        rights, bound = rights_of(node, stand_in), claims((), entry.advertises)
+        stand_in.rights = rights
+    path = (entity,) if session is not None and session.neighbour is not None else ()
+    if session is not None and session.neighbour in node.ensemble.foreign:
+        event = travel.for_clients(event)  # a foreign broker attaches no policies
+    told = event._replace(origin=subject.client_id, user=subject.user, link_type=link.type, path=path)
+    if node.ensemble.is_cyclic:
+        told = told._replace(id="explained")
+    return Arrival(node, link, told, session, rights, bound, actor, stand_in)
+
+
+def _session(node: Node, entity: str) -> Session | None:
+    """The session of an entity, or of a client that is known only by its client id."""
+    if entity in node.neighbours:
+        return node.neighbours[entity]
+    by_name = (session for session in node.sessions.values() if session.entity == entity)
+    return next(by_name, node.sessions.get(entity))
