@@ -107,7 +107,7 @@ def test_who_has_signed_and_how_the_neighbour_is_rated_is_told() -> None:
     rehearsal.connect("bob", "b3")
     rehearsal.subscribe("bob", "home/#")
     assert why(rehearsal, "b1", "ann", "b1", "b2")[0] == (
-        "admit: pass by acl: may write to `home/door`: by its token; it has shown one of `b1`"
+        "admit: pass by token: may write to `home/door`: by its token; it has shown one of `b1`"
     )
     assert why(rehearsal, "b1", "ann", "b2", "b3")[0] == (
         "admit: pass by trust: the neighbour `b1` has signed, rated 0.9, at least 0.6; "
@@ -144,11 +144,11 @@ def test_who_is_granted_nothing_is_not_let_in() -> None:
 def test_who_is_not_here_would_have_what_it_is_granted() -> None:
     rehearsal = two()
     assert why(rehearsal, "b1", "eve", "b1", "b2")[0] == (
-        "admit: pass by acl: may write to `home/door`: by its token; as `tokens.grants` says"
+        "admit: pass by token: may write to `home/door`: by its token; as `tokens.grants` says"
     )
     assert why(rehearsal, "b1", "eve", "b2", "bob")[-1] == "emit: pass: delivered with QoS 0"
     assert why(rehearsal, "b1", "eve", "b1", None, "garden") == [
-        "admit: suppress by acl: may not write to `garden`: its token has no filter to publish that matches it"
+        "admit: suppress by token: may not write to `garden`: its token has no filter to publish that matches it"
     ]
 
 
@@ -166,7 +166,7 @@ def test_a_receiver_is_told_that_its_token_does_not_let_it_read() -> None:
     assert why(rehearsal, "b1", "ann", "b2", "bob")[-1] == "emit: pass: delivered with QoS 0"
     rehearsal.show("bob", (), ("garden",))
     assert why(rehearsal, "b1", "ann", "b2", "bob")[-1] == (
-        "match: suppress by acl: may not read `home/door`: its token has no filter to subscribe that matches it"
+        "match: suppress by token: may not read `home/door`: its token has no filter to subscribe that matches it"
     )
 
 

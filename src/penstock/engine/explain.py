@@ -243,9 +243,7 @@ class _Walk:
                 continue
             verdicts = list(before)
             if not _may_read(member.session, event.topic):
-                assert member.session.rights is not None
-                reason = member.session.rights.why_read(event.topic)
-                verdicts.append(Verdict("match", Effect.SUPPRESS, "acl", reason))
+                verdicts.append(says.unreadable(member.session.rights, event.topic))
             elif not match.satisfies(node, event, member, self._now):
                 verdicts.append(unsatisfied(node, event, [member]))
             elif not judging.lets(member):

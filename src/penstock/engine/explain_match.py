@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from penstock.engine import match, overlay
+from penstock.engine import match, overlay, says
 from penstock.engine.explain_token import no_token
 from penstock.engine.node import Node
 from penstock.engine.plan import Target
@@ -49,9 +49,7 @@ def match_verdict(
     if candidate.onlooker:
         return Verdict("match", Effect.PASS, "", "the monitors on the link must see it, subscribed to or not")
     if candidate.matched:
-        rights = candidate.matched[0].session.rights
-        assert rights is not None
-        return Verdict("match", Effect.SUPPRESS, "acl", rights.why_read(topic))
+        return says.unreadable(candidate.matched[0].session.rights, topic)
     if candidate.unmet:
         return unsatisfied(node, event, candidate.unmet)
     if not candidate.sessions:
@@ -66,7 +64,7 @@ def match_verdict(
         return Verdict("match", Effect.SUPPRESS, "", reason)
     rights = candidate.sessions[0].rights
     if isinstance(rights, TokenRights) and not rights.may_read(topic):
-        return Verdict("match", Effect.SUPPRESS, "acl", rights.why_read(topic))
+        return says.unreadable(rights, topic)
     return Verdict("match", Effect.SUPPRESS, "", f"`{name}` has no subscription that matches `{topic}`")
 
 

@@ -8,7 +8,9 @@ from penstock.engine.session import Session
 from penstock.model.event import Event
 from penstock.model.link import Link
 from penstock.model.verdict import Effect, Verdict
+from penstock.policy.acl import Rights
 from penstock.policy.monitor import State
+from penstock.policy.token_rights import TokenRights
 from penstock.wire.errors import WireError
 
 _CONTROL = advertise.TOPICS | feedback.TOPICS
@@ -30,7 +32,8 @@ def admitted(node: Node, link: LinkClass, topic: str) -> Verdict:
         return Verdict("admit", Effect.SUPPRESS, "reserved", reason)
     admit.plan(draft)
     if draft.verdict.effect is Effect.PASS and link.rights is not None:
-        return draft.verdict._replace(rule="acl", reason=link.rights.why_write(topic))
+        rule = "token" if isinstance(link.rights, TokenRights) and link.rights.base is None else "acl"
+        return draft.verdict._replace(rule=rule, reason=link.rights.why_write(topic))
     return draft.verdict
 
 
@@ -59,6 +62,13 @@ def routed(node: Node, came_by: Link, link: Link, event: Event) -> Verdict:
         return Verdict("route", Effect.SUPPRESS, "path", f"it has been at `{link.target}` already")
     effect = Effect.PASS if node.table.allows(came_by.type, link.type) else Effect.SUPPRESS
     return Verdict("route", effect, "brokering", node.table.why(came_by.type, link.type))
+
+
+def unreadable(rights: Rights | TokenRights | None, topic: str) -> Verdict:
+    """That somebody may not read a topic, by its token or by the access list."""
+    assert rights is not None
+    rule = "token" if isinstance(rights, TokenRights) and not rights.reads(topic) else "acl"
+    return Verdict("match", Effect.SUPPRESS, rule, rights.why_read(topic))
 
 
 def had_it(entity: str) -> Verdict:

@@ -25,7 +25,7 @@ class TokenRights:
         return self.publishes(topic) and (self.base is None or self.base.may_write(topic))
 
     def may_read(self, topic: str) -> bool:
-        return self._reads(topic) and (self.base is None or self.base.may_read(topic))
+        return self.reads(topic) and (self.base is None or self.base.may_read(topic))
 
     def may_subscribe(self, filter: str) -> bool:
         """One filter of the token must cover it: two that cover it only together do not."""
@@ -39,9 +39,9 @@ class TokenRights:
         return f"may not write to `{topic}`: its token has no filter to publish that matches it"
 
     def why_read(self, topic: str) -> str:
-        if self.base is not None and self._reads(topic):
+        if self.base is not None and self.reads(topic):
             return self.base.why_read(topic)
-        if self._reads(topic):
+        if self.reads(topic):
             return f"may read `{topic}`: by its token"
         return f"may not read `{topic}`: its token has no filter to subscribe that matches it"
 
@@ -54,14 +54,15 @@ class TokenRights:
 
     def deciding(self, topic: str, access: Access) -> Rule | None:
         """The rule of the access list that decides, if the token lets it."""
-        allowed = self.publishes(topic) if access == "write" else self._reads(topic)
+        allowed = self.publishes(topic) if access == "write" else self.reads(topic)
         return self.base.deciding(topic, access) if self.base is not None and allowed else None
 
     def publishes(self, topic: str) -> bool:
         """Whether the token grants it."""
         return topic.startswith(CONTROL) or self._to_publish.match(topic)
 
-    def _reads(self, topic: str) -> bool:
+    def reads(self, topic: str) -> bool:
+        """Whether the token lets it read a topic, whatever the access list says."""
         return self._to_subscribe.match(topic)
 
     def _subscribes(self, filter: str) -> bool:
