@@ -6,6 +6,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.testing import assertDataFrameEqual
 
 from penstock.domain import load
 from penstock.engine.record import Source
@@ -128,6 +129,8 @@ def test_compacted(spark: SparkSession, policies: Policies) -> None:
         typed = pq.read_table(done.path)["content_0"]
         assert typed.null_count < len(typed)
     assert found(spark, policies) == expected(policies)
+    files = [str(path) for path in journal.glob("compact/*/*/[0-9]*.parquet")]
+    assertDataFrameEqual(events(spark, policies), spark.read.parquet(*files).drop("unreadable"))
     for asker in ASKERS:
         one = {row for row in expected(policies) if row[0] == asker.name}
         assert found(spark, policies, (asker,)) == one, asker.name

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import chain, repeat
 from typing import NamedTuple
 
 import numpy as np
@@ -54,7 +55,7 @@ def outcomes(policies: Policies, rows: pa.RecordBatch) -> pa.BooleanArray:
     return pc.replace_with_mask(pa.nulls(rows.num_rows, pa.bool_()), is_asked, found)
 
 
-def _outcomes(policies: Policies, rows: pa.RecordBatch) -> Iterator[bool]:
+def _outcomes(policies: Policies, rows: pa.RecordBatch) -> list[bool]:
     kinds, kind_at = _kinds(policies, rows)
     # Of an event that several subjects may get there are as many rows, one after the other: it is read once.
     payloads = rows["payload"]
@@ -64,20 +65,34 @@ def _outcomes(policies: Policies, rows: pa.RecordBatch) -> Iterator[bool]:
     starts = np.flatnonzero(is_new)
     events = payloads.take(pa.array(starts)).to_pylist()
     kind_of = [kinds[kind] for kind in kind_at[starts].tolist()]
-    objects = read_objects([payload for payload, kind in zip(events, kind_of, strict=True) if kind.is_json])
-    asked, start = _asked(rows["asked"]), 0
-    for payload, kind, end in zip(events, kind_of, np.append(starts, len(kind_at))[1:].tolist(), strict=True):
-        attributes = next(objects) if kind.is_json else None
-        if attributes is not None and kind.widen is not None:
-            attributes = kind.widen(attributes)
-        content: Content | None = None
-        for conditions, decide in asked[start:end]:
-            if attributes is not None and decide is not None:
-                yield decide(attributes) is True
-            else:
-                content = content or kind.content(payload, attributes)
-                yield any(condition.holds(content) is True for condition in conditions)
-        start = end
+    is_simple = all(kind.is_json and kind.widen is None for kind in kinds)
+    every = read_objects(events) if is_simple else _attributes(events, kind_of)
+    if len(starts) < len(kind_at):
+        every = chain.from_iterable(map(repeat, every, np.diff(starts, append=len(kind_at)).tolist()))
+    asked = _asked(rows["asked"])
+    contents = dict[int, Content]()
+
+    def slowly(row: int, attributes: Attributes | None) -> bool:
+        start = int(starts.searchsorted(row, "right")) - 1
+        content = contents.get(start)
+        if content is None:
+            content = contents[start] = kind_of[start].content(events[start], attributes)
+        return any(condition.holds(content) is True for condition in asked[row].conditions)
+
+    return [
+        slowly(row, attributes) if attributes is None or decide is None else decide(attributes) is True
+        for row, (attributes, (_, decide)) in enumerate(zip(every, asked, strict=True))
+    ]
+
+
+def _attributes(payloads: list[bytes], kinds: "list[_Kind]") -> Iterator[Attributes | None]:
+    """Those of each event, if it is a JSON object that can be read with others."""
+    objects = read_objects([payload for payload, kind in zip(payloads, kinds, strict=True) if kind.is_json])
+    return (_widened(next(objects), kind.widen) if kind.is_json else None for kind in kinds)
+
+
+def _widened(attributes: Attributes | None, widen: Widen | None) -> Attributes | None:
+    return attributes if attributes is None or widen is None else widen(attributes)
 
 
 def _kinds(policies: Policies, rows: pa.RecordBatch) -> tuple[list["_Kind"], Numbers]:

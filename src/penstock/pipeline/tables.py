@@ -14,6 +14,7 @@ from pyspark.sql.types import StructField, StructType
 
 from penstock.journal.events import EVENTS, QUARANTINE, read_segment
 from penstock.journal.listing import Part, parts
+from penstock.pipeline.alike import alike, with_values
 from penstock.pipeline.errors import PipelineError
 
 EVENT_TYPES = from_arrow_schema(EVENTS)
@@ -39,8 +40,10 @@ def events(
     segments = [part.path for part in found if part.last is None]
     compacted = [part.path for part in found if part.last is not None]
     if compacted:
-        types = StructType([*EVENT_TYPES.fields, *_typed(compacted)])
+        files = [pq.read_metadata(path) for path in compacted]
+        types = StructType([*EVENT_TYPES.fields, *_typed(files)])
         settled = spark.read.schema(types).parquet(*(str(path) for path in compacted))
+        settled = with_values(settled, alike(files, EVENT_TYPES))
         if not segments:
             return settled
     fresh = _segments(spark, segments, EVENT_TYPES, lambda path: read_segment(path)[0])
@@ -64,9 +67,9 @@ def typed_columns_of(events: DataFrame) -> tuple[str, ...]:
     return tuple(name for name in events.columns if _is_typed(name))
 
 
-def _typed(compacted: list[Path]) -> list[StructField]:
+def _typed(files: list[pq.FileMetaData]) -> list[StructField]:
     """The columns of typed content of compacted files, unless they differ."""
-    schemas = [[field for field in pq.read_schema(path) if _is_typed(field.name)] for path in compacted]
+    schemas = [[field for field in file.schema.to_arrow_schema() if _is_typed(field.name)] for file in files]
     if any(schema != schemas[0] for schema in schemas):
         return []
     return list(from_arrow_schema(pa.schema(schemas[0])).fields)
