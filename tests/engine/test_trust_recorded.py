@@ -30,8 +30,10 @@ def test_a_repetition_of_what_is_retained_is_no_new_evidence() -> None:
     rehearsal.publish("ann", "home/door", b"1", retain=True)
     rehearsal.run()
     for _ in range(3):
-        rehearsal.cut("b1", "b2")
-        rehearsal.restore("b1", "b2")
+        rehearsal.unsubscribe("bob", "home/#")
+        rehearsal.run()
+        rehearsal.subscribe("bob", "home/#")
+        rehearsal.run()
     ratings, recorder = rehearsal.nodes["b2"].ratings, rehearsal.nodes["b2"].recorder
     assert ratings is not None
     assert recorder is not None

@@ -13,7 +13,7 @@ from penstock.model.errors import PolicyError
 
 UNIT = 1_000_000
 """The rating 1, in millionths."""
-_PRIOR = 2.0
+PRIOR = 2.0
 """What an opinion is spread over when there is no evidence: the weight of the base rate."""
 _MOST_NAMES = 5
 
@@ -90,8 +90,8 @@ class Evidence:
     @property
     def opinion(self) -> Opinion:
         """What this evidence says (subjective logic)."""
-        whole = self.good + self.bad + _PRIOR
-        return Opinion(self.good / whole, self.bad / whole, _PRIOR / whole)
+        whole = self.good + self.bad + PRIOR
+        return Opinion(self.good / whole, self.bad / whole, PRIOR / whole)
 
     def rating(self, weights: Weights, now: float) -> float:
         """How far the neighbour is trusted now, between 0 and 1."""

@@ -1,0 +1,176 @@
+"""`penstock pipeline trust`: ratings of a whole fleet, worked out again from its journals."""
+
+import argparse
+import json
+import sys
+import time
+from datetime import datetime
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from penstock.cli.pipeline.shared import add_options, days_of, nodes_of, plain, read_options, run_job
+from penstock.cli.table import fit, print_table
+from penstock.domain.units import parse_duration
+from penstock.pipeline.holding import Difference, ask, compare
+from penstock.pipeline.policies import as_it_stands
+from penstock.pipeline.trust import Asked, Fleet, moment, rate
+
+_EPILOG = """\
+What nodes hold of their neighbours is worked out from the evidence that their journals keep: by the domain, or with
+another penalty, half-life or function E. With --to, the tables `ratings` and, with --paths, `paths` are written as
+Parquet; `penstock trust apply` sets them at a node. With --compare, what nodes say at their admin address is held
+against it: all of them are differences that exceed --tolerance in good, in bad or in the rating.
+Exit code: 0, 1 if the job fails or a node holds something else, 2 for bad arguments, 3 if the domain does not check.
+"""
+_MOST_ROWS = 200
+EXIT_DIFFERENT = 1
+
+
+def parser() -> argparse.ArgumentParser:
+    """What the command line may have."""
+    made = argparse.ArgumentParser(
+        prog="penstock pipeline trust",
+        description="Work out what nodes hold of their neighbours from what they recorded.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add_options(made)
+    made.add_argument("--domain", type=Path, required=True, metavar="FILE", help="the domain file")
+    made.add_argument("--to", type=Path, metavar="TABLES", help="write the tables to this folder")
+    made.add_argument("--paths", action="store_true", help="also the least-trustworthy paths between all nodes")
+    made.add_argument("--longest", type=_count, metavar="N", help="edges of the longest path (default: as the domain)")
+    made.add_argument(
+        "--penalty", type=int, metavar="MU", help="bad evidence that a bad event is (default: as the domain)"
+    )
+    made.add_argument(
+        "--half-life", type=_duration, metavar="TIME", help="as 30s, 5m, 2d; 0: no ageing (default: as the domain)"
+    )
+    made.add_argument(
+        "--evaluate",
+        metavar="MODULE:FUNCTION",
+        help="judge what came from neighbours by this function; it is looked for beside the domain file first",
+    )
+    made.add_argument("--at", type=_moment, metavar="TIME", help="rate as of then (default: the last recorded event)")
+    made.add_argument(
+        "--compare", nargs="+", default=[], metavar="URL", help="admin addresses of nodes to compare with"
+    )
+    made.add_argument("--tolerance", type=float, default=0.001, metavar="N", help="difference that does not matter")
+    return made
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"expected a number from 1 on, found `{text}`")
+    return int(text)
+
+
+def _duration(text: str) -> float:
+    try:
+        return float(parse_duration(text))
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def _moment(text: str) -> float:
+    try:
+        return datetime.fromisoformat(text).astimezone().timestamp()
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"expected a time, as 2026-01-31T12:00:00+00:00, found `{text}`") from None
+
+
+def main(argv: list[str]) -> int:
+    made = parser()
+    options = read_options(made, argv)
+    if options.evaluate is not None and not all(options.evaluate.partition(":")):
+        made.error(f"--evaluate is `module:function`, not `{options.evaluate}`")
+    return run_job("trust", options, lambda spark: run(spark, options))
+
+
+def run(spark: SparkSession, options: argparse.Namespace) -> int:
+    """The job, and what it prints."""
+    began = time.monotonic()
+    policies = as_it_stands(options.domain, options.journal)
+    asked = Asked(options.penalty, options.half_life, options.evaluate, options.at, options.longest)
+    held = [
+        ask(url) for url in options.compare
+    ]  # what a node holds goes on to change: ask before the job takes its time
+    fleet = rate(
+        spark, options.journal, policies, asked, nodes_of(options), days_of(options), options.to, options.paths
+    )
+    differences = [one for node, holds in held for one in compare(fleet, node, holds)]
+    differ = [one for one in differences if one.exceeds(options.tolerance)]
+    if options.json:
+        print(json.dumps(_told(fleet, differences, options.tolerance, time.monotonic() - began), indent=2))
+    else:
+        _show(fleet, differences, options.tolerance)
+        if options.to is not None:
+            print(f"written to {options.to} in {time.monotonic() - began:.1f} s")
+    if fleet.failed:
+        print(f"penstock: {fleet.failed} events could not be judged: {fleet.problem}", file=sys.stderr)
+    return EXIT_DIFFERENT if differ else 0
+
+
+def _told(fleet: Fleet, differences: list[Difference], tolerance: float, seconds: float) -> dict[str, object]:
+    return {
+        "at": moment(fleet.at),
+        "penalty": fleet.weights.penalty,
+        "half_life": fleet.weights.half_life,
+        "base_rate": fleet.weights.base_rate,
+        "ratings": plain(fleet.ratings),
+        "paths": plain(fleet.paths),
+        "failed": fleet.failed,
+        "differences": [
+            {
+                "node": one.node,
+                "neighbour": one.neighbour,
+                "held": None if one.held is None else {"good": one.held.good, "bad": one.held.bad},
+                "recorded": None if one.recorded is None else {"good": one.recorded.good, "bad": one.recorded.bad},
+                "held_rating": one.held_rating,
+                "recorded_rating": one.recorded_rating,
+                "differs": one.exceeds(tolerance),
+            }
+            for one in differences
+        ],
+        "seconds": round(seconds, 3),
+    }
+
+
+def _show(fleet: Fleet, differences: list[Difference], tolerance: float) -> None:
+    print(f"ratings as of {moment(fleet.at)}")
+    rows = [
+        (
+            fit(one.node),
+            fit(one.neighbour),
+            f"{one.good:.3f}",
+            f"{one.bad:.3f}",
+            moment(one.at) or "never",
+            f"{one.rating:.4f}",
+            ", ".join(f"{source} {good}/{bad}" for source, good, bad in one.sources),
+        )
+        for one in fleet.ratings[:_MOST_ROWS]
+    ]
+    print_table(("node", "neighbour", "good", "bad", "at", "rating", "good/bad by source"), rows)
+    _more(len(fleet.ratings))
+    if fleet.paths is not None:
+        print("\nleast-trustworthy paths")
+        ways = [(one.origin, one.node, str(one.edges), f"{one.rating:.4f}") for one in fleet.paths[:_MOST_ROWS]]
+        print_table(("from", "to", "edges", "rating"), ways)
+        _more(len(fleet.paths))
+    if differences:
+        print("\nwhat nodes hold, beside what was recorded")
+        print_table(
+            ("node", "neighbour", "held good/bad", "recorded good/bad", "held rating", "recorded rating", ""),
+            [_line(one, tolerance) for one in differences],
+        )
+
+
+def _more(count: int) -> None:
+    if count > _MOST_ROWS:
+        print(f"and {count - _MOST_ROWS} more: see the table, or --json")
+
+
+def _line(one: Difference, tolerance: float) -> tuple[str, ...]:
+    pairs = ["-" if each is None else f"{each.good:.3f}/{each.bad:.3f}" for each in (one.held, one.recorded)]
+    ratings = ["-" if each is None else f"{each:.4f}" for each in (one.held_rating, one.recorded_rating)]
+    return (one.node, one.neighbour, *pairs, *ratings, "differs" if one.exceeds(tolerance) else "")

@@ -1,0 +1,88 @@
+"""What live nodes hold of their neighbours, asked for by HTTP, beside what was worked out again."""
+
+import json
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from penstock.model.errors import PolicyError
+from penstock.pipeline.errors import PipelineError
+from penstock.pipeline.trust import Fleet, Rated
+from penstock.policy.trust import Evidence, Weights
+
+_SECONDS = 10.0
+_MOST_BYTES = 16 * 2**20
+
+
+class Difference(NamedTuple):
+    """What a node holds of a neighbour, and what its journal makes of it, as of the same time; None: nothing."""
+
+    node: str
+    neighbour: str
+    held: Evidence | None
+    recorded: Evidence | None
+    held_rating: float | None
+    recorded_rating: float | None
+
+    def exceeds(self, tolerance: float) -> bool:
+        """Whether they differ by more than that, in r, in s or in the rating."""
+        if self.held is None or self.recorded is None or self.held_rating is None or self.recorded_rating is None:
+            return True
+        apart = (
+            self.held.good - self.recorded.good,
+            self.held.bad - self.recorded.bad,
+            self.held_rating - self.recorded_rating,
+        )
+        return any(abs(one) > tolerance for one in apart)
+
+
+def ask(url: str) -> tuple[str, dict[str, Evidence]]:
+    """The name of a node, and what it holds of each neighbour; raises `PipelineError`."""
+    base = url.rstrip("/")
+    address = base if base.endswith("/trust") else f"{base}/trust"
+    if not address.startswith(("http://", "https://")):
+        raise PipelineError(f"`{url}` is not the address of a node's admin HTTP: expected http://HOST:PORT")
+    try:
+        with urllib.request.urlopen(address, timeout=_SECONDS) as answer:
+            told = json.loads(answer.read(_MOST_BYTES))
+        return _name(told), dict(_held(told))
+    except (OSError, urllib.error.URLError) as error:
+        raise PipelineError(f"`{address}` does not say what its node holds: {error}") from None
+    except (ValueError, KeyError, TypeError, PolicyError) as error:
+        raise PipelineError(f"`{address}` says something else than what its node holds: {error}") from None
+
+
+def _name(told: Mapping[str, Any]) -> str:
+    return str(told["node"])
+
+
+def _held(told: Mapping[str, Any]) -> Iterator[tuple[str, Evidence]]:
+    """Neighbours by name, or as a list of objects that name them."""
+    neighbours = told["neighbours"]
+    each = neighbours.items() if isinstance(neighbours, dict) else ((one["neighbour"], one) for one in neighbours)
+    for name, one in each:
+        yield str(name), Evidence(float(one["good"]), float(one["bad"]), float(one.get("at") or 0.0))
+
+
+def compare(fleet: Fleet, node: str, held: Mapping[str, Evidence]) -> list[Difference]:
+    """What a node holds beside what was worked out, for every neighbour that one of them knows."""
+    known = {one.neighbour: one for one in fleet.ratings if one.node == node}
+    return [_beside(node, name, held.get(name), known.get(name), fleet) for name in sorted(held.keys() | known.keys())]
+
+
+def _beside(node: str, name: str, held: Evidence | None, rated: Rated | None, fleet: Fleet) -> Difference:
+    recorded = None if rated is None else rated.evidence
+    # What nobody has seen anything of is not dated, and does not age.
+    ends = max((one.at for one in (held, recorded) if one is not None), default=0.0)
+    held, recorded = (_aged(one, fleet.weights, ends) for one in (held, recorded))
+    now = max(ends, fleet.at)
+    ratings = [None if one is None else _aged(one, fleet.weights, now) for one in (held, recorded)]
+    told = [None if one is None else one.opinion.rating(fleet.weights.base_rate) for one in ratings]
+    return Difference(node, name, held, recorded, *told)
+
+
+def _aged(evidence: Evidence | None, weights: Weights, at: float) -> Evidence | None:
+    if evidence is None or evidence.at == 0.0:
+        return evidence
+    return evidence.aged(weights, at)
