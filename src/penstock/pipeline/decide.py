@@ -25,6 +25,7 @@ from penstock.language.condition import Condition
 from penstock.language.statement import Message
 from penstock.model.topic import matches
 from penstock.model.verdict import Effect, Verdict
+from penstock.pipeline import tokens
 from penstock.pipeline.distinct import distinct
 from penstock.pipeline.judged import offered
 from penstock.pipeline.policies import Asker, Policies, Policy, Publisher, by_name
@@ -254,6 +255,8 @@ class Decider:
         is_same = policy.digest == key.revision and self._policies.are_recorded
         before = None if is_same else self._before(key)
         verdict = admit_key(node, publisher, key.topic)
+        if not is_same and verdict.effect is not Effect.SUPPRESS:
+            verdict = self._by_token(policy, key, publisher, before) or verdict
         return Decided(
             policy.digest,
             verdict.effect is not Effect.SUPPRESS,
@@ -282,6 +285,16 @@ class Decider:
             return None
         publisher = then.publisher(node, key.client_id, key.user, key.entity, key.neighbour)
         return None if publisher is None else Before(then, publisher)
+
+    def _by_token(self, policy: Policy, key: Key, publisher: Publisher, before: "Before | None") -> Verdict | None:
+        """What is refused by tokens that the publisher did not need then, or that say other things now."""
+        then, own = before.policy if before is not None else None, policy.ensemble.tokens
+        if key.neighbour in policy.ensemble.nodes and self._policies.are_recorded:
+            tokens.check_neighbour(policy, then, key.node, key.neighbour or "")
+        holder = policy.holder(publisher.entity, key.user)
+        if own is None or key.neighbour is not None or tokens.is_the_same(policy, then, holder):
+            return None
+        return tokens.publish_key(own, holder, key.topic)
 
     def _receivers(self, policy: Policy, node: Node, publisher: Publisher, topic: str) -> Iterator[Receiver]:
         for asker, session in self._sessions_at(policy, node):

@@ -24,6 +24,7 @@ from penstock.pipeline.plants import projected, pruned
 from penstock.pipeline.policies import Asker, Policies
 from penstock.pipeline.satisfied import SEPARATOR, one_holds
 from penstock.pipeline.tables import typed_columns_of
+from penstock.pipeline.tokens import was_refused
 from penstock.pipeline.typed import MOST_BRANCHES, TypedConditions, narrowed, without
 from penstock.policy.advertisement import OWN
 
@@ -222,8 +223,10 @@ def stage_names() -> list[str]:
 
 
 def _admit(rows: DataFrame, governing: Governing) -> DataFrame:
-    """What the policy does not let a publisher say; what monitors made is of something that was."""
-    return rows.withColumn("passes", (F.col("kind") == OUTPUT) | F.col("admitted"))
+    """What the policy does not let a publisher say, or a node refused by token or trust; what monitors made is of
+    something that was let in.
+    """
+    return rows.withColumn("passes", (F.col("kind") == OUTPUT) | (F.col("admitted") & ~was_refused()))
 
 
 def _prune(rows: DataFrame, governing: Governing) -> DataFrame:

@@ -14,6 +14,7 @@ from penstock.engine.node import Node
 from penstock.engine.overlay import NODE_PREFIX
 from penstock.engine.plan import LinkClass
 from penstock.engine.session import Session, Subscribed
+from penstock.engine.tokens import BETWEEN_NODES, EVERYTHING
 from penstock.journal.revision import DOMAIN, FOLDER, INSTALLED, MONITORS, Revision, digest_of, installed_digest
 from penstock.language.condition import Condition
 from penstock.model.errors import PolicyError
@@ -21,10 +22,11 @@ from penstock.model.link import Link
 from penstock.model.subject import Subject
 from penstock.model.topic import parse_filter
 from penstock.pipeline.errors import PipelineError
-from penstock.policy.acl import Acl
+from penstock.policy.acl import Acl, Rights
 from penstock.policy.advertisement import claims
 from penstock.policy.filters import FilterTree
 from penstock.policy.protocol import UNLISTED
+from penstock.policy.token_rights import NO_RIGHTS, TokenRights
 
 
 @dataclass(frozen=True)
@@ -159,11 +161,34 @@ class Policy:
             return None
         subject = shown or Subject(asker.name, asker.user, "", f"{node.name}/0")
         session = Session(len(node.sessions) + 1, subject, 5)
-        session.rights = node.rights_of(subject.client_id, subject.user)
         if not place.settle_in(node, session):
             return None
+        session.rights = self._reading(node, asker, subject)
         node.sessions[session.client_id] = session
         return session
+
+    def _reading(self, node: Node, asker: Asker, subject: Subject) -> Rights | TokenRights | None:
+        """What a subject may read: by the access list, and by the token that nodes give it."""
+        rights, tokens = node.rights_of(subject.client_id, subject.user), self.ensemble.tokens
+        if tokens is None:
+            return rights
+        granted = tokens.granted(self.holder(asker.name, asker.user))
+        if granted is None:
+            return NO_RIGHTS if tokens.required else rights
+        return TokenRights(*granted, rights)
+
+    def holder(self, name: str, user: str | None) -> str:
+        """Whom a client's token names: as the domain lists it, or, if it does not, its user."""
+        return name if name in self.ensemble.devices else user or ""
+
+    @property
+    def has_links(self) -> bool:
+        """Whether nodes are joined."""
+        return any(
+            link.source in self.ensemble.nodes
+            for link in self.ensemble.links.values()
+            if link.target in self.ensemble.nodes
+        )
 
     def publishing(
         self, node: Node, client_id: str, user: str | None, entity: str, neighbour: str | None
@@ -180,6 +205,9 @@ class Policy:
         session.neighbour = name
         if not place.settle_in(node, session):
             return None
+        tokens = self.ensemble.tokens
+        if tokens is not None and name in self.ensemble.nodes:
+            session.rights = TokenRights(EVERYTHING, tokens.shared(node.name, name) | BETWEEN_NODES)
         node.sessions[session.client_id] = session
         return session
 

@@ -23,6 +23,7 @@ from penstock.pipeline.govern import EVENT
 from penstock.pipeline.journeys import journeys, origins, settled
 from penstock.pipeline.metrics import MetricChange, metric_changes
 from penstock.pipeline.policies import Asker, Policies, Policy, as_it_stands, as_it_stood
+from penstock.pipeline.tokens import check_ways
 from penstock.policy.protocol import UNLISTED
 
 MOST_ROWS = 10_000
@@ -162,6 +163,7 @@ def replay(
     (policy,) = now.judging
     events = tables.events(spark, journal, nodes, days)
     recording = frozenset(part.node for part in parts(journal, nodes, days))
+    check_ways(events, recording, now, then)
     began = settled(origins(events.select(*EVENT), recording))
     everybody = _everybody(events, (now, then))
     shown = _chosen(everybody, subjects)

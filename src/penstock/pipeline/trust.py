@@ -23,13 +23,12 @@ from penstock.pipeline.errors import ArgumentError, PipelineError
 from penstock.pipeline.monitors import event_of, rows_of
 from penstock.pipeline.paths import least_averages
 from penstock.pipeline.policies import Policies, Standing
+from penstock.pipeline.tokens import was_refused
 from penstock.policy.evaluation import Interaction, evaluated, load_evaluation
 from penstock.policy.trust import PRIOR, UNIT, Evidence, Weights
 
 RATINGS, PATHS = "ratings", "paths"
 OPERATOR, EVALUATE = "operator", "evaluate"
-BY_LIVE_STATE = ("token", "trust")
-"""Rules of admission that need what a node knew then."""
 _FACTS = "evidence array<struct<neighbour: string, good: boolean, source: string, held: array<double>>>"
 _SEEN = ("node", "seq", "place", "time", "neighbour", "good", "source", "held")
 _EVENT = (
@@ -186,8 +185,7 @@ def evaluations(events: DataFrame, standing: Standing, where: str, whole: Ensemb
     """What a function E says of all that nodes accepted from nodes; `problem`: why it says nothing of an event."""
     load_evaluation(where, Path(standing.folder))  # what is wrong with it is said before the job begins
     by_nodes = F.col("neighbour").isin(*whole.nodes)
-    refused = (F.col("effect") == "suppress") & (F.col("stage") == "admit") & F.col("rule").isin(*BY_LIVE_STATE)
-    came = events.filter((F.col("kind") == ARRIVAL) & by_nodes & ~refused).select(*_EVENT)
+    came = events.filter((F.col("kind") == ARRIVAL) & by_nodes & ~was_refused()).select(*_EVENT)
 
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         judge, reader = load_evaluation(where, Path(standing.folder)), standing.compiled().ensemble.reader

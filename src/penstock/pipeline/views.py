@@ -10,6 +10,7 @@ from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.govern import view
 from penstock.pipeline.metrics import metrics
 from penstock.pipeline.policies import Asker, Policies
+from penstock.pipeline.tokens import check_subjects
 
 VIEW, QUARANTINE, METRICS = "view", "quarantine", "metrics"
 _DONE = "_SUCCESS"
@@ -74,9 +75,10 @@ def read_view(spark: SparkSession, folder: Path) -> DataFrame:
 
 
 def check_places(policies: Policies, askers: tuple[Asker, ...]) -> None:
-    """Raises `PipelineError` if a subject has no place at any node."""
+    """Raises `PipelineError` if a subject has no place at any node, or what its token says is not known."""
     for asker in askers:
         _check_place(policies, asker)
+    check_subjects(policies, askers)
 
 
 def _check_place(policies: Policies, asker: Asker) -> None:
