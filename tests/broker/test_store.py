@@ -37,7 +37,7 @@ def save(joined: Joined, store: Store) -> None:
     changes, deferred = joined.node.ledger.take()
     store.write(changes)
     store.commit()
-    emit.release(joined.node, deferred)
+    emit.release_deferred(joined.node, deferred)
     flush(joined.node)
 
 

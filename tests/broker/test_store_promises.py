@@ -176,7 +176,7 @@ class Promises(RuleBasedStateMachine):
     @rule()
     def let_go(self) -> None:
         """Nothing has changed that is not on disk: nothing has to wait."""
-        emit.release(self.joined.node, self.joined.node.ledger.take()[1])
+        emit.release_deferred(self.joined.node, self.joined.node.ledger.take()[1])
         flush(self.joined.node)
 
     @precondition(lambda self: self.committing is not None)
@@ -188,7 +188,7 @@ class Promises(RuleBasedStateMachine):
         if self.expected is not None:
             assert self._loaded() == self.expected
         deferred, self.committing = self.committing[1], None
-        emit.release(self.joined.node, deferred)
+        emit.release_deferred(self.joined.node, deferred)
         flush(self.joined.node)
 
     @precondition(lambda self: self.committing is not None)

@@ -74,7 +74,7 @@ class Plant:
         changes, deferred = self.joined.node.ledger.take()
         store.write(changes)
         store.commit()
-        emit.release(self.joined.node, deferred)
+        emit.release_deferred(self.joined.node, deferred)
         emit.flush(self.joined.node)
 
     def got(self, name: str) -> list[tuple[int | None, dict[str, Any]]]:

@@ -385,7 +385,7 @@ class Server:
             if node.ledger.changes:
                 self._write(*node.ledger.take())
             elif node.ledger.deferred:
-                emit.release(node, node.ledger.take()[1])
+                emit.release_deferred(node, node.ledger.take()[1])
         emit.flush(node)
         if self.journal is not None:
             self._keep(self.journal)
@@ -448,7 +448,7 @@ class Server:
         _, deferred = self._committing
         self._committing = None
         self.healthy = True
-        emit.release(self.node, deferred)
+        emit.release_deferred(self.node, deferred)
         for connection in self._paused:
             connection.transport.resume_reading()
         self._paused.clear()

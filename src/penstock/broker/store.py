@@ -19,6 +19,7 @@ from penstock.broker.store_schema import SCHEMA, STEPS, VERSION
 from penstock.broker.store_tokens import StoredTokens
 from penstock.engine.advertise import changed as advertised
 from penstock.engine.changes import Changes, Persisted, Withheld
+from penstock.engine.contracts import restore as restore_situations
 from penstock.engine.emit import judge_again
 from penstock.engine.lifecycle import schedule
 from penstock.engine.node import Node
@@ -199,6 +200,7 @@ class Store:
             self._load_subscriptions(node, sessions)
             self._load_advertisements(node, sessions)
             self._load_retained(node, now)
+            restore_situations(node, now)
             restore(node, self._standings(sessions))
             self._load_deliveries(node, sessions)
             (node.judged_access,) = self._db.execute("SELECT digest FROM access").fetchone() or ("",)

@@ -12,6 +12,7 @@ from penstock.domain.checks import (
     access,
     assertions,
     contents,
+    contracts,
     monitors,
     statements,
     structure,
@@ -31,7 +32,7 @@ from penstock.domain.tree import Entry, found_text, locate, path_text
 from penstock.domain.units import Address
 from penstock.model.errors import DomainError, Problem
 
-_CHECKS = (structure, assertions, contents, access, trust_groups, tokens, statements)
+_CHECKS = (structure, assertions, contents, access, contracts, trust_groups, tokens, statements)
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,6 +45,8 @@ class Kind(StrEnum):
     GIVEN = "given policies"
     GRANTS = "grants of policies"
     TRUST_GROUP = "trust group"
+    QUALITY = "quality"
+    CONTRACTS = "contracts"
     TOKENS = "tokens"
     TRUST = "trust"
     JOURNAL = "journal"
@@ -122,6 +124,8 @@ def _changes(old: Domain, new: Domain) -> Iterator[Change]:
     yield from _whole(Kind.ACCESS, old.access, new.access)
     yield from _statements(old.statements or StatementSettings(), new.statements or StatementSettings())
     yield from _entries(Kind.TRUST_GROUP, old.trust_groups, new.trust_groups)
+    yield from _whole(Kind.QUALITY, old.quality, new.quality)
+    yield from _whole(Kind.CONTRACTS, old.contracts, new.contracts)
     yield from _whole(Kind.TOKENS, old.tokens, new.tokens)
     yield from _whole(Kind.TRUST, old.trust, new.trust)
     yield from _journal(old.journal, new.journal)

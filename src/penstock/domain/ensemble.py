@@ -15,6 +15,7 @@ from typing import Literal, NamedTuple
 
 from penstock.domain.contents import ContentRule, declared
 from penstock.domain.contents import reader as content_reader
+from penstock.domain.contracts import compiled as compile_contracts
 from penstock.domain.expand import expand
 from penstock.domain.federation import LinkSettings, LinkTypes
 from penstock.domain.graph import OPEN, Graph, client_types, graph
@@ -32,6 +33,8 @@ from penstock.model.link import Link
 from penstock.model.subject import Subject
 from penstock.policy.advertisement import Advertisement
 from penstock.policy.brokering import Table
+from penstock.policy.contract import advertisement
+from penstock.policy.contracts import Contracts
 from penstock.policy.evaluation import Evaluate, load_evaluation
 from penstock.policy.given import Statements
 from penstock.policy.monitor import Monitor
@@ -136,6 +139,8 @@ class Ensemble:
     trust_groups: dict[str, TrustGroup]
     domain: str
     """The domain's name."""
+    contracts: Contracts | None
+    """What producers and consumers guarantee and ask for; None: nothing is said of it."""
     tokens: TokenSettings | None
     trust: TrustSettings | None
     evaluate: Evaluate | None
@@ -285,7 +290,8 @@ def ensemble(domain: Domain, folder: Path | None = None) -> Ensemble:
     """
     domain = expand(domain)
     joined = graph(domain)
-    matches = _matches(domain)
+    contracts = compile_contracts(domain)
+    matches = _matches(domain, contracts)
     reader = content_reader(domain.content)
     governed = domain.types is not None or bool(domain.clients or domain.links or domain.foreign)
     return Ensemble(
@@ -309,6 +315,7 @@ def ensemble(domain: Domain, folder: Path | None = None) -> Ensemble:
             for name, group in domain.trust_groups.items()
         },
         domain=domain.domain,
+        contracts=contracts,
         tokens=domain.tokens,
         trust=domain.trust,
         evaluate=_evaluate(domain, folder),
@@ -334,12 +341,14 @@ def _evaluate(domain: Domain, folder: Path | None) -> Evaluate | None:
     return load_evaluation(where, folder) if where is not None else None
 
 
-def _matches(domain: Domain) -> dict[str, list[_Match]]:
+def _matches(domain: Domain, contracts: Contracts | None) -> dict[str, list[_Match]]:
     """What `clients` says about who comes to each node, what says most first."""
     found: dict[str, list[_Match]] = {name: [] for name in domain.nodes}
     for name, client in domain.clients.items():
         where = tuple((filter, one.compiled(domain.declared(filter))) for filter, one in client.where.items())
         advertises = tuple(one.compiled(domain.declared(one.filter)) for one in client.advertises)
+        if contracts is not None:
+            advertises += tuple(advertisement(one) for one in contracts.producers if name in one.producers)
         for node in client.node:
             types = client_types(domain, name, node)
             listener = _listener(domain.nodes[node], node, client.listener)

@@ -28,6 +28,7 @@ from penstock.domain.base import (
     without_default,
 )
 from penstock.domain.contents import ContentRule, declared
+from penstock.domain.contracts import ContractSettings, QualitySettings
 from penstock.domain.federation import ClientSettings, ForeignSettings, LinkSettings, LinkTypes
 from penstock.domain.patterns.settings import Pattern
 from penstock.domain.policies import (
@@ -322,6 +323,13 @@ class Domain(Settings):
     access: Access | None = Field(
         default=None,
         description="who may read and write which Sparkplug messages and metrics; unset: Sparkplug is like all else",
+    )
+    quality: QualitySettings | None = Field(
+        default=None, description="quality of context: what is measured of events, and how; unset: nothing"
+    )
+    contracts: ContractSettings | None = Field(
+        default=None,
+        description="what producers and consumers of context guarantee and ask for, and situations; unset: nothing",
     )
     trust_groups: dict[Name, TrustGroupSettings] = Field(
         default={}, description="groups of nodes and clients that prove to each other that they share a secret, by name"

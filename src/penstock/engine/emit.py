@@ -3,7 +3,7 @@
 from collections import deque
 from typing import TYPE_CHECKING
 
-from penstock.engine import again, carrying, edit, match, project, route, travel
+from penstock.engine import again, carrying, edit, match, project, release, route, travel
 from penstock.engine.edit import Watch
 from penstock.engine.plan import Draft, Group, Plan, Target
 from penstock.engine.render import Forms, mark_duplicate, packet_parts
@@ -158,7 +158,14 @@ def push_durable(node: "Node", session: Session, packet: bytes) -> None:
         node.ledger.defer(session, packet)
 
 
-def release(node: "Node", deferred: list[tuple[Session, object, bytes]]) -> None:
+def hand_out(node: "Node", now: float) -> None:
+    """Send what was held back until now by contracts; it is already what its receivers may see."""
+    for session, event in node.later.take(now):
+        if node.sessions.get(session.client_id) is session and may_have(node, event, session):
+            deliver(node, session, event.qos, False, (), Forms(event, now), None)
+
+
+def release_deferred(node: "Node", deferred: list[tuple[Session, object, bytes]]) -> None:
     """The store has what these packets waited for."""
     for session, outlet, packet in deferred:
         if session.outlet is not outlet:
@@ -209,6 +216,25 @@ def deliver(
     kept: Kept | None,
 ) -> Kept | None:
     """Send the event, or queue it. Returns its place in the store, to be shared with its other deliveries."""
+    if node.contracts is not None:
+        released = release.show(node, session, forms, qos)
+        if released is None:
+            return kept
+        if released is not forms:
+            released.kept = _project(node, session, qos, retain, ids, released, released.kept)
+            return kept
+    return _project(node, session, qos, retain, ids, forms, kept)
+
+
+def _project(
+    node: "Node",
+    session: Session,
+    qos: int,
+    retain: bool,
+    ids: tuple[int, ...],
+    forms: Forms,
+    kept: Kept | None,
+) -> Kept | None:
     if node.sparkplug is not None:
         shown = project.show(node, session, forms)
         if shown is None:

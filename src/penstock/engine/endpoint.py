@@ -217,5 +217,5 @@ def commit(node: Node, store: Storage | None = None) -> Changes:
     if store is not None and changes:
         store.write(changes)
         store.commit()
-    emit.release(node, deferred)
+    emit.release_deferred(node, deferred)
     return changes

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from penstock.engine import (
     advertise,
     carrying,
+    contracts,
     emit,
     groups,
     hello,
@@ -14,6 +15,7 @@ from penstock.engine import (
     place,
     proving,
     publish,
+    release,
     showing,
     subscribe,
 )
@@ -240,6 +242,10 @@ def tick(node: Node, now: float) -> None:
     node.expire_retained(now)
     overlay.expire(node, now)
     groups.expire(node, now)
+    if node.contracts is not None:
+        contracts.expire(node, now)
+        release.tick(node, now)
+        emit.hand_out(node, now)
     if node.tokens is not None:
         showing.expire(node, now)
         carrying.tick(node, now)

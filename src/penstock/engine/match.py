@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from penstock.engine import project, route
+from penstock.engine import project, release, route
 from penstock.engine.edit import Watch
 from penstock.engine.plan import Draft, Group, LinkClass, Plan
 from penstock.engine.predicates import Predicates
@@ -44,7 +44,7 @@ def plan(draft: Draft) -> None:
 
 def satisfied(node: "Node", plan: Plan, link: LinkClass, event: Event, now: float) -> list[Subscribed]:
     """Of the plan's subscriptions that ask for content those that the event satisfies, and that may have it."""
-    is_projected = project.concerns(node, event.topic)
+    is_projected = project.concerns(node, event.topic) or release.concerns(node, event.topic)
     found: Iterable[Subscribed]
     if is_projected:
         found = (one for predicates in plan.predicates for one in predicates.values())
@@ -69,7 +69,8 @@ def satisfies(node: "Node", event: Event, subscribed: Subscribed, now: float | N
     """
     if _is_kept_beyond(event, subscribed) or next(conditions(subscribed, event.topic), None) is None:
         return True
-    view = project.preview(node, subscribed.session, event, now)
+    released = release.preview(node, subscribed.session, event, now)
+    view = None if released is None else project.preview(node, subscribed.session, released, now)
     return view is not None and not any(unmet(node, view, subscribed))
 
 

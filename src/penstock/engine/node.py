@@ -11,7 +11,20 @@ from weakref import WeakValueDictionary
 
 from penstock.domain import Limits
 from penstock.domain.ensemble import Ensemble
-from penstock.engine import bindings, carrying, emit, feedback, keys, overlay, place, publish, review, subscribe
+from penstock.engine import (
+    bindings,
+    carrying,
+    contracts,
+    emit,
+    feedback,
+    keys,
+    overlay,
+    place,
+    publish,
+    release,
+    review,
+    subscribe,
+)
 from penstock.engine.advertised import AdvertisedPolicies
 from penstock.engine.changes import Ledger
 from penstock.engine.edit import Watch, tell_failures
@@ -120,6 +133,9 @@ class Node:
         """What clients here advertise, by id."""
         self.suppressed_reason = Reason.NOT_AUTHORIZED
         """What the sender of a suppressed message is told."""
+        self.contracts = contracts.renewed(None, self.ensemble.contracts)
+        """What contracts say, if the domain has any; and in `later` what they hold back for a while."""
+        self.later = release.Later()
         self.sparkplug = None if self.ensemble.access is None else Sparkplug(self.ensemble.access)
         """What it knows of edge nodes, if there are access policies."""
         self.judged_access = self.ensemble.access_digest
@@ -273,6 +289,7 @@ class Node:
         self.limits, self.passwords, self.acl = limits, passwords, acl
         self.ensemble = ensemble or self.ensemble
         self.table = self.ensemble.table(self.name)
+        self.contracts = contracts.renewed(self.contracts, self.ensemble.contracts)
         self.sparkplug = renewed(self.sparkplug, self.ensemble.access)
         self.forget_all()
         self.plans.clear()

@@ -1,16 +1,13 @@
-"""The way of an event. The order of the stages is the tuple below; each stage is the module of that name.
+"""The way of an event. The order of the stages is the tuple below; each stage is the module of that name."""
 
-Stages of the design that do not exist yet are absent, not stubbed.
-"""
-
-from penstock.engine import admit, conform, edit, emit, judge, match, project, prune, route
+from penstock.engine import admit, conform, edit, emit, judge, match, project, prune, release, route
 from penstock.engine.plan import Draft, Plan
 from penstock.model.verdict import Effect
 from penstock.wire.errors import WireError
 from penstock.wire.primitives import topic_of
 from penstock.wire.reason import Reason
 
-STAGES = (admit, prune, conform, edit, match, route, judge, project, emit)
+STAGES = (admit, prune, conform, edit, match, route, judge, release, project, emit)
 
 MAX_PLANS = 200_000
 """Plans made before all are thrown away and made again as needed: topics may be without number."""

@@ -32,7 +32,8 @@ _DIGITS = 20
 
 def plan(draft: Draft) -> None:
     """Each delivery must be looked at, so no packet's own bytes are passed on."""
-    draft.is_projected = concerns(draft.node, draft.topic)
+    if concerns(draft.node, draft.topic):
+        draft.is_projected = True
 
 
 def take(node: "Node", event: Event) -> str:

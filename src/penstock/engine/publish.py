@@ -9,6 +9,7 @@ from penstock.engine import (
     carrying,
     conform,
     consequences,
+    contracts,
     edit,
     emit,
     evidence,
@@ -252,6 +253,12 @@ def carry(node: "Node", plans: Plans, event: Event, sender: Session | None, now:
             node.deny("publish denied", sender, event.topic, verdict.reason)
             return Outcome(Reason.NOT_AUTHORIZED, verdict.reason)
         return _suppressed(node, event, sender, verdict.reason)
+    if node.contracts is not None and sender is not None and sender.neighbour is None and not plans.key.is_admitted:
+        conformed = contracts.attach(node, sender, event, now)
+        if isinstance(conformed, Verdict):
+            _record(node, plans, plan, event, sender, now, conformed)
+            return _suppressed(node, event, sender, conformed.reason)
+        event = conformed
     if plan.edited:
         assert sender is not None  # only links have monitors
         assert sender.watch_in is not None
@@ -268,6 +275,10 @@ def carry(node: "Node", plans: Plans, event: Event, sender: Session | None, now:
         if certificate is not None:  # it goes where the birth may go
             ways = node.own_plans if sender is None else node.plans_after_edit(sender, plans.key.token)
             publish_own(node, ways, certificate, None, now)
+    if node.contracts is not None and node.contracts.concerns(event.topic):
+        told = contracts.look(node, event, sender, now)
+        if told is not None:
+            publish_own(node, node.own_plans, told, None, now)
     judging, came = None, event
     if plan.statements or travel.RESERVED_BYTES in event.properties:
         judging = judge.Judging(node, event, sender, now, plan.statements)

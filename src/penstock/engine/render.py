@@ -9,6 +9,7 @@ from penstock.model.event import Event
 from penstock.wire.codec import encode_varint
 
 if TYPE_CHECKING:
+    from penstock.engine.contracts import Governed
     from penstock.engine.project import Asked
     from penstock.engine.session import Kept
 
@@ -52,7 +53,19 @@ def packet_parts(
 class Forms:
     """The forms of one event that have been rendered so far, so that a fan-out renders each only once."""
 
-    __slots__ = ("_clients", "_forms", "_views", "asked", "event", "has_reserved", "kept", "now")
+    __slots__ = (
+        "_clients",
+        "_forms",
+        "_released",
+        "_views",
+        "asked",
+        "event",
+        "governed",
+        "has_reserved",
+        "is_asked",
+        "kept",
+        "now",
+    )
 
     def __init__(self, event: Event, now: float) -> None:
         self.event = event
@@ -62,6 +75,10 @@ class Forms:
         self._clients: Forms | None = None
         self._forms: dict[tuple[int, int, bool, tuple[int, ...]], tuple[bytes, bytes]] = {}
         self._views: dict[bytes, Forms] | None = None
+        self.governed: Governed | None = None
+        """What contracts say of it, once it `is_asked`."""
+        self.is_asked = False
+        self._released: dict[tuple[bytes, bytes], Forms] | None = None
         self.asked: Asked | None = None
         """What is the same for all readers of a Sparkplug message."""
         self.kept: Kept | None = None
@@ -91,6 +108,16 @@ class Forms:
         found = self._views.get(payload)
         if found is None:
             found = self._views[payload] = Forms(self.event._replace(payload=payload), self.now)
+        return found
+
+    def view_of(self, event: Event) -> "Forms":
+        """The event with another payload and other properties: one for all who get the same of it."""
+        if self._released is None:
+            self._released = {}
+        key = (event.payload, event.properties)
+        found = self._released.get(key)
+        if found is None:
+            found = self._released[key] = Forms(event, self.now)
         return found
 
 

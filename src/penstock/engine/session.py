@@ -9,6 +9,7 @@ from penstock.model.subject import Subject
 from penstock.policy.acl import Rights
 from penstock.policy.advertisement import Advertisement, Claim, claims
 from penstock.policy.brokering import DEFAULT_TYPE
+from penstock.policy.contract import ConsumerContract, ProducerContract
 from penstock.policy.given import Given
 from penstock.policy.statement import Policy
 from penstock.policy.token_rights import TokenRights
@@ -175,6 +176,7 @@ class Session:
         "bound",
         "buffer",
         "client_id",
+        "consumes",
         "doubted",
         "doubted_offers",
         "durable",
@@ -200,6 +202,7 @@ class Session:
         "plans",
         "policies",
         "problem_info",
+        "produces",
         "proven",
         "proving",
         "publish_type",
@@ -271,6 +274,9 @@ class Session:
         self.advertisements: dict[str, Advertisement] = {}
         """What it has advertised, by name; and in `given` what the domain advertises for it."""
         self.given: tuple[Advertisement, ...] = ()
+        self.produces: dict[str, ProducerContract] = {}
+        """Contracts that it has brought for what it publishes; and in `consumes` for what it gets."""
+        self.consumes: dict[str, ConsumerContract] = {}
         self.version = version
         self.expiry: float = 0
         self.durable = False

@@ -23,7 +23,7 @@ MADE = "penstock-made"
 RESERVED = "penstock-"
 """User properties that only nodes may set; from a client they are removed."""
 RESERVED_BYTES = RESERVED.encode()
-_WITH_EVENTS = (POLICY, MADE, TRACE)
+_WITH_EVENTS = (POLICY, MADE, TRACE, "penstock-quality", "penstock-contract", "penstock-ace")
 """Those of them that belong to an event, and are kept with it."""
 
 

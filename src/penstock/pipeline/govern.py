@@ -369,6 +369,7 @@ SIDES: Sides = {
     "match": Side(decide.match_key, _match),
     "route": Side(decide.route_key, None),
     "judge": Side(decide.judge_key, _judge),
+    "release": Side(None, None),  # `policies.py` refuses domains with contracts: nothing is released unseen
     "project": Side(None, None, _project),
     "emit": Side(None, _emit),
 }

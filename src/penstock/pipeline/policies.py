@@ -74,6 +74,8 @@ def _compiled(standing: Standing) -> "Policy":
         acls = {name: Acl.read(folder / file, file) for name, file in files.items()}
         kept = folder / MONITORS
         whole = ensemble(domain, kept if kept.is_dir() else Path(standing.folder))
+    if whole.contracts is not None:
+        raise PipelineError("`contracts` and `quality` are not known to the pipeline: nothing can be governed")
     return Policy(standing.digest, domain, whole, acls, _modules(standing))
 
 

@@ -80,6 +80,14 @@ class Releaser:
             reasons += wrong if rule is None else [f"rule `{rule.id}`: {reason}" for reason in wrong]
         return Release(False, reasons=tuple(reasons))
 
+    def apply(self, rule: str, content: Content, quality: Quality, now: float) -> Release:
+        """What the consumer gets by a rule that another node has found to be the one: its situation was asked there."""
+        for one in self._candidates:
+            if one is not None and one.id == rule:
+                made, wrong = self._by_rule(one, content, quality, one.during, now)
+                return made if not wrong else Release(False, reasons=tuple(f"rule `{rule}`: {why}" for why in wrong))
+        return Release(False, reasons=(f"rule `{rule}` does not permit it",))
+
     def why_not(self, rule: str, mean: Mean) -> tuple[str, ...]:
         """Why the mean of several events that a rule has aggregated does not go out; nothing if it does."""
         guarantees = next((one.guarantees for one in self._candidates if one is not None and one.id == rule), None)

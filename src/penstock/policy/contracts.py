@@ -1,0 +1,76 @@
+"""All contracts of a domain, with what they speak of: quality, collectors, situations, and what is known of clients."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from penstock.model.quality import Catalogue
+from penstock.model.topic import matches
+from penstock.policy.contract import ConsumerContract, ProducerContract, Subject, Want
+from penstock.policy.quality_collect import Collector
+from penstock.policy.situation import Situation
+
+ANYTHING = Want("anything", "#")
+"""What a consumer wants that has said what it guarantees, and nothing of a topic."""
+
+
+class Collecting(NamedTuple):
+    """Collectors of the events of some clients on some topics."""
+
+    filter: str
+    clients: frozenset[str]
+    """Empty: of all."""
+    collectors: tuple[Collector, ...]
+
+
+@dataclass(frozen=True)
+class Contracts:
+    """What a domain says of contracts."""
+
+    catalogue: Catalogue
+    producers: tuple[ProducerContract, ...] = ()
+    consumers: tuple[ConsumerContract, ...] = ()
+    situations: tuple[Situation, ...] = ()
+    collecting: tuple[Collecting, ...] = ()
+    known: Mapping[str, Subject] = field(default_factory=dict)
+    """By client, the attributes that the domain gives it."""
+
+    def producing(self, client: str, topic: str) -> tuple[ProducerContract, ...]:
+        """The contracts that bind what a client publishes on a topic."""
+        return tuple(one for one in self.producers if client in one.producers and matches(one.filter, topic))
+
+    def named(self, name: str) -> ProducerContract | None:
+        return next((one for one in self.producers if one.name == name), None)
+
+    def collectors(self, client: str, topic: str) -> tuple[Collector, ...]:
+        """The collectors that measure what a client publishes on a topic."""
+        found = (
+            one for one in self.collecting if (not one.clients or client in one.clients) and matches(one.filter, topic)
+        )
+        return tuple(collector for one in found for collector in one.collectors)
+
+    def consuming(self, client: str) -> tuple[ConsumerContract, ...]:
+        """The contracts of a client that consumes, with all that is known of it."""
+        return tuple(self.of(client, one) for one in self.consumers if client in one.consumers)
+
+    def of(self, client: str, contract: ConsumerContract) -> ConsumerContract:
+        """A contract, with what the domain knows of the client."""
+        more = tuple(
+            (name, values) for name, values in self.known.get(client, ()) if name not in dict(contract.attributes)
+        )
+        return replace(contract, attributes=(*contract.attributes, *more))
+
+    def concerns(self, topic: str) -> bool:
+        """Whether events on a topic can be of any contract, or have a quality that is measured."""
+        filters = (*(one.filter for one in self.producers), *(one.filter for one in self.collecting))
+        return any(matches(filter, topic) for filter in filters)
+
+
+def wants_of(contract: ConsumerContract, topic: str) -> tuple[Want, ...]:
+    """The wants of a contract that are about a topic; if none is, the one for anything."""
+    return tuple(want for want in contract.wants if matches(want.filter, topic)) or (ANYTHING,)
+
+
+def subscription_id(client: str, contract: ConsumerContract, want: Want) -> str:
+    """What a want of a client is known by in the whole ensemble."""
+    return f"{client}/{contract.name}/{want.name}"
