@@ -139,9 +139,9 @@ FILES = {
     "IIA001Policy.xml": _policy("Permit"),
     "IIA001Request.xml": _request(a="b"),
     "IIA001Response.xml": _response("Permit"),
-    "IIA002Policy.xml": _policy("Permit", inside="<Condition/>"),
-    "IIA002Request.xml": _request(),
-    "IIA002Response.xml": _response("Indeterminate", "syntax-error"),
+    "IIA012Policy.xml": _policy("Permit", inside="<Condition/>"),
+    "IIA012Request.xml": _request(),
+    "IIA012Response.xml": _response("Indeterminate", "syntax-error"),
     "IIA003Policy.xml": _policy("Permit"),
     "IIA003Request.xml": _request().replace("Category=", "Kategorie="),
     "IIA003Response.xml": _response("Indeterminate", "processing-error"),
@@ -167,6 +167,19 @@ FILES = {
     "folders/IIA902/Request.xml.ignore": _request(),
     "folders/IIA902/Response.xml.ignore": _response("Indeterminate", "syntax-error"),
 }
+FILES |= {
+    "IIE003Policy.xml": _set("good", "bad").replace(
+        "3.0:policy-combining-algorithm:deny-overrides", "1.0:policy-combining-algorithm:first-applicable"
+    ),
+    "IIE003PolicyId1.xml": _policy("Permit", "good"),
+    "IIE003PolicyId2.xml": _policy("Permit", "bad", "<Condition/>"),
+    "IIE003Request.xml": _request(),
+    "IIE003Response.xml": _response("Permit"),
+    "IIE004Policy.xml": _set("bad"),
+    "IIE004PolicyId2.xml": _policy("Permit", "bad", "<Condition/>"),
+    "IIE004Request.xml": _request(),
+    "IIE004Response.xml": _response("Indeterminate", "processing-error"),
+}
 FAILING = {
     "IIZ001Policy.xml": _policy("Permit"),
     "IIZ001Request.xml": _request(),
@@ -191,7 +204,7 @@ def test_conformance_cases_that_pass(tmp_path: Path, capsys: pytest.CaptureFixtu
     _write(tmp_path, FILES)
     assert main(["xacml", "conformance", str(tmp_path), "--all"]) == 0
     out = capsys.readouterr().out
-    assert "9 pass, 0 fail, 0 unsupported" in out
+    assert "11 pass, 0 fail, 0 unsupported" in out
     assert "IIA003: status syntax-error, not processing-error" in out
 
 
@@ -202,7 +215,7 @@ def test_conformance_cases_that_fail_or_are_not_taken_on(tmp_path: Path, capsys:
     assert "fail        IIZ001: Permit, not Deny" in out
     assert "fail        IIZ002: obligations" in out
     assert "unsupported IIZ003" in out
-    assert "9 pass, 2 fail, 1 unsupported" in out
+    assert "11 pass, 2 fail, 1 unsupported" in out
     assert main(["xacml", "conformance", str(tmp_path), "--only", "IIA"]) == 0
 
 

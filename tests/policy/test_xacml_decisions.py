@@ -259,7 +259,6 @@ def test_the_policies_that_applied_are_told_if_that_is_asked() -> None:
         ({"policy": "p", "combine": "coin"}, "is not a combining algorithm"),
         ({"policy": "p", "version": 1.0}, "in quotes"),
         ({"policy": "p", "rule": []}, "`rule` does not belong"),
-        ({"policy_set": "p", "policies": [{"reference": "q"}]}, "there is no policy `q`"),
         ({"policy": "p", "attributes": {"subject.x": {"type": "colour"}}}, "is not a data type"),
         ({"policy": "p", "obligations": [{"id": "o"}]}, "`with` is permit or deny"),
         ({}, "expected `policy` or `policy_set`"),
@@ -273,8 +272,22 @@ def test_mistakes_in_the_short_form(plain: Any, said: str) -> None:
 def test_two_policies_of_one_name_and_version_cannot_be_referred_to() -> None:
     twice = [{"policy": "r", "rules": [{one: {}}]} for one in ("permit", "deny")]
     root = from_plain({"policy_set": "s", "policies": [{"reference": "r"}]})
-    with pytest.raises(XacmlError, match="two different policies"):
-        Pdp([root], [from_plain(one) for one in twice])
+    outcome = both(root, (), *(from_plain(one) for one in twice))
+    assert outcome.decision == Decision.INDETERMINATE_DP
+    assert "two different policies" in outcome.status.message
+
+
+def test_a_reference_that_leads_nowhere_matters_where_it_is_asked() -> None:
+    def outcome(combine: str) -> Decision:
+        policies = [{"policy": "a", "rules": [{"permit": {}}]}, {"reference": "q"}]
+        return both(from_plain({"policy_set": "s", "combine": combine, "policies": policies}), ()).decision
+
+    assert outcome("first-applicable") == Decision.PERMIT
+    assert outcome("permit-overrides") == Decision.PERMIT
+    assert outcome("deny-overrides") == Decision.INDETERMINATE_DP
+    assert outcome("only-one-applicable") == Decision.INDETERMINATE_DP
+    root = from_plain({"policy_set": "s", "policies": [{"reference": "q"}]})
+    assert [str(one) for one in Pdp([root]).repository.unresolved] == ["there is no policy `q`"]
 
 
 def test_a_designator_of_a_condition_must_be_a_bag() -> None:

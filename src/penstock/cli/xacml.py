@@ -93,7 +93,8 @@ def read_file(file: Path) -> Root:
 
 def _check(files: Sequence[Path]) -> None:
     roots = [read_file(file) for file in files]
-    Pdp(roots)
+    for error in Pdp(roots).repository.unresolved:
+        raise error
     for file, root in zip(files, roots, strict=True):
         trees = list(inside(root))
         sets = sum(isinstance(one, PolicySet) for one in trees)

@@ -294,7 +294,10 @@ class PolicyCompiler:
     def _child(self, child: Policy | PolicySet | PolicyReference) -> Unit:
         if not isinstance(child, PolicyReference):
             return self.unit(child)
-        tree = self._repository.find(child)
+        try:
+            tree = self._repository.find(child)
+        except XacmlError as error:
+            return _nowhere(Status(PROCESSING_ERROR, str(error)))
         if id(tree) not in self._referenced:
             unit = self.unit(tree)
             self._referenced[id(tree)] = Unit(unit.matches, _once(unit.evaluate), unit.target)
@@ -327,6 +330,11 @@ class PolicyCompiler:
             )
 
         return Unit(matches, evaluate, tree.target)
+
+
+def _nowhere(status: Status) -> Unit:
+    """What a reference that leads nowhere comes to, if it comes to that."""
+    return Unit(lambda _: status, lambda _: Outcome(IDP, status), ())
 
 
 def _located(rule: Rule, compiler: Compiler) -> Unit:

@@ -218,7 +218,10 @@ class Reader:
 
     def policy(self, tree: Root | PolicyReference) -> Outcome:
         if isinstance(tree, PolicyReference):
-            tree = self._repository.find(tree)
+            try:
+                tree = self._repository.find(tree)
+            except XacmlError:
+                return Outcome(IDP)
         inner = Reader(self._repository, self._context)
         inner._variables = dict(tree.variables) if isinstance(tree, Policy) else {}
         return inner._evaluate(tree)
@@ -259,7 +262,10 @@ class Reader:
     def _only_one(self, tree: PolicySet) -> Outcome:
         selected = None
         for child in tree.children:
-            root = self._repository.find(child) if isinstance(child, PolicyReference) else child
+            try:
+                root = self._repository.find(child) if isinstance(child, PolicyReference) else child
+            except XacmlError:
+                return Outcome(IDP)
             applicable = self.target(root.target)
             if applicable == FAILS:
                 return Outcome(IDP)

@@ -4,15 +4,15 @@ from collections.abc import Iterable
 
 from penstock.policy.xacml.limits import MOST_NESTING
 from penstock.policy.xacml.status import XacmlError
-from penstock.policy.xacml.tree import PolicyReference, PolicySet, Root, inside
+from penstock.policy.xacml.tree import Policy, PolicyReference, PolicySet, Root, inside
 from penstock.policy.xacml.versions import is_wanted, version_key
 
 
 class Repository:
     """All policies that references can be to: those given, and those inside them.
 
-    Raises `XacmlError` for references that lead nowhere, to two policies or in a circle, and for sets too deep inside
-    each other.
+    Raises `XacmlError` for references that go in a circle, and for sets too deep inside each other. A reference that
+    leads nowhere, or to two policies, is left: it has no decision, where it comes to that.
     """
 
     def __init__(self, roots: Iterable[Root]) -> None:
@@ -21,6 +21,8 @@ class Repository:
         for root in roots:
             for tree in inside(root):
                 self._add(tree)
+        self.unresolved: list[XacmlError] = []
+        """What is wrong with references that lead nowhere."""
         depths: dict[int, int] = {}
         for root in roots:
             self._depth(root, depths, [])
@@ -47,6 +49,15 @@ class Repository:
             raise XacmlError(f"two different policies have the name `{found.id}` and the version {found.version}")
         return found
 
+    def _below(self, child: Policy | PolicySet | PolicyReference) -> Root | None:
+        if not isinstance(child, PolicyReference):
+            return child
+        try:
+            return self.find(child)
+        except XacmlError as error:
+            self.unresolved.append(error)
+            return None
+
     def _depth(self, tree: Root, known: dict[int, int], underway: list[Root]) -> int:
         """How deep sets are inside each other, references followed."""
         if id(tree) in known:
@@ -60,8 +71,8 @@ class Repository:
         if isinstance(tree, PolicySet):
             underway.append(tree)
             for child in tree.children:
-                below = self.find(child) if isinstance(child, PolicyReference) else child
-                depth = max(depth, 1 + self._depth(below, known, underway))
+                below = self._below(child)
+                depth = max(depth, 1 + (self._depth(below, known, underway) if below is not None else 0))
             underway.pop()
         known[id(tree)] = depth
         if len(underway) + depth > MOST_NESTING:
