@@ -16,7 +16,7 @@ CEL := var/cel/package
 export PATH := $(PATH):/usr/sbin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test pipeline lint format types imports bench reproduce fuzz soak cluster cel clean test-tools java
+.PHONY: help demo test pipeline lint format types imports bench reproduce fuzz soak cluster cel xacml clean test-tools java
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -67,6 +67,9 @@ cluster: $(VENV)/.ready-dev test-tools ## jobs on a standalone Spark cluster, a 
 
 cel: $(VENV)/.ready-dev $(CEL) ## CEL's own conformance cases on our evaluators; npm fetches them
 	$(BIN)/python -m tests.conformance.cel $(CEL)
+
+xacml: $(VENV)/.ready-dev ## the public XACML conformance cases in DIR, if you have them
+	$(BIN)/penstock xacml conformance "$(DIR)"
 
 clean: ## remove the virtual environment and everything made here
 	rm -rf "$(VENV)" build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
