@@ -1,4 +1,4 @@
-"""Least-trustworthy paths, as nodes compute them over their links: what an exhaustive search finds, after each change."""
+"""Least-trustworthy paths, as nodes compute them over their links: what an exhaustive search finds, again and again."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any

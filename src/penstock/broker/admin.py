@@ -1,6 +1,7 @@
 """The admin HTTP of a node.
 
-`/metrics` for Prometheus, `/health` for a watchdog, `/explain` for who asks why, `/persisted` for what policies keep.
+`/metrics` for Prometheus, `/health` for a watchdog, `/explain` for who asks why, `/persisted` for what policies keep,
+`/trust` for what the node holds of its neighbours.
 """
 
 import asyncio
@@ -21,6 +22,7 @@ from penstock.broker.persisted import Selection, plain
 from penstock.engine.account import Account, account
 from penstock.engine.arrival import ExplainError, arrival, hypothetical
 from penstock.engine.explain import explain
+from penstock.engine.standing import standing
 from penstock.model.errors import PenstockError, TopicError
 from penstock.model.topic import check_topic
 
@@ -55,6 +57,7 @@ class Admin:
             Route("/health", self._health),
             Route("/explain", self._explain, methods=["GET", "POST"]),
             Route("/persisted", self._persisted),
+            Route("/trust", self._trust),
         ]
         app = Starlette(routes=routes)
         config = uvicorn.Config(
@@ -117,6 +120,11 @@ class Admin:
         wanted = Selection(asked.get("collection"), since, until)
         rows = [] if store is None else [plain(row) for row in store.persisted(wanted, max(0, most))]
         return Response(msgspec.json.encode(rows), media_type="application/json")
+
+    async def _trust(self, _request: Request) -> Response:
+        """Evidence, opinion and rating of each neighbour, the least trustworthy paths, and what the node asks for."""
+        told = standing(self._server.node, self._server.now())
+        return Response(msgspec.json.encode(told), media_type="application/json")
 
     def _account(self, asked: QueryParams, payload: bytes) -> Account:
         node, to = self._server.node, asked.getlist("to")

@@ -58,6 +58,32 @@ class NodeCollector(Collector):
             gauge = GaugeMetricFamily(f"penstock_{name}", text, labels=["node"])
             gauge.add_metric([node.name], number)
             yield gauge
+        if node.tokens is not None:
+            yield from self._tokens()
+
+    def _tokens(self) -> Iterator[Metric]:
+        """Of a domain with tokens: these, and with trust the neighbours."""
+        node = self._server.node
+        assert node.tokens is not None
+        known = GaugeMetricFamily("penstock_tokens_known", "tokens at hand for neighbours", labels=["node"])
+        known.add_metric([node.name], len(node.tokens.known))
+        yield known
+        refused = CounterMetricFamily("penstock_tokens_refused", "tokens refused", labels=["node"])
+        refused.add_metric([node.name], node.stats.tokens_refused)
+        yield refused
+        if node.ratings is None:
+            return
+        about, now = ["node", "neighbour"], self._server.now()
+        rating = GaugeMetricFamily("penstock_trust_rating", "how far a neighbour is trusted, 0 to 1", labels=about)
+        for name in node.rated:
+            rating.add_metric([node.name, name], node.ratings.rating(name, now))
+        yield rating
+        evidence = CounterMetricFamily(
+            "penstock_trust_evidence", "evidence about a neighbour", labels=[*about, "source", "good"]
+        )
+        for (name, source, is_good), count in node.ratings.counts.items():
+            evidence.add_metric([node.name, name, source, str(is_good).lower()], count)
+        yield evidence
 
 
 def make_registry(server: "Server") -> CollectorRegistry:

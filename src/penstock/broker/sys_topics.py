@@ -10,6 +10,8 @@ if TYPE_CHECKING:
 
 _MINUTES = (1, 5, 15)
 _JOURNAL = "penstock/journal"
+_TRUST, _TOKENS = "penstock/trust", "penstock/tokens"
+_OF_NODES = (f"{_TRUST}/", f"{_TOKENS}/")
 
 
 class Load:
@@ -45,8 +47,13 @@ class SysTopics:
             return
         self._due = now + interval
         seconds, self._last = (now - self._last if self._last else interval), now
-        for name, value in (*self._values(now), *self._averages(max(seconds, 0.001))):
+        told = (*self._values(now), *self._trust(now), *self._averages(max(seconds, 0.001)))
+        for name, value in told:
             self._say(name, value, now)
+        there = dict(told)
+        for name in [name for name in self._said if name.startswith(_OF_NODES) and name not in there]:
+            self._say(name, "", now)  # there is nothing to tell of it any more
+            del self._said[name]
 
     def alarm(self, now: float) -> None:
         """Say at once how the journal is."""
@@ -100,6 +107,19 @@ class SysTopics:
         yield "publish/messages/denied", stats.denied
         yield "bytes/received", stats.bytes_received
         yield "bytes/sent", stats.bytes_sent
+
+    def _trust(self, now: float) -> Iterator[tuple[str, object]]:
+        """Tokens, and what is held of neighbours, if the domain has any."""
+        node = self._server.node
+        if node.tokens is not None:
+            yield f"{_TOKENS}/known", len(node.tokens.known)
+            yield f"{_TOKENS}/refused", node.stats.tokens_refused
+        if node.ratings is not None:
+            for name in node.rated:
+                held = node.ratings.of(name, now).aged(node.ratings.settings.weights, now)
+                yield f"{_TRUST}/{name}/rating", f"{node.ratings.rating(name, now):.6g}"
+                yield f"{_TRUST}/{name}/good", f"{held.good:.6g}"
+                yield f"{_TRUST}/{name}/bad", f"{held.bad:.6g}"
 
     def _averages(self, seconds: float) -> Iterator[tuple[str, object]]:
         for name, count in self._counts().items():

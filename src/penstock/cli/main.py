@@ -21,6 +21,7 @@ COMMANDS = {
     "sub": "subscribe, with mosquitto_sub's flags",
     "persisted": "show the messages that policies have had persisted",
     "journal": "look at what nodes have recorded, and compact it",
+    "trust": "show how far nodes trust each other",
     "token": "make, sign, look at and verify authorisation tokens, and the keys of nodes",
     "passwd": "manage a password file, as mosquitto_passwd does",
 }

@@ -332,7 +332,7 @@ def _hear(node: "Node", session: Session, link: TokenLink, text: bytes, now: flo
         node.forget_link(session)
     if isinstance(found, Verified):
         return None
-    node.deny("token refused", session, "", f"from `{session.neighbour}`: {found}")
+    _deny(node, session, f"from `{session.neighbour}`: {found}")
     if node.ratings is not None and found.reason not in _BLAMELESS and node.ratings.settings.evidence.tokens:
         ratings.saw(node, session.neighbour or "", False, "token", now)
         if node.recorder is not None:
@@ -345,11 +345,11 @@ def _given(node: "Node", session: Session, text: str, now: float) -> None:
     found = verify(node, text.encode(), now)
     name = session.neighbour or ""
     if isinstance(found, TokenError):
-        node.deny("token refused", session, "", f"what `{name}` gives to subscribe with: {found}")
+        _deny(node, session, f"what `{name}` gives to subscribe with: {found}")
         return
     claims = found.token.claims
     if claims.issuer != name or claims.subject != Party("node", node.name):
-        node.deny("token refused", session, "", f"what `{name}` gives is `{claims.issuer}`'s for `{claims.subject}`")
+        _deny(node, session, f"what `{name}` gives is `{claims.issuer}`'s for `{claims.subject}`")
         return
     tell(node, session, Said(shows=text))
 
@@ -364,7 +364,12 @@ def _shown(node: "Node", session: Session, link: TokenLink, text: bytes, now: fl
     else:
         link.registered = found.end
         return
-    node.deny("token refused", session, "", f"what `{name}` shows to subscribe with: {why}")
+    _deny(node, session, f"what `{name}` shows to subscribe with: {why}")
+
+
+def _deny(node: "Node", session: Session, why: str) -> None:
+    node.stats.tokens_refused += 1
+    node.deny("token refused", session, "", why)
 
 
 def _hear_vector(node: "Node", session: Session, told: Told) -> None:

@@ -96,6 +96,7 @@ def _who(node: Node, packet: Connect, door: Door, now: float) -> Who | Session |
     if text is not None:
         shown = showing.look(node, packet, door, text, now)
         if isinstance(shown, str):
+            node.stats.tokens_refused += 1
             return Refusal(Reason.NOT_AUTHORIZED, shown)
         subject, token = shown
     else:
@@ -111,6 +112,7 @@ def _who(node: Node, packet: Connect, door: Door, now: float) -> Who | Session |
     if entry is None:
         return Refusal(Reason.NOT_AUTHORIZED, f"client `{subject.client_id}` is not one that the domain lists here")
     if token is not None and not showing.is_holder(token, subject, entry):
+        node.stats.tokens_refused += 1
         return Refusal(Reason.NOT_AUTHORIZED, showing.not_holder(token, entry))
     return Who(subject, token)
 

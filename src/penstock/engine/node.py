@@ -335,6 +335,11 @@ class Node:
             return TokenRights(EVERYTHING, self.tokens.settings.shared(self.name, session.neighbour) | BETWEEN_NODES)
         return NO_RIGHTS if self.tokens.settings.required and session.neighbour is None else rights
 
+    @property
+    def rated(self) -> list[str]:
+        """The neighbours that are nodes, in a domain with tokens."""
+        return [name for name, session in self.neighbours.items() if session.tokens is not None]
+
     # --- the hot path
 
     def relay(self, plan: Plan, packet: bytes, version: int, after_topic: int) -> None:

@@ -193,6 +193,7 @@ def receive(node: "Node", session: Session, packet: Auth, now: float) -> None:
         case Showing(), Reason.REAUTHENTICATE:
             refused = showing.renew(node, session, packet.properties.auth_data or b"", now)
             if packet.properties.auth_method != showing.METHOD or refused:  # [MQTT-4.12.1-1] [MQTT-4.12.1-2]
+                node.stats.tokens_refused += 1
                 raise WireError(Reason.NOT_AUTHORIZED, refused or "another authentication method")
             emit.judge_again(node, session, now)
             _say(node, session, Auth(Reason.SUCCESS, showing.TOLD))

@@ -137,7 +137,7 @@ def set_evidence(node: "Node", neighbour: str, evidence: Evidence, now: float) -
 def refresh(node: "Node", now: float) -> None:
     """Ratings or paths may be others: so may be what is accepted."""
     assert node.ratings is not None
-    names = [name for name, session in node.neighbours.items() if session.tokens is not None]
+    names = node.rated
     connected = {name for name in names if node.neighbours[name].outlet is not None}
     if node.ratings.refresh(names, connected, now):
         for name in names:

@@ -17,6 +17,7 @@ class Stats:
         "packets_sent",
         "received",
         "sent",
+        "tokens_refused",
     )
 
     def __init__(self) -> None:
@@ -35,3 +36,5 @@ class Stats:
         self.monitor_errors = 0
         self.connections_total = 0
         self.connections_refused = 0
+        self.tokens_refused = 0
+        """Shown by clients, or passed on by neighbours."""
