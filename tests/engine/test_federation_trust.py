@@ -147,3 +147,9 @@ def test_feedback_changes_decisions_at_once() -> None:
     rehearsal.run()
     assert [one.payload for one in rehearsal.deliveries("bob")] == [b"1"]
     assert "`b1` is rated 0.565" in denied(rehearsal)[0]
+
+
+def test_a_token_does_not_give_the_rights_of_another_user() -> None:
+    rehearsal = play([("b1", "b2")])
+    rehearsal.connect("ann", "b1", user="root")
+    assert "wrong holder: it is `client:ann`'s, and the user name is `root`" in rehearsal.refusal("ann", "b1")

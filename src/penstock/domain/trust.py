@@ -69,7 +69,7 @@ class TrustSettings(Settings):
         description="`strict`: a neighbour rated at least `sign` has signed the token; `path`: from as many signers as"
         " `signers` says, the least trustworthy path is rated at least `accept`",
     )
-    sign: Share = Field(default=0.6, description="rating of a neighbour from which a node signs what it sends, π")
+    sign: Share = Field(default=0.5, description="rating of a neighbour from which a node signs what it sends, π")
     accept: Share | None = Field(
         default=None, description="rating of a path from which a token is accepted, θ; unset: as `sign`"
     )

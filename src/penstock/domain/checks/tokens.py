@@ -40,6 +40,12 @@ def warnings(domain: Domain) -> Iterator[Said]:
     if domain.tokens is not None and domain.tokens.required and not domain.tokens.grants:
         what = "no node issues tokens: clients need those that `penstock token issue` makes"
         yield Said(("tokens",), what)
+    trust = domain.trust
+    if trust is not None:
+        asked = trust.sign if trust.rule == "strict" else trust.thresholds(None).theta
+        if trust.base_rate < asked and not trust.begin:
+            what = f"nodes begin with ratings of {trust.base_rate}, and accept nothing below {asked}: so it stays"
+            yield Said(("trust", "base_rate"), what)
 
 
 def _nodes(domain: Domain) -> Iterator[Finding]:
