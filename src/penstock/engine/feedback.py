@@ -15,6 +15,7 @@ from penstock.engine.facts import Seen
 from penstock.engine.render import read_plain
 from penstock.engine.session import Session
 from penstock.engine.tell import Outcome
+from penstock.model.errors import PolicyError
 from penstock.model.event import Event
 from penstock.model.topic import matches, parse_filter
 from penstock.model.verdict import Effect, Verdict
@@ -121,7 +122,7 @@ def _set(node: "Node", session: Session, payload: bytes, now: float) -> Outcome 
     try:
         told = msgspec.json.decode(payload, type=Held)
         held = Evidence(told.good, told.bad, min(told.at, now))
-    except (msgspec.MsgspecError, ValueError) as error:
+    except (msgspec.MsgspecError, PolicyError) as error:
         return Outcome(Reason.PAYLOAD_FORMAT_INVALID, f"not evidence: {error}")
     if told.neighbour not in node.neighbours or told.neighbour not in node.ensemble.nodes:
         return Outcome(Reason.UNSPECIFIED_ERROR, f"`{told.neighbour:.80}` is not a neighbour of this node")

@@ -46,23 +46,18 @@ def ask(url: str) -> tuple[str, dict[str, Evidence]]:
     try:
         with urllib.request.urlopen(address, timeout=_SECONDS) as answer:
             told = json.loads(answer.read(_MOST_BYTES))
-        return _name(told), dict(_held(told))
+        if told["trust"] is None:
+            raise PipelineError(f"node `{told['node']}` has no trust: its domain says nothing of it")
+        return str(told["node"]), dict(_held(told))
     except (OSError, urllib.error.URLError) as error:
         raise PipelineError(f"`{address}` does not say what its node holds: {error}") from None
-    except (ValueError, KeyError, TypeError, PolicyError) as error:
+    except (ValueError, LookupError, TypeError, AttributeError, PolicyError) as error:
         raise PipelineError(f"`{address}` says something else than what its node holds: {error}") from None
 
 
-def _name(told: Mapping[str, Any]) -> str:
-    return str(told["node"])
-
-
 def _held(told: Mapping[str, Any]) -> Iterator[tuple[str, Evidence]]:
-    """Neighbours by name, or as a list of objects that name them."""
-    neighbours = told["neighbours"]
-    each = neighbours.items() if isinstance(neighbours, dict) else ((one["neighbour"], one) for one in neighbours)
-    for name, one in each:
-        yield str(name), Evidence(float(one["good"]), float(one["bad"]), float(one.get("at") or 0.0))
+    for name, one in told["trust"]["neighbours"].items():
+        yield str(name), Evidence(float(one["good"]), float(one["bad"]), float(one["at"]))
 
 
 def compare(fleet: Fleet, node: str, held: Mapping[str, Evidence]) -> list[Difference]:
