@@ -22,6 +22,8 @@ Exit code: 0, 1 if a node cannot be asked or has no trust, 2 for bad arguments.
 
 
 def main(argv: list[str]) -> int:
+    if argv and argv[0] == "apply":
+        return _apply(argv[1:])
     options = _parser().parse_args(argv)
     try:
         return int(options.run(options))
@@ -33,7 +35,7 @@ def main(argv: list[str]) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="penstock trust",
-        description="Show how far nodes trust each other.",
+        description="Show how far nodes trust each other, and set it.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -48,7 +50,15 @@ def _parser() -> argparse.ArgumentParser:
     show.add_argument("--admin", metavar="URL", nargs="+", action="extend", required=True, help="of which nodes")
     show.add_argument("--json", action="store_true", help="print what each node says as a line of JSON")
     show.set_defaults(run=_show)
+    commands.add_parser("apply", help="set what a node holds of its neighbours to what `penstock pipeline trust` found")
     return parser
+
+
+def _apply(argv: list[str]) -> int:
+    """It has the options of MQTT clients."""
+    from penstock.cli import trust_apply  # who asks by HTTP does not wait for it
+
+    return trust_apply.main(argv)
 
 
 def ask(address: str) -> Standing:
