@@ -1,7 +1,7 @@
 """The admin HTTP of a node.
 
 `/metrics` for Prometheus, `/health` for a watchdog, `/explain` for who asks why, `/persisted` for what policies keep,
-`/trust` for what the node holds of its neighbours.
+`/trust` for what the node holds of its neighbours; and where clients get tokens (`authorisation.py`).
 """
 
 import asyncio
@@ -17,6 +17,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from penstock.broker.authorisation import Authorisation
 from penstock.broker.metrics import make_registry
 from penstock.broker.persisted import Selection, plain
 from penstock.engine.account import Account, account
@@ -52,12 +53,14 @@ class Admin:
         self._registry = make_registry(server)
         self._address = server.settings.admin
         self.address = ""
+        self._authorisation = Authorisation(server)
         routes = [
             Route("/metrics", self._metrics),
             Route("/health", self._health),
             Route("/explain", self._explain, methods=["GET", "POST"]),
             Route("/persisted", self._persisted),
             Route("/trust", self._trust),
+            *self._authorisation.routes,
         ]
         app = Starlette(routes=routes)
         config = uvicorn.Config(
@@ -82,6 +85,7 @@ class Admin:
         self._http.should_exit = True
         if self._task is not None:
             await self._task
+        self._authorisation.stop()
 
     async def _metrics(self, _request: Request) -> Response:
         return Response(generate_latest(self._registry), media_type=CONTENT_TYPE_LATEST)

@@ -264,7 +264,8 @@ class Server:
             session = connection.session
             if session is None or session.neighbour is not None:
                 continue
-            if not is_known(session.subject, connection.door, passwords):
+            # Who has shown a token is known by it, and need not have a password here.
+            if session.token is None and not is_known(session.subject, connection.door, passwords):
                 connection.disconnect(Reason.NOT_AUTHORIZED, "the user is no longer known")
             elif place.entry_of(self.node, session.subject) is None:
                 connection.disconnect(Reason.NOT_AUTHORIZED, "the domain no longer lists this client here")

@@ -224,6 +224,32 @@ class Ensemble:
             return None
         return ClientEntry(client_id, default.publish, default.notify, listed=False)
 
+    def holder(self, user: str) -> str | None:
+        """Whose tokens a user gets: those of the client that `clients` lists with this user, or else of its own name.
+
+        None if there are several, or if that name is of a client that somebody else is.
+        """
+        names = self._users.get(user, frozenset({user}))
+        return next(iter(names)) if len(names) == 1 and (user in self._users or user not in self._others) else None
+
+    @cached_property
+    def _users(self) -> dict[str, frozenset[str]]:
+        found: dict[str, set[str]] = {}
+        for match in self._all_matches():
+            if match.user is not None:
+                found.setdefault(match.user, set()).add(match.entry.name)
+        return {user: frozenset(names) for user, names in found.items()}
+
+    @cached_property
+    def _others(self) -> frozenset[str]:
+        """Clients that a user of the same name is not: another one, or who has a certificate."""
+        asks = (match for match in self._all_matches() if match.user is not None or match.certificate is not None)
+        return frozenset(match.entry.name for match in asks)
+
+    def _all_matches(self) -> Iterator[_Match]:
+        for several in (*self._by_id.values(), *self._matches.values()):
+            yield from several
+
     def is_own_id(self, node: str, entity: str, client_id: str) -> bool:
         """Whether policies about a client id are about who comes with it: not if it is that of another entity."""
         bound = {match.entry.name for match in self._by_id.get((node, client_id), ())}

@@ -1,0 +1,251 @@
+"""The authorisation endpoint of a node: tokens for who has a password here (OAuth 2.0 client credentials).
+
+`POST /token` (RFC 6749 §4.4), `GET /keys` (RFC 7517), `GET /.well-known/oauth-authorization-server` (RFC 8414).
+"""
+
+import asyncio
+import base64
+import time
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import parse_qsl, unquote_plus
+
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from penstock.broker.attempts import Attempts
+from penstock.engine.tokens import OWN, Tokens
+from penstock.policy.token import Party, Token
+from penstock.policy.token_errors import TokenError, show
+from penstock.policy.token_keys import as_jwk
+from penstock.policy.token_scope import Grant, ScopeError
+
+if TYPE_CHECKING:
+    from penstock.broker.server import Server
+
+MOST_BODY = 16 * 1024
+"""Bytes of a request's body."""
+BODY_SECONDS = 10.0
+"""Within which the body must have come."""
+MOST_WAITING = 32
+"""Log-ins under way at a time: a hash takes long on purpose."""
+_MOST_PARAMETERS = 32
+_FORM = "application/x-www-form-urlencoded"
+_BASIC = {"WWW-Authenticate": 'Basic realm="penstock", charset="UTF-8"'}
+_NOT_KEPT = {"Cache-Control": "no-store", "Pragma": "no-cache"}  # RFC 6749 §5.1
+
+
+class _Refusal(Exception):
+    """An answer of RFC 6749 §5.2."""
+
+    def __init__(self, error: str, why: str, status: int = 400, headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(why)
+        self.error = error
+        self.status = status
+        self.headers = dict(headers or {})
+
+    @property
+    def answer(self) -> Response:
+        # The RFC leaves neither quotes nor backslashes nor anything beyond ASCII to a description.
+        told = "".join(one if " " <= one <= "~" and one not in '"\\' else "?" for one in str(self))
+        body = {"error": self.error, "error_description": told}
+        return JSONResponse(body, self.status, {**_NOT_KEPT, **self.headers})
+
+
+class _Asked(NamedTuple):
+    """A request for a token that is well-formed."""
+
+    user: str
+    password: bytes
+    scope: str
+
+
+class Authorisation:
+    """The endpoint of one node. Without tokens in the domain there is nothing there."""
+
+    def __init__(self, server: "Server") -> None:
+        self._server = server
+        self._attempts = Attempts()
+        self._checker = ThreadPoolExecutor(1, "passwords")
+        self._waiting = 0
+
+    @property
+    def routes(self) -> list[Route]:
+        return [
+            Route("/token", self._token, methods=["POST"]),
+            Route("/keys", self._keys),
+            Route("/.well-known/oauth-authorization-server", self._metadata),
+        ]
+
+    def stop(self) -> None:
+        self._checker.shutdown(wait=False, cancel_futures=True)
+
+    async def _token(self, request: Request) -> Response:
+        if self._server.node.tokens is None:
+            return _nothing()
+        address = request.client.host if request.client is not None else "unknown"
+        user = ""
+        try:
+            asked = _read(request, await _body(request))
+            user = asked.user
+            await self._log_in(address, asked)
+            token, granted = self._issue(asked)
+        except _Refusal as refusal:
+            extra = {"address": address, "user": show(user), "cause": f"{refusal.error}: {refusal}"}
+            self._server.log.warning("token refused", extra=extra)
+            return refusal.answer
+        except ClientDisconnect:
+            return Response(status_code=400)  # nobody is there to read it
+        claims = token.claims
+        extra = {"address": address, "user": show(user), "holder": str(claims.subject), "token": claims.id}
+        self._server.log.info("token issued", extra=extra)
+        body = {
+            "access_token": token.text.decode(),
+            "token_type": "Bearer",
+            "expires_in": claims.expiry - claims.issued,
+            "scope": granted.scope,
+        }
+        return JSONResponse(body, headers=_NOT_KEPT)
+
+    async def _log_in(self, address: str, asked: _Asked) -> None:
+        wait = self._attempts.begin(address, asked.user, time.monotonic())
+        if wait > 0:
+            later = {"Retry-After": str(int(wait) + 1)}
+            raise _Refusal("temporarily_unavailable", "too many failed log-ins", 429, later)
+        if self._waiting >= MOST_WAITING:
+            self._attempts.succeeded(address, asked.user)  # it was not asked
+            raise _Refusal("temporarily_unavailable", "too many log-ins at once", 503, {"Retry-After": "1"})
+        passwords, is_good = self._server.node.passwords, False
+        if passwords is not None:
+            self._waiting += 1
+            try:
+                loop = asyncio.get_running_loop()
+                is_good = await loop.run_in_executor(self._checker, passwords.check, asked.user, asked.password)
+            finally:
+                self._waiting -= 1
+        if not is_good:
+            raise _Refusal("invalid_client", "unknown user or wrong password", 401, _BASIC)
+        self._attempts.succeeded(address, asked.user)
+
+    def _issue(self, asked: _Asked) -> tuple[Token, Grant]:
+        node = self._server.node
+        tokens = self._tokens()
+        holder = node.ensemble.holder(asked.user)
+        if holder is None or holder.startswith(OWN):
+            raise _Refusal("unauthorized_client", "the user is not that of one client of the domain")
+        granted = Grant(*(tokens.settings.granted(holder) or ()))
+        if not (granted.publish or granted.subscribe):
+            raise _Refusal("unauthorized_client", f"nothing is granted to client `{show(holder)}`")
+        try:
+            granted = granted.narrowed(asked.scope) if asked.scope else granted
+        except ScopeError as error:
+            raise _Refusal("invalid_scope", str(error)) from None
+        try:
+            return tokens.issue(Party("client", holder), *granted, self._server.now()), granted
+        except TokenError as error:  # a name or filters that do not go into one token
+            raise _Refusal("invalid_scope", f"no token for this: {error}") from None
+
+    def _tokens(self) -> Tokens:
+        found = self._server.node.tokens
+        if found is None:  # a reload has come in between
+            raise _Refusal("invalid_request", "this node no longer issues tokens", 404)
+        return found
+
+    async def _keys(self, _request: Request) -> Response:
+        tokens = self._server.node.tokens
+        if tokens is None:
+            return _nothing()
+        now, revoked = self._server.now(), tokens.keys.revoked.keys
+        known = [one for one in tokens.keys.public.keys.values() if one.key_id not in revoked]
+        usable = [as_jwk(one) for one in known if one.retired is None or now < one.retired]
+        return JSONResponse({"keys": usable}, media_type="application/jwk-set+json")
+
+    async def _metadata(self, request: Request) -> Response:
+        if self._server.node.tokens is None:
+            return _nothing()
+        base = str(request.base_url).rstrip("/")
+        body = {
+            "issuer": base,
+            "token_endpoint": f"{base}/token",
+            "jwks_uri": f"{base}/keys",
+            "grant_types_supported": ["client_credentials"],
+            "response_types_supported": [],
+            "token_endpoint_auth_methods_supported": ["client_secret_basic", "client_secret_post"],
+        }
+        return JSONResponse(body, headers=_NOT_KEPT)
+
+
+def _nothing() -> Response:
+    return JSONResponse({"error": "the domain has no `tokens`"}, 404)
+
+
+async def _body(request: Request) -> bytes:
+    body = bytearray()
+    try:
+        async with asyncio.timeout(BODY_SECONDS):
+            async for chunk in request.stream():
+                body += chunk
+                if len(body) > MOST_BODY:
+                    why = f"more than {MOST_BODY} bytes"
+                    raise _Refusal("invalid_request", why, 413, {"Connection": "close"})
+    except TimeoutError:
+        raise _Refusal("invalid_request", "the body does not come", 408, {"Connection": "close"}) from None
+    return bytes(body)
+
+
+def _read(request: Request, body: bytes) -> _Asked:
+    if request.url.query:
+        raise _Refusal("invalid_request", "parameters belong into the body")  # RFC 6749 §2.3.1
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != _FORM:
+        raise _Refusal("invalid_request", f"content type `{show(kind)}`: expected {_FORM}")
+    said = _parameters(body)
+    if "grant_type" not in said:
+        raise _Refusal("invalid_request", "grant_type is missing")
+    if said["grant_type"] != "client_credentials":
+        raise _Refusal("unsupported_grant_type", "expected client_credentials")
+    headers = request.headers.getlist("authorization")
+    if len(headers) > 1 or (headers and "client_secret" in said):
+        raise _Refusal("invalid_request", "more than one client authentication")
+    if headers:
+        user, password = _basic(headers[0])
+        if said.get("client_id", user) != user:
+            raise _Refusal("invalid_request", "client_id is another than that of the authentication")
+    else:
+        user, password = said.get("client_id", ""), said.get("client_secret", "")
+    if not user or not password:
+        raise _Refusal("invalid_client", "no client authentication", 401, _BASIC)
+    return _Asked(user, password.encode(), said.get("scope", ""))
+
+
+def _parameters(body: bytes) -> dict[str, str]:
+    try:
+        pairs = parse_qsl(
+            body.decode("ascii"),
+            keep_blank_values=True,
+            strict_parsing=True,
+            errors="strict",
+            max_num_fields=_MOST_PARAMETERS,
+        )
+    except ValueError:
+        raise _Refusal("invalid_request", "the body is not a form") from None
+    said = dict(pairs)
+    if len(said) < len(pairs):
+        raise _Refusal("invalid_request", "a parameter is there twice")  # RFC 6749 §3.2
+    return {name: value for name, value in said.items() if value}  # those without a value count as left out
+
+
+def _basic(header: str) -> tuple[str, str]:
+    """User and password; both are form-encoded before they are put into base64 (RFC 6749 §2.3.1)."""
+    scheme, _, rest = header.partition(" ")
+    try:
+        if scheme.lower() != "basic":
+            raise ValueError
+        user, colon, password = base64.b64decode(rest.strip(), validate=True).decode().partition(":")
+        if not colon:
+            raise ValueError
+        return unquote_plus(user, errors="strict"), unquote_plus(password, errors="strict")
+    except ValueError:  # of base64 and of UTF-8 too
+        raise _Refusal("invalid_client", "expected Basic authentication", 401, _BASIC) from None
