@@ -12,7 +12,7 @@ MOST_KEPT = 10_000
 
 
 class Attempts:
-    """Counts log-ins by address and by user. One counts as failed until it has succeeded, so that many at once count."""
+    """Log-ins by address and by user. Each counts as failed until it has succeeded, so that many at once count."""
 
     def __init__(self) -> None:
         self._failed: dict[tuple[str, str], deque[float]] = {}

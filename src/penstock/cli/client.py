@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, TypeVar
-from urllib.parse import unquote
 
 import paho.mqtt.client as paho
 from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
@@ -19,6 +18,8 @@ from paho.mqtt.reasoncodes import ReasonCode
 from penstock.cli.groups import Group
 from penstock.cli.options import HelpWanted, UsageError, choice, flag, number, option, options, parse, usage, utf8
 from penstock.cli.properties import Property, properties_for, take_property
+from penstock.cli.token_file import TokenFile
+from penstock.cli.url import Url
 from penstock.model.errors import TopicError
 from penstock.model.topic import check_topic
 
@@ -39,43 +40,6 @@ class Failure(Exception):
     def __init__(self, message: str, code: int) -> None:
         super().__init__(message)
         self.code = code
-
-
-@dataclass(frozen=True)
-class Url:
-    """`mqtt[s]://[user[:password]@]host[:port][/topic]`, or `ws[s]://[user[:password]@]host[:port][/path]`."""
-
-    is_secure: bool
-    is_websocket: bool
-    user: str | None
-    password: str | None
-    host: str
-    port: int | None
-    rest: str
-    """The topic, which may have a `#` in it, or the path of a WebSocket."""
-
-    @classmethod
-    def parse(cls, text: str) -> "Url":
-        """Take a URL apart; raises UsageError."""
-        scheme, mark, rest = text.partition("://")
-        if not mark or scheme not in ("mqtt", "mqtts", "ws", "wss"):
-            raise UsageError(f"`{text}` does not begin with mqtt://, mqtts://, ws:// or wss://")
-        authority, _, path = rest.partition("/")
-        credentials, at, place = authority.rpartition("@")
-        user, colon, password = credentials.partition(":")
-        host, bracket, port = place.rpartition("]") if place.startswith("[") else place.partition(":")
-        host, port = (host[1:], port.removeprefix(":")) if bracket == "]" else (host, port)
-        if not host:
-            raise UsageError(f"no host in `{text}`")
-        return cls(
-            is_secure=scheme in ("mqtts", "wss"),
-            is_websocket=scheme in ("ws", "wss"),
-            user=unquote(user) if at else None,
-            password=unquote(password) if colon else None,
-            host=host,
-            port=int(number(1, 65535)(port)) if port else None,
-            rest=path,
-        )
 
 
 def _session_expiry(text: str) -> int:
@@ -191,6 +155,18 @@ class ClientOptions:
         help="prove membership of this trust group, whose secret is in a file or an environment variable; makes the "
         "connection an MQTT 5 one (not in Mosquitto's clients)",
     )
+    token: TokenFile | None = option(  # noqa: RUF009  (it makes a field)
+        "--token",
+        values="FILE",
+        convert=TokenFile.parse,
+        help="show the authorisation token in this file, as the password; the file is read again for each connection "
+        "(not in Mosquitto's clients)",
+    )
+    uses_token_method: bool = flag(
+        "--token-method",
+        help="show it by enhanced authentication, and a new one that is in the file before the old one ends without "
+        "a new connection; makes the connection an MQTT 5 one (not in Mosquitto's clients)",
+    )
     is_debug: bool = flag("-d", "--debug", help="print each packet")
     is_quiet: bool = flag("--quiet", help="do not print errors, but for those in the command line")
 
@@ -205,6 +181,10 @@ class ClientOptions:
             raise UsageError("--cert and --key must be used together")
         if self.version < 5 and self.password is not None and self.username is None:
             raise UsageError("a password needs a user name before MQTT 5")
+        if self.token is not None and self.password is not None:
+            raise UsageError("--token and a password cannot be used together")
+        if self.uses_token_method and (self.token is None or self.groups):
+            raise UsageError("--token-method needs --token, and cannot be used with --group")
         self._check_will()
 
     def _check_will(self) -> None:
@@ -216,7 +196,7 @@ class ClientOptions:
     @property
     def version(self) -> int:
         """The protocol level: 5, 4 (3.1.1) or 3 (3.1)."""
-        return 5 if self.properties or self.groups else self.given_version
+        return 5 if self.properties or self.groups or self.uses_token_method else self.given_version
 
     @property
     def client_id(self) -> str:
@@ -300,11 +280,18 @@ def make_client(given: ClientOptions, *, reconnects: bool) -> paho.Client:
 
 
 def _kind(given: ClientOptions) -> Callable[..., paho.Client]:
-    if not given.groups:
+    if not given.groups and given.token is None:
         return paho.Client
-    from penstock.client.proving import ProvingClient  # the other uses of the command do not wait for it
+    # The other uses of the command do not wait for these.
+    from penstock.client.proving import ProvingClient
+    from penstock.client.showing import ProvingWithToken, TokenAsPassword, TokenByMethod
 
-    return partial(ProvingClient, groups={group.name: group.secret for group in given.groups})
+    groups = {group.name: group.secret for group in given.groups}
+    if given.token is None:
+        return partial(ProvingClient, groups=groups)
+    if groups:
+        return partial(ProvingWithToken, groups=groups, token=given.token.current)
+    return partial(TokenByMethod if given.uses_token_method else TokenAsPassword, token=given.token.current)
 
 
 def connect(client: paho.Client, given: ClientOptions, timeout: float = _CONNECT_TIMEOUT) -> None:

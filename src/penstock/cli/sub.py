@@ -5,6 +5,7 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import paho.mqtt.client as paho
 from paho.mqtt.properties import Properties
@@ -28,6 +29,9 @@ from penstock.cli.policy_files import policy_given
 from penstock.cli.properties import Property, properties_for
 from penstock.model.errors import TopicError
 from penstock.model.topic import matches, parse_filter
+
+if TYPE_CHECKING:
+    from penstock.cli.rating import Rater
 
 SYNOPSIS = """\
 Usage: penstock sub [-h HOST] [-p PORT] -t FILTER [-t FILTER ...] [OPTION ...]
@@ -55,6 +59,13 @@ def _condition(text: str) -> str:
         make_condition(text)
     except ConditionError as error:
         raise UsageError(str(error)) from error
+    return text
+
+
+def _rating(text: str) -> str:
+    from penstock.cli.rating import judge_of
+
+    judge_of(text)
     return text
 
 
@@ -103,6 +114,14 @@ class SubOptions(ClientOptions):
         help="policy statement of the subscriptions; @FILE: the one in a file, as text, YAML, JSON or XML by its name; "
         "makes the connection an MQTT 5 one (not in Mosquitto's clients)",
     )
+    rating: str | None = option(
+        "--rate",
+        values="CONDITION|good|bad",
+        convert=_rating,
+        help="tell the node of each message whether it is good, which is when its content satisfies this condition, or "
+        "bad: it trusts the neighbour that sent it more, or less; if the condition cannot be evaluated, nothing is "
+        "told; makes the connection an MQTT 5 one (not in Mosquitto's clients)",
+    )
     count: int | None = option("-C", values="COUNT", convert=number(1, 2**31), help="end after this many messages")
     timeout: float | None = option(
         "-W", values="SECONDS", convert=number(0.001, 1e9, float), help="end after this time, with exit code 27"
@@ -144,7 +163,7 @@ class SubOptions(ClientOptions):
 
     @property
     def version(self) -> int:
-        return 5 if self._wishes() else super().version
+        return 5 if self._wishes() or self.rating is not None else super().version
 
     def packet_properties(self, command: str) -> Properties | None:
         """The properties of a SUBSCRIBE or an UNSUBSCRIBE."""
@@ -183,6 +202,14 @@ def main(argv: Sequence[str]) -> int:
         return 0
 
 
+def _rater(given: SubOptions) -> "Rater | None":
+    if given.rating is None:
+        return None
+    from penstock.cli.rating import Rater  # it brings the condition language, which most do not need
+
+    return Rater(given.rating, given.warn)
+
+
 class _Subscriber:
     """One run of the command."""
 
@@ -194,7 +221,8 @@ class _Subscriber:
         self._client.on_connect = self._on_connect
         self._client.on_subscribe = self._on_subscribe
         self._client.on_message = self._on_message
-        self._client.on_publish = lambda client, data, number, reason, properties: self._clearing.discard(number)
+        self._client.on_publish = self._on_publish
+        self._rater = _rater(given)
         self._was_connected = False
         self._is_done = False
         self._failure: Failure | None = None
@@ -206,7 +234,7 @@ class _Subscriber:
         """Print messages until it is enough; raises Failure."""
         connect(self._client, self._given, self._turn())
         try:
-            while not self._is_done or self._clearing:
+            while not self._is_done or self._clearing or (self._rater is not None and self._rater.is_waiting):
                 self._take_turn()
         finally:
             self._say_goodbye()
@@ -216,7 +244,12 @@ class _Subscriber:
         outcome = self._client.loop(self._turn())
         if self._failure is not None:
             raise self._failure
-        if outcome == paho.MQTT_ERR_SUCCESS or self._is_done:
+        if outcome == paho.MQTT_ERR_SUCCESS:
+            return
+        if self._is_done:
+            self._clearing.clear()
+            if self._rater is not None:
+                self._rater.give_up()
             return
         if not self._was_connected:
             raise lost(self._given, paho.error_string(outcome))
@@ -294,10 +327,19 @@ class _Subscriber:
             self._clearing.add(client.publish(message.topic, b"", qos=1, retain=True).mid)
         if given.hides_retained and message.retain:
             return
+        if self._rater is not None:
+            self._rater.rate(client, message)
         if given.percentage >= 100 or random.uniform(0, 100) < given.percentage:
             self._print(message)
         self._printed += 1
         self._is_done = self._is_done or self._printed == given.count
+
+    def _on_publish(
+        self, client: paho.Client, data: object, number: int, reason: ReasonCode, properties: Properties | None
+    ) -> None:
+        self._clearing.discard(number)
+        if self._rater is not None:
+            self._rater.answered(number, reason, properties)
 
     def _resolve_alias(self, message: paho.MQTTMessage) -> None:
         """paho-mqtt leaves topic aliases, which the broker uses if `-D connect topic-alias-maximum` asks for it."""

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import ssl
 import sys
 import time
 from collections.abc import Callable
@@ -11,6 +12,7 @@ from typing import Any, TypeVar
 
 from penstock.cli.exits import EXIT_DOMAIN, EXIT_ERROR
 from penstock.cli.table import print_table
+from penstock.client.token_request import TokenRequestError, is_in_the_clear, request_token
 from penstock.domain.units import DURATION_FORM, parse_duration
 from penstock.model.errors import PolicyError
 from penstock.policy.textfile import replace_file
@@ -104,6 +106,33 @@ def _issue(options: argparse.Namespace, parser: argparse.ArgumentParser) -> int:
     except TokenError as error:
         parser.error(str(error))
     return _write(made, options.out)
+
+
+def _request(options: argparse.Namespace, parser: argparse.ArgumentParser) -> int:
+    password = _password(options.password_file)
+    if is_in_the_clear(options.url):
+        print(f"penstock: the password goes to `{options.url}` without TLS", file=sys.stderr)
+    try:
+        tls = ssl.create_default_context(cafile=options.cafile)
+    except OSError as error:
+        raise PolicyError(f"cannot read `{options.cafile}`: {error.strerror or error}") from None
+    try:
+        text = request_token(options.url, options.user, password, " ".join(options.scope), tls=tls)
+    except TokenRequestError as error:
+        print(f"penstock: {error}", file=sys.stderr)
+        return EXIT_REFUSED if error.error else EXIT_ERROR
+    return _write(parse_token(text.encode()), options.out)
+
+
+def _password(file: str) -> str:
+    """The first line of a file, or of standard input."""
+    try:
+        data = sys.stdin.buffer.readline() if file == "-" else Path(file).read_bytes()
+        return data.decode().splitlines()[0]
+    except OSError as error:
+        raise PolicyError(f"cannot read `{file}`: {error.strerror}") from None
+    except (UnicodeDecodeError, IndexError):
+        raise PolicyError(f"`{file}` has no password in it") from None
 
 
 def _sign(options: argparse.Namespace, parser: argparse.ArgumentParser) -> int:
@@ -267,7 +296,9 @@ def _parser() -> argparse.ArgumentParser:
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    commands = parser.add_subparsers(dest="command", required=True, metavar="key|issue|sign|inspect|verify|revoke")
+    commands = parser.add_subparsers(
+        dest="command", required=True, metavar="key|issue|request|sign|inspect|verify|revoke"
+    )
     party, node = _checked(Party.parse), _checked(check_node)
 
     key = _command(commands, "key", _key, "make a key for a node, list its public half, or retire one")
@@ -288,6 +319,19 @@ def _parser() -> argparse.ArgumentParser:
     make.add_argument("--for", dest="life", type=_life, required=True, metavar="DURATION", help="how long, such as 12h")
     make.add_argument("--not-before", type=_time, metavar="TIME", help="from when; if not given, from now on")
     make.add_argument("--id", type=_checked(check_token_id), help="its id; if not given, a random one")
+
+    get = _command(commands, "request", _request, "get a token from a node's authorisation endpoint")
+    get.add_argument("--url", required=True, help="the node's admin address, such as http://127.0.0.1:8080")
+    get.add_argument("--user", required=True, metavar="NAME", help="user name, as in the node's password file")
+    get.add_argument("--password-file", required=True, metavar="FILE", help="file with the password; `-`: from input")
+    get.add_argument(
+        "--scope",
+        action="append",
+        default=[],
+        help="what it is to be for, such as 'publish:home/kitchen subscribe:home/#'; if not given, all that is granted",
+    )
+    get.add_argument("--cafile", type=Path, metavar="FILE", help="trusted certificates in PEM, for https")
+    get.add_argument("--out", type=Path, metavar="FILE", help="where to; if not given, standard output")
 
     add = _command(commands, "sign", _sign, "add a node's signature to a token; verify it before")
     for command in (make, add):

@@ -14,6 +14,7 @@ from penstock.client.client import Advertisement, Client
 from penstock.client.errors import Disconnected, Refused
 from penstock.client.event import Event
 from penstock.client.subscription import Subscription
+from penstock.client.token_request import TokenRequestError, request_token
 from penstock.language.errors import ConditionError, StatementError
 from penstock.model.errors import ContentError, TopicError
 
@@ -27,6 +28,8 @@ __all__ = [
     "Refused",
     "StatementError",
     "Subscription",
+    "TokenRequestError",
     "TopicError",
     "policies",
+    "request_token",
 ]

@@ -18,12 +18,14 @@ from penstock.client.errors import Refused
 from penstock.client.event import JSON, Event, encode
 from penstock.client.policies import Policy, text_of
 from penstock.client.subscription import Qos, Receipts, Scope, Subscription
+from penstock.client.tokens import Source, Tokens
 from penstock.language.condition import make_condition
 from penstock.model.topic import check_topic, parse_filter
 
 ADVERTISE = "$penstock/advertise"
 UNADVERTISE = "$penstock/unadvertise"
 SET_POLICY = "$penstock/policy"
+FEEDBACK = "$penstock/feedback"
 ATTACHED = "penstock-policy"
 """The user property of a publication that has a policy attached."""
 
@@ -63,13 +65,17 @@ class Client:
         buffer: int = 1000,
         timeout: float = 10.0,
         groups: Mapping[str, bytes] | None = None,
+        token: Source | None = None,
     ) -> None:
         """`port` is 1883, or 8883 with TLS; `client_id` one that nobody else has; `tls` the system's trust if True.
 
         `buffer` is how many events of QoS 1 may wait to be taken, before the node waits with the rest; and how many
         of QoS 0 in each subscription, before they are dropped. `timeout`: seconds that connecting may take.
         `groups`: the trust groups to prove membership of to the node, by name, with their secrets.
+        `token`: an authorisation token, or a function or coroutine function that gets one, now and before it ends.
         """
+        if token is not None and password is not None:
+            raise ValueError("a client shows a token, or has a password")
         if not 1 <= buffer <= 65535:
             raise ValueError(f"a buffer holds 1 to 65535 events, not {buffer}")
         context = ssl.create_default_context() if tls is True else tls or None
@@ -86,6 +92,7 @@ class Client:
         self._buffer = buffer
         self._timeout = timeout
         self._secrets = dict(groups or {})
+        self._token = token
         self._connection: Connection | None = None
         self._receipts = Receipts(lambda mid: self._node.acknowledge(mid))
         self._subscriptions: dict[int, Subscription] = {}
@@ -104,7 +111,7 @@ class Client:
         return self._connection.groups if self._connection is not None else frozenset()
 
     async def __aenter__(self) -> Self:
-        """Connect; raises `Refused` or `Disconnected`."""
+        """Connect; raises `Refused` or `Disconnected`, or what the function for tokens raises."""
         if self._connection is not None:
             raise RuntimeError("a client is entered once")
         self._connection = Connection(
@@ -115,6 +122,7 @@ class Client:
             window=self._buffer,
             timeout=self._timeout,
             groups=self._secrets,
+            tokens=Tokens(self._token) if self._token is not None else None,
         )
         await self._connection.open()
         return self
@@ -242,6 +250,16 @@ class Client:
         await self._ready()
         answer = await self._send(topic, payload, qos, retain, content_type or usual, expiry, pairs)
         _granted(f"publication to `{topic}`", answer)
+
+    async def rate(self, event: Event, good: bool) -> None:
+        """Tell the node that an event which it sent here is good or bad: evidence about the neighbour it came from.
+
+        Raises `Refused` if it does not count: this client may not rate, has done so, too often, or it is no event of
+        a neighbour's.
+        """
+        said = json.dumps({"topic": event.topic, "good": good, "payload": event.digest}).encode()
+        await self._ready()
+        _granted(f"rating of an event on `{event.topic}`", await self._send(FEEDBACK, said, 1, False, JSON, None, ()))
 
     # --- how the node is asked
 

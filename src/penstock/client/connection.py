@@ -22,6 +22,8 @@ from paho.mqtt.subscribeoptions import SubscribeOptions
 
 from penstock.client.errors import Disconnected, Refused
 from penstock.client.proving import ProvingClient
+from penstock.client.showing import ProvingWithToken, TokenAsPassword, TokenByMethod
+from penstock.client.tokens import Tokens
 
 UserProperties = Sequence[tuple[str, str]]
 
@@ -29,6 +31,7 @@ _BACK_OFF = (0.1, 60)  # seconds: the first pause before connecting again, and t
 _GOODBYE = 5.0  # seconds that the thread has to end
 _WINDOW = 20  # what paho-mqtt lets be unanswered at a time
 _TAKEN_OVER = 0x8E
+_NOT_AUTHORIZED = 0x87
 _TRY_LATER = {0x88, 0x89, 0x97, 0x9F}  # unavailable, busy, quota exceeded, too many connections at once
 
 
@@ -83,8 +86,10 @@ class Connection:
         window: int,
         timeout: float,
         groups: Mapping[str, bytes],
+        tokens: Tokens | None = None,
     ) -> None:
         self._address = address
+        self._tokens = tokens
         self._listener = listener
         self._keep_alive = keep_alive
         self._timeout = timeout
@@ -110,8 +115,9 @@ class Connection:
 
     def _make_client(self, groups: Mapping[str, bytes]) -> paho.Client:
         address = self._address
-        make = functools.partial(ProvingClient, groups=groups) if groups else paho.Client
-        client = make(CallbackAPIVersion.VERSION2, address.client_id, protocol=paho.MQTTv5, manual_ack=True)
+        client = _kind(groups, self._tokens)(
+            CallbackAPIVersion.VERSION2, address.client_id, protocol=paho.MQTTv5, manual_ack=True
+        )
         client.connect_timeout = self._timeout
         client.reconnect_delay_set(*_BACK_OFF)  # type: ignore[arg-type]  # it only adds and compares
         if address.username is not None or address.password is not None:
@@ -132,7 +138,9 @@ class Connection:
     # --- begin and end
 
     async def open(self) -> None:
-        """Connect; raises `Refused` or `Disconnected`."""
+        """Connect; raises `Refused` or `Disconnected`, or what getting a token raises."""
+        if self._tokens is not None:
+            await self._tokens.begin()
         try:
             await asyncio.to_thread(
                 self._paho.connect,
@@ -144,6 +152,7 @@ class Connection:
             )
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
+            self._stop_tokens()
             raise Disconnected(f"cannot connect to `{self._address}`: {reason}") from error
         self._paho.loop_start()
         try:
@@ -160,11 +169,16 @@ class Connection:
 
     async def close(self) -> None:
         """Leave, and end the session."""
+        self._stop_tokens()
         self._ended(Disconnected("the client has left"))
         self._paho.disconnect(properties=properties(PacketTypes.DISCONNECT, SessionExpiryInterval=0))
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_GOODBYE):
                 await asyncio.to_thread(self._paho.loop_stop)
+
+    def _stop_tokens(self) -> None:
+        if self._tokens is not None:
+            self._tokens.stop()
 
     # --- ask
 
@@ -274,10 +288,20 @@ class Connection:
         self, client: paho.Client, data: object, flags: paho.ConnectFlags, code: ReasonCode, said: Properties | None
     ) -> None:
         if not code.is_failure:
+            if self._tokens is not None:
+                self._tokens.accepted()
             self._tell(self._connected, flags.session_present, getattr(said, "ReceiveMaximum", _WINDOW))
+        elif self._greeting.done() and code.value == _NOT_AUTHORIZED and self._has_another_token(client):
+            return
         elif not self._greeting.done() or code.value not in _TRY_LATER:
             client.disconnect()  # ends the thread
             self._tell(self._ended, Refused(f"connection to `{self._address}`", *answer(code, said)))
+
+    def _has_another_token(self, client: paho.Client) -> bool:
+        """The one that was shown may have ended while there was no connection."""
+        if self._tokens is None or not isinstance(client, TokenAsPassword | TokenByMethod):
+            return False
+        return self._tokens.refused(client.shown)
 
     def _on_disconnect(
         self, client: paho.Client, data: object, flags: paho.DisconnectFlags, code: ReasonCode, said: Properties | None
@@ -288,6 +312,14 @@ class Connection:
             client.disconnect()
             reason = f"another client with the id `{self._address.client_id}` has connected to `{self._address}`"
             self._tell(self._ended, Disconnected(reason))
+
+
+def _kind(groups: Mapping[str, bytes], tokens: Tokens | None) -> Callable[..., paho.Client]:
+    if tokens is None:
+        return functools.partial(ProvingClient, groups=groups) if groups else paho.Client
+    if groups:
+        return functools.partial(ProvingWithToken, groups=groups, token=tokens.current)
+    return functools.partial(TokenByMethod, token=tokens.current)
 
 
 def _send_at_once(client: paho.Client, data: object, connection: Any) -> None:

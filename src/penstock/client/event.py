@@ -3,6 +3,7 @@
 import json
 from dataclasses import dataclass
 from functools import cached_property
+from hashlib import sha256
 from typing import Any
 
 from penstock.model import event as model
@@ -33,6 +34,11 @@ class Event:
         """What the payload says, found by content type, then by looking; decoded when it is asked for."""
         said = format_of_type(self.content_type)
         return Content(self.payload, said) if said else _READER.read(model.Event(self.topic, self.payload))
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the payload, in hexadecimal: how a rating names an event."""
+        return sha256(self.payload).hexdigest()
 
     @property
     def attributes(self) -> dict[str, Value]:

@@ -232,6 +232,14 @@ class Ensemble:
         names = self._users.get(user, frozenset({user}))
         return next(iter(names)) if len(names) == 1 and (user in self._users or user not in self._others) else None
 
+    def user_of(self, client: str) -> str:
+        """The user that a client must be, or is if nobody says: its name."""
+        return self._user_of.get(client, client)
+
+    @cached_property
+    def _user_of(self) -> dict[str, str]:
+        return {match.entry.name: match.user for match in self._all_matches() if match.user is not None}
+
     @cached_property
     def _users(self) -> dict[str, frozenset[str]]:
         found: dict[str, set[str]] = {}
