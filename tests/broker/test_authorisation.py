@@ -11,6 +11,7 @@ from urllib.parse import urlencode
 import pytest
 import yaml
 
+from penstock.broker.attempts import MOST_AS, MOST_FROM, PERIOD, Attempts
 from penstock.policy.passwords import hash_password
 from penstock.policy.token import Party, parse_token
 from penstock.policy.token_keys import KeySet, PublicKey
@@ -234,7 +235,7 @@ def test_failed_log_ins_are_limited_and_the_right_password_does_not_help() -> No
         answer = ask(node, "pump")
         assert (answer.status, answer.json["error"]) == (429, "temporarily_unavailable")
         assert 1 <= int(answer.headers["Retry-After"]) <= 61
-        assert sum(line.count("invalid_client") for line in node.log.splitlines()) == 20
+        node.until_logged("token refused", "user=pump", "too many failed log-ins")
 
 
 def test_a_slow_password_does_not_hold_up_messages() -> None:
@@ -260,6 +261,34 @@ def test_a_slow_password_does_not_hold_up_messages() -> None:
                 asked.recv(1)
             asked.settimeout(30)
             assert asked.recv(65536).startswith(b"HTTP/1.1 200 ")
+
+
+def test_who_is_known_by_whose_password_is_not_asked_too_often() -> None:
+    attempts = Attempts()
+    assert {attempts.begin("192.0.2.1", f"u{number}", 0.0) for number in range(MOST_FROM)} == {0.0}
+    assert attempts.begin("192.0.2.1", "u", 20.0) == PERIOD - 20.0  # another user of the same address waits
+    assert attempts.begin("192.0.2.2", "u", 20.0) == 0.0
+    assert attempts.begin("192.0.2.1", "u", PERIOD) == 0.0  # they no longer count
+    for number in range(MOST_AS):
+        attempts.begin(f"198.51.100.{number}", "ann", 0.0)
+    assert attempts.begin("192.0.2.9", "ann", 1.0) > 0  # one user, from everywhere
+    for number in range(MOST_FROM):
+        attempts.begin(f"2001:db8::{number:x}", f"v{number}", 0.0)
+    assert attempts.begin("2001:db8::ffff", "v", 1.0) > 0  # one network
+    assert attempts.begin("2001:db8:1::1", "v", 1.0) == 0.0
+
+
+def test_good_log_ins_do_not_count_and_do_not_make_good_for_bad_ones() -> None:
+    attempts = Attempts()
+    for _ in range(1000):
+        assert attempts.begin("192.0.2.1", "ann", 0.0) == 0.0
+        attempts.succeeded("192.0.2.1", "ann")
+    for _ in range(MOST_FROM - 1):
+        attempts.begin("192.0.2.1", "pump", 0.0)
+        assert attempts.begin("192.0.2.1", "ann", 0.0) == 0.0
+        attempts.succeeded("192.0.2.1", "ann")
+    attempts.begin("192.0.2.1", "pump", 0.0)
+    assert attempts.begin("192.0.2.1", "ann", 0.0) > 0
 
 
 def test_a_user_is_not_given_the_token_of_another_who_has_its_name_as_client() -> None:

@@ -9,7 +9,9 @@ from penstock.policy.token_scope import Grant, ScopeError, read_scope
 
 LEVELS = st.one_of(st.sampled_from(["a", "b", "+", " ", '"', "\\", "%41", "ü", "$x", ""]))
 FILTERS = st.builds(
-    lambda levels, rest: "/".join([*levels, *rest]), st.lists(LEVELS, min_size=1, max_size=4), st.sampled_from([[], ["#"]])
+    lambda levels, rest: "/".join([*levels, *rest]),
+    st.lists(LEVELS, min_size=1, max_size=4),
+    st.sampled_from([[], ["#"]]),
 ).filter(bool)
 SETS = st.frozensets(FILTERS, max_size=4)
 TOPICS = st.lists(st.sampled_from(["a", "b", " ", "$x"]), min_size=1, max_size=5).map("/".join)
@@ -36,7 +38,9 @@ def test_a_scope_never_widens(granted: frozenset[str], asked: frozenset[str], to
         assert any(matches(one, topic) for one in granted)
 
 
-@pytest.mark.parametrize("text", ["", " ", "publish", "publish:a\tsubscribe:b", "publish:a ", "PUBLISH:a", "publish:a\n"])
+@pytest.mark.parametrize(
+    "text", ["", " ", "publish", "publish:a\tsubscribe:b", "publish:a ", "PUBLISH:a", "publish:a\n"]
+)
 def test_what_is_no_scope(text: str) -> None:
     with pytest.raises(ScopeError):
         read_scope(text)

@@ -9,13 +9,16 @@ import base64
 import http.client
 import json
 import tempfile
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote_plus, urlencode
 
 from penstock.policy.passwords import hash_password
+from penstock.policy.token import Claims, Party, issue, new_token_id
 from penstock.policy.token_keys import KeySet, PublicKey
 from tests.support.mosquitto import HOST
 from tests.support.node import ANY_PORT, LiveNode, running
@@ -55,6 +58,36 @@ def token_node(tokens: Mapping[str, Any] | None = None, **more: Any) -> Iterator
             yield node
             assert "Traceback" not in node.log
             assert not [secret for secret in USERS.values() if secret in node.log]
+
+
+def federation_of_two(folder: Path, **trust: Any) -> dict[str, Any]:
+    """A domain of nodes `b1` and `b2` that ask for tokens; the keys are written into the folder."""
+    write_keys(folder, "b1", "b2")
+    return {
+        "nodes": {name: {"store": "memory", "signing_key": str(folder / f"{name}.pem")} for name in ("b1", "b2")},
+        "links": [{"between": ["b1", "b2"], "type": "default"}],
+        "brokering": {"types": ["default"], "default": "default"},
+        "tokens": {"keys": str(folder / "keys.json")},
+        "trust": {"sign": 0.5, "feedback": {"from": "*"}, **trust},
+    }
+
+
+def issued(node: str, client: str, seconds: int = 3600, **changes: Any) -> str:
+    """A token of a node in the domain `test`, for all below `home`, without asking the node."""
+    now = int(time.time())
+    home = frozenset({"home/#"})
+    claims = Claims(
+        issuer=node,
+        subject=Party("client", client),
+        audience=frozenset({Party("domain", "test")}),
+        publish=home,
+        subscribe=home,
+        issued=now,
+        not_before=now,
+        expiry=now + seconds,
+        id=new_token_id(),
+    )
+    return issue(replace(claims, **changes), key_of(node)).text.decode()
 
 
 class Answer(NamedTuple):

@@ -110,13 +110,13 @@ def _issue(options: argparse.Namespace, parser: argparse.ArgumentParser) -> int:
 
 def _request(options: argparse.Namespace, parser: argparse.ArgumentParser) -> int:
     password = _password(options.password_file)
-    if is_in_the_clear(options.url):
-        print(f"penstock: the password goes to `{options.url}` without TLS", file=sys.stderr)
     try:
         tls = ssl.create_default_context(cafile=options.cafile)
     except OSError as error:
         raise PolicyError(f"cannot read `{options.cafile}`: {error.strerror or error}") from None
     try:
+        if is_in_the_clear(options.url):
+            print(f"penstock: the password goes to `{options.url}` without TLS", file=sys.stderr)
         text = request_token(options.url, options.user, password, " ".join(options.scope), tls=tls)
     except TokenRequestError as error:
         print(f"penstock: {error}", file=sys.stderr)

@@ -74,8 +74,8 @@ def request_token(
 
 
 def is_in_the_clear(url: str) -> bool:
-    """Whether a password would go over a network without TLS."""
-    return urlsplit(url).scheme == "http" and not _is_here(url)
+    """Whether a password would go over a network without TLS; raises `TokenRequestError`."""
+    return urlsplit(_endpoint(url)).scheme == "http" and not _is_here(url)
 
 
 def _is_here(url: str) -> bool:
