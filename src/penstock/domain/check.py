@@ -125,6 +125,8 @@ def _around(written: Domain, expansion: Expansion, nodes: Collection[str] | None
     for name, group in domain.trust_groups.items():
         if any(member in here for member in group.nodes):
             yield from _missing_files(files(group, ("trust_groups", name)))
+    for index, private in enumerate(domain.privacy):
+        yield from _missing_files(files(private, ("privacy", index)))
     if domain.tokens is not None:
         yield from _missing_files(files(domain.tokens, ("tokens",)))
     for name, broker in domain.foreign.items():

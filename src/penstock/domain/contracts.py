@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
 from penstock.domain.base import Name, OneOrMany, Settings, TopicFilter
+from penstock.domain.files import FileRole
 from penstock.model.errors import PolicyError
 from penstock.model.quality import Catalogue
 from penstock.policy.contract import Subject
@@ -19,13 +21,17 @@ from penstock.policy.contract_text import (
     read_situation,
 )
 from penstock.policy.contracts import Collecting, Contracts
+from penstock.policy.privacy import PrivacyPolicy
 from penstock.policy.quality import make_catalogue
+from penstock.policy.xacml import Pdp, XacmlError, read_policy, read_short
+from penstock.policy.xacml.tree import Root
 
 if TYPE_CHECKING:
     from penstock.domain.schema import Domain
 
 Written = dict[str, Any]
-Path = tuple[str | int, ...]
+Where = tuple[str | int, ...]
+ReadPath = Annotated[Path, FileRole.READ]
 
 
 class CollectSettings(Settings):
@@ -58,9 +64,49 @@ class ContractSettings(Settings):
     )
 
 
+class PrivacySettings(Settings):
+    """Who may have events on some topics, as XACML says it."""
+
+    name: Name = Field(description="what these policies are known by")
+    topics: TopicFilter = Field(description="filter of the topics of these events")
+    policies: Annotated[tuple[ReadPath, ...], OneOrMany("the files with policies")] = Field(
+        description="files with policies or policy sets: XACML 3.0 (`.xml`), or the short form in YAML"
+    )
+    references: Annotated[tuple[ReadPath, ...], OneOrMany()] = Field(
+        default=(), description="files with policies that those may refer to"
+    )
+    combine: str = Field(default="deny-overrides", description="combining algorithm, if there are several policies")
+    resource: dict[str, str] = Field(
+        default={},
+        description="what is said of these events, as attributes of the resource by name; `id` unless set is the topic",
+    )
+    attributes: dict[str, str] = Field(
+        default={},
+        description="by name (`subject.group`, `resource.kind`, `environment.situation`), the identifier by which the"
+        " policies know an attribute; unset: its name, and for `id` the standard one",
+    )
+
+    def compiled(self) -> PrivacyPolicy:
+        """The policies, ready to decide; raises `PolicyError`."""
+        policies, references = ([_read_policy(one) for one in each] for each in (self.policies, self.references))
+        pdp = Pdp(policies, references, self.combine)
+        return PrivacyPolicy(self.name, self.topics, pdp, tuple(self.resource.items()), self.attributes)
+
+
+def _read_policy(file: Path) -> Root:
+    try:
+        data = file.read_bytes()
+    except OSError as error:
+        raise PolicyError(f"cannot read `{file}`: {error.strerror}") from error
+    try:
+        return read_policy(data) if file.suffix == ".xml" else read_short(data)
+    except XacmlError as error:
+        raise PolicyError(f"`{file}`: {error}") from None
+
+
 def compiled(domain: Domain) -> Contracts | None:
     """The contracts of a domain, None if it has none; raises `PolicyError`."""
-    if domain.contracts is None and domain.quality is None:
+    if domain.contracts is None and domain.quality is None and not domain.privacy:
         return None
     wrong = next(mistakes(domain), None)
     if wrong is not None:
@@ -81,13 +127,14 @@ def compiled(domain: Domain) -> Contracts | None:
             for one in quality.collectors
         ),
         {name: _known(client.groups, client.attributes) for name, client in domain.clients.items()},
+        tuple(one.compiled() for one in domain.privacy),
     )
 
 
-def mistakes(domain: Domain) -> Iterator[tuple[Path, str]]:
+def mistakes(domain: Domain) -> Iterator[tuple[Where, str]]:
     """What cannot be read, and where it stands."""
     contracts, quality = domain.contracts or ContractSettings(), domain.quality or QualitySettings()
-    found: list[tuple[Path, str]] = []
+    found: list[tuple[Where, str]] = []
     for id, said in quality.indicators.items():
         found.append((("quality", "indicators", id), _problem(read_indicator, id, said)))
     if any(problem for _, problem in found):
@@ -108,6 +155,9 @@ def mistakes(domain: Domain) -> Iterator[tuple[Path, str]]:
         found.append((("contracts", "consumers", name), _problem(read_consumer, name, said, catalogue)))
     for name, said in contracts.situations.items():
         found.append((("contracts", "situations", name), _problem(read_situation, name, said)))
+    for index, private in enumerate(domain.privacy):
+        if all(file.is_file() for file in (*private.policies, *private.references)):  # else that is said elsewhere
+            found.append((("privacy", index), _problem(private.compiled)))
     yield from ((path, problem) for path, problem in found if problem)
 
 

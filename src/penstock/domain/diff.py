@@ -46,6 +46,7 @@ class Kind(StrEnum):
     GRANTS = "grants of policies"
     TRUST_GROUP = "trust group"
     QUALITY = "quality"
+    PRIVACY = "privacy"
     CONTRACTS = "contracts"
     TOKENS = "tokens"
     TRUST = "trust"
@@ -125,6 +126,7 @@ def _changes(old: Domain, new: Domain) -> Iterator[Change]:
     yield from _statements(old.statements or StatementSettings(), new.statements or StatementSettings())
     yield from _entries(Kind.TRUST_GROUP, old.trust_groups, new.trust_groups)
     yield from _whole(Kind.QUALITY, old.quality, new.quality)
+    yield from _in_order(Kind.PRIVACY, *({one.name: one for one in each.privacy} for each in (old, new)))
     yield from _whole(Kind.CONTRACTS, old.contracts, new.contracts)
     yield from _whole(Kind.TOKENS, old.tokens, new.tokens)
     yield from _whole(Kind.TRUST, old.trust, new.trust)

@@ -28,7 +28,7 @@ from penstock.domain.base import (
     without_default,
 )
 from penstock.domain.contents import ContentRule, declared
-from penstock.domain.contracts import ContractSettings, QualitySettings
+from penstock.domain.contracts import ContractSettings, PrivacySettings, QualitySettings
 from penstock.domain.federation import ClientSettings, ForeignSettings, LinkSettings, LinkTypes
 from penstock.domain.patterns.settings import Pattern
 from penstock.domain.policies import (
@@ -326,6 +326,9 @@ class Domain(Settings):
     )
     quality: QualitySettings | None = Field(
         default=None, description="quality of context: what is measured of events, and how; unset: nothing"
+    )
+    privacy: tuple[PrivacySettings, ...] = Field(
+        default=(), description="policies in XACML about who may have events, by topic"
     )
     contracts: ContractSettings | None = Field(
         default=None,

@@ -21,6 +21,7 @@ from penstock.policy.contract import ConsumerContract, ProducerContract, Want
 from penstock.policy.contract_plain import plain_producer
 from penstock.policy.contract_text import read_producer
 from penstock.policy.contracts import Contracts
+from penstock.policy.privacy import PrivacyPolicy
 from penstock.policy.quality_carry import ATTACHED, CLAIMED, read_properties, read_quality, write_properties
 from penstock.policy.quality_collect import collect
 from penstock.policy.quality_need import why_not
@@ -96,6 +97,8 @@ class Governed(NamedTuple):
     """Whether this is its producer's node."""
     ace: dict[str, str]
     """By digest of a subscription, the rule that releases it: as its producer's node has found."""
+    private: tuple[PrivacyPolicy, ...] = ()
+    """Policies in XACML about it."""
     wrong: str = ""
     """Why nobody gets it: what came with it cannot be read."""
 
@@ -178,12 +181,15 @@ def _plain(contract: ProducerContract) -> str:
 def governed(node: "Node", event: Event, now: float) -> Governed | None:
     """What contracts say of an event; None if they say nothing of it."""
     state = node.contracts
-    if state is None or travel.RESERVED_BYTES not in event.properties:
+    if state is None:
         return None
-    pairs = travel.carried(event.properties).user_properties
+    private = state.contracts.private(event.topic)
+    if not private and travel.RESERVED_BYTES not in event.properties:
+        return None
+    pairs = travel.carried(event.properties).user_properties if event.properties else ()
     names = [value for name, value in pairs if name == CONTRACT]
     is_measured = any(name == ATTACHED for name, _ in pairs)
-    if not names and not is_measured:
+    if not names and not is_measured and not private:
         return None
     content = node.ensemble.reader.read(event)
     is_first = not any(one in node.ensemble.nodes for one in event.path)
@@ -192,8 +198,8 @@ def governed(node: "Node", event: Event, now: float) -> Governed | None:
         quality = read_properties(pairs, moment(now), ATTACHED)
         ace = release_place.read_ace(next((value for name, value in pairs if name == release_place.ACE), "{}"))
     except (PolicyError, ContentError) as error:
-        return Governed((), NO_QUALITY, content, is_first, {}, str(error))
-    return Governed(found, quality, content, is_first, ace)
+        return Governed((), NO_QUALITY, content, is_first, {}, private, str(error))
+    return Governed(found, quality, content, is_first, ace, private)
 
 
 def _contract(contracts: Contracts, told: str) -> ProducerContract:

@@ -13,12 +13,14 @@ from penstock.engine.contracts import Governed
 from penstock.engine.plan import Draft
 from penstock.engine.render import Forms
 from penstock.model.content import Content
+from penstock.model.errors import ContentError
 from penstock.model.event import Event
 from penstock.model.quality import Quality
 from penstock.policy.aggregate import Window, absorb, due
 from penstock.policy.contract import ConsumerContract, ProducerContract, Want
 from penstock.policy.contracts import subscription_id, wants_of
-from penstock.policy.degrade import Aggregate
+from penstock.policy.degrade import Aggregate, degrade
+from penstock.policy.privacy import Asked
 from penstock.policy.quality_carry import CLAIMED, write_properties
 from penstock.policy.release import Release, retain_property
 from penstock.policy.release_place import ACE, Circumstance, Place, ace_digest, place, write_ace
@@ -60,7 +62,7 @@ def decide(node: "Node", session: "Session", event: Event, found: Governed, now:
     if not consumers:
         if found.is_private:
             return Decided(None, reasons=("it is private, and who would get it guarantees nothing",))
-        return Decided(_shown(event, event.payload, found.quality, None))
+        return _by_policies(node, session, event, found, (), _Left(found.content, found.quality, now), now)
     for consumer in consumers:
         for want in wants_of(consumer, event.topic):
             made = _by_want(node, session, event, found, consumer, want, now)
@@ -114,6 +116,53 @@ def _by_want(
         if made.aggregate is not None:
             name = f"{producer.name}/{client}/{made.rule}/{event.topic}"
             return Decided(None, ", ".join(rules), (), now, (name, made.aggregate, quality))
+    left = _Left(content, quality, not_before, tuple(rules), tuple(untils))
+    return _by_policies(node, session, event, found, (consumer,), left, now)
+
+
+class _Left(NamedTuple):
+    """What contracts have left of an event."""
+
+    content: Content
+    quality: Quality
+    not_before: float
+    rules: tuple[str, ...] = ()
+    untils: tuple[float, ...] = ()
+
+
+def _by_policies(
+    node: "Node",
+    session: "Session",
+    event: Event,
+    found: Governed,
+    consumers: tuple[ConsumerContract, ...],
+    left: _Left,
+    now: float,
+) -> Decided:
+    """What the policies in XACML let a client have of what contracts have left."""
+    state = node.contracts
+    assert state is not None
+    content, quality, not_before, rules, untils = left
+    known = state.contracts.known.get(session.entity, ())
+    producer = event.origin if found.is_first else ""
+    asked = Asked(session.entity, known, consumers, event.topic, producer, state.open)
+    for policy in found.private:
+        permitted = policy.decide(asked, found.content, now)
+        if isinstance(permitted, str):
+            return Decided(None, reasons=(permitted,))
+        rules = (*rules, policy.name)
+        if permitted.retain is not None:
+            untils = (*untils, now + permitted.retain)
+        aggregate = next((one for one in permitted.degrade if isinstance(one, Aggregate)), None)
+        try:
+            payload, quality, later = degrade(permitted.degrade, content, quality, state.contracts.catalogue, now)
+        except ContentError as error:
+            return Decided(None, reasons=(f"privacy policy `{policy.name}`: it cannot be degraded: {error}",))
+        content = content if payload is content.payload else Content(payload, content.format)
+        not_before = max(not_before, later)
+        if aggregate is not None:
+            name = f"{policy.name}/{session.entity}//{event.topic}"
+            return Decided(None, ", ".join(rules), (), now, (name, aggregate, quality))
     shown = _shown(event, content.payload, quality, min(untils) if untils else None)
     return Decided(shown, ", ".join(rules), (), not_before)
 
@@ -208,7 +257,7 @@ class Later:
     def __init__(self) -> None:
         self._heap: list[tuple[float, int, Session, Event]] = []
         self._count = 0
-        self.windows: dict[str, tuple[Session, Event, ProducerContract, Aggregate, Window]] = {}
+        self.windows: dict[str, tuple[Session, Event, Aggregate, Window]] = {}
 
     def put(self, at: float, session: "Session", event: Event) -> None:
         self._count += 1
@@ -235,10 +284,9 @@ def _absorb(
     state = node.contracts
     assert state is not None
     known = node.later.windows.get(name)
-    window = known[4] if known is not None else None
+    window = known[3] if known is not None else None
     window, mean = absorb(aggregate, window, found.content, quality, state.contracts.catalogue, now)
-    producer = found.contracts[0]
-    node.later.windows[name] = session, event, producer, aggregate, window
+    node.later.windows[name] = session, event, aggregate, window
     if mean is not None:
         node.later.put(now, session, travel.for_clients(_shown(event, mean.payload, mean.quality, None)))
 
@@ -247,7 +295,7 @@ def tick(node: "Node", now: float) -> None:
     """Close windows that are over, and hand out what may go out now."""
     state = node.contracts
     assert state is not None
-    for name, (session, event, _, aggregate, window) in list(node.later.windows.items()):
+    for name, (session, event, aggregate, window) in list(node.later.windows.items()):
         left, mean = due(aggregate, window, state.contracts.catalogue, now)
         if left is None:
             del node.later.windows[name]

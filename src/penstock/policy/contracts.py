@@ -7,6 +7,7 @@ from typing import NamedTuple
 from penstock.model.quality import Catalogue
 from penstock.model.topic import matches
 from penstock.policy.contract import ConsumerContract, ProducerContract, Subject, Want
+from penstock.policy.privacy import PrivacyPolicy
 from penstock.policy.quality_collect import Collector
 from penstock.policy.situation import Situation
 
@@ -34,6 +35,8 @@ class Contracts:
     collecting: tuple[Collecting, ...] = ()
     known: Mapping[str, Subject] = field(default_factory=dict)
     """By client, the attributes that the domain gives it."""
+    privacy: tuple[PrivacyPolicy, ...] = ()
+    """Policies in XACML."""
 
     def producing(self, client: str, topic: str) -> tuple[ProducerContract, ...]:
         """The contracts that bind what a client publishes on a topic."""
@@ -62,8 +65,12 @@ class Contracts:
 
     def concerns(self, topic: str) -> bool:
         """Whether events on a topic can be of any contract, or have a quality that is measured."""
-        filters = (*(one.filter for one in self.producers), *(one.filter for one in self.collecting))
+        filters = (one.filter for several in (self.producers, self.collecting, self.privacy) for one in several)
         return any(matches(filter, topic) for filter in filters)
+
+    def private(self, topic: str) -> tuple[PrivacyPolicy, ...]:
+        """The policies about events on a topic."""
+        return tuple(one for one in self.privacy if matches(one.filter, topic))
 
 
 def wants_of(contract: ConsumerContract, topic: str) -> tuple[Want, ...]:

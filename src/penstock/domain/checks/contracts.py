@@ -15,7 +15,8 @@ def check(domain: Domain) -> Iterator[Finding | Said]:
     wrong = list(mistakes(domain))
     for path, problem in wrong:
         yield Said(path, problem)
-    contracts = None if wrong else compiled(domain)
+    missing = any(not file.is_file() for one in domain.privacy for file in (*one.policies, *one.references))
+    contracts = None if wrong or missing else compiled(domain)
     if contracts is None:
         return
     for producer in contracts.producers:

@@ -1,0 +1,172 @@
+"""Privacy policies in XACML: who may have events on some topics, and with which obligations (contracts §2.2).
+
+Each node is a policy enforcement point: for each receiver it asks the policies of a topic, with what is known of the
+receiver, of the event and of the moment. Only a Permit releases, and only if every obligation of it is understood.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import NamedTuple
+
+from penstock.model.content import Content, Format
+from penstock.model.errors import PolicyError
+from penstock.policy.contract import RETAIN, ConsumerContract, Subject
+from penstock.policy.degrade import Aggregate, Degradation, Delay, Grid, Keep, Step
+from penstock.policy.xacml import Pdp
+from penstock.policy.xacml.decision import Duty
+from penstock.policy.xacml.names import ACTION, DOUBLE, ENVIRONMENT, RESOURCE, STRING, SUBJECT
+from penstock.policy.xacml.request import Attribute, Category, Request
+from penstock.policy.xacml.tree import Literal
+from penstock.policy.xacml.xpath import Content as Document
+
+SUBJECT_ID = "urn:oasis:names:tc:xacml:1.0:subject:subject-id"
+RESOURCE_ID = "urn:oasis:names:tc:xacml:1.0:resource:resource-id"
+ACTION_ID = "urn:oasis:names:tc:xacml:1.0:action:action-id"
+ACCESS = "access"
+_MOST_OBLIGATIONS = 64
+
+
+class Asked(NamedTuple):
+    """What a decision is asked for."""
+
+    client: str
+    """Who would get the event."""
+    known: Subject
+    """What the domain knows of it."""
+    consumers: tuple[ConsumerContract, ...]
+    """What it guarantees."""
+    topic: str
+    producer: str
+    """Whose event it is; empty where that is not known: at other nodes than its own."""
+    situations: Collection[str]
+    """Those that are open."""
+
+
+class Permitted(NamedTuple):
+    """On which conditions an event is released."""
+
+    degrade: tuple[Degradation, ...] = ()
+    retain: float | None = None
+    """Seconds for which it may be kept."""
+
+
+class PrivacyPolicy(NamedTuple):
+    """Policies for the events on some topics."""
+
+    name: str
+    filter: str
+    pdp: Pdp
+    resource: tuple[tuple[str, str], ...] = ()
+    """What is said of these events, as attributes of the resource."""
+    ids: Mapping[str, str] = {}
+    """By name of an attribute of a category (`subject.group`), the identifier that the policies know it by."""
+
+    def decide(self, asked: Asked, content: Content, now: float) -> Permitted | str:
+        """On which conditions the event is released, or why it is not."""
+        (result,) = self.pdp.decide(self._request(asked, content), int(now * 1e9))
+        if result.decision != "Permit":
+            said = f": {result.status.message}" if result.status.message else ""
+            return f"privacy policy `{self.name}`: {result.decision}{said}"
+        try:
+            return _permitted(result.obligations)
+        except PolicyError as error:
+            return f"privacy policy `{self.name}`: it obliges to what cannot be done: {error}"
+
+    def _request(self, asked: Asked, content: Content) -> Request:
+        subject: list[tuple[str, str, tuple[str, ...]]] = [("id", SUBJECT_ID, (asked.client,))]
+        given: dict[str, set[str]] = {}
+        for name, values in asked.known:
+            given.setdefault(name, set()).update(values)
+        for contract in asked.consumers:
+            given.setdefault("purpose", set()).update(contract.purposes)
+            given.setdefault("situation", set()).update(contract.situations)
+            for name, values in contract.attributes:
+                given.setdefault(name, set()).update(values)
+        subject += [(name, name, tuple(sorted(values))) for name, values in given.items()]
+        said = dict(self.resource)
+        resource = [("id", RESOURCE_ID, (said.pop("id", asked.topic),)), ("topic", "topic", (asked.topic,))]
+        resource += [(name, name, (value,)) for name, value in said.items()]
+        if asked.producer:
+            resource.append(("producer", "producer", (asked.producer,)))
+        moment = [("situation", "situation", tuple(sorted(asked.situations)))]
+        retention = [one.retention for one in asked.consumers if one.retention is not None]
+        longest = tuple(Literal(DOUBLE, seconds) for seconds in sorted(retention)[-1:])
+        promised = (Attribute(self._id("subject", "retention", "retention"), longest),) if longest else ()
+        return Request(
+            (
+                Category(SUBJECT, (*self._texts("subject", subject), *promised)),
+                Category(RESOURCE, self._texts("resource", resource), _document(content)),
+                Category(ACTION, self._texts("action", [("id", ACTION_ID, (ACCESS,))])),
+                Category(ENVIRONMENT, self._texts("environment", moment)),
+            )
+        )
+
+    def _texts(self, category: str, named: Iterable[tuple[str, str, tuple[str, ...]]]) -> tuple[Attribute, ...]:
+        return tuple(
+            Attribute(self._id(category, name, otherwise), tuple(Literal(STRING, value) for value in values))
+            for name, otherwise, values in named
+            if values
+        )
+
+    def _id(self, category: str, name: str, otherwise: str) -> str:
+        return self.ids.get(f"{category}.{name}", otherwise)
+
+
+def _document(content: Content) -> Document | None:
+    """XML content, which selectors may ask."""
+    return Document(content.payload) if content.format is Format.XML else None
+
+
+def _permitted(obligations: Iterable[Duty]) -> Permitted:
+    """What has to be done before the event is released; raises `PolicyError` for what is not known."""
+    degrade: list[Degradation] = []
+    retain: list[float] = []
+    for count, duty in enumerate(obligations):
+        if count == _MOST_OBLIGATIONS:
+            raise PolicyError(f"more than {_MOST_OBLIGATIONS} obligations")
+        said: dict[str, list[object]] = {}
+        for one in duty.assigned:
+            said.setdefault(one.id, []).append(one.value)
+        if duty.id == RETAIN:
+            retain.append(_number(said, "seconds"))
+        elif duty.id in _MAKERS:
+            degrade.append(_MAKERS[duty.id](said))
+        else:
+            raise PolicyError(f"`{duty.id:.80}` is not known")
+    return Permitted(tuple(degrade), min(retain) if retain else None)
+
+
+Assigned = Mapping[str, list[object]]
+
+
+def _number(said: Assigned, name: str) -> float:
+    value = said.get(name, [None])[0]
+    try:
+        return float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        raise PolicyError(f"`{name}` is no number: `{value!r:.80}`") from None
+
+
+def _texts(said: Assigned, name: str) -> tuple[str, ...]:
+    return tuple(map(str, said.get(name, ())))
+
+
+def _text(said: Assigned, name: str, otherwise: str) -> str:
+    return next(iter(_texts(said, name)), otherwise)
+
+
+def _span(said: Assigned) -> float | None:
+    return _number(said, "span") if "span" in said else None
+
+
+_MAKERS: dict[str, Callable[[Assigned], Degradation]] = {
+    "grid": lambda said: Grid(
+        _number(said, "metres"), _text(said, "latitude", "lat"), _text(said, "longitude", "lon"), _span(said)
+    ),
+    "step": lambda said: Step(_text(said, "attribute", ""), _number(said, "size"), _span(said)),
+    "keep": lambda said: Keep(_texts(said, "attribute")),
+    "delay": lambda said: Delay(_number(said, "seconds")),
+    "aggregate": lambda said: Aggregate(
+        _number(said, "seconds"), _texts(said, "attribute"), int(_number(said, "least")) if "least" in said else 2
+    ),
+}
+"""Obligations by their identifiers: those that contracts compile to."""
