@@ -135,6 +135,7 @@ OBLIGATION = '<Obligations><Obligation ObligationId="o" FulfillOn="Permit"/></Ob
 EXPRESSION = (
     '<ObligationExpressions><ObligationExpression ObligationId="o" FulfillOn="Permit"/></ObligationExpressions>'
 )
+NEVER = '<Condition><Apply FunctionId="urn:oasis:names:tc:xacml:1.0:function:or"/></Condition>'
 FILES = {
     "IIA001Policy.xml": _policy("Permit"),
     "IIA001Request.xml": _request(a="b"),
@@ -180,6 +181,12 @@ FILES |= {
     "IIE004Request.xml": _request(),
     "IIE004Response.xml": _response("Indeterminate", "processing-error"),
 }
+FILES |= {
+    "IID028Policy1.xml": _policy("Permit", "a", NEVER),
+    "IID028Policy2.xml": _policy("Deny", "b"),
+    "IID028Request.xml": _request(),
+    "IID028Response.xml": _response("Deny"),
+}
 FAILING = {
     "IIZ001Policy.xml": _policy("Permit"),
     "IIZ001Request.xml": _request(),
@@ -204,7 +211,7 @@ def test_conformance_cases_that_pass(tmp_path: Path, capsys: pytest.CaptureFixtu
     _write(tmp_path, FILES)
     assert main(["xacml", "conformance", str(tmp_path), "--all"]) == 0
     out = capsys.readouterr().out
-    assert "11 pass, 0 fail, 0 unsupported" in out
+    assert "12 pass, 0 fail, 0 unsupported" in out
     assert "IIA003: status syntax-error, not processing-error" in out
 
 
@@ -215,7 +222,7 @@ def test_conformance_cases_that_fail_or_are_not_taken_on(tmp_path: Path, capsys:
     assert "fail        IIZ001: Permit, not Deny" in out
     assert "fail        IIZ002: obligations" in out
     assert "unsupported IIZ003" in out
-    assert "11 pass, 2 fail, 1 unsupported" in out
+    assert "12 pass, 2 fail, 1 unsupported" in out
     assert main(["xacml", "conformance", str(tmp_path), "--only", "IIA"]) == 0
 
 

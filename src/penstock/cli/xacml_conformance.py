@@ -15,6 +15,7 @@ from pathlib import Path
 
 from penstock.policy.xacml import Pdp, XacmlError, read_policy, read_request
 from penstock.policy.xacml.decision import Duty
+from penstock.policy.xacml.names import PROCESSING_ERROR
 from penstock.policy.xacml.pdp import refused
 from penstock.policy.xacml.response import Response, Result, read_response
 from penstock.policy.xacml.status import Unsupported
@@ -108,16 +109,22 @@ def _respond(case: Case) -> Response:
     """What we say; what is no policy or no request has a response too. Raises `Unsupported`."""
     assert case.request is not None
     try:
-        pdp = Pdp(
-            [_read(file) for file in case.policies],
-            [root for file in case.referred if (root := _available(file)) is not None],
-            "only-one-applicable",
-        )
-        return pdp.decide(read_request(case.request.read_bytes()), time.time_ns())
+        referred = [root for file in case.referred if (root := _available(file)) is not None]
+        pdps = [Pdp([_read(file)], referred) for file in case.policies]
+        request, now = read_request(case.request.read_bytes()), time.time_ns()
+        return _only_one([pdp.decide(request, now) for pdp in pdps])
     except Unsupported:
         raise
     except XacmlError as error:
         return (refused(error),)
+
+
+def _only_one(responses: list[Response]) -> Response:
+    """Of several initial policies one may decide (IID029, IID030); the norm does not say how they are combined."""
+    deciding = [one for one in responses if any(result.decision in ("Permit", "Deny") for result in one)]
+    if len(deciding) > 1:
+        raise XacmlError("more than one initial policy is applicable", PROCESSING_ERROR)
+    return deciding[0] if deciding else responses[0]
 
 
 def _read(file: Path) -> Root:

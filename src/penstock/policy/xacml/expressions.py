@@ -10,7 +10,15 @@ from penstock.policy.xacml.function import BOOLEAN, INTEGER, Function
 from penstock.policy.xacml.functions import HIGHER, LOGICAL, Higher, function_named
 from penstock.policy.xacml.functions_xpath import XPATH_FUNCTIONS
 from penstock.policy.xacml.request import TIMES, Context
-from penstock.policy.xacml.status import Indeterminate, Missing, XacmlError, lacking, malformed, unprocessable
+from penstock.policy.xacml.status import (
+    Indeterminate,
+    Missing,
+    XacmlError,
+    ill_typed,
+    lacking,
+    malformed,
+    unprocessable,
+)
 from penstock.policy.xacml.tree import Apply, Designator, Expression, FunctionName, Literal, Reference, Selector
 from penstock.policy.xacml.values import Bag, Type, Value, read_value
 from penstock.policy.xacml.xpath import compile_path, text_of
@@ -57,7 +65,7 @@ class Compiler:
         """An expression that is true or false; raises `XacmlError`."""
         compiled = self.expression(tree)
         if compiled.type != BOOLEAN:
-            raise XacmlError(f"a condition is a boolean, not {compiled.type}")
+            raise ill_typed(f"a condition is a boolean, not {compiled.type}")
         return compiled.run
 
     def _variable(self, name: str) -> Compiled:
@@ -225,23 +233,23 @@ def check_arguments(function: Function, types: Sequence[Type]) -> None:
     """Raises `XacmlError` if the function does not take arguments of these types."""
     if not function.accepts(len(types)):
         least = "at least " if function.rest is not None else ""
-        raise XacmlError(f"`{function.id}` takes {least}{len(function.parameters)} arguments, not {len(types)}")
+        raise ill_typed(f"`{function.id}` takes {least}{len(function.parameters)} arguments, not {len(types)}")
     for at, found in enumerate(types):
         if found != function.parameter(at):
-            raise XacmlError(f"argument {at + 1} of `{function.id}` is {function.parameter(at)}, not {found}")
+            raise ill_typed(f"argument {at + 1} of `{function.id}` is {function.parameter(at)}, not {found}")
 
 
 def check_higher(name: str, higher: Higher, function: Function, types: Sequence[Type]) -> Type:
     """The type of a higher-order function's value; raises `XacmlError`."""
     if not higher.fits([one.is_bag for one in types]):
-        raise XacmlError(f"`{name}` {higher.usage}")
+        raise ill_typed(f"`{name}` {higher.usage}")
     check_arguments(function, [Type(one.data) for one in types])
     if higher.is_map:
         if function.result.is_bag:
-            raise XacmlError(f"`{name}` takes no function that gives a bag")
+            raise ill_typed(f"`{name}` takes no function that gives a bag")
         return Type(function.result.data, is_bag=True)
     if function.result != BOOLEAN:
-        raise XacmlError(f"`{name}` takes a function that gives a boolean, not {function.result}")
+        raise ill_typed(f"`{name}` takes a function that gives a boolean, not {function.result}")
     return BOOLEAN
 
 
@@ -250,11 +258,11 @@ def _logical(name: str, arguments: list[Compiled]) -> Compiled:
     types = [one.type for one in arguments]
     if kind == "n-of":
         if not types or types[0] != INTEGER:
-            raise XacmlError(f"the first argument of `{name}` is an integer")
+            raise ill_typed(f"the first argument of `{name}` is an integer")
         types = types[1:]
     for found in types:
         if found != BOOLEAN:
-            raise XacmlError(f"`{name}` takes booleans, not {found}")
+            raise ill_typed(f"`{name}` takes booleans, not {found}")
     runs = [one.run for one in arguments]
     if kind == "n-of":
         return Compiled(BOOLEAN, lambda context: _n_of(runs[0](context), runs[1:], context))

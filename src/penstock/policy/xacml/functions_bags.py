@@ -16,7 +16,7 @@ def _one_and_only(bag: Bag) -> Value:
 
 
 def _is_in(value: Value, bag: Bag) -> bool:
-    return any(value == one for one in bag)
+    return value in bag
 
 
 def _make_bag(*values: Value) -> Bag:

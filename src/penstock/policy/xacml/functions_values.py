@@ -30,7 +30,7 @@ from penstock.policy.xacml.moments import Days, Moment, Months
 from penstock.policy.xacml.names import FUNCTION_1, FUNCTION_2, FUNCTION_3
 from penstock.policy.xacml.patterns import matches_pattern, pattern_cost
 from penstock.policy.xacml.status import XacmlError, malformed, unprocessable
-from penstock.policy.xacml.values import DATA_TYPES, Mailbox, Type, X500Name, read_value, show_value
+from penstock.policy.xacml.values import DATA_TYPES, Mailbox, Spelled, Type, X500Name, read_value, show_value
 
 _MOST_NANOS = 10**9 * 366 * moments.DAY
 """About a thousand million years: beyond it, times are not calculated."""
@@ -44,8 +44,14 @@ def _equalities(table: Table) -> None:
         add(table, FUNCTION_1, f"{data_type.name}-equal", both, BOOLEAN, operator.eq)
     del table[FUNCTION_1 + "xpathExpression-equal"], table[FUNCTION_1 + "ipAddress-equal"]
     del table[FUNCTION_1 + "dnsName-equal"]
+    add(table, FUNCTION_1, "double-equal", (DOUBLE, DOUBLE), BOOLEAN, _equal_doubles)
     ignoring = lambda one, other: one.lower() == other.lower()  # noqa: E731
     add(table, FUNCTION_3, "string-equal-ignore-case", (STRING, STRING), BOOLEAN, ignoring)
+
+
+def _equal_doubles(one: float, other: float) -> bool:
+    """As in the value space of XML Schema, NaN is equal to itself."""
+    return one == other or (math.isnan(one) and math.isnan(other))
 
 
 def _orders(table: Table) -> None:
@@ -198,10 +204,11 @@ def _texts(table: Table) -> None:
         add(table, FUNCTION_3, f"{word}-contains", (STRING, kind), BOOLEAN, lambda part, text: part in text)
         add(table, FUNCTION_3, f"{word}-substring", (kind, INTEGER, INTEGER), STRING, _substring)
     kinds = (BOOLEAN, INTEGER, DOUBLE, TIME, DATE, DATE_TIME, URI, DAYS, MONTHS, X500, MAILBOX, ADDRESS, DNS)
+    canonical = {TIME: moments.show_canonical_time, DATE_TIME: moments.show_canonical_date_time}
     for kind in kinds:
         word = DATA_TYPES[kind.data].name
         add(table, FUNCTION_3, f"{word}-from-string", (STRING,), kind, _reader(kind.data))
-        add(table, FUNCTION_3, f"string-from-{word}", (kind,), STRING, _shower(kind.data))
+        add(table, FUNCTION_3, f"string-from-{word}", (kind,), STRING, canonical.get(kind, _shower(kind.data)))
 
 
 # --- times
@@ -243,8 +250,9 @@ def _times(table: Table) -> None:
 # --- patterns
 
 
-def _matching_mailbox(pattern: str, mailbox: Mailbox) -> bool:
+def _matching_mailbox(pattern: str, name: Spelled) -> bool:
     """A whole mailbox, a domain, or a domain with a point before it: all below that (A.3.14)."""
+    mailbox: Mailbox = name.key
     local, at, domain = pattern.rpartition("@")
     if at:
         return local == mailbox.local and domain.lower() == mailbox.domain

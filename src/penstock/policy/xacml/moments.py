@@ -205,6 +205,15 @@ def _shown_zone(zone: int | None) -> str:
     return f"{'-' if zone < 0 else '+'}{abs(zone) // 60:02}:{abs(zone) % 60:02}"
 
 
+def show_canonical_time(moment: Moment) -> str:
+    """The canonical form of XML Schema: what has a time zone is in UTC."""
+    return show_time(moment if moment.zone is None else Moment(moment.instant % DAY, 0))
+
+
+def show_canonical_date_time(moment: Moment) -> str:
+    return show_date_time(moment if moment.zone is None else Moment(moment.instant, 0))
+
+
 def show_days(duration: Days) -> str:
     seconds, nanos = divmod(abs(duration.nanos), SECOND)
     days, seconds = divmod(seconds, 86400)

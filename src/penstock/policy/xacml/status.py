@@ -54,6 +54,11 @@ class Indeterminate(Exception):
         self.status = status
 
 
+def ill_typed(message: str) -> XacmlError:
+    """The error of a policy whose types do not fit: no syntax error, as the public cases have it (IIC003)."""
+    return XacmlError(message, PROCESSING_ERROR)
+
+
 def unprocessable(message: str) -> Indeterminate:
     """The error of a function that has no value for these arguments."""
     return Indeterminate(Status(PROCESSING_ERROR, message))

@@ -10,6 +10,7 @@ import ipaddress
 import math
 import re
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Any, NamedTuple
 
 from penstock.policy.xacml import moments, names
@@ -22,8 +23,27 @@ Value = Any
 Bag = tuple[Value, ...]
 
 
+class Spelled:
+    """A value that is told as it was written (A.3.9), and equal to others by something else."""
+
+    __slots__ = ("key", "text")
+
+    def __init__(self, text: str, key: Any) -> None:
+        self.text = text
+        self.key = key
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Spelled) and self.key == other.key
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+    def __repr__(self) -> str:
+        return f"Spelled({self.text!r})"
+
+
 class Mailbox(NamedTuple):
-    """An rfc822Name: the part before `@` as it is, the domain in lower case."""
+    """What an rfc822Name is equal by: the part before `@` as it is, the domain in lower case."""
 
     local: str
     domain: str
@@ -74,16 +94,28 @@ def _read_integer(text: str) -> int:
     return value
 
 
+NAN = math.nan
+"""The one NaN that is read: Python finds it in sets and tuples, as it is the same object."""
+
+
 def _read_double(text: str) -> float:
     if len(text) > MOST_DIGITS or not _DOUBLE.fullmatch(text):
         raise ValueError(text)
-    return float(text.replace("INF", "inf"))
+    value = float(text.replace("INF", "inf"))
+    return NAN if math.isnan(value) else value
 
 
 def show_double(value: float) -> str:
+    """The canonical form of XML Schema: one digit before the point, at least one after it, and an exponent."""
     if math.isinf(value):
         return "INF" if value > 0 else "-INF"
-    return "NaN" if math.isnan(value) else repr(value).replace("e", "E")
+    if math.isnan(value):
+        return "NaN"
+    sign, digits, exponent = Decimal(repr(value)).as_tuple()
+    assert isinstance(exponent, int)
+    text = "".join(map(str, digits)).lstrip("0").rstrip("0")
+    power = exponent + len("".join(map(str, digits)).lstrip("0")) - 1 if text else 0
+    return f"{'-' if sign else ''}{text[:1] or '0'}.{text[1:] or '0'}E{power}"
 
 
 def _read_boolean(text: str) -> bool:
@@ -112,28 +144,32 @@ def _read_base64(text: str) -> bytes:
         raise ValueError(text) from error
 
 
-def _read_mailbox(text: str) -> Mailbox:
+def _read_mailbox(text: str) -> Spelled:
     local, at, domain = text.rpartition("@")
     if not at or not local or not domain or any(each.isspace() for each in text):
         raise ValueError(text)
-    return Mailbox(local, domain.lower())
+    return Spelled(text, Mailbox(local, domain.lower()))
 
 
-def _read_address(text: str) -> str:
-    """An ipAddress, in lower case: addresses are only compared as texts (A.3.13)."""
+def _read_address(text: str) -> Spelled:
+    """An ipAddress; they are compared as texts, without case."""
     match = _IPV4.fullmatch(text) or _IPV6.fullmatch(text)
     if match is None:
         raise ValueError(text)
     for part in (match["address"], match["mask"]):
         if part is not None:
             ipaddress.ip_address(part)
-    return text.lower()
+    return Spelled(text, text.lower())
 
 
-def _read_dns(text: str) -> str:
+def _read_dns(text: str) -> Spelled:
     if not _DNS.fullmatch(text):
         raise ValueError(text)
-    return text.lower()
+    return Spelled(text, text.lower())
+
+
+def _spelled(value: Spelled) -> str:
+    return value.text
 
 
 def _read_path(text: str) -> XPathExpression:
@@ -153,10 +189,10 @@ DATA_TYPES: dict[str, DataType] = {
     names.ANY_URI: DataType("anyURI", _read_uri, str),
     names.HEX_BINARY: DataType("hexBinary", _read_hex, lambda value: value.hex().upper()),
     names.BASE64_BINARY: DataType("base64Binary", _read_base64, lambda value: base64.b64encode(value).decode()),
-    names.RFC822_NAME: DataType("rfc822Name", _read_mailbox, "@".join),
+    names.RFC822_NAME: DataType("rfc822Name", _read_mailbox, _spelled),
     names.X500_NAME: DataType("x500Name", read_x500, show_x500),
-    names.IP_ADDRESS: DataType("ipAddress", _read_address, str),
-    names.DNS_NAME: DataType("dnsName", _read_dns, str),
+    names.IP_ADDRESS: DataType("ipAddress", _read_address, _spelled),
+    names.DNS_NAME: DataType("dnsName", _read_dns, _spelled),
     names.XPATH_EXPRESSION: DataType("xpathExpression", _read_path, lambda value: value.path),
 }
 
