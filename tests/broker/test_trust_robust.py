@@ -1,15 +1,22 @@
 """Domains with tokens and trust go on: over cut links, restarts and reloads, with all that MQTT has."""
 
+import asyncio
+import json
 from pathlib import Path
 from typing import Any
 
+from penstock.cli.trust import ask
 from penstock.policy.token_keys import PublicKey, SigningKey
 from penstock.policy.token_revoked import revoke
-from penstock.wire.packet import Disconnect, Will
+from penstock.wire.packet import Connack, Connect, Disconnect, Will
+from penstock.wire.properties import Properties
 from tests.broker.test_trust_live import least, rating, trust
+from tests.support.federation import Nodes
+from tests.support.mosquitto import HOST, free_port
+from tests.support.peer import Peer
 from tests.support.sparkplug import encode
 from tests.support.tokens import KEY_SET
-from tests.support.trusted import KEYS_FILE, REVOKED_FILE, live, secured, token_of, until
+from tests.support.trusted import KEYS_FILE, REVOKED_FILE, Neighbour, live, secured, token_of, until
 
 LINE = [("b1", "b2"), ("b2", "b3")]
 NOT_AUTHORIZED = 0x87
@@ -196,3 +203,88 @@ async def test_sparkplug_with_tokens_births_and_their_certificates_go_over_links
             await until(lambda kept=kept: any(one.startswith("$sparkplug/") for one in kept), f"{name} keeps it")  # type: ignore[misc]
         await scada.subscribe("$sparkplug/certificates/#")
         assert (await scada.receive()).topic == "$sparkplug/certificates/spBv1.0/G1/NBIRTH/E1"
+
+
+async def test_policies_and_meta_events_go_over_links_with_tokens(tmp_path: Path) -> None:
+    granted = {"to": "*", "set": ["publication", "subscription", "advertisement"], "elements": "*"}
+    attached = """PolicyStatement { On(Forward, Publication) { If {} Then {
+        RemoveAttributes(b), Publish("[class,Alarm],[at,$Broker]") } } }"""
+    async with live(secured(tmp_path, LINE, trust=TRUSTED, statements={"grants": [granted]})) as at:
+        both = frozenset({"home/#", "$penstock/meta/#"})
+        bob = await at.client("b3", "bob", token_of("bob", "b3", subscribe=both))
+        ann = await at.client("b1", "ann")
+        large = Properties(user_properties=(("where", "a > 1"),))
+        await bob.subscribe("home/a", qos=1, properties=large)
+        await bob.subscribe("$penstock/meta/#", "home/settle", qos=1)
+        await at.settled(bob, ann)
+        await ann.publish("home/a", b'{"a": 1, "b": 1}', 1)
+        policy = Properties(user_properties=(("penstock-policy", attached),))
+        assert await ann.publish("home/a", b'{"a": 2, "b": 1}', 1, properties=policy) == 0
+        got, told = set[bytes](), set[str]()
+        while not got or told != {"b1", "b2", "b3"}:
+            message = await bob.receive()
+            if message.topic == "home/a":
+                got.add(message.payload)
+            else:
+                told.add(json.loads(message.payload)["at"])
+        assert got == {b'{"a":2}'}
+        assert at.logged("denied") == []
+
+
+# --- killed, with a store
+
+
+async def test_a_node_is_killed_and_what_it_kept_has_its_tokens_and_rights(tmp_path: Path) -> None:
+    admin = f"{HOST}:{free_port()}"
+    rated = trust(("b2", "b1", 0.8))
+    plain = secured(tmp_path, [("b2", "b1")], nodes={"b1": {"store": "b1.db", "admin": admin}}, trust=rated)
+    for node in plain["nodes"].values():
+        node.pop("listen")
+    nodes = Nodes(tmp_path, plain)
+    try:
+        nodes.start("b1")
+        port = nodes.ports["b1"]
+        token = token_of("ann")
+        lasting = Properties(session_expiry=3600)
+        ann, bob = await Peer.open(HOST, port), await Peer.open(HOST, port)
+        await bob.connect("bob", username="bob", password=token_of("bob").text, properties=lasting)
+        await bob.subscribe("home/#", qos=1)
+        await bob.disconnect()
+        other = await Neighbour.dial(port, "b2")
+        await other.wants("home/#")
+        await other.says(token="{}")  # evidence against it
+        await other.abort()
+        await ann.connect("ann", username="ann", password=token.text)
+        await ann.publish("home/a", b"queued", 1)
+        await ann.publish("home/b", b"retained", 1, retain=True)
+        seen = await asyncio.to_thread(ask, admin)
+        assert seen.trust is not None
+        assert seen.trust.neighbours["b2"].bad == 3 + 3
+        nodes.kill("b1")
+        nodes.start("b1")
+        again = await asyncio.to_thread(ask, admin)
+        assert again.trust is not None
+        assert again.trust.neighbours["b2"].bad == 3 + 3, "it has not forgotten"
+        other = await Neighbour.dial(port, "b2", registers=False)
+        for topic in ("home/a", "home/b"):
+            message = await other.receive(topic)
+            assert other.token_of(message) == token, "as it was queued"
+        await other.says(shows=await other.hears("gives"))
+        await other.says(vector=[1, True, []])
+        await other.wants("home/new/#", "home/b")
+        message = await other.receive("home/b", payload=b"retained")
+        assert other.token_of(message) == token, "as it is retained"
+        eve = await Peer.open(HOST, port)
+        await eve.connect("eve", username="eve", password=token_of("eve").text)
+        assert await eve.publish("home/c", b"after", 1) == 0
+        bob = await Peer.open(HOST, port)
+        shown = token_of("bob", subscribe=frozenset({"home/a", "home/c"})).text
+        await bob.send(Connect("bob", clean_start=False, username="bob", password=shown, properties=lasting))
+        await bob.expect(Connack, reason=0, session_present=True)
+        assert [(await bob.receive()).topic for _ in range(2)] == ["home/a", "home/c"], (
+            "what its token now lets it have"
+        )
+        await bob.expect_nothing()
+    finally:
+        nodes.stop()
+    assert "Traceback" not in nodes.log("b1")

@@ -16,7 +16,7 @@ from penstock.domain import Domain
 from penstock.engine import carrying
 from penstock.engine.greeting import Greeting
 from penstock.engine.node import Node
-from penstock.policy.token import Party, Token, issue
+from penstock.policy.token import Party, Token, issue, parse_token
 from penstock.policy.token_keys import KeySet, SigningKey
 from penstock.wire.framing import PACKET_MOST
 from penstock.wire.packet import Connack, Connect, Disconnect, Packet, Pingreq, Pingresp, Puback, Publish
@@ -189,11 +189,17 @@ class Neighbour(Peer):
 
     told: list[dict[str, Any]]
     """What the node has told it of tokens and ratings."""
+    tokens: dict[str, Token]
+    bound: dict[str, str]
 
     @classmethod
     async def join(cls, at: Live, node: str, name: str = "b1", registers: bool = True) -> Self:
-        peer = await cls.open(HOST, at.port(node))
-        peer.told = []
+        return await cls.dial(at.port(node), name, registers)
+
+    @classmethod
+    async def dial(cls, port: int, name: str, registers: bool = True) -> Self:
+        peer = await cls.open(HOST, port)
+        peer.told, peer.tokens, peer.bound = [], {}, {}
         await peer.send(Greeting.of_node(name, SECRET.encode(), PACKET_MOST).packet())
         await peer.expect(Connack, reason=0)
         if registers:
@@ -207,8 +213,24 @@ class Neighbour(Peer):
             packet = await super().next(patience)
             if not isinstance(packet, Publish) or not packet.topic.startswith("$penstock/"):
                 return packet
-            if packet.topic == carrying.TOPIC:
-                self.told.append(json.loads(packet.payload))
+            self._hears(packet)
+
+    def _hears(self, packet: Publish) -> None:
+        if packet.topic == carrying.TOPIC:
+            said = json.loads(packet.payload)
+            self.told.append(said)
+            if "token" in said:
+                token = parse_token(said["token"])
+                self.tokens[token.digest] = token
+            if "bind" in said:
+                topic, digest = said["bind"]
+                assert digest in self.tokens, "named before it was told"
+                self.bound[topic] = digest
+
+    def token_of(self, message: Publish) -> Token:
+        """The token that an event has: as it says, or as its topic is bound. It has been told before."""
+        said = dict(message.properties.user_properties).get("penstock-token") or self.bound[message.topic]
+        return self.tokens[said]
 
     async def hears(self, what: str) -> Any:
         """The next thing of a kind that the node tells."""
@@ -218,8 +240,7 @@ class Neighbour(Peer):
                     return self.told.pop(place)[what]
             packet = await Peer.next(self)
             assert isinstance(packet, Publish), packet
-            if packet.topic == carrying.TOPIC:
-                self.told.append(json.loads(packet.payload))
+            self._hears(packet)
 
     async def says(self, **what: Any) -> None:
         """Tell the node something of tokens or ratings, and wait until it has taken it."""
@@ -251,8 +272,7 @@ class Neighbour(Peer):
     async def wants(self, *filters: str) -> None:
         """Tell the node what somebody beyond wants."""
         said = {"begins": "wants", "add": [{"filter": one} for one in filters], "ends": "wants"}
-        await self.send(Publish("$penstock/interest", json.dumps(said).encode()), Pingreq())
-        await self.expect(Pingresp)
+        await self.send(Publish("$penstock/interest", json.dumps(said).encode()))
 
 
 async def refused_connect(live: Live, at: str, packet: Connect, version: int = 5) -> Connack:
