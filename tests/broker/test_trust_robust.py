@@ -142,7 +142,7 @@ async def test_tokens_and_trust_are_switched_on_and_off_by_reload(tmp_path: Path
     plain = secured(tmp_path, LINE, trust=TRUSTED)
     without = switched(plain, False, False)
     async with live(without) as at:
-        everything = {"subscribe": frozenset({"#"}), "publish": frozenset({"#"})}
+        everything: dict[str, Any] = {"subscribe": frozenset({"#"}), "publish": frozenset({"#"})}
         ann = await at.client("b1", "ann", token_of("ann", **everything))
         bob = await at.client("b3", "bob", token_of("bob", "b3", **everything))
         await bob.subscribe("#", qos=1)
@@ -175,7 +175,7 @@ async def test_tokens_and_trust_are_switched_on_and_off_by_reload(tmp_path: Path
 
 
 async def test_sparkplug_with_tokens_births_and_their_certificates_go_over_links(tmp_path: Path) -> None:
-    plant = {
+    plant: dict[str, Any] = {
         "clients": {"E1": {"node": "b1", "edge": "G1/E1"}, "scada": {"node": "b3"}},
         "access": [
             {"subject": "G1/E1", "topics": "spBv1.0/G1/#", "may": ["read", "write"]},
@@ -281,9 +281,7 @@ async def test_a_node_is_killed_and_what_it_kept_has_its_tokens_and_rights(tmp_p
         shown = token_of("bob", subscribe=frozenset({"home/a", "home/c"})).text
         await bob.send(Connect("bob", clean_start=False, username="bob", password=shown, properties=lasting))
         await bob.expect(Connack, reason=0, session_present=True)
-        assert [(await bob.receive()).topic for _ in range(2)] == ["home/a", "home/c"], (
-            "what its token now lets it have"
-        )
+        assert [(await bob.receive()).topic for _ in range(2)] == ["home/a", "home/c"], "by its new token"
         await bob.expect_nothing()
     finally:
         nodes.stop()
