@@ -42,6 +42,9 @@ from penstock.domain.policies import (
 from penstock.domain.schema import JournalSettings
 from penstock.domain.statements import ApplySettings, GrantSettings, PolicyFile, StatementSettings
 from penstock.domain.tests import Advertised, ExpectedVerdict, Message, Publication, SetPolicy, Step, Subscription
+from penstock.domain.tokens import GrantSettings as TokenGrant
+from penstock.domain.tokens import NeighbourSettings, TokenSettings
+from penstock.domain.trust import BeginSettings, EvidenceSettings, FeedbackSettings, NodeTrust, TrustSettings
 from penstock.domain.trust_groups import GroupSecret, TrustGroupSettings
 from penstock.domain.trust_tests import ExpectedRating, Rate, ShownToken
 
@@ -109,7 +112,23 @@ STATEMENTS_TABLES: tuple[tuple[str, type[BaseModel]], ...] = (
     ("statements.apply", ApplySettings),
     ("statements.grants", GrantSettings),
 )
+TOKEN_PAGE = _DOCS / "tokens.md"
+TOKEN_TABLES: tuple[tuple[str, type[BaseModel]], ...] = (
+    ("tokens", TokenSettings),
+    ("tokens.grants", TokenGrant),
+    ("tokens.neighbours", NeighbourSettings),
+)
+RATINGS_PAGE = _DOCS / "trust.md"
+RATINGS_TABLES: tuple[tuple[str, type[BaseModel]], ...] = (
+    ("trust", TrustSettings),
+    ("trust.begin", BeginSettings),
+    ("trust.evidence", EvidenceSettings),
+    ("trust.feedback", FeedbackSettings),
+    ("nodes.NAME.trust", NodeTrust),
+)
 PAGES = (
+    (TOKEN_PAGE, TOKEN_TABLES),
+    (RATINGS_PAGE, RATINGS_TABLES),
     (PAGE, TABLES),
     (DOMAIN_PAGE, DOMAIN_TABLES),
     (TEST_PAGE, TEST_TABLES),

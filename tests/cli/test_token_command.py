@@ -17,6 +17,7 @@ from penstock.policy.token import MAX_BYTES, Party, parse_token
 from penstock.policy.token_keys import KeySet, SigningKey
 from penstock.policy.token_revoked import Revoked
 from tests.support.commands import penstock, run
+from tests.support.pages import commands
 from tests.support.tokens import token as some_token
 
 ISSUE = [
@@ -276,8 +277,8 @@ def test_as_a_command_of_penstock() -> None:
 
 def test_the_commands_of_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     page = Path(__file__).parents[2] / "docs" / "tokens.md"
-    block = page.read_text(encoding="utf-8").split("```sh\n")[1].split("```")[0].replace("\\\n", " ")
-    commands = [shlex.split(line, comments=True)[2:] for line in block.splitlines()]
+    block = commands(page.read_text(encoding="utf-8"), "By hand").replace("\\\n", " ")
+    lines = [shlex.split(line, comments=True)[2:] for line in block.splitlines()]
     (tmp_path / "new").mkdir()
     monkeypatch.chdir(tmp_path / "new")
-    assert [said(*words) for words in commands] == [0] * 7 + [3]
+    assert [said(*words) for words in lines] == [0] * 7 + [3]

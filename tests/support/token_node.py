@@ -24,7 +24,10 @@ from tests.support.mosquitto import HOST
 from tests.support.node import ANY_PORT, LiveNode, running
 from tests.support.tokens import key_of
 
-USERS = {"pump": "pump-secret-4711", "ann": "ann-secret-4711", "kürbis": "pässwörd: +%41&=", "idle": "idle-secret-4711"}
+USERS = {
+    **{user: f"{user}-secret-4711" for user in ("pump", "ann", "idle", "twin")},
+    "kürbis": "pässwörd: +%41&=",
+}
 GRANTS = [
     {"clients": ["pump", "gourd"], "publish": ["home/kitchen/#", "home/my room"], "subscribe": "home/#"},
     {"clients": "display", "subscribe": "home/#"},

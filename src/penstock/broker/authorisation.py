@@ -31,6 +31,8 @@ BODY_SECONDS = 10.0
 """Within which the body must have come."""
 MOST_WAITING = 32
 """Log-ins under way at a time: a hash takes long on purpose."""
+MOST_TOLD, TOLD_SECONDS = 40, 10.0
+"""Refusals that are logged in so many seconds."""
 _MOST_PARAMETERS = 32
 _FORM = "application/x-www-form-urlencoded"
 _BASIC = {"WWW-Authenticate": 'Basic realm="penstock", charset="UTF-8"'}
@@ -70,6 +72,7 @@ class Authorisation:
         self._attempts = Attempts()
         self._checker = ThreadPoolExecutor(1, "passwords")
         self._waiting = 0
+        self._told: list[float] = []
 
     @property
     def routes(self) -> list[Route]:
@@ -93,8 +96,7 @@ class Authorisation:
             await self._log_in(address, asked)
             token, granted = self._issue(asked)
         except _Refusal as refusal:
-            extra = {"address": address, "user": show(user), "cause": f"{refusal.error}: {refusal}"}
-            self._server.log.warning("token refused", extra=extra)
+            self._tell(address, user, refusal)
             return refusal.answer
         except ClientDisconnect:
             return Response(status_code=400)  # nobody is there to read it
@@ -108,6 +110,15 @@ class Authorisation:
             "scope": granted.scope,
         }
         return JSONResponse(body, headers=_NOT_KEPT)
+
+    def _tell(self, address: str, user: str, refusal: _Refusal) -> None:
+        """Log it, unless there are too many: who floods this with nonsense does not flood the log."""
+        now = time.monotonic()
+        self._told = [at for at in self._told if at > now - TOLD_SECONDS]
+        if len(self._told) < MOST_TOLD:
+            self._told.append(now)
+            extra = {"address": address, "user": show(user), "cause": f"{refusal.error}: {refusal}"}
+            self._server.log.warning("token not issued", extra=extra)
 
     async def _log_in(self, address: str, asked: _Asked) -> None:
         wait = self._attempts.begin(address, asked.user, time.monotonic())

@@ -233,7 +233,8 @@ class NodeSettings(Settings):
         " only without `passwords`",
     )
     admin: HostPort | None = Field(
-        default=None, description="`host:port` of the HTTP server for /metrics, /health and /persisted; unset: none"
+        default=None,
+        description="`host:port` of the HTTP server for operators, and for who asks for tokens; unset: none",
     )
     suppressed: Literal["tell", "hide"] = Field(
         default="tell",
