@@ -1,0 +1,35 @@
+"""Draws how far the malicious node was trusted, and what became of its messages."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from matplotlib import rc_context
+from matplotlib.figure import Figure
+
+from examples.federation.company import Moment
+
+_STYLE = {"font.size": 8, "axes.spines.top": False, "axes.spines.right": False, "svg.hashsalt": "penstock"}
+_GOOD, _BAD, _OTHER = "#2166ac", "#b2182b", "#888888"
+
+
+def draw(moments: Sequence[Moment], file: Path) -> None:
+    """Ratings message by message, and below how many readers each message reached."""
+    numbers = range(1, len(moments) + 1)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with rc_context(_STYLE):
+        figure = Figure(figsize=(7, 4), layout="constrained")
+        above, below = figure.subplots(2, 1, sharex=True, height_ratios=[3, 1])
+        above.plot(numbers, [one.other for one in moments], color=_OTHER, lw=1.2, label="b3, as b4 rates it")
+        above.plot(numbers, [one.path for one in moments], color=_GOOD, lw=1.2, label="least path from b2 to b6")
+        above.plot(numbers, [one.rating for one in moments], color=_BAD, lw=1.8, label="b2, as b4 rates it")
+        above.axhline(0.5, color="black", lw=0.8, ls="--")
+        above.text(1, 0.51, "accepted from here on (θ)", va="bottom")
+        above.set(ylim=(0, 1.02), ylabel="rating")
+        above.legend(loc="lower right", frameon=False)
+        for is_true, color, label in ((True, _GOOD, "true"), (False, _BAD, "false")):
+            some = [(at, one.reached) for at, one in zip(numbers, moments, strict=True) if one.is_true == is_true]
+            below.bar([at for at, _ in some], [reached for _, reached in some], color=color, width=0.8, label=label)
+            below.plot([at for at, _ in some], [-0.25] * len(some), "|", color=color, ms=5)
+        below.set(ylim=(-0.5, 2.2), yticks=(0, 1, 2), xlabel="message of c2", ylabel="readers\nreached")
+        below.legend(loc="upper left", bbox_to_anchor=(0.0, 1.35), ncols=2, frameon=False)
+        figure.savefig(file, dpi=150)
