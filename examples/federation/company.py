@@ -35,8 +35,6 @@ class Moment(NamedTuple):
     reached: int
     rating: float
     """Of b2, as b4 rates it."""
-    path: float
-    """The least trustworthy path from b2 to b6."""
     other: float
     """Of b3, as b4 rates it."""
 
@@ -148,8 +146,8 @@ class Company:
         reached = await self.says("c2", celsius)
         if not is_true and "c4" in reached:
             await self.clients["c4"].rate(self.readers["c4"].read[-1], good=False)
-        rating, other = self.rating("b2", "b4"), self.rating("b3", "b4")
-        self.moments.append(Moment(is_true, len(reached), rating, self.paths("b6")["b2"], other))
+        ratings = self.rating("b2", "b4"), self.rating("b3", "b4")
+        self.moments.append(Moment(is_true, len(reached), *ratings))
         return reached
 
     def nothing_else_came(self) -> bool:
