@@ -50,7 +50,7 @@ class NodeProcess:
         self.name = node
         self.log = folder / f"{node}.log"
         self._ports = ports
-        self.command = ("run", "domain.yaml", "--node", node)
+        self.command: tuple[str, ...] = ("run", "domain.yaml", "--node", node)
         self._process: subprocess.Popen[str] | None = None
 
     def port(self, usual: int = 1883) -> int:

@@ -67,7 +67,7 @@ class Company:
     def __init__(self, folder: Path, nodes: dict[str, NodeProcess], stack: AsyncExitStack) -> None:
         self.folder = folder
         (self.process,) = nodes.values()
-        self.process.command = ("run", "domain.yaml")
+        self.process.command = ("run", "domain.yaml")  # all nodes
         self.stack = stack
         self.clients: dict[str, Client] = {}
         self.readers: dict[str, Reader] = {}
@@ -146,8 +146,8 @@ class Company:
         reached = await self.says("c2", celsius)
         if not is_true and "c4" in reached:
             await self.clients["c4"].rate(self.readers["c4"].read[-1], good=False)
-        ratings = self.rating("b2", "b4"), self.rating("b3", "b4")
-        self.moments.append(Moment(is_true, len(reached), *ratings))
+        held = (await asyncio.to_thread(self.trust, "b4"))["neighbours"]
+        self.moments.append(Moment(is_true, len(reached), *(round(held[name]["rating"], 3) for name in ("b2", "b3"))))
         return reached
 
     def nothing_else_came(self) -> bool:

@@ -3,13 +3,19 @@
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 
 from examples.federation.company import Moment
 
-_STYLE = {"font.size": 8, "axes.spines.top": False, "axes.spines.right": False, "svg.hashsalt": "penstock"}
+_STYLE: dict[Any, Any] = {
+    "font.size": 8,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "svg.hashsalt": "penstock",
+}
 _GOOD, _BAD, _OTHER = "#2166ac", "#b2182b", "#888888"
 
 

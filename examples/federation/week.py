@@ -1,8 +1,8 @@
 """A federation of six nodes, one of which turns malicious while it runs (trust, Fig. 3 and 4, §II-D).
 
-The nodes are those of a real `penstock run`, the clients of `penstock.client`, with tokens from the nodes' authorisation
-endpoints. Run by `make demo`. Exit code 1 if anything did not happen as told. With `--picture FILE` it also draws what
-became of the malicious node's messages; that needs matplotlib.
+The nodes are those of a real `penstock run`, the clients of `penstock.client`, with tokens from the nodes' endpoints.
+Run by `make demo`. Exit code 1 if anything did not happen as told. With `--picture FILE` it also draws what became of
+the malicious node's messages; that needs matplotlib.
 """
 
 import argparse
@@ -138,7 +138,9 @@ async def b2_turns(account: Account, company: Company) -> None:
         count += 1
         reached = await company.c2_says(FALSE if count % 3 else ABSURD, is_true=False)
         rating = company.moments[-1].rating
-        account.quote(f"{FALSE if count % 3 else ABSURD} °C reaches {', '.join(reached) or 'nobody'}: b2 rated {rating}")
+        account.quote(
+            f"{FALSE if count % 3 else ABSURD} °C reaches {', '.join(reached) or 'nobody'}: b2 rated {rating}"
+        )
     evidence = company.trust("b4")["neighbours"]["b2"]["evidence"]
     account.quote(f"evidence at b4 about b2: {evidence}")
     account.check(f"its rating falls from {began} to below 0.5", company.rating("b2", "b4") < 0.5 < began)

@@ -12,8 +12,6 @@ from typing import Any, TypeVar
 
 from penstock.cli.exits import EXIT_DOMAIN, EXIT_ERROR
 from penstock.cli.table import print_table
-from penstock.client.token_request import TokenRequestError, is_in_the_clear, request_token
-from penstock.domain.units import DURATION_FORM, parse_duration
 from penstock.model.errors import PolicyError
 from penstock.policy.textfile import replace_file
 from penstock.policy.token import (
@@ -109,6 +107,9 @@ def _issue(options: argparse.Namespace, parser: argparse.ArgumentParser) -> int:
 
 
 def _request(options: argparse.Namespace, parser: argparse.ArgumentParser) -> int:
+    # It and what reads durations take longer to load than all else here, and only these need them.
+    from penstock.client.token_request import TokenRequestError, is_in_the_clear, request_token
+
     password = _password(options.password_file)
     try:
         tls = ssl.create_default_context(cafile=options.cafile)
@@ -268,6 +269,8 @@ def _time(text: str) -> int:
 
 
 def _life(text: str) -> int:
+    from penstock.domain.units import DURATION_FORM, parse_duration
+
     try:
         seconds = parse_duration(text)
     except ValueError:
