@@ -74,6 +74,29 @@ def test_policies_that_cannot_match_are_not_candidates() -> None:
     assert len(index.candidates(Context((), NOW))) == 1000  # each fails, as the attribute must be present
 
 
+def test_policies_that_ask_for_different_attributes_are_found_by_them() -> None:
+    def asks(at: int) -> Match:
+        return Match(
+            EQUAL, Literal(STRING, f"v{at}"), Designator(SUBJECT, f"x{at % 10}", STRING, must_be_present=False)
+        )
+
+    index = Index([(((asks(at),),),) for at in range(1000)])
+    request = (Category(SUBJECT, (Attribute("x7", (Literal(STRING, "v37"),)),)),)
+    assert index.candidates(Context(request, NOW)) == [37]
+    assert index.candidates(Context((), NOW)) == []
+
+
+def test_targets_of_very_many_attributes_are_indexed_within_bounds() -> None:
+    def asks(at: int, part: int) -> tuple[tuple[Match, ...], ...]:
+        designator = Designator(SUBJECT, f"x{part}", STRING, must_be_present=True)
+        return ((Match(EQUAL, Literal(STRING, f"v{at % 2}"), designator),),)
+
+    index = Index([tuple(asks(at, part) for part in range(50)) for at in range(200)])
+    assert len(index.candidates(Context((), NOW))) == 200
+    distinct = Index([(asks(0, at),) for at in range(3000)])
+    assert len(distinct.candidates(Context((), NOW))) == 3000
+
+
 def test_where_an_attribute_is_missing_the_others_still_choose() -> None:
     def asks(name: str, value: str) -> tuple[tuple[Match, ...], ...]:
         return ((Match(EQUAL, Literal(STRING, value), Designator(SUBJECT, name, STRING, must_be_present=True)),),)

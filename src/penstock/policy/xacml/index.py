@@ -25,6 +25,8 @@ _MOST_ALTERNATIVES = 64
 """Alternatives of one part of a target that are worth an entry each."""
 _FEW = 4
 """Children that are not worth a tree."""
+_DEPTH = 8
+"""Attributes that decide one after the other, at most."""
 _ENTRIES = 8
 """Entries for each child, at most, on average."""
 
@@ -45,17 +47,19 @@ class _Child(NamedTuple):
     asked: tuple[_Asked, ...]
 
 
-class _Node:
-    """Some children: those found by an attribute's value, and the rest."""
+class _Branch(NamedTuple):
+    """Children by the value that they ask of one attribute; those that fail if it is missing."""
 
-    __slots__ = ("by_value", "if_missing", "key", "leaf", "rest")
+    key: _Key
+    by_value: dict[Value, "_Node"]
+    if_missing: "_Node | None"
 
-    def __init__(self) -> None:
-        self.leaf: tuple[int, ...] = ()
-        self.key: _Key | None = None
-        self.by_value: dict[Value, _Node] = {}
-        self.if_missing: _Node | None = None
-        self.rest: _Node | None = None
+
+class _Node(NamedTuple):
+    """Some children: those that are candidates here, and those that an attribute's value decides on."""
+
+    leaf: tuple[int, ...]
+    branches: tuple[_Branch, ...] = ()
 
 
 class Index:
@@ -65,76 +69,65 @@ class Index:
         is_small = len(targets) <= _FEW
         children = [_Child(at, () if is_small else tuple(_asked(one))) for at, one in enumerate(targets)]
         self._budget = _ENTRIES * len(children)
-        self._root = self._node(children)
-        self.is_plain = self._root.key is None
+        self._root = self._node(children, 0)
+        self.is_plain = not self._root.branches
         """Whether every child is a candidate always."""
 
     def candidates(self, context: Context) -> Sequence[int]:
         """The places of the children that can match, in order."""
         found: list[int] = []
         _collect(self._root, context, found)
-        if len(found) > 1:
-            return sorted(set(found))
-        return found
+        return sorted(set(found)) if len(found) > 1 else found
 
-    def _node(self, children: list[_Child]) -> _Node:
-        node = _Node()
-        key = self._best(children)
-        if key is None:
-            node.leaf = tuple(child.at for child in children)
-            return node
-        node.key = key
+    def _node(self, children: list[_Child], depth: int) -> _Node:
+        if len(children) <= _FEW or self._budget < 0 or depth >= _DEPTH:
+            return _Node(tuple(child.at for child in children))
+        several: dict[_Key, set[Value]] = {}
+        for child in children:
+            for asked in child.asked:
+                several.setdefault(asked.key, set()).update(asked.values)
+        groups: dict[_Key, list[tuple[_Child, _Asked]]] = {}
+        leaf: list[int] = []
+        for child in children:
+            if child.asked:
+                # By the attribute of most values, as that leaves the fewest of others.
+                asked = max(child.asked, key=lambda one: len(several[one.key]))
+                groups.setdefault(asked.key, []).append((child, asked))
+            else:
+                leaf.append(child.at)
+        return _Node(tuple(leaf), tuple(self._branch(key, group, depth) for key, group in groups.items()))
+
+    def _branch(self, key: _Key, group: list[tuple[_Child, _Asked]], depth: int) -> _Branch:
         by_value: dict[Value, list[_Child]] = {}
         missing: list[_Child] = []
-        rest: list[_Child] = []
-        for child in children:
-            asked = next((one for one in child.asked if one.key == key), None)
-            if asked is None:
-                rest.append(child)
-                continue
+        for child, asked in group:
             below = _Child(child.at, tuple(one for one in child.asked if one is not asked))
             for value in asked.values:
                 by_value.setdefault(value, []).append(below)
             if asked.must_be_present:
                 missing.append(below)
         self._budget -= sum(map(len, by_value.values())) + len(missing)
-        node.by_value = {value: self._node(several) for value, several in by_value.items()}
-        node.if_missing = self._node(missing) if missing else None
-        node.rest = self._node(rest) if rest else None
-        return node
-
-    def _best(self, children: list[_Child]) -> _Key | None:
-        """The attribute that leaves the fewest children to look at; None if none is of use."""
-        if len(children) <= _FEW or self._budget < 0:
-            return None
-        counts: dict[_Key, int] = {}
-        values: dict[_Key, set[Value]] = {}
-        for child in children:
-            for asked in child.asked:
-                counts[asked.key] = counts.get(asked.key, 0) + 1
-                values.setdefault(asked.key, set()).update(asked.values)
-        # By how many children are left on average for a value.
-        left = {key: len(children) - count + count / len(values[key]) for key, count in counts.items()}
-        best = min(left, key=left.__getitem__, default=None)
-        return best if best is not None and left[best] <= len(children) - 1 else None
+        return _Branch(
+            key,
+            {value: self._node(children, depth + 1) for value, children in by_value.items()},
+            self._node(missing, depth + 1) if missing else None,
+        )
 
 
-def _collect(node: _Node | None, context: Context, found: list[int]) -> None:
-    while node is not None:
-        if node.key is None:
-            found += node.leaf
-            return
-        category, name, kind, issuer = node.key
+def _collect(node: _Node, context: Context, found: list[int]) -> None:
+    found += node.leaf
+    for (category, name, kind, issuer), by_value, if_missing in node.branches:
         if issuer is None:
             bag = context.bags.get((category, name, kind), ())
         else:
             bag = context.issued.get((category, name, kind, issuer), ())
         if bag:
             for value in bag:
-                _collect(node.by_value.get(value), context, found)
-        else:
-            _collect(node.if_missing, context, found)
-        node = node.rest
+                below = by_value.get(value)
+                if below is not None:
+                    _collect(below, context, found)
+        elif if_missing is not None:
+            _collect(if_missing, context, found)
 
 
 def _asked(target: Target) -> Iterable[_Asked]:
