@@ -18,7 +18,7 @@ from penstock.policy.xacml import (
 )
 from penstock.policy.xacml.names import ACTION, CORE, INTEGER, RESOURCE, STRING, SUBJECT
 from penstock.policy.xacml.request import Context
-from penstock.policy.xacml.response import read_response
+from penstock.policy.xacml.response_xml import read_response
 from penstock.policy.xacml.short import from_plain
 from penstock.policy.xacml.tree import Literal
 from penstock.policy.xacml.values import SHORT_TYPES, XPathExpression

@@ -17,7 +17,8 @@ from penstock.policy.xacml import Pdp, XacmlError, read_policy, read_request
 from penstock.policy.xacml.decision import Duty
 from penstock.policy.xacml.names import PROCESSING_ERROR
 from penstock.policy.xacml.pdp import refused
-from penstock.policy.xacml.response import Response, Result, read_response
+from penstock.policy.xacml.response import Response, Result
+from penstock.policy.xacml.response_xml import read_response
 from penstock.policy.xacml.status import Unsupported
 from penstock.policy.xacml.tree import Root
 from penstock.policy.xacml.values import XPathExpression

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from penstock.policy.xacml.algorithms import FAILURES, IDP, Algorithm, D, P, algorithm_of
+from penstock.policy.xacml.algorithms import FAILURES, IDP, Algorithm, algorithm_of
 from penstock.policy.xacml.decision import (
     IF_TARGET_FAILS,
     NOT_APPLICABLE,
@@ -355,6 +355,3 @@ def _once(evaluate: Callable[[Context], Outcome]) -> Callable[[Context], Outcome
         return found
 
     return cached
-
-
-__all__ = ["D", "P", "PolicyCompiler", "Unit", "compile_target"]

@@ -30,7 +30,8 @@ from penstock.policy.xacml.moments import Days, Moment, Months
 from penstock.policy.xacml.names import FUNCTION_1, FUNCTION_2, FUNCTION_3
 from penstock.policy.xacml.patterns import matches_pattern, pattern_cost
 from penstock.policy.xacml.status import XacmlError, malformed, unprocessable
-from penstock.policy.xacml.values import DATA_TYPES, Mailbox, Spelled, Type, X500Name, read_value, show_value
+from penstock.policy.xacml.values import DATA_TYPES, Mailbox, Spelled, Type, read_value, show_value
+from penstock.policy.xacml.x500 import X500Name
 
 _MOST_NANOS = 10**9 * 366 * moments.DAY
 """About a thousand million years: beyond it, times are not calculated."""

@@ -11,7 +11,7 @@ from penstock.policy.xacml import names
 from penstock.policy.xacml.decision import Assigned, Duty, PolicyName
 from penstock.policy.xacml.limits import MOST_DEPTH, MOST_REQUEST_BYTES
 from penstock.policy.xacml.request import Attribute, Category, Request
-from penstock.policy.xacml.response import Response, Result
+from penstock.policy.xacml.response import Response, Result, show_missing
 from penstock.policy.xacml.status import FINE, Status, XacmlError
 from penstock.policy.xacml.tree import Literal
 from penstock.policy.xacml.values import DATA_TYPES, SHORT_TYPES, Value, XPathExpression, read_value, show_value
@@ -202,11 +202,7 @@ def _status(status: Status) -> dict[str, Any]:
         found["StatusMessage"] = status.message
     if status.missing:
         # StatusDetail of the profile is XML, as text (5.2.4.1).
-        found["StatusDetail"] = "".join(
-            f'<MissingAttributeDetail xmlns="{names.CORE}" Category="{one.category}" AttributeId="{one.id}"'
-            f' DataType="{one.type}"/>'
-            for one in status.missing
-        )
+        found["StatusDetail"] = "".join(show_missing(one, f' xmlns="{names.CORE}"') for one in status.missing)
     return found
 
 

@@ -4,7 +4,8 @@ from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 from penstock.policy.xacml.limits import MOST_POLICY_BYTES, MOST_POLICY_NODES
-from penstock.policy.xacml.names import XPATH_1, XPATH_EXPRESSION
+from penstock.policy.xacml.literals import prefixes_of, read_literal
+from penstock.policy.xacml.names import XPATH_1
 from penstock.policy.xacml.status import XacmlError
 from penstock.policy.xacml.tree import (
     AllOf,
@@ -27,7 +28,7 @@ from penstock.policy.xacml.tree import (
     Selector,
     Target,
 )
-from penstock.policy.xacml.values import Value, XPathExpression, read_value, type_named
+from penstock.policy.xacml.values import type_named
 from penstock.policy.xacml.versions import check_pattern, check_version
 from penstock.policy.xacml.xml import Element, core, read_xml
 
@@ -225,19 +226,10 @@ def _expression(element: Element) -> Expression:
 def literal(element: Element) -> Literal:
     """The value that an `AttributeValue` is; raises `XacmlError`."""
     with _at(element):
-        type_uri = type_named(element.need("DataType"))
+        type_named(element.need("DataType"))
         if any(True for _ in element.children):
             raise XacmlError("a value has no elements inside")
-        return Literal(type_uri, _located_path(element) if type_uri == XPATH_EXPRESSION else _read(type_uri, element))
-
-
-def _read(type_uri: str, element: Element) -> Value:
-    return read_value(type_uri, element.text)
-
-
-def _located_path(element: Element) -> XPathExpression:
-    prefixes = tuple(sorted((prefix, uri) for prefix, uri in element.prefixes.items() if prefix))
-    return XPathExpression(element.text.strip(), element.get("XPathCategory") or "", prefixes)
+        return read_literal(element)
 
 
 def _designator(element: Element) -> Designator:
@@ -259,7 +251,7 @@ def _selector(element: Element) -> Selector:
             type_named(element.need("DataType")),
             _must(element),
             element.get("ContextSelectorId"),
-            tuple(sorted((prefix, uri) for prefix, uri in element.prefixes.items() if prefix)),
+            prefixes_of(element),
         )
 
 

@@ -3,10 +3,11 @@
 from xml.sax.saxutils import quoteattr
 
 from penstock.policy.xacml.limits import MOST_REQUEST_BYTES, MOST_REQUEST_NODES
+from penstock.policy.xacml.literals import read_literal
 from penstock.policy.xacml.names import CORE
 from penstock.policy.xacml.reader import xpath_version
 from penstock.policy.xacml.request import Attribute, Category, Request
-from penstock.policy.xacml.response import read_literal, show_category
+from penstock.policy.xacml.response import show_category
 from penstock.policy.xacml.status import XacmlError
 from penstock.policy.xacml.xml import Element, core, read_xml, show_xml
 from penstock.policy.xacml.xpath import Content

@@ -4,14 +4,11 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 from xml.sax.saxutils import escape, quoteattr
 
-from penstock.policy.xacml.decision import Assigned, Duty, PolicyName
-from penstock.policy.xacml.limits import MOST_REQUEST_BYTES, MOST_REQUEST_NODES
-from penstock.policy.xacml.names import CORE, MISSING_ATTRIBUTE, OLD_TYPES, XPATH_EXPRESSION
+from penstock.policy.xacml.decision import Duty, PolicyName
+from penstock.policy.xacml.names import CORE, XPATH_EXPRESSION
 from penstock.policy.xacml.request import Category
 from penstock.policy.xacml.status import FINE, Missing, Status
-from penstock.policy.xacml.tree import Literal
-from penstock.policy.xacml.values import DATA_TYPES, Value, XPathExpression, read_value, show_value
-from penstock.policy.xacml.xml import Element, core, read_xml
+from penstock.policy.xacml.values import DATA_TYPES, Value, show_value
 
 
 class Result(NamedTuple):
@@ -28,9 +25,6 @@ class Result(NamedTuple):
 
 
 Response = tuple[Result, ...]
-
-
-# --- writing
 
 
 def show_response(response: Response) -> str:
@@ -66,13 +60,16 @@ def _status(status: Status) -> Iterator[str]:
     if status.missing:
         yield "  <StatusDetail>"
         for one in status.missing:
-            issuer = f" Issuer={quoteattr(one.issuer)}" if one.issuer is not None else ""
-            yield (
-                f"    <MissingAttributeDetail Category={quoteattr(one.category)} AttributeId={quoteattr(one.id)}"
-                f" DataType={quoteattr(one.type)}{issuer}/>"
-            )
+            yield f"    {show_missing(one)}"
         yield "  </StatusDetail>"
     yield "</Status>"
+
+
+def show_missing(one: Missing, namespace: str = "") -> str:
+    """The element that names a missing attribute."""
+    issuer = f" Issuer={quoteattr(one.issuer)}" if one.issuer is not None else ""
+    named = f"Category={quoteattr(one.category)} AttributeId={quoteattr(one.id)} DataType={quoteattr(one.type)}"
+    return f"<MissingAttributeDetail{namespace} {named}{issuer}/>"
 
 
 def printable(text: str) -> str:
@@ -123,78 +120,3 @@ def show_category(category: Category) -> Iterator[str]:
             yield f"    {show_typed('AttributeValue', '', literal.type, literal.value)}"
         yield "  </Attribute>"
     yield "</Attributes>"
-
-
-# --- reading, to compare with
-
-
-def read_response(data: bytes) -> Response:
-    """A response from XML; raises `XacmlError`. Lenient, as the public cases have attributes of earlier versions."""
-    root = read_xml(data, MOST_REQUEST_BYTES, MOST_REQUEST_NODES)
-    if core(root) != "Response":
-        raise root.wrong(f"expected a `Response`, not `{root.name}`")
-    return tuple(_read_result(child) for child in root.children if core(child) == "Result")
-
-
-def _read_result(element: Element) -> Result:
-    from penstock.policy.xacml.request_xml import read_category
-
-    of: dict[str, list[Element]] = {}
-    for child in element.children:
-        of.setdefault(core(child), []).append(child)
-    decision = of["Decision"][0].text.strip() if "Decision" in of else ""
-    names = (one for several in of.get("PolicyIdentifierList", ()) for one in several.children)
-    return Result(
-        decision,
-        _read_status(of["Status"][0]) if "Status" in of else FINE,
-        _read_duties(of.get("Obligations", ()), "ObligationId"),
-        _read_duties(of.get("AssociatedAdvice", ()), "AdviceId"),
-        tuple(read_category(child) for child in of.get("Attributes", ())),
-        tuple(PolicyName(one.text.strip(), one.get("Version") or "", "Set" in core(one)) for one in names),
-    )
-
-
-def _read_status(element: Element) -> Status:
-    code, message, missing = FINE.code, "", []
-    for child in element.children:
-        match core(child):
-            case "StatusCode":
-                code = child.need("Value")
-            case "StatusMessage":
-                message = child.text
-            case "StatusDetail":
-                missing = [_read_missing(one) for one in child.children if one.name == "MissingAttributeDetail"]
-    return Status(code, message, tuple(missing) if code == MISSING_ATTRIBUTE else ())
-
-
-def _read_missing(element: Element) -> Missing:
-    return Missing(
-        element.need("Category"), element.need("AttributeId"), element.need("DataType"), element.get("Issuer")
-    )
-
-
-def _read_duties(around: Iterable[Element], name: str) -> tuple[Duty, ...]:
-    return tuple(
-        Duty(duty.need(name), tuple(_read_assigned(one) for one in duty.children))
-        for several in around
-        for duty in several.children
-    )
-
-
-def _read_assigned(element: Element) -> Assigned:
-    literal = read_literal(element)
-    return Assigned(
-        element.need("AttributeId"), literal.type, literal.value, element.get("Category"), element.get("Issuer")
-    )
-
-
-def read_literal(element: Element) -> Literal:
-    """A value with its type; of a type that is not known, its text. Raises `XacmlError`."""
-    type_uri = element.need("DataType")
-    type_uri = OLD_TYPES.get(type_uri, type_uri)
-    if type_uri not in DATA_TYPES:
-        return Literal(type_uri, element.text)
-    if type_uri == XPATH_EXPRESSION:
-        prefixes = tuple(sorted((prefix, uri) for prefix, uri in element.prefixes.items() if prefix))
-        return Literal(type_uri, XPathExpression(element.text.strip(), element.get("XPathCategory") or "", prefixes))
-    return Literal(type_uri, read_value(type_uri, element.text))

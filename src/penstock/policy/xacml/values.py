@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from penstock.policy.xacml import moments, names
 from penstock.policy.xacml.limits import MOST_BITS, MOST_DIGITS
 from penstock.policy.xacml.status import XacmlError
-from penstock.policy.xacml.x500 import X500Name, read_x500, show_x500
+from penstock.policy.xacml.x500 import read_x500, show_x500
 
 Value = Any
 """A value of one of the types below."""
@@ -219,6 +219,3 @@ def read_value(type_uri: str, text: str) -> Value:
 
 def show_value(type_uri: str, value: Value) -> str:
     return DATA_TYPES[type_uri].show(value)
-
-
-__all__ = ["DATA_TYPES", "SHORT_TYPES", "Bag", "DataType", "Mailbox", "Type", "Value", "X500Name", "XPathExpression"]
