@@ -10,7 +10,11 @@ from urllib.parse import urlencode
 
 import pytest
 import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+from starlette.requests import Request
 
+from penstock.broker import authorisation
 from penstock.broker.attempts import MOST_AS, MOST_FROM, PERIOD, Attempts
 from penstock.policy.passwords import hash_password
 from penstock.policy.token import Party, parse_token
@@ -218,11 +222,42 @@ def test_metadata_and_keys(issuer: LiveNode) -> None:
     assert (found["issuer"], found["token_endpoint"], found["jwks_uri"]) == (base, f"{base}/token", f"{base}/keys")
     assert found["grant_types_supported"] == ["client_credentials"]
     assert found["token_endpoint_auth_methods_supported"] == ["client_secret_basic", "client_secret_post"]
+    proxied = {"Host": "tokens.example", "X-Forwarded-Proto": "https"}
+    found = send(issuer, "GET", "/.well-known/oauth-authorization-server", headers=proxied).json
+    assert found["token_endpoint"] == "https://tokens.example/token"
     answer = send(issuer, "GET", "/keys")
     assert answer.headers["Content-Type"] == "application/jwk-set+json"
     assert [(key["kid"], key["node"], "d" in key) for key in answer.json["keys"]] == [
         (key_of("main").key_id, "main", False)
     ]
+
+
+TEXT = st.text(st.characters(min_codepoint=0, max_codepoint=0x2FF), max_size=30)
+BODIES = st.one_of(
+    st.binary(max_size=60),
+    st.lists(
+        st.tuples(st.sampled_from(["grant_type", "scope", "client_id", "client_secret", "x"]), TEXT), max_size=5
+    ).map(lambda pairs: urlencode([("grant_type", "client_credentials"), *pairs]).encode()),
+)
+
+
+@given(
+    BODIES, st.lists(st.one_of(st.binary(max_size=40), TEXT.map(lambda text: basic(text, text).encode())), max_size=2)
+)
+def test_whatever_is_sent_is_a_request_or_is_refused(body: bytes, authorisations: list[bytes]) -> None:
+    headers = [(b"content-type", FORM.encode()), *((b"authorization", value) for value in authorisations)]
+    request = Request({"type": "http", "method": "POST", "path": "/token", "query_string": b"", "headers": headers})
+    found: authorisation.Asked | authorisation.Refusal
+    try:
+        found = authorisation.read_request(request, body)
+    except authorisation.Refusal as refusal:
+        found = refusal
+    if isinstance(found, authorisation.Refusal):
+        assert found.status in (400, 401)
+        assert found.answer.headers["Cache-Control"] == "no-store"
+    else:
+        assert found.user
+        assert found.password
 
 
 @pytest.mark.parametrize(

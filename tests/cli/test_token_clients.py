@@ -132,20 +132,33 @@ def test_wrong_arguments(folder: Path, arguments: list[str], error: str) -> None
     assert error in err
 
 
-def test_a_file_that_another_program_renews_is_shown_before_the_old_token_ends(issuer: LiveNode, folder: Path) -> None:
-    (folder / "t").write_text(issued("main", "renewed", 3))
+@pytest.mark.parametrize(
+    ("how", "connections"), [(["--token-method"], 1), (["-V", "311"], 2)], ids=["method", "password"]
+)
+def test_a_file_that_another_program_renews_is_read_again(
+    issuer: LiveNode, folder: Path, how: list[str], connections: int
+) -> None:
+    name = f"renewed-{connections}"
+    (folder / "t").write_text(issued("main", name, 3))
     ends = time.time() + 3
-    words = ["--token", "t", "--token-method", "-i", "renewed", "-t", "home/renewed", "-C", "1", "-W", "30"]
+    words = ["--token", "t", *how, "-i", name, "-t", f"home/{name}", "-C", "1", "-W", "30"]
     process = start(penstock("sub", *place(issuer), *words))
-    issuer.until_logged("client=renewed", "connected")
-    (folder / "t").write_text(issued("main", "renewed"))
+    issuer.until_logged(f"client={name}", "connected")
+    (folder / "t").write_text(issued("main", name))
     until(lambda: time.time() > ends, "the first token has ended")
-    issued_for = folder / "p"
-    issued_for.write_text(issued("main", "publisher"))
-    published = run(penstock("pub", *place(issuer), "--token", "p", "-t", "home/renewed", "-m", "still", "-q", "1"))
-    assert published == (0, "", "")
+    if connections > 1:
+        issuer.until_logged("token ended", f"client={name}", "the token has expired")
+    with Paho("publisher").is_user("publisher", issued("main", "publisher")).connects(issuer.port) as publisher:
+        publisher.publish(f"home/{name}", b"still", qos=1, retain=True)
     assert finish(process) == (0, "still\n", "")
-    assert sum("client=renewed " in line and " connected " in line for line in issuer.log.splitlines()) == 1
+    assert sum(f"client={name} " in line and " connected " in line for line in issuer.log.splitlines()) == connections
+
+
+def test_why_a_token_is_refused(issuer: LiveNode, folder: Path) -> None:
+    (folder / "t").write_text(issued("main", "pump", issued=1, not_before=1, expiry=2))
+    code, _, err = run(penstock("sub", *place(issuer), "--token", "t", "-V", "5", "-t", "home/#", "-E"))
+    assert code == 0x87
+    assert "refused: Not authorized: token: expired" in err
 
 
 @pytest.mark.parametrize("version", ["mqttv311", "mqttv5"])

@@ -2,6 +2,9 @@
 
 import ipaddress
 from collections import deque
+from hashlib import blake2b
+
+Key = tuple[str, bytes]
 
 PERIOD = 60.0
 """Seconds for which a failed log-in counts."""
@@ -15,7 +18,7 @@ class Attempts:
     """Log-ins by address and by user. Each counts as failed until it has succeeded, so that many at once count."""
 
     def __init__(self) -> None:
-        self._failed: dict[tuple[str, str], deque[float]] = {}
+        self._failed: dict[Key, deque[float]] = {}
 
     def begin(self, address: str, user: str, now: float) -> float:
         """Seconds to wait before another try; 0 if it may be made, and then it is counted."""
@@ -40,15 +43,20 @@ class Attempts:
             if not times:
                 self._failed.pop(key, None)
 
-    def _since(self, key: tuple[str, str], begin: float) -> deque[float]:
+    def _since(self, key: Key, begin: float) -> deque[float]:
         times = self._failed.get(key, deque())
         while times and times[0] <= begin:
             times.popleft()
         return times
 
 
-def _keys(address: str, user: str) -> tuple[tuple[tuple[str, str], int], ...]:
-    return (("from", _network(address)), MOST_FROM), (("as", user), MOST_AS)
+def _keys(address: str, user: str) -> tuple[tuple[Key, int], ...]:
+    return (("from", _short(_network(address))), MOST_FROM), (("as", _short(user)), MOST_AS)
+
+
+def _short(text: str) -> bytes:
+    """Names may be long, and may be passwords that were typed in the wrong place."""
+    return blake2b(text.encode(errors="replace"), digest_size=16).digest()
 
 
 def _network(address: str) -> str:

@@ -39,7 +39,7 @@ _BASIC = {"WWW-Authenticate": 'Basic realm="penstock", charset="UTF-8"'}
 _NOT_KEPT = {"Cache-Control": "no-store", "Pragma": "no-cache"}  # RFC 6749 §5.1
 
 
-class _Refusal(Exception):
+class Refusal(Exception):
     """An answer of RFC 6749 §5.2."""
 
     def __init__(self, error: str, why: str, status: int = 400, headers: Mapping[str, str] | None = None) -> None:
@@ -56,7 +56,7 @@ class _Refusal(Exception):
         return JSONResponse(body, self.status, {**_NOT_KEPT, **self.headers})
 
 
-class _Asked(NamedTuple):
+class Asked(NamedTuple):
     """A request for a token that is well-formed."""
 
     user: str
@@ -91,11 +91,11 @@ class Authorisation:
         address = request.client.host if request.client is not None else "unknown"
         user = ""
         try:
-            asked = _read(request, await _body(request))
+            asked = read_request(request, await _body(request))
             user = asked.user
             await self._log_in(address, asked)
             token, granted = self._issue(asked)
-        except _Refusal as refusal:
+        except Refusal as refusal:
             self._tell(address, user, refusal)
             return refusal.answer
         except ClientDisconnect:
@@ -111,7 +111,7 @@ class Authorisation:
         }
         return JSONResponse(body, headers=_NOT_KEPT)
 
-    def _tell(self, address: str, user: str, refusal: _Refusal) -> None:
+    def _tell(self, address: str, user: str, refusal: Refusal) -> None:
         """Log it, unless there are too many: who floods this with nonsense does not flood the log."""
         now = time.monotonic()
         self._told = [at for at in self._told if at > now - TOLD_SECONDS]
@@ -120,14 +120,14 @@ class Authorisation:
             extra = {"address": address, "user": show(user), "cause": f"{refusal.error}: {refusal}"}
             self._server.log.warning("token not issued", extra=extra)
 
-    async def _log_in(self, address: str, asked: _Asked) -> None:
+    async def _log_in(self, address: str, asked: Asked) -> None:
         wait = self._attempts.begin(address, asked.user, time.monotonic())
         if wait > 0:
             later = {"Retry-After": str(int(wait) + 1)}
-            raise _Refusal("temporarily_unavailable", "too many failed log-ins", 429, later)
+            raise Refusal("temporarily_unavailable", "too many failed log-ins", 429, later)
         if self._waiting >= MOST_WAITING:
             self._attempts.succeeded(address, asked.user)  # it was not asked
-            raise _Refusal("temporarily_unavailable", "too many log-ins at once", 503, {"Retry-After": "1"})
+            raise Refusal("temporarily_unavailable", "too many log-ins at once", 503, {"Retry-After": "1"})
         passwords, is_good = self._server.node.passwords, False
         if passwords is not None:
             self._waiting += 1
@@ -137,31 +137,31 @@ class Authorisation:
             finally:
                 self._waiting -= 1
         if not is_good:
-            raise _Refusal("invalid_client", "unknown user or wrong password", 401, _BASIC)
+            raise Refusal("invalid_client", "unknown user or wrong password", 401, _BASIC)
         self._attempts.succeeded(address, asked.user)
 
-    def _issue(self, asked: _Asked) -> tuple[Token, Grant]:
+    def _issue(self, asked: Asked) -> tuple[Token, Grant]:
         node = self._server.node
         tokens = self._tokens()
         holder = node.ensemble.holder(asked.user)
         if holder is None or holder.startswith(OWN):
-            raise _Refusal("unauthorized_client", "the user is not that of one client of the domain")
+            raise Refusal("unauthorized_client", "the user is not that of one client of the domain")
         granted = Grant(*(tokens.settings.granted(holder) or ()))
         if not (granted.publish or granted.subscribe):
-            raise _Refusal("unauthorized_client", f"nothing is granted to client `{show(holder)}`")
+            raise Refusal("unauthorized_client", f"nothing is granted to client `{show(holder)}`")
         try:
             granted = granted.narrowed(asked.scope) if asked.scope else granted
         except ScopeError as error:
-            raise _Refusal("invalid_scope", str(error)) from None
+            raise Refusal("invalid_scope", str(error)) from None
         try:
             return tokens.issue(Party("client", holder), *granted, self._server.now()), granted
         except TokenError as error:  # a name or filters that do not go into one token
-            raise _Refusal("invalid_scope", f"no token for this: {error}") from None
+            raise Refusal("invalid_scope", f"no token for this: {error}") from None
 
     def _tokens(self) -> Tokens:
         found = self._server.node.tokens
         if found is None:  # a reload has come in between
-            raise _Refusal("invalid_request", "this node no longer issues tokens", 404)
+            raise Refusal("invalid_request", "this node no longer issues tokens", 404)
         return found
 
     async def _keys(self, _request: Request) -> Response:
@@ -200,35 +200,35 @@ async def _body(request: Request) -> bytes:
                 body += chunk
                 if len(body) > MOST_BODY:
                     why = f"more than {MOST_BODY} bytes"
-                    raise _Refusal("invalid_request", why, 413, {"Connection": "close"})
+                    raise Refusal("invalid_request", why, 413, {"Connection": "close"})
     except TimeoutError:
-        raise _Refusal("invalid_request", "the body does not come", 408, {"Connection": "close"}) from None
+        raise Refusal("invalid_request", "the body does not come", 408, {"Connection": "close"}) from None
     return bytes(body)
 
 
-def _read(request: Request, body: bytes) -> _Asked:
+def read_request(request: Request, body: bytes) -> Asked:
     if request.url.query:
-        raise _Refusal("invalid_request", "parameters belong into the body")  # RFC 6749 §2.3.1
+        raise Refusal("invalid_request", "parameters belong into the body")  # RFC 6749 §2.3.1
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != _FORM:
-        raise _Refusal("invalid_request", f"content type `{show(kind)}`: expected {_FORM}")
+        raise Refusal("invalid_request", f"content type `{show(kind)}`: expected {_FORM}")
     said = _parameters(body)
     if "grant_type" not in said:
-        raise _Refusal("invalid_request", "grant_type is missing")
+        raise Refusal("invalid_request", "grant_type is missing")
     if said["grant_type"] != "client_credentials":
-        raise _Refusal("unsupported_grant_type", "expected client_credentials")
+        raise Refusal("unsupported_grant_type", "expected client_credentials")
     headers = request.headers.getlist("authorization")
     if len(headers) > 1 or (headers and "client_secret" in said):
-        raise _Refusal("invalid_request", "more than one client authentication")
+        raise Refusal("invalid_request", "more than one client authentication")
     if headers:
         user, password = _basic(headers[0])
         if said.get("client_id", user) != user:
-            raise _Refusal("invalid_request", "client_id is another than that of the authentication")
+            raise Refusal("invalid_request", "client_id is another than that of the authentication")
     else:
         user, password = said.get("client_id", ""), said.get("client_secret", "")
     if not user or not password:
-        raise _Refusal("invalid_client", "no client authentication", 401, _BASIC)
-    return _Asked(user, password.encode(), said.get("scope", ""))
+        raise Refusal("invalid_client", "no client authentication", 401, _BASIC)
+    return Asked(user, password.encode(), said.get("scope", ""))
 
 
 def _parameters(body: bytes) -> dict[str, str]:
@@ -241,10 +241,10 @@ def _parameters(body: bytes) -> dict[str, str]:
             max_num_fields=_MOST_PARAMETERS,
         )
     except ValueError:
-        raise _Refusal("invalid_request", "the body is not a form") from None
+        raise Refusal("invalid_request", "the body is not a form") from None
     said = dict(pairs)
     if len(said) < len(pairs):
-        raise _Refusal("invalid_request", "a parameter is there twice")  # RFC 6749 §3.2
+        raise Refusal("invalid_request", "a parameter is there twice")  # RFC 6749 §3.2
     return {name: value for name, value in said.items() if value}  # those without a value count as left out
 
 
@@ -259,4 +259,4 @@ def _basic(header: str) -> tuple[str, str]:
             raise ValueError
         return unquote_plus(user, errors="strict"), unquote_plus(password, errors="strict")
     except ValueError:  # of base64 and of UTF-8 too
-        raise _Refusal("invalid_client", "expected Basic authentication", 401, _BASIC) from None
+        raise Refusal("invalid_client", "expected Basic authentication", 401, _BASIC) from None

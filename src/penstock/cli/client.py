@@ -309,10 +309,11 @@ def connect(client: paho.Client, given: ClientOptions, timeout: float = _CONNECT
         raise Failure(f"cannot connect to `{given.where}`: {reason}", EXIT_FAILURE) from error
 
 
-def refusal(given: ClientOptions, reason: ReasonCode) -> Failure:
+def refusal(given: ClientOptions, reason: ReasonCode, properties: object = None) -> Failure:
     """The failure that a refused connection is; its exit code is the reason code that the broker sent."""
     code = reason.value if given.version == 5 else _CONNACK_311.get(reason.value, EXIT_FAILURE)
-    return Failure(f"connection to `{given.where}` refused: {reason}", code)
+    words = [str(reason), getattr(properties, "ReasonString", "")]
+    return Failure(f"connection to `{given.where}` refused: {': '.join(filter(None, words))}", code)
 
 
 def lost(given: ClientOptions, reason: object) -> Failure:

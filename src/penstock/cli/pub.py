@@ -177,7 +177,7 @@ class _Publisher:
     ) -> None:
         with self._changed:
             if reason.is_failure:
-                self._failure = refusal(self._given, reason)
+                self._failure = refusal(self._given, reason, properties)
             else:
                 self._is_connected = self._was_connected = True
             self._changed.notify_all()

@@ -281,7 +281,7 @@ class _Subscriber:
         self, client: paho.Client, data: object, flags: object, reason: ReasonCode, properties: object
     ) -> None:
         if reason.is_failure:
-            self._failure = refusal(self._given, reason)
+            self._failure = refusal(self._given, reason, properties)
             return
         self._was_connected = True
         self._aliases.clear()

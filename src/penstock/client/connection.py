@@ -169,7 +169,6 @@ class Connection:
 
     async def close(self) -> None:
         """Leave, and end the session."""
-        self._stop_tokens()
         self._ended(Disconnected("the client has left"))
         self._paho.disconnect(properties=properties(PacketTypes.DISCONNECT, SessionExpiryInterval=0))
         with contextlib.suppress(TimeoutError):
@@ -264,6 +263,7 @@ class Connection:
         if self._end is not None:
             return
         self._end = error
+        self._stop_tokens()
         if not self._greeting.done():
             self._greeting.set_exception(error)
             self._greeting.exception()  # who closes before it is there does not want it
