@@ -29,7 +29,8 @@ TRUST = {
 def two_nodes(folder: Path, **more: Any) -> Iterator[tuple[Nodes, int]]:
     """b1 and b2 as processes with stores, and the port at which b2 is administered."""
     admin = free_port()
-    plain = secured(folder, [("b1", "b2")], GRANTS, trust=TRUST, **more)
+    tokens = {**GRANTS, **more.pop("tokens_more", {})}
+    plain = secured(folder, [("b1", "b2")], tokens, trust=TRUST, **more)
     for name, node in plain["nodes"].items():
         del node["listen"]
         node["store"] = f"{name}.db"
@@ -43,8 +44,9 @@ def two_nodes(folder: Path, **more: Any) -> Iterator[tuple[Nodes, int]]:
         nodes.stop()
 
 
-def joined(nodes: Nodes, node: str, name: str) -> Paho:
-    token = token_of(name, node).text.decode()
+def joined(nodes: Nodes, node: str, name: str, **changes: Any) -> Paho:
+    """A client with a token for `home/#`, unless said."""
+    token = token_of(name, node, **changes).text.decode()
     return Paho(name).is_user(name, token).connects(nodes.ports[node])
 
 
