@@ -12,6 +12,7 @@ from tests.support.journals import rows, write_segments
 
 STREAM = ("stream", "--domain", "d.yaml", "--from", "j", "--to", "t", "--checkpoint", "c", "--subject", "a")
 GOVERN = ("govern", "--from", "j", "--to", "t", "--subject", "a")
+TRUST = ("trust", "--domain", "d.yaml", "--from", "j")
 REFUSED = {
     "an address that is none of MQTT": (
         (*STREAM, "--publish", "http://x"),
@@ -44,6 +45,9 @@ REFUSED = {
     "a threshold that no rating has": (("simulate", "--sign", "2"), "a rating is between 0 and 1, not `2.0`"),
     "more publishers than nodes": (("simulate", "--nodes", "5"), "a network of 5 nodes cannot be played"),
     "only combinations that cannot be": (("simulate", "--sign", "0.1"), "at least one setting"),
+    "a penalty that is none": ((*TRUST, "--penalty", "1"), "a whole number above 1, not `1`"),
+    "a half-life that is none": ((*TRUST, "--half-life", "soon"), "`soon`: expected a duration"),
+    "a function without a module": ((*TRUST, "--evaluate", "good"), "--evaluate is `module:function`, not `good`"),
     "a node that recorded nothing": (
         (*GOVERN, "--node", "nope", "--node", "n"),
         "journal `j` has nothing of node `nope`; there is `n`",

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from penstock.cli.main import main
+from penstock.pipeline.holding import ask
 from tests.support.commands import penstock, run
 from tests.support.federation import Nodes
 from tests.support.mosquitto import free_port
@@ -109,18 +111,24 @@ REFUSED: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
 
 
 @pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
-    with two_nodes(tmp_path_factory.mktemp("apply")) as (nodes, _):
-        yield nodes
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Nodes, int]]:
+    with two_nodes(tmp_path_factory.mktemp("apply")) as both:
+        yield both
 
 
 @pytest.mark.parametrize(("title", "how", "said", "words"), REFUSED, ids=[case[0] for case in REFUSED])
 def test_the_node_says_why_not(
-    title: str, how: dict[str, Any], said: dict[str, Any], words: str, running: Nodes, tmp_path: Path
+    title: str, how: dict[str, Any], said: dict[str, Any], words: str, running: tuple[Nodes, int], tmp_path: Path
 ) -> None:
-    code, out, _ = applied(running, ratings(tmp_path / "r.json", 1, 1, **said), **how)
+    code, out, _ = applied(running[0], ratings(tmp_path / "r.json", 1, 1, **said), **how)
     assert code == 1
     assert words in out
+
+
+def test_what_a_live_node_holds_is_read_for_comparison(running: tuple[Nodes, int]) -> None:
+    node, held = ask(f"http://127.0.0.1:{running[1]}")
+    assert (node, list(held)) == ("b2", ["b1"])
+    assert (held["b1"].good, held["b1"].bad) == (6.0, 0.0)
 
 
 WRONG: list[tuple[str, str, str]] = [
@@ -136,13 +144,14 @@ WRONG: list[tuple[str, str, str]] = [
 
 
 @pytest.mark.parametrize(("title", "text", "words"), WRONG, ids=[case[0] for case in WRONG])
-def test_what_cannot_be_applied(title: str, text: str, words: str, tmp_path: Path) -> None:
+def test_what_cannot_be_applied(
+    title: str, text: str, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "r.json").write_text(text)
-    code, _, err = run(penstock("trust", "apply", str(tmp_path / "r.json"), "--node", "b2"))
-    assert code == 1
-    assert words in err
+    assert main(["trust", "apply", str(tmp_path / "r.json"), "--node", "b2"]) == 1
+    assert words in capsys.readouterr().err
 
 
-def test_the_node_must_be_named(tmp_path: Path) -> None:
-    assert run(penstock("trust", "apply", str(tmp_path)))[0] == 2
-    assert run(penstock("trust", "apply"))[0] == 2
+@pytest.mark.parametrize("arguments", [["tables"], [], ["--node", "b2"]])
+def test_source_and_node_must_be_named(arguments: list[str]) -> None:
+    assert main(["trust", "apply", *arguments]) == 2

@@ -11,16 +11,18 @@ from pyspark.sql import SparkSession
 
 from penstock.cli.pipeline.shared import add_options, days_of, nodes_of, plain, read_options, run_job
 from penstock.cli.table import fit, print_table
-from penstock.domain.units import parse_duration
+from penstock.domain.units import DURATION_FORM, parse_duration
+from penstock.model.errors import PolicyError
 from penstock.pipeline.holding import Difference, ask, compare
 from penstock.pipeline.policies import as_it_stands
 from penstock.pipeline.trust import Asked, Fleet, moment, rate
+from penstock.policy.trust import Weights
 
 _EPILOG = """\
 What nodes hold of their neighbours is worked out from the evidence that their journals keep: by the domain, or with
 another penalty, half-life or function E. With --to, the tables `ratings` and, with --paths, `paths` are written as
 Parquet; `penstock trust apply` sets them at a node. With --compare, what nodes say at their admin address is held
-against it: all of them are differences that exceed --tolerance in good, in bad or in the rating.
+against it, and differs if good, bad or the rating are further apart than --tolerance.
 Exit code: 0, 1 if the job fails or a node holds something else, 2 for bad arguments, 3 if the domain does not check.
 """
 _MOST_ROWS = 200
@@ -67,9 +69,9 @@ def _count(text: str) -> int:
 
 def _duration(text: str) -> float:
     try:
-        return float(parse_duration(text))
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
+        return parse_duration(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"`{text}`: expected {DURATION_FORM}") from None
 
 
 def _moment(text: str) -> float:
@@ -84,6 +86,11 @@ def main(argv: list[str]) -> int:
     options = read_options(made, argv)
     if options.evaluate is not None and not all(options.evaluate.partition(":")):
         made.error(f"--evaluate is `module:function`, not `{options.evaluate}`")
+    if options.penalty is not None:
+        try:
+            Weights(options.penalty)
+        except PolicyError as error:
+            made.error(f"--penalty: {error}")
     return run_job("trust", options, lambda spark: run(spark, options))
 
 
