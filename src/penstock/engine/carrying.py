@@ -41,6 +41,8 @@ MOST_HEARD = 20_000
 DIGEST_LETTERS = 64
 REGISTER_SECONDS = 10.0
 """How long a neighbour may take to show the token that it was given."""
+_NOT_TOLD = "not told"
+"""In place of the digest of a token that a neighbour names and has not told."""
 _BLAMELESS = {Wrong.EXPIRED, Wrong.NOT_YET_VALID, Wrong.REVOKED, Wrong.UNKNOWN_KEY, Wrong.KEY_NOT_IN_USE}
 """Reasons to refuse a token for which who sends it on is not to blame: it may not have known."""
 
@@ -112,9 +114,10 @@ def tick(node: "Node", now: float) -> None:
     """Time has passed: forget what no longer counts, renew the node's own token, part from who does not register."""
     tokens = node.tokens
     assert tokens is not None
+    tokens.time_passed(now)
     if now >= tokens.own_due:
         node.ledger.token(tokens.renew_own(now))
-        for digest in tokens.drop_expired(now):
+        for digest in tokens.drop_ended(_used(node)):
             node.ledger.token_gone(digest)
         node.forget_all()
         for session in node.neighbours.values():
@@ -132,6 +135,15 @@ def tick(node: "Node", now: float) -> None:
             session.outlet.disconnect(Reason.NOT_AUTHORIZED, "the token that was given has not been shown")
     if node.ratings is not None and node.ratings.settings.half_life is not None:
         node.ratings.is_stale = True
+
+
+def _used(node: "Node") -> set[str]:
+    """The tokens of what is kept: retained, or waiting for a neighbour."""
+    kept = (node.retained.get(topic) for topic in node.retained)
+    found = {event.token for event in kept if event is not None}
+    for session in node.neighbours.values():
+        found.update(one.event.token for one in (*session.inflight.values(), *(session.queue or ())))
+    return found
 
 
 def turn(node: "Node", now: float) -> None:
@@ -184,7 +196,7 @@ def bind(node: "Node", session: Session, topic: str, digest: str) -> bool:
 def tell_token(node: "Node", session: Session, event: Event) -> bool:
     """Before an event goes to a neighbour: see to it that its token is known there. False: it must name it itself."""
     assert node.tokens is not None
-    digest = event.token or node.tokens.own
+    digest = node.tokens.named(event.token)
     if session.tokens is not None and session.tokens.bound_out.get(event.topic) == digest:
         return True
     introduce(node, session, digest)
@@ -205,7 +217,7 @@ def introduce(node: "Node", session: Session, digest: str) -> None:
 def with_token(node: "Node", event: Event) -> Event:
     """The event as it goes to a neighbour, with the digest of its token."""
     assert node.tokens is not None
-    return travel.with_token(event, event.token or node.tokens.own)
+    return travel.with_token(event, node.tokens.named(event.token))
 
 
 # --- what comes in
@@ -218,8 +230,9 @@ def plans_for(node: "Node", session: Session, digest: str, now: float) -> "Plans
     known = link.plans.get(digest)
     if known is not None and known[0] is base and now < link.until:
         return known[1]
-    found = node.plans_with(base, passing(node, session, digest, now))
-    link.plans[digest] = base, found
+    decided = passing(node, session, digest, now)
+    found = node.plans_with(base, decided)
+    link.plans[decided.came] = base, found
     return found
 
 
@@ -231,7 +244,8 @@ def passing(node: "Node", session: Session, digest: str, now: float) -> Passing:
         node.forget_link(session)
     found = link.passings.get(digest)
     if found is None:
-        found = link.passings[digest] = judge(node, session, link, digest, now)
+        found = judge(node, session, link, digest, now)
+        link.passings[found.came] = found
         link.until = min(link.until, found.until)
     return found
 
@@ -246,7 +260,8 @@ def judge(node: "Node", session: Session, link: TokenLink, digest: str, now: flo
     if isinstance(heard, Verified) and not heard.counts(now):
         heard = link.heard[digest] = verify(node, heard.token.text, now)
     if heard is None:
-        return _refused(digest, "token", f"`{name}` names a token that it has not told: `{digest[:16]}`")
+        # Not by its digest, which may be made up: it would be kept, and there is no end of them.
+        return _refused(_NOT_TOLD, "token", f"`{name}` names a token that it has not told")
     if isinstance(heard, TokenError):
         return _refused(digest, "token", f"the token that came with it from `{name}`: {heard}")
     found, goes = weigh(node, name, heard)
@@ -328,7 +343,7 @@ def _hear(node: "Node", session: Session, link: TokenLink, text: bytes, now: flo
     found = verify(node, text, now)
     digest = found.token.digest if isinstance(found, Verified) else travel.digest_of(text)
     link.heard[digest] = found
-    if link.passings.pop(digest, None) is not None:  # it was named before it was told, or counts only now
+    if not link.passings.keys().isdisjoint((digest, _NOT_TOLD)):  # it may have been named before, or counts only now
         node.forget_link(session)
     if isinstance(found, Verified):
         return None

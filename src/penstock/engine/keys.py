@@ -43,6 +43,7 @@ def join(node: "Node", now: float) -> None:
         for token in node.stored_tokens:
             node.tokens.keep(token)
         node.stored_tokens.clear()
+        node.tokens.time_passed(now)
     if node.ratings is not None:
         node.ratings.evidence.update(node.stored_evidence)
         node.stored_evidence = {}

@@ -266,6 +266,8 @@ class Node:
         """Everything may have changed: rights, or what a session can take."""
         for plans in self.plans.values():
             plans.known.clear()
+        used = {id(plans.routes) for plans in self.plans.values()}
+        self.routes = {key: routes for key, routes in self.routes.items() if id(routes) in used}
         for routes in self.routes.values():
             routes.clear()
         self.interned.clear()

@@ -124,6 +124,10 @@ class Tokens:
         self._nonce = nonce
         self._due: list[tuple[float, int, str]] = []
         """When tokens of sessions end, as a heap: with the session's number and the token's digest."""
+        self._ends: list[tuple[float, str]] = []
+        """When those that are known end, as a heap; those that have are in `_ended`, and `_evicted` made room."""
+        self._ended: set[str] = set()
+        self._evicted: list[str] = []
 
     def issue(
         self,
@@ -161,18 +165,43 @@ class Tokens:
             return False
         while len(self.known) >= MOST_KEPT:
             gone = next(one for one in self.known if one != self.own)
-            del self.known[gone]
-            self._signed.pop(gone, None)
+            self._forget(gone)
+            self._evicted.append(gone)
         self.known[token.digest] = token
+        heappush(self._ends, (token.claims.expiry, token.digest))
         return True
 
-    def drop_expired(self, now: float) -> list[str]:
-        """Forget tokens that no longer count; their digests."""
-        gone = [digest for digest, token in self.known.items() if token.claims.expiry <= now]
+    def named(self, digest: str) -> str:
+        """The token with which an event goes on that came with this one: the same while it counts. For what was kept
+        for longer the node vouches itself, unless the token was revoked.
+        """
+        if not digest:
+            return self.own
+        return self.own if digest in self._ended and not self._is_revoked(self.known[digest]) else digest
+
+    def time_passed(self, now: float) -> None:
+        """See which tokens have ended."""
+        while self._ends and self._ends[0][0] <= now:
+            _, digest = heappop(self._ends)
+            if digest in self.known:
+                self._ended.add(digest)
+
+    def drop_ended(self, used: set[str]) -> list[str]:
+        """Forget tokens that have ended and that nothing has which is kept; the digests of all that are forgotten."""
+        gone = [digest for digest in self._ended if digest not in used]
         for digest in gone:
-            del self.known[digest]
-            self._signed.pop(digest, None)
+            self._forget(digest)
+        gone, self._evicted = [*self._evicted, *gone], []
         return gone
+
+    def _forget(self, digest: str) -> None:
+        del self.known[digest]
+        self._signed.pop(digest, None)
+        self._ended.discard(digest)
+
+    def _is_revoked(self, token: Token) -> bool:
+        keys = {one.key_id for one in token.signatures if one.node == token.claims.issuer}
+        return token.claims.id in self.keys.revoked.tokens or not keys.isdisjoint(self.keys.revoked.keys)
 
     def signed(self, token: Token) -> Token:
         """The same with this node's signature, made once."""
