@@ -1,12 +1,14 @@
 """The authorisation endpoint of a live node: who gets which token, and what hostile requests get (RFC 6749)."""
 
+import asyncio
+import contextlib
 import json
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
 
 import pytest
 import yaml
@@ -15,16 +17,19 @@ from hypothesis import strategies as st
 from starlette.requests import Request
 
 from penstock.broker import authorisation
-from penstock.broker.attempts import MOST_AS, MOST_FROM, PERIOD, Attempts
+from penstock.broker.admin import Admin
+from penstock.broker.attempts import MOST_AS, MOST_FROM, MOST_KEPT, PERIOD, Attempts
+from penstock.broker.federation import Federation
+from penstock.domain import Domain
 from penstock.policy.passwords import hash_password
 from penstock.policy.token import Party, parse_token
 from penstock.policy.token_keys import KeySet, PublicKey
 from penstock.policy.token_verify import verify
 from tests.support.commands import PATIENCE
 from tests.support.mosquitto import HOST
-from tests.support.node import LiveNode
+from tests.support.node import ANY_PORT, LiveNode
 from tests.support.paho import Paho
-from tests.support.token_node import USERS, Answer, ask, basic, send, token_for, token_node
+from tests.support.token_node import USERS, Answer, ask, basic, send, token_for, token_node, write_keys, write_passwords
 from tests.support.tokens import key_of
 
 FORM = "application/x-www-form-urlencoded"
@@ -301,32 +306,73 @@ def test_a_slow_password_does_not_hold_up_messages() -> None:
             assert asked.recv(65536).startswith(b"HTTP/1.1 200 ")
 
 
-def test_who_is_known_by_whose_password_is_not_asked_too_often() -> None:
+def test_failed_log_ins_count_by_address_and_by_user() -> None:
     attempts = Attempts()
-    assert {attempts.begin("192.0.2.1", f"u{number}", 0.0) for number in range(MOST_FROM)} == {0.0}
-    assert attempts.begin("192.0.2.1", "u", 20.0) == PERIOD - 20.0  # another user of the same address waits
-    assert attempts.begin("192.0.2.2", "u", 20.0) == 0.0
-    assert attempts.begin("192.0.2.1", "u", PERIOD) == 0.0  # they no longer count
-    for number in range(MOST_AS):
-        attempts.begin(f"198.51.100.{number}", "ann", 0.0)
-    assert attempts.begin("192.0.2.9", "ann", 1.0) > 0  # one user, from everywhere
     for number in range(MOST_FROM):
-        attempts.begin(f"2001:db8::{number:x}", f"v{number}", 0.0)
-    assert attempts.begin("2001:db8::ffff", "v", 1.0) > 0  # one network
-    assert attempts.begin("2001:db8:1::1", "v", 1.0) == 0.0
+        assert attempts.wait("192.0.2.1", f"u{number}", 0.0) == 0.0
+        attempts.failed("192.0.2.1", f"u{number}", 0.0)
+    assert attempts.wait("192.0.2.1", "u", 20.0) == PERIOD - 20.0  # another user of the same address waits
+    assert attempts.wait("192.0.2.2", "u", 20.0) == 0.0
+    assert attempts.wait("192.0.2.1", "u", PERIOD) == 0.0  # they no longer count
+    for number in range(MOST_AS):
+        attempts.failed(f"198.51.100.{number}", "ann", 0.0)
+    assert attempts.wait("192.0.2.9", "ann", 1.0) > 0  # one user, from everywhere
+    for number in range(MOST_FROM):
+        attempts.failed(f"2001:db8::{number:x}", f"v{number}", 0.0)
+    assert attempts.wait("2001:db8::ffff", "v", 1.0) > 0  # one network
+    assert attempts.wait("2001:db8:1::1", "v", 1.0) == 0.0
 
 
-def test_good_log_ins_do_not_count_and_do_not_make_good_for_bad_ones() -> None:
+def test_failed_log_ins_take_little_room() -> None:
     attempts = Attempts()
-    for _ in range(1000):
-        assert attempts.begin("192.0.2.1", "ann", 0.0) == 0.0
-        attempts.succeeded("192.0.2.1", "ann")
-    for _ in range(MOST_FROM - 1):
-        attempts.begin("192.0.2.1", "pump", 0.0)
-        assert attempts.begin("192.0.2.1", "ann", 0.0) == 0.0
-        attempts.succeeded("192.0.2.1", "ann")
-    attempts.begin("192.0.2.1", "pump", 0.0)
-    assert attempts.begin("192.0.2.1", "ann", 0.0) > 0
+    for number in range(MOST_KEPT):
+        attempts.failed(f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}", f"u{number}", 0.0)
+    assert len(attempts._failed) == MOST_KEPT
+
+
+@contextlib.asynccontextmanager
+async def in_here(folder: Path) -> AsyncIterator[Admin]:
+    """A node in this process, with its admin address."""
+    write_keys(folder, "main")
+    write_passwords(folder, {"pump": USERS["pump"]})
+    files = {"passwords": str(folder / "passwords"), "signing_key": str(folder / "main.pem")}
+    domain = {
+        "domain": "test",
+        "nodes": {"main": {"listen": ANY_PORT, "admin": ANY_PORT, "store": "memory", **files}},
+        "tokens": {"keys": str(folder / "keys.json"), "grants": [{"clients": "*", "publish": "a"}]},
+    }
+    federation = Federation(Domain.model_validate(domain), ("main",), None)
+    await federation.start()
+    admin = Admin(federation.servers["main"])
+    await admin.start()
+    try:
+        yield admin
+    finally:
+        await admin.stop()
+        await federation.stop()
+
+
+async def said(admin: Admin, body: bytes, length: int | None = None) -> bytes:
+    """The first bytes of the answer to a request for a token, of which the body may be shorter than it says."""
+    address = urlsplit(admin.address)
+    reader, writer = await asyncio.open_connection(address.hostname, address.port)
+    head = f"POST /token HTTP/1.1\r\nHost: x\r\nContent-Type: {FORM}\r\nAuthorization: {PUMP}\r\n"
+    writer.write(f"{head}Content-Length: {len(body) if length is None else length}\r\n\r\n".encode() + body)
+    try:
+        async with asyncio.timeout(PATIENCE):
+            return await reader.readuntil(b"\r\n")
+    finally:
+        writer.close()
+
+
+async def test_many_at_once_and_bodies_that_do_not_come(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with in_here(tmp_path) as admin:
+        answers = await asyncio.gather(*(said(admin, GRANT) for _ in range(50)))  # nobody has failed
+        assert set(answers) == {b"HTTP/1.1 200 OK\r\n"}
+        monkeypatch.setattr(authorisation, "MOST_WAITING", 0)
+        assert await said(admin, GRANT) == b"HTTP/1.1 503 Service Unavailable\r\n"
+        monkeypatch.setattr(authorisation, "BODY_SECONDS", 0.05)
+        assert await said(admin, GRANT, length=1000) == b"HTTP/1.1 408 Request Timeout\r\n"
 
 
 def test_a_reload_ends_what_is_revoked_and_keeps_who_has_a_good_token_with_or_without_a_password() -> None:

@@ -15,33 +15,25 @@ MOST_KEPT = 10_000
 
 
 class Attempts:
-    """Log-ins by address and by user. Each counts as failed until it has succeeded, so that many at once count."""
+    """Counts failed log-ins by address and by user."""
 
     def __init__(self) -> None:
         self._failed: dict[Key, deque[float]] = {}
 
-    def begin(self, address: str, user: str, now: float) -> float:
-        """Seconds to wait before another try; 0 if it may be made, and then it is counted."""
-        counted = [(key, self._since(key, now - PERIOD), most) for key, most in _keys(address, user)]
-        wait = max((times[0] + PERIOD - now for _, times, most in counted if len(times) >= most), default=0.0)
-        if wait > 0:
-            return wait
-        for key, times, _ in counted:
+    def wait(self, address: str, user: str, now: float) -> float:
+        """Seconds to wait before another try; 0 if it may be made."""
+        counted = [(self._since(key, now - PERIOD), most) for key, most in _keys(address, user)]
+        return max((times[0] + PERIOD - now for times, most in counted if len(times) >= most), default=0.0)
+
+    def failed(self, address: str, user: str, now: float) -> None:
+        """One more has failed. Good ones in between change nothing: an own account does not buy more guesses."""
+        for key, _ in _keys(address, user):
+            times = self._since(key, now - PERIOD)
             times.append(now)
             self._failed.pop(key, None)
             while len(self._failed) >= MOST_KEPT:
                 del self._failed[next(iter(self._failed))]
             self._failed[key] = times
-        return 0.0
-
-    def succeeded(self, address: str, user: str) -> None:
-        """The last one was good after all. Those before it still count: an own account does not buy more guesses."""
-        for key, _ in _keys(address, user):
-            times = self._failed.get(key)
-            if times:
-                times.pop()
-            if not times:
-                self._failed.pop(key, None)
 
     def _since(self, key: Key, begin: float) -> deque[float]:
         times = self._failed.get(key, deque())

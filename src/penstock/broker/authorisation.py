@@ -29,7 +29,7 @@ MOST_BODY = 16 * 1024
 """Bytes of a request's body."""
 BODY_SECONDS = 10.0
 """Within which the body must have come."""
-MOST_WAITING = 32
+MOST_WAITING = 200
 """Log-ins under way at a time: a hash takes long on purpose."""
 MOST_TOLD, TOLD_SECONDS = 40, 10.0
 """Refusals that are logged in so many seconds."""
@@ -71,6 +71,7 @@ class Authorisation:
         self._server = server
         self._attempts = Attempts()
         self._checker = ThreadPoolExecutor(1, "passwords")
+        self._turn = asyncio.Lock()
         self._waiting = 0
         self._told: list[float] = []
 
@@ -121,24 +122,27 @@ class Authorisation:
             self._server.log.warning("token not issued", extra=extra)
 
     async def _log_in(self, address: str, asked: Asked) -> None:
-        wait = self._attempts.begin(address, asked.user, time.monotonic())
+        if self._waiting >= MOST_WAITING:
+            raise Refusal("temporarily_unavailable", "too many log-ins at once", 503, {"Retry-After": "1"})
+        self._waiting += 1
+        try:
+            async with self._turn:  # one after the other, so that each knows of those that failed before it
+                await self._check(address, asked)
+        finally:
+            self._waiting -= 1
+
+    async def _check(self, address: str, asked: Asked) -> None:
+        wait = self._attempts.wait(address, asked.user, time.monotonic())
         if wait > 0:
             later = {"Retry-After": str(int(wait) + 1)}
             raise Refusal("temporarily_unavailable", "too many failed log-ins", 429, later)
-        if self._waiting >= MOST_WAITING:
-            self._attempts.succeeded(address, asked.user)  # it was not asked
-            raise Refusal("temporarily_unavailable", "too many log-ins at once", 503, {"Retry-After": "1"})
         passwords, is_good = self._server.node.passwords, False
         if passwords is not None:
-            self._waiting += 1
-            try:
-                loop = asyncio.get_running_loop()
-                is_good = await loop.run_in_executor(self._checker, passwords.check, asked.user, asked.password)
-            finally:
-                self._waiting -= 1
+            loop = asyncio.get_running_loop()
+            is_good = await loop.run_in_executor(self._checker, passwords.check, asked.user, asked.password)
         if not is_good:
+            self._attempts.failed(address, asked.user, time.monotonic())
             raise Refusal("invalid_client", "unknown user or wrong password", 401, _BASIC)
-        self._attempts.succeeded(address, asked.user)
 
     def _issue(self, asked: Asked) -> tuple[Token, Grant]:
         node = self._server.node
