@@ -1,8 +1,8 @@
 """`python -m benchmarks govern`: authorised views on Spark beside a plain copy, Python functions and DuckDB.
 
-One journal of a plant's readings in JSON, compacted once with typed content and once without. Each way reads the same
-Parquet and writes what one subject may have; all of them must give as many events. Then the same for subjects with ever
-more policies.
+One journal of the readings of a plant's devices in JSON, compacted once with typed content and once without. Each way
+reads the same Parquet and writes what one subject may have; all of them must give as many events. Then the same for
+subjects with ever more policies.
 """
 
 from __future__ import annotations
@@ -152,15 +152,19 @@ class Bench:
         revision = Revision.of(load(path))
         revision.keep(journal)
         random_ = random.Random(1)
-        source = Source("device", "device", "device", "field", None, 4, 4)
         seq = 0
         for first in range(0, self._rows, SEGMENT_ROWS):
             count = min(SEGMENT_ROWS, self._rows - first)
-            packets = [encode(_reading(random_, first + at), 4) for at in range(count)]
+            said: dict[str, list[bytes]] = {}
+            for at in range(count):
+                reading = _reading(random_, first + at)
+                said.setdefault(reading.topic.rpartition("/")[2], []).append(encode(reading, 4))
             time_ = NOON + first / 1000
             segment = Segment(journal, "main", "plant", seq, time_)
             seq = segment.revision(seq, time_, revision.digest)
-            seq = segment.write(seq, Rows.of(packets, _NOTE, source, time_))
+            for device, packets in said.items():
+                source = Source(f"device-{device}", "device", "device", "field", None, 4, 4)
+                seq = segment.write(seq, Rows.of(packets, _NOTE, source, time_))
             segment.seal()
         for done in compact(journal):
             print(f"{name}: compacted {done.rows:,} rows, {done.bytes_after / 2**20:.0f} MiB", flush=True)

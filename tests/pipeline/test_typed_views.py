@@ -15,7 +15,7 @@ from penstock.journal.revision import Revision
 from penstock.language.condition import make_condition
 from penstock.model.event import Event
 from penstock.model.topic import matches
-from penstock.pipeline import decide, tables
+from penstock.pipeline import decide, tables, typed
 from penstock.pipeline.govern import Governing, view
 from penstock.pipeline.policies import Asker, Policies, as_it_stands
 from tests.support.journals import rows, write_segments
@@ -31,6 +31,8 @@ WHERES: dict[str, dict[str, str]] = {
     "nested": {"t/#": "room.floor == 2"},
     "counted": {"t/#": "state.matches('^o.*')"},
     "twice": {"t/#": "temperature >= 60.0", "t/0": "has(state)"},
+    "bounds": {f"t/{number}": f"temperature >= {number}0.5" for number in range(60)},
+    "several": {f"t/{number}": f"state == 'o{'n' * (number != 1)}' || {number} < temperature" for number in range(60)},
     "elsewhere": {f"other/{number}": f"temperature >= {number}.5" for number in range(100)},
     "many": {"t/#": "temperature >= 60.0"} | {f"other/{number}": f"temperature >= {number}.5" for number in range(100)},
 }
@@ -126,11 +128,20 @@ def test_only_conditions_on_recorded_topics_are_asked(
 def test_compacted(spark: SparkSession, policies: Policies) -> None:
     journal = Path(next(iter(policies.by_digest.values())).folder) / "journal"
     for done in compact(journal, target=1):  # a file for each segment
-        typed = pq.read_table(done.path)["content_0"]
-        assert typed.null_count < len(typed)
+        content = pq.read_table(done.path)["content_0"]
+        assert content.null_count < len(content)
     assert found(spark, policies) == expected(policies)
     files = [str(path) for path in journal.glob("compact/*/*/[0-9]*.parquet")]
     assertDataFrameEqual(events(spark, policies), spark.read.parquet(*files).drop("unreadable"))
     for asker in ASKERS:
         one = {row for row in expected(policies) if row[0] == asker.name}
         assert found(spark, policies, (asker,)) == one, asker.name
+
+
+@pytest.mark.parametrize("name", ["bounds", "several", "twice", "many"])
+def test_conditions_of_one_form(
+    spark: SparkSession, policies: Policies, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    list(compact(Path(next(iter(policies.by_digest.values())).folder) / "journal", target=1))
+    monkeypatch.setattr(typed, "MOST_BRANCHES", 1)
+    assert found(spark, policies, (Asker(name),)) == {row for row in expected(policies) if row[0] == name}

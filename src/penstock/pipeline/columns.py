@@ -7,7 +7,9 @@ Content is a struct with a column for each attribute (`native/shapes.py` has the
 has it, or as the attributes that are declared. Content whose types are not known is its payload; the schema is None.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
@@ -21,6 +23,7 @@ from penstock.pipeline.batch import over_payload, over_struct
 from penstock.pipeline.gaps import GAPS as GAPS
 from penstock.pipeline.gaps import Gap
 from penstock.pipeline.native.compiler import Outcome, compile_native
+from penstock.pipeline.native.parts import Part
 from penstock.pipeline.native.shapes import column_type, names_collide
 
 Schema = StructType | Record | None
@@ -96,6 +99,12 @@ def applies(
     return F.coalesce(_value(_tree(condition), schema, content, payload, format), F.lit(True))
 
 
+def native_holds(tree: Tree, schema: Schema, content: Column, given: Mapping[str, Part]) -> Column | None:
+    """Whether it is true, if that is an expression of Spark's own; XPath is not for columns. Variables are `given`."""
+    native = _native(tree, schema, content, content, given)
+    return None if isinstance(native, Gap) else F.coalesce(native.value, F.lit(False))
+
+
 def explain_column(condition: Condition | Tree, schema: Schema, payload: Column | None = None) -> Explanation:
     """How a condition is evaluated over content of a schema."""
     native = _native(_tree(condition), schema, F.col("content"), payload)
@@ -118,7 +127,13 @@ def _struct(schema: Schema) -> StructType | None:
     return found
 
 
-def _native(tree: Tree, schema: Schema, content: Column, payload: Column | None) -> Outcome | Gap:
+def _native(
+    tree: Tree,
+    schema: Schema,
+    content: Column,
+    payload: Column | None,
+    given: Mapping[str, Part] = MappingProxyType({}),
+) -> Outcome | Gap:
     struct = _struct(schema)
     if struct is None:
         return Gap("content without types")
@@ -127,7 +142,7 @@ def _native(tree: Tree, schema: Schema, content: Column, payload: Column | None)
     if names_collide(struct):
         return Gap("names that differ in case")
     try:
-        return compile_native(tree, struct, content)
+        return compile_native(tree, struct, content, given)
     except Gap as gap:
         return gap
 

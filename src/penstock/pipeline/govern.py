@@ -25,7 +25,7 @@ from penstock.pipeline.policies import Asker, Policies
 from penstock.pipeline.satisfied import SEPARATOR, one_holds
 from penstock.pipeline.tables import typed_columns_of
 from penstock.pipeline.tokens import was_refused
-from penstock.pipeline.typed import MOST_BRANCHES, TypedConditions, narrowed, without
+from penstock.pipeline.typed import MOST_BRANCHES, MOST_CONDITIONS, TypedConditions, narrowed, without
 from penstock.policy.advertisement import OWN
 
 VIEW = (
@@ -163,7 +163,7 @@ def given(events: DataFrame, policies: Policies, askers: tuple[Asker, ...]) -> D
     came = _came(events)
     keys = decide.Keys.of(came, policies, askers)
     governing = governing.knowing(keys)
-    is_few = 0 < len(governing.wheres) <= MOST_BRANCHES
+    is_few = 0 < len(governing.wheres) <= (MOST_CONDITIONS if governing.are_all_wheres else MOST_BRANCHES)
     typed = typed_columns_of(events) if is_few and governing.trusts_types else ()
     came = came.select(*EVENT, *narrowed(came, typed, governing.wheres))
     return goes(_enters(keys.beside(came), governing), governing)
@@ -305,7 +305,7 @@ def _match(rows: DataFrame, governing: Governing) -> DataFrame:
     if not conditions:
         return without(_asked(rows, governing), typed)
     # Two tables: what Spark can decide by itself is not sent to Python and back.
-    easy, hard = conditions.split(rows)
+    easy, hard = conditions.split(conditions.beside(rows))
     wanted = F.col("reads") & (F.col("where").isNull() | conditions.holds())
     easy = easy.withColumn("wanted", wanted).filter(F.col("wanted") | F.col("looks_on"))
     return without(easy, typed).unionByName(_asked(without(hard, typed), governing))

@@ -10,13 +10,15 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import AtomicType, StructType
 
-from penstock.language.condition import condition_of
 from penstock.language.parser import parse
 from penstock.language.tree import Attribute, Has, walk
-from penstock.pipeline.columns import explain_column, holds
+from penstock.pipeline.columns import native_holds
+from penstock.pipeline.forms import ADDED, Form, Forms
 
 MOST_BRANCHES = 16
 """More than so many expressions, and Spark takes longer to compile them than it saves."""
+MOST_CONDITIONS = 5_000
+"""More than so many, and it takes longer to read them than it saves."""
 _IS_THERE = "has_"
 
 
@@ -39,7 +41,7 @@ def narrowed(table: DataFrame, columns: Iterable[str], texts: Iterable[str]) -> 
 
 def without(table: DataFrame, columns: Iterable[str]) -> DataFrame:
     """The table without columns of typed content."""
-    return table.drop(*(each for name in columns for each in (name, _IS_THERE + name)))
+    return table.drop(*(each for name in columns for each in (name, _IS_THERE + name)), *ADDED)
 
 
 class TypedConditions:
@@ -47,20 +49,29 @@ class TypedConditions:
 
     def __init__(self, table: DataFrame, columns: tuple[str, ...], texts: Iterable[str], are_all: bool) -> None:
         """`are_all`: no row has another condition."""
-        conditions = {text: condition_of(parse(text)) for text in texts}
+        trees = {text: parse(text) for text in texts}
+        forms = [Form(tree, F.col("where") == text) for text, tree in trees.items()]
         self._columns = columns
+        self._forms = Forms(trees) if len(forms) > MOST_BRANCHES else None
+        if self._forms is not None:
+            forms = self._forms.forms
         branches = list[tuple[Column, Column]]()
-        for name in columns:
-            schema = _struct(table, name)
-            for text, condition in conditions.items():
-                if explain_column(condition, schema, F.col("payload")).native:
-                    applies = (F.col("where") == text) & _is_there(name)
-                    branches.append((applies, holds(condition, schema, F.col(name))))
-        self._branches = branches if len(branches) <= MOST_BRANCHES else []
-        self._decides_all = are_all and len(self._branches) == len(columns) * len(conditions)
+        if len(forms) * len(columns) <= MOST_BRANCHES:
+            for name in columns:
+                schema = _struct(table, name)
+                for form in forms:
+                    outcome = native_holds(form.tree, schema, F.col(name), form.given)
+                    if outcome is not None:
+                        branches.append((form.applies & _is_there(name), outcome))
+        self._branches = branches
+        self._decides_all = are_all and len(branches) == len(columns) * len(forms)
 
     def __bool__(self) -> bool:
         return bool(self._branches)
+
+    def beside(self, table: DataFrame) -> DataFrame:
+        """The table with what `split` and `holds` ask for."""
+        return table if self._forms is None else self._forms.beside(table)
 
     def split(self, table: DataFrame) -> tuple[DataFrame, DataFrame]:
         """The rows whose condition, which is in `where`, can be asked so, or that have none; and the others."""

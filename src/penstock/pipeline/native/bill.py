@@ -135,6 +135,8 @@ class Bill:
         while isinstance(root := _root(tree), Variable):
             while loops and loops[-1].macro.variable != root.name:
                 loops.pop()
+            if not loops:  # it is given from outside
+                return []
             found.append(loops.pop())
             tree = found[-1].macro.range
         return found if isinstance(root, Attribute) else []

@@ -4,6 +4,7 @@ import operator as op
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import reduce
+from types import MappingProxyType
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
@@ -87,10 +88,10 @@ class Outcome:
     error: Column
 
 
-def compile_native(tree: Tree, schema: StructType, content: Column) -> Outcome:
-    """A condition over content in a struct, as Spark's own expressions; raises `Gap`."""
+def compile_native(tree: Tree, schema: StructType, content: Column, given: "Scope" = MappingProxyType({})) -> Outcome:
+    """A condition over content in a struct, as Spark's own expressions; raises `Gap`. Variables may be `given`."""
     compiler = _Compiler(Cell(schema, content))
-    found = truth(compiler.part(tree, {}))
+    found = truth(compiler.part(tree, given))
     compiler.bill.check()
     error = F.coalesce(F.lit(None).cast("string"), *found.errors)
     if reads(tree):
