@@ -120,6 +120,7 @@ class Policy:
         self.ensemble = whole
         self.acls = acls
         self._modules = modules or {}
+        self._known_rights: dict[tuple[str, str, str | None], Rights | None] = {}
         self._publishers: dict[tuple[str, str, str | None, str, str | None], Publisher | None] = {}
 
     def new_node(self, name: str) -> Node:
@@ -147,8 +148,15 @@ class Policy:
             entry = self.ensemble.client(node.name, client_id, user)
         if entry is None:
             return None
-        rights = node.rights_of(client_id, user)
+        rights = self._rights(node, client_id, user)
         return Publisher(entry.name, LinkClass(rights, entry.publish, claims=claims((), entry.advertises)))
+
+    def _rights(self, node: Node, client_id: str, user: str | None) -> Rights | None:
+        """Of one who has 100,000 they take a while to make."""
+        who = (node.name, client_id, user)
+        if who not in self._known_rights:
+            self._known_rights[who] = node.rights_of(client_id, user)
+        return self._known_rights[who]
 
     @cached_property
     def _listed(self) -> dict[tuple[str, str], ClientEntry]:
@@ -171,7 +179,7 @@ class Policy:
 
     def _reading(self, node: Node, asker: Asker, subject: Subject) -> Rights | TokenRights | None:
         """What a subject may read: by the access list, and by the token that nodes give it."""
-        rights, tokens = node.rights_of(subject.client_id, subject.user), self.ensemble.tokens
+        rights, tokens = self._rights(node, subject.client_id, subject.user), self.ensemble.tokens
         if tokens is None:
             return rights
         granted = tokens.granted(self.holder(asker.name, asker.user))
