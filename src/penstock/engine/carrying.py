@@ -110,10 +110,11 @@ def end(node: "Node", session: Session) -> None:
             node.ratings.lost(session.neighbour or "")
 
 
-def tick(node: "Node", now: float) -> None:
-    """Time has passed: forget what no longer counts, renew the node's own token, part from who does not register."""
+def renew(node: "Node", now: float) -> None:
+    """Renew the node's own token and those of its neighbours in time, and forget what no longer counts."""
     tokens = node.tokens
-    assert tokens is not None
+    if tokens is None:
+        return
     tokens.time_passed(now)
     if now >= tokens.own_due:
         node.ledger.token(tokens.renew_own(now))
@@ -124,6 +125,11 @@ def tick(node: "Node", now: float) -> None:
             if session.tokens is not None and session.outlet is not None:
                 session.tokens.sent &= tokens.known.keys()
                 register(node, session, now)
+
+
+def tick(node: "Node", now: float) -> None:
+    """Time has passed: renew tokens, and part from who does not register."""
+    renew(node, now)
     for session in node.neighbours.values():
         link = session.tokens
         if link is None:

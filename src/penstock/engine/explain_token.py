@@ -138,9 +138,10 @@ class Carried:
 
     def named(self, node: Node, event: Event) -> str:
         """The digest of the token with which an event leaves a node for another."""
-        if node.tokens is None or event.token:
+        if node.tokens is None:
             return event.token
-        return self._keep(node.tokens.known.get(node.tokens.own))
+        digest = node.tokens.named(event.token)
+        return digest if digest in self._tokens else self._keep(node.tokens.known.get(digest))
 
 
 def _told(session: Session, topic: str) -> Token | None:

@@ -57,7 +57,19 @@ class Limits:
 
     def __init__(self) -> None:
         self._rated: dict[tuple[str, str, str], None] = {}
+        self._came: dict[str, None] = {}
         self._said: dict[tuple[str, str], list[float]] = {}
+
+    def is_first(self, id: str) -> bool:
+        """Whether an event that is told apart by an id has not come by another way; without an id there is one way."""
+        if not id:
+            return True
+        if id in self._came:
+            return False
+        while len(self._came) >= MOST_RATED:
+            del self._came[next(iter(self._came))]
+        self._came[id] = None
+        return True
 
     def takes(self, rater: str, neighbour: str, message: tuple[str, str], most: int, period: float, now: float) -> str:
         """Why a rating does not count; empty if it does, and it is counted."""
@@ -139,7 +151,7 @@ def _may_have_had(node: "Node", session: Session, topic: str) -> bool:
 
 
 def _sender(node: "Node", told: Rated) -> str | None:
-    """The neighbour that sent a message last."""
+    """The neighbour that a message was accepted from."""
     for name, session in node.neighbours.items():
         link = session.tokens
         for one in reversed(link.history or ()) if link is not None else ():

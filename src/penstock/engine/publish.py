@@ -190,8 +190,11 @@ def _look(node: "Node", session: Session, event: Event, packet: Publish, plans: 
         plan = known.get(raw)
         if plan is None or not plan.valid:
             known[raw] = find_plan(node, plans, raw)
-    if link.history is not None:
-        link.history.append(event)
+    if link.history is not None and token.judge(event.topic) is None:
+        # Of several ways, the first that is accepted is the one by which clients have it.
+        id = travel.id_of(packet.properties) if node.ensemble.is_cyclic else ""
+        if node.feedback.is_first(id):
+            link.history.append(event)
 
 
 def travelling(node: "Node", session: Session, properties: Properties) -> bytes:

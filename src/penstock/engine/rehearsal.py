@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import count
 
 from penstock.domain import Domain, Ensemble, LinkSettings, expand
-from penstock.engine import keys, lifecycle, overlay, place, proving
+from penstock.engine import carrying, keys, lifecycle, overlay, place, proving
 from penstock.engine.actor import Actor, Delivered
 from penstock.engine.admit import Door
 from penstock.engine.edit import Watch
@@ -273,12 +273,21 @@ class Rehearsal:
         for node in self.nodes.values():
             for neighbour in node.neighbours.values():
                 proving.renew(node, neighbour, self.now)
+            carrying.renew(node, self.now)
             self._turn(node)
         self.run()
+        self._show_again()
         for node in self.nodes.values():
             lifecycle.tick(node, self.now)
             self._turn(node)
         self.run()
+
+    def _show_again(self) -> None:
+        """Clients whose tokens have ended come back with new ones; good clients do so before."""
+        for name, at in [ends for ends, actor in self._actors.items() if actor.is_open]:
+            here = [one for one in self.nodes[at].sessions.values() if one.entity == name and one.outlet is not None]
+            if any(one.token is not None and one.token.end <= self.now for one in here):
+                self.connect(name, at)
 
     def states(self, monitor: str) -> dict[tuple[str, str], object]:
         """A monitor's state on each link that it is on, by source and target."""

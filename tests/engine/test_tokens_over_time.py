@@ -1,0 +1,58 @@
+"""Tokens that end: clients and nodes renew theirs, and for what was kept longer than its token the node vouches."""
+
+from penstock.engine.rehearsal import Rehearsal
+from penstock.policy.token_verify import Verified
+from tests.engine.test_federation_trust import denied, line
+
+
+def two() -> Rehearsal:
+    rehearsal = line(2, {"sign": 0.5}, tokens={"lifetime": 600})
+    rehearsal.connect("ann", "b1")
+    rehearsal.connect("bob", "b2")
+    rehearsal.subscribe("bob", "home/#")
+    return rehearsal
+
+
+def got(rehearsal: Rehearsal, client: str) -> list[bytes]:
+    return [one.payload for one in rehearsal.deliveries(client)]
+
+
+def test_clients_and_neighbours_have_new_tokens_however_long_it_was() -> None:
+    rehearsal = two()
+    for number in range(3):
+        rehearsal.wait(10_000)
+        rehearsal.publish("ann", "home/door", b"%d" % number)
+        rehearsal.run()
+    assert got(rehearsal, "bob") == [b"0", b"1", b"2"]
+    assert denied(rehearsal) == denied(rehearsal, "not registered") == denied(rehearsal, "token ended") == []
+
+
+def test_for_what_waits_longer_than_its_token_counts_the_node_vouches() -> None:
+    rehearsal = two()
+    rehearsal.cut("b1", "b2")
+    rehearsal.publish("ann", "home/door", b"early", qos=1)
+    rehearsal.run()
+    rehearsal.wait(700)
+    rehearsal.publish("ann", "home/door", b"late", qos=1)
+    rehearsal.restore("b1", "b2")
+    assert got(rehearsal, "bob") == [b"early", b"late"]
+    assert holders(rehearsal) == {"$node/b1", "ann"}
+    assert denied(rehearsal) == []
+
+
+def test_for_what_is_retained_longer_than_its_token_counts_the_node_vouches() -> None:
+    rehearsal = two()
+    rehearsal.unsubscribe("bob", "home/#")
+    rehearsal.publish("ann", "home/door", b"open", qos=1, retain=True)
+    rehearsal.run()
+    rehearsal.wait(700)
+    rehearsal.subscribe("bob", "home/#")
+    assert got(rehearsal, "bob") == [b"open"]
+    assert holders(rehearsal) == {"$node/b1"}
+
+
+def holders(rehearsal: Rehearsal) -> set[str]:
+    """Whose tokens b1 has told b2."""
+    link = rehearsal.nodes["b2"].neighbours["b1"].tokens
+    assert link is not None
+    return {one.token.claims.subject.name for one in link.heard.values() if isinstance(one, Verified)}
