@@ -1,5 +1,6 @@
 """Combining algorithms: what the norm says of them, and all short sequences on both evaluators."""
 
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from penstock.policy.xacml.algorithms import POLICY_ALGORITHMS, RULE_ALGORITHMS
 from penstock.policy.xacml.decision import Decision
 from penstock.policy.xacml.names import FUNCTION_1, FUNCTION_3
 from penstock.policy.xacml.short_expressions import literal
-from penstock.policy.xacml.tree import Apply, Effect, Policy, PolicySet, Rule
+from penstock.policy.xacml.tree import Apply, DutyExpression, Effect, Policy, PolicySet, Rule
 from penstock.policy.xacml.yaml_text import read_yaml
 from tests.support.xacml import both
 
@@ -102,6 +103,13 @@ def test_both_evaluators_agree_on_all_sequences_of_three(identifier: str) -> Non
     words = ["P", "D", "N", "IP", "ID"] if identifier in RULE_ALGORITHMS else list(DECISIONS)
     for several in product(words, repeat=3):
         combined(identifier, several)
+
+
+def test_the_old_policy_deny_overrides_stops_at_what_fails() -> None:
+    obliging = replace(policy("D", 1), obligations=(DutyExpression("o", Effect.DENY),))
+    (identifier,) = identifiers({"algorithm": "1.0:deny-overrides", "kind": "policy"})
+    outcome = both(PolicySet("all", "1.0", identifier, children=(policy("IP", 0), obliging)), ())
+    assert (outcome.decision, outcome.obligations) == (Decision.DENY, ())
 
 
 def test_unknown_and_misplaced_algorithms_are_refused() -> None:
