@@ -17,7 +17,7 @@ import msgspec
 
 from benchmarks.machine import describe
 from benchmarks.node import OUTPUT
-from penstock.engine.carrying import Said, Told
+from penstock.engine.saying import Said, Told
 from penstock.policy.vectors import Table, Update
 
 SIZES = (6, 12, 25, 50, 100)

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from penstock.engine import carrying
+from penstock.engine import carrying, saying
+from penstock.engine.registering import REGISTER_SECONDS
 from penstock.engine.travel import digest_of
 from penstock.policy.token import MAX_BYTES, Party, Token, issue, sign
 from penstock.policy.token_keys import PublicKey, SigningKey
@@ -280,7 +281,7 @@ async def test_a_client_has_no_say_on_the_topics_of_nodes(folder: Path) -> None:
     }
     async with live(secured(folder, PAIR), "b1") as at:
         ann = await at.client("b1", "ann", token_of("ann", **everything))
-        for topic in (carrying.TOPIC, "$penstock/interest"):
+        for topic in (saying.TOPIC, "$penstock/interest"):
             assert await ann.publish(topic, b'{"bind":["home/a","x"]}', 1) == NOT_AUTHORIZED, topic
         answer = await refused_connect(at, "b1", Connect("$node/b2", username="b2", password=token_of("b2").text))
         assert answer.reason == NOT_AUTHORIZED
@@ -379,7 +380,7 @@ async def test_a_token_is_refused_of_a_neighbour_from_its_revocation_and_its_end
 async def test_a_neighbour_that_does_not_show_what_it_was_given_is_cut_off(folder: Path) -> None:
     async with live(secured(folder, PAIR), "b2") as at:
         silent = await Neighbour.join(at, "b2", registers=False)
-        at.later(carrying.REGISTER_SECONDS + 1)
+        at.later(REGISTER_SECONDS + 1)
         assert await silent.hears_the_end(NOT_AUTHORIZED) == "the token that was given has not been shown"
         assert at.logged("not registered", "client=$node/b1")
         await until(lambda: at.node("b2").neighbours["b1"].outlet is None, "it is gone")
@@ -396,10 +397,10 @@ async def test_a_neighbour_that_does_not_show_what_it_was_given_is_cut_off(folde
             assert at.logged("token refused", "shows to subscribe with", reason), reason
         await liar.says(gives=replaced(given, issuer="b3", subject=Party("node", "b2")))
         assert at.logged("token refused", "what `b1` gives is `b3`'s for `node:b2`")
-        at.later(carrying.REGISTER_SECONDS + 1)
+        at.later(REGISTER_SECONDS + 1)
         await liar.hears_the_end(NOT_AUTHORIZED)
         honest = await Neighbour.join(at, "b2")
-        at.later(carrying.REGISTER_SECONDS + 1)
+        at.later(REGISTER_SECONDS + 1)
         await honest.expect_nothing()
 
 

@@ -2,13 +2,15 @@
 
 import asyncio
 import json
+import time
 from pathlib import Path
 from typing import Any
 
 from penstock.cli.trust import ask
+from penstock.engine.registering import REGISTER_SECONDS
 from penstock.policy.token_keys import PublicKey, SigningKey
 from penstock.policy.token_revoked import revoke
-from penstock.wire.packet import Connack, Connect, Disconnect, Will
+from penstock.wire.packet import Auth, Connack, Connect, Disconnect, Will
 from penstock.wire.properties import Properties
 from tests.broker.test_trust_live import least, rating, trust
 from tests.support.federation import Nodes
@@ -231,7 +233,77 @@ async def test_policies_and_meta_events_go_over_links_with_tokens(tmp_path: Path
         assert at.logged("denied") == []
 
 
-# --- killed, with a store
+async def test_clocks_that_differ_a_little_do_no_harm(tmp_path: Path) -> None:
+    async with live(secured(tmp_path, LINE, trust=TRUSTED), clocks={"b2": -30.0, "b3": 20.0}) as at:
+        ann = await at.client("b1", "ann", token_of("ann", not_before=int(time.time()) - 60))
+        bob = await at.client("b3", "bob")
+        await bob.subscribe("home/#", qos=1)
+        await at.settled(bob, ann)
+        at.later(REGISTER_SECONDS + 1)
+        assert at.logged("token refused") == at.logged("not registered") == []
+
+
+async def test_a_token_that_counts_only_later_or_by_keys_to_come_counts_then(tmp_path: Path) -> None:
+    plain = secured(tmp_path, [("b1", "b2")])
+    new = SigningKey.generate()
+    async with live(plain, "b2") as at:
+        bob = await at.client("b2", "bob")
+        await bob.subscribe("home/#", qos=1)
+        other = await Neighbour.join(at, "b2")
+        early, ahead = token_of("ann", not_before=int(time.time()) + 100), token_of("eve", key=new)
+        for token, topic, reason in ((early, "home/a", "not yet valid"), (ahead, "home/e", "unknown key")):
+            await other.says(token=token.text.decode())
+            await other.says(bind=[topic, token.digest])
+            await other.publish(topic, b"too early")
+            assert reason in (await other.passes_on(topic, b"too early"))[1]
+        at.later(101)
+        await other.publish("home/a", b"in time")
+        assert (await bob.receive("home/a")).payload == b"in time"
+        assert "unknown key" in (await other.passes_on("home/e"))[1]
+        KEY_SET.with_key(PublicKey("b1", new.public)).write(tmp_path / KEYS_FILE)
+        await at.reload(plain)
+        await other.publish("home/e", b"by new keys")
+        assert (await bob.receive("home/e")).payload == b"by new keys"
+
+
+async def test_what_comes_after_a_new_token_goes_on_with_it(tmp_path: Path) -> None:
+    async with live(secured(tmp_path, [("b2", "b1")]), "b1") as at:
+        other = await Neighbour.join(at, "b1", "b2")
+        await other.wants("home/#")
+        first, second = token_of("ann"), token_of("ann", id="t-2")
+        shown = Properties(auth_method="penstock-token", auth_data=first.text)
+        ann = await Peer.open(HOST, at.port("b1"))
+        await ann.send(Connect("ann", username="ann", properties=shown))
+        await ann.expect(Connack, reason=0)
+        for qos in (0, 0, 1):
+            await ann.publish("home/a", b"", qos)
+            assert other.token_of(await other.receive("home/a")) == first
+        await ann.send(Auth(0x19, Properties(auth_method="penstock-token", auth_data=second.text)))
+        await ann.expect(Auth, reason=0)
+        for qos in (0, 0, 1):
+            await ann.publish("home/a", b"", qos)
+            assert other.token_of(await other.receive("home/a")) == second
+
+
+# --- stopped or killed, with a store
+
+
+async def test_the_will_of_one_that_is_away_ends_with_its_token_also_after_a_restart(tmp_path: Path) -> None:
+    plain = secured(tmp_path, [("b1", "b2")], nodes={"b1": {"store": str(tmp_path / "b1.db")}})
+    will = Will("home/will", b"late", 1, properties=Properties(will_delay=100))
+    async with live(plain, "b1") as at:
+        for name, seconds in (("ann", 60), ("eve", 3600)):
+            away = await at.client(
+                "b1", name, token_of(name, seconds=seconds), will=will, properties=Properties(session_expiry=3600)
+            )
+            await away.abort()
+    async with live(plain, "b1") as at:
+        bob = await at.client("b1", "bob")
+        await bob.subscribe("home/#", qos=1)
+        at.later(61)
+        at.later(60)
+        await bob.receive("home/will")
+        await bob.expect_nothing()
 
 
 async def test_a_node_is_killed_and_what_it_kept_has_its_tokens_and_rights(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from typing import Any, Self
 
 from penstock.broker.federation import Federation
 from penstock.domain import Domain
-from penstock.engine import carrying
+from penstock.engine import saying
 from penstock.engine.greeting import Greeting
 from penstock.engine.node import Node
 from penstock.policy.token import Party, Token, issue, parse_token
@@ -97,15 +97,15 @@ class _Lines(logging.Handler):
 class Live:
     """The nodes, their log, and time."""
 
-    def __init__(self, federation: Federation, log: _Lines) -> None:
+    def __init__(self, federation: Federation, log: _Lines, clocks: Mapping[str, float]) -> None:
         self.federation = federation
         self._log = log
         self._ahead = 0.0
-        for server in federation.servers.values():
-            server.now = self.now  # type: ignore[method-assign]
+        for name, server in federation.servers.items():
+            server.now = partial(self.now, clocks.get(name, 0.0))  # type: ignore[method-assign]
 
-    def now(self) -> float:
-        return time.time() + self._ahead
+    def now(self, ahead: float = 0.0) -> float:
+        return time.time() + self._ahead + ahead
 
     def later(self, seconds: float) -> None:
         """Let it be later at all nodes."""
@@ -163,8 +163,8 @@ def _are_up(ends: Iterable[Any]) -> bool:
 
 
 @contextlib.asynccontextmanager
-async def live(plain: Mapping[str, Any], *names: str, folder: Path | None = None) -> AsyncIterator[Live]:
-    """The nodes of a domain, or some of them, and the links between those made."""
+async def live(plain: Mapping[str, Any], *names: str, clocks: Mapping[str, float] | None = None) -> AsyncIterator[Live]:
+    """The nodes of a domain, or some of them, and the links between those made. `clocks`: which are how much ahead."""
     domain = Domain.model_validate(plain)
     names = names or tuple(domain.nodes)
     log = _Lines()
@@ -172,9 +172,9 @@ async def live(plain: Mapping[str, Any], *names: str, folder: Path | None = None
     before = logger.level
     logger.addHandler(log)
     logger.setLevel(logging.INFO)
-    federation = Federation(domain, names, folder)
+    federation = Federation(domain, names, None)
     try:
-        found = Live(federation, log)
+        found = Live(federation, log, clocks or {})
         await federation.start()
         await found.linked(*(one.between for one in domain.links if set(one.between) <= set(names)))
         yield found
@@ -216,7 +216,7 @@ class Neighbour(Peer):
             self._hears(packet)
 
     def _hears(self, packet: Publish) -> None:
-        if packet.topic == carrying.TOPIC:
+        if packet.topic == saying.TOPIC:
             said = json.loads(packet.payload)
             self.told.append(said)
             if "token" in said:
@@ -247,12 +247,12 @@ class Neighbour(Peer):
         await self.says_raw(json.dumps(what).encode())
 
     async def says_raw(self, payload: bytes) -> None:
-        await self.send(Publish(carrying.TOPIC, payload), Pingreq())
+        await self.send(Publish(saying.TOPIC, payload), Pingreq())
         await self.expect(Pingresp)
 
     async def is_cut_off(self, payload: bytes, reason: int) -> str:
         """The node ends the connection because of what it is told; its words."""
-        await self.send(Publish(carrying.TOPIC, payload))
+        await self.send(Publish(saying.TOPIC, payload))
         return await self.hears_the_end(reason)
 
     async def hears_the_end(self, reason: int) -> str:

@@ -9,22 +9,21 @@ from typing import TYPE_CHECKING, cast
 
 import msgspec
 
-from penstock.engine import emit, ratings, travel
+from penstock.engine import ratings, registering, travel
 from penstock.engine.facts import Seen
+from penstock.engine.saying import Said, Told, deny, verify
 from penstock.engine.session import NEVER, Session
 from penstock.engine.tokens import Passing, TokenLink
 from penstock.model.errors import PolicyError, TopicError
 from penstock.model.event import Event
 from penstock.model.topic import check_topic
 from penstock.model.verdict import Effect, Verdict
-from penstock.policy.token import Party, Token
+from penstock.policy.token import Token
 from penstock.policy.token_errors import Reason as Wrong
 from penstock.policy.token_errors import TokenError
 from penstock.policy.token_verify import Verified
 from penstock.policy.vectors import Update, Walk
-from penstock.wire.codec import encode
 from penstock.wire.errors import WireError
-from penstock.wire.packet import Publish
 from penstock.wire.properties import Properties
 from penstock.wire.reason import Reason
 
@@ -32,50 +31,20 @@ if TYPE_CHECKING:
     from penstock.engine.node import Node
     from penstock.engine.plan import LinkClass, Plans
 
-TOPIC = "$penstock/trust"
-"""The control topic on which nodes tell each other tokens and ratings."""
 MOST_BOUND = 10_000
 """Topics of one link whose events are bound to a token; of others each event says its own."""
 MOST_HEARD = 20_000
 """Tokens that a neighbour may tell on a connection."""
 DIGEST_LETTERS = 64
-REGISTER_SECONDS = 10.0
-"""How long a neighbour may take to show the token that it was given."""
 _NOT_TOLD = "not told"
 """In place of the digest of a token that a neighbour names and has not told."""
 _BLAMELESS = {Wrong.EXPIRED, Wrong.NOT_YET_VALID, Wrong.REVOKED, Wrong.UNKNOWN_KEY, Wrong.KEY_NOT_IN_USE}
 """Reasons to refuse a token for which who sends it on is not to blame: it may not have known."""
-
-
-class Said(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What one side tells the other, one thing at a time."""
-
-    token: str = ""
-    """A token that events will name."""
-    bind: tuple[str, str] | None = None
-    """A topic, and the digest of the token that its events have unless they say another."""
-    gives: str = ""
-    """The token with which the other may subscribe."""
-    shows: str = ""
-    """The token that the other has given."""
-    vector: "Told | None" = None
-    again: bool = False
-    """The vector before was missed: tell all of it."""
-
-
-class Told(msgspec.Struct, frozen=True, array_like=True):
-    """An update of least sums over walks that end at who tells it."""
-
-    number: int
-    is_whole: bool
-    sums: tuple[tuple[str, int, int | None], ...]
-
-
-def tell(node: "Node", session: Session, said: Said) -> None:
-    """Tell a neighbour something of tokens or ratings."""
-    data = encode(Publish(TOPIC, msgspec.json.encode(said)), 5)
-    if not session.maximum_packet_size or len(data) <= session.maximum_packet_size:
-        emit.push(node, session, data)
+_LATER = {Wrong.NOT_YET_VALID, Wrong.KEY_NOT_IN_USE}
+"""Those that pass with time."""
+LATER_SECONDS = 1.0
+MOST_REFUSED = 1_000
+"""Tokens of a connection that are refused and may count later."""
 
 
 # --- the connection
@@ -86,19 +55,11 @@ def begin(node: "Node", session: Session, now: float) -> None:
     link = session.tokens
     if link is None:
         return
-    link.begin(now + REGISTER_SECONDS)
+    link.begin(now + registering.REGISTER_SECONDS)
     node.forget_all()
-    register(node, session, now)
+    registering.register(node, session, now)
     if node.ratings is not None:
         node.ratings.lost(session.neighbour or "")
-
-
-def register(node: "Node", session: Session, now: float) -> None:
-    """Give the neighbour a token to subscribe with."""
-    assert node.tokens is not None
-    filters = node.tokens.settings.shared(node.name, session.neighbour or "")
-    token = node.tokens.issue(Party("node", session.neighbour or ""), frozenset(), filters, now)
-    tell(node, session, Said(gives=token.text.decode()))
 
 
 def end(node: "Node", session: Session) -> None:
@@ -124,7 +85,7 @@ def renew(node: "Node", now: float) -> None:
         for session in node.neighbours.values():
             if session.tokens is not None and session.outlet is not None:
                 session.tokens.sent &= tokens.known.keys()
-                register(node, session, now)
+                registering.register(node, session, now)
 
 
 def tick(node: "Node", now: float) -> None:
@@ -166,7 +127,7 @@ def turn(node: "Node", now: float) -> None:
                 update = found.table.update_for(name)
                 if update is not None:
                     sums = tuple((walk.origin, walk.edges, total) for walk, total in update.sums.items())
-                    tell(node, session, Said(vector=Told(update.number, update.is_whole, sums)))
+                    registering.tell(node, session, Said(vector=Told(update.number, update.is_whole, sums)))
 
 
 # --- what goes out
@@ -195,7 +156,7 @@ def bind(node: "Node", session: Session, topic: str, digest: str) -> bool:
         return False
     introduce(node, session, digest)
     link.bound_out[topic] = digest
-    tell(node, session, Said(bind=(topic, digest)))
+    registering.tell(node, session, Said(bind=(topic, digest)))
     return True
 
 
@@ -217,7 +178,7 @@ def introduce(node: "Node", session: Session, digest: str) -> None:
     token = node.tokens.known.get(digest)
     if token is not None:
         link.sent.add(digest)
-        tell(node, session, Said(token=token.text.decode()))
+        registering.tell(node, session, Said(token=token.text.decode()))
 
 
 def with_token(node: "Node", event: Event) -> Event:
@@ -268,8 +229,11 @@ def judge(node: "Node", session: Session, link: TokenLink, digest: str, now: flo
     if heard is None:
         # Not by its digest, which may be made up: it would be kept, and there is no end of them.
         return _refused(_NOT_TOLD, "token", f"`{name}` names a token that it has not told")
+    if isinstance(heard, TokenError) and digest in link.refused and heard.reason in _LATER:
+        heard = link.heard[digest] = verify(node, link.refused[digest], now)
     if isinstance(heard, TokenError):
-        return _refused(digest, "token", f"the token that came with it from `{name}`: {heard}")
+        refused = _refused(digest, "token", f"the token that came with it from `{name}`: {heard}")
+        return refused._replace(until=now + LATER_SECONDS) if heard.reason in _LATER else refused
     found, goes = weigh(node, name, heard)
     if goes is not None and node.tokens.keep(goes):
         node.ledger.token(goes)
@@ -293,14 +257,6 @@ def _refused(digest: str, rule: str, reason: str) -> Passing:
     return Passing(digest, refusal=Verdict("admit", Effect.SUPPRESS, rule, reason))
 
 
-def verify(node: "Node", text: bytes, now: float) -> Verified | TokenError:
-    assert node.tokens is not None
-    try:
-        return node.tokens.verifier.verify(text, now)
-    except TokenError as error:
-        return error
-
-
 def receive(node: "Node", session: Session, payload: bytes, now: float) -> Verdict | None:
     """A neighbour tells something; raises `WireError` for what cannot be. Of a token that is refused, why."""
     link, refusal = session.tokens, None
@@ -315,9 +271,9 @@ def receive(node: "Node", session: Session, payload: bytes, now: float) -> Verdi
     if said.bind is not None:
         _bound(session, link, *said.bind)
     if said.gives:
-        _given(node, session, said.gives, now)
+        registering.given(node, session, said.gives, now)
     if said.shows:
-        _shown(node, session, link, said.shows.encode(), now)
+        registering.shown(node, session, link, said.shows.encode(), now)
     if node.ratings is not None:
         if said.again:
             node.ratings.table.again(session.neighbour or "")
@@ -353,44 +309,14 @@ def _hear(node: "Node", session: Session, link: TokenLink, text: bytes, now: flo
         node.forget_link(session)
     if isinstance(found, Verified):
         return None
-    _deny(node, session, f"from `{session.neighbour}`: {found}")
+    if found.reason in _BLAMELESS and len(link.refused) < MOST_REFUSED:
+        link.refused[digest] = text
+    deny(node, session, f"from `{session.neighbour}`: {found}")
     if node.ratings is not None and found.reason not in _BLAMELESS and node.ratings.settings.evidence.tokens:
         ratings.saw(node, session.neighbour or "", False, "token", now)
         if node.recorder is not None:
             node.recorder.saw(Seen(session.neighbour or "", False, "token"), is_before=True)
     return Verdict("admit", Effect.SUPPRESS, "token", str(found))
-
-
-def _given(node: "Node", session: Session, text: str, now: float) -> None:
-    """The neighbour has registered this node: hold what it gives, and show it."""
-    found = verify(node, text.encode(), now)
-    name = session.neighbour or ""
-    if isinstance(found, TokenError):
-        _deny(node, session, f"what `{name}` gives to subscribe with: {found}")
-        return
-    claims = found.token.claims
-    if claims.issuer != name or claims.subject != Party("node", node.name):
-        _deny(node, session, f"what `{name}` gives is `{claims.issuer}`'s for `{claims.subject}`")
-        return
-    tell(node, session, Said(shows=text))
-
-
-def _shown(node: "Node", session: Session, link: TokenLink, text: bytes, now: float) -> None:
-    found = verify(node, text, now)
-    name = session.neighbour or ""
-    if isinstance(found, TokenError):
-        why = str(found)
-    elif found.token.claims.issuer != node.name or found.token.claims.subject != Party("node", name):
-        why = f"it is `{found.token.claims.issuer}`'s for `{found.token.claims.subject}`"
-    else:
-        link.registered = found.end
-        return
-    _deny(node, session, f"what `{name}` shows to subscribe with: {why}")
-
-
-def _deny(node: "Node", session: Session, why: str) -> None:
-    node.stats.tokens_refused += 1
-    node.deny("token refused", session, "", why)
 
 
 def _hear_vector(node: "Node", session: Session, told: Told) -> None:
@@ -401,7 +327,7 @@ def _hear_vector(node: "Node", session: Session, told: Told) -> None:
     except PolicyError as error:
         raise WireError(Reason.PROTOCOL_ERROR, f"ratings of node `{session.neighbour}`: {error}") from None
     if not taken:
-        tell(node, session, Said(again=True))
+        registering.tell(node, session, Said(again=True))
 
 
 def came_with(session: Session, topic: str, properties: Properties) -> str:

@@ -6,7 +6,7 @@ Neighbours are told nothing, and nothing is kept: signatures are made for the sa
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from penstock.engine import carrying
+from penstock.engine import carrying, saying
 from penstock.engine.node import Node
 from penstock.engine.session import Session
 from penstock.engine.tokens import OWN, Passing
@@ -118,7 +118,7 @@ class Carried:
         if token is None:
             reason = f"`{name}` has told no token for `{came.event.topic}`"
             return Weighed(refusal=Verdict("admit", Effect.SUPPRESS, "token", reason))
-        found = carrying.verify(node, token.text, self._now)
+        found = saying.verify(node, token.text, self._now)
         if isinstance(found, TokenError):
             reason = f"the token that came with it from `{name}`: {found}"
             return Weighed(refusal=Verdict("admit", Effect.SUPPRESS, "token", reason))

@@ -3,7 +3,7 @@
 from collections import deque
 from typing import TYPE_CHECKING
 
-from penstock.engine import carrying, ratings, showing
+from penstock.engine import carrying, ratings, saying, showing
 from penstock.engine.session import NEVER, Session
 from penstock.engine.tokens import Keys, TokenLink, Tokens
 
@@ -62,8 +62,11 @@ def _prepare(node: "Node", session: Session, now: float) -> None:
     link = session.tokens
     link.history = deque(link.history or (), most) if most else None
     for digest, heard in list(link.heard.items()):
-        if not isinstance(heard, Exception):
-            link.heard[digest] = carrying.verify(node, heard.token.text, now)
+        text = link.refused.get(digest) if isinstance(heard, Exception) else heard.token.text
+        if text is not None:
+            found = link.heard[digest] = saying.verify(node, text, now)
+            if isinstance(found, Exception):
+                link.refused[digest] = text
     link.forget()
     if node.ratings is not None:
         node.ratings.is_stale = node.ratings.is_changed = True

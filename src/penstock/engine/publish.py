@@ -20,6 +20,7 @@ from penstock.engine import (
     overlay,
     project,
     prune,
+    saying,
     spread,
     travel,
 )
@@ -56,7 +57,7 @@ _CONTROL = advertise.TOPICS | feedback.TOPICS
 """What clients tell the node itself."""
 _FROM_NODES: dict[str, Callable[["Node", Session, bytes, float], Verdict | None]] = {
     INTEREST: overlay.take_interest,
-    carrying.TOPIC: carrying.receive,
+    saying.TOPIC: carrying.receive,
 }
 """What nodes tell each other, which is no event."""
 _ANSWERS: dict[int, type[Pubrec] | type[Pubcomp]] = {PUBREC: Pubrec, PUBCOMP: Pubcomp}

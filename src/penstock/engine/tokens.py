@@ -27,6 +27,8 @@ OWN = "$node/"
 """Before the name of a node, as the holder of the token that it issues for what it says itself."""
 MOST_KEPT = 20_000
 """Tokens that may go on with events; the oldest are forgotten first."""
+SKEW = 60
+"""Seconds by which the clock of a node that verifies a token may be behind that of the one that issues it."""
 BETWEEN_NODES = frozenset({"$penstock/#", "$sparkplug/#"})
 """Topics on which nodes tell each other things, whatever they let each other have."""
 EVERYTHING = BETWEEN_NODES | {"#"}
@@ -90,6 +92,8 @@ class TokenLink:
         """Tokens that the neighbour has been told, by digest."""
         self.heard: dict[str, Verified | TokenError] = {}
         """Tokens that it has told, or why one of them does not count."""
+        self.refused: dict[str, bytes] = {}
+        """Of those that do not, some that may count later: when it is time, or by other keys."""
         self.bound_out: dict[str, str] = {}
         """By topic, the token that events have unless they say another: as we told; in `bound_in` as we were."""
         self.bound_in: dict[str, str] = {}
@@ -146,7 +150,7 @@ class Tokens:
             publish=publish,
             subscribe=subscribe,
             issued=begins,
-            not_before=begins,
+            not_before=max(0, begins - SKEW),
             expiry=begins + max(1, int(seconds or self.settings.lifetime)),
             id=self._nonce().hex()[:32],
         )
