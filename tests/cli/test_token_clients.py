@@ -13,7 +13,7 @@ import pytest
 from penstock.cli.token import main as token
 from penstock.policy.token import parse_token
 from tests.support.commands import PATIENCE, finish, penstock, run, start, until
-from tests.support.federation import Nodes, federated
+from tests.support.federation import Nodes, together
 from tests.support.mosquitto import HOST, program
 from tests.support.node import LiveNode
 from tests.support.pages import commands, move
@@ -188,20 +188,22 @@ def test_paho_with_a_token_as_password(issuer: LiveNode, version: int) -> None:
 
 @pytest.fixture(scope="module")
 def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
-    with federated(federation_of_two(tmp_path_factory.mktemp("keys"), sign=0)) as live:  # bad ratings end nothing
+    with together(
+        federation_of_two(tmp_path_factory.mktemp("keys"), sign=0), links=1
+    ) as live:  # bad ratings end nothing
         yield live
 
 
 def rated(nodes: Nodes, folder: Path, name: str, rating: str, payload: str, *more: str) -> tuple[int, str, str]:
     """What `sub --rate` at b2 says of a message that is published at b1."""
-    for node, client in (("b1", "ann"), ("b2", name)):
-        (folder / client).write_text(issued(node, client))
+    (folder / name).write_text(issued("b2", name))
     words = ["-h", HOST, "-p", str(nodes.ports["b2"]), "--token", name, "-i", name]
     topic = f"home/{name}"
     process = start(penstock("sub", *words, "-t", topic, "--rate", rating, "-C", "1", "-W", str(PATIENCE), *more))
-    publish = ["-h", HOST, "-p", str(nodes.ports["b1"]), "--token", "ann", "-t", topic, "-q", "1", "-m", payload]
-    while process.poll() is None:  # interest takes a moment to travel
-        assert run(penstock("pub", *publish)) == (0, "", "")
+    with Paho("ann").is_user("ann", issued("b1", "ann")).connects(nodes.ports["b1"]) as ann:
+        while process.poll() is None:  # interest takes a moment to travel
+            ann.publish(topic, payload.encode(), qos=1)
+            time.sleep(0.05)
     return finish(process)
 
 

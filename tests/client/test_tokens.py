@@ -15,7 +15,7 @@ from penstock.client.tokens import renewal_of
 from penstock.policy.token import parse_token
 from tests.support.clients import client, payloads, take
 from tests.support.commands import until
-from tests.support.federation import Nodes, federated
+from tests.support.federation import TOGETHER, Nodes, together
 from tests.support.mosquitto import HOST
 from tests.support.node import LiveNode
 from tests.support.token_node import USERS, federation_of_two, issued, token_node
@@ -173,6 +173,13 @@ async def test_it_is_over_if_the_other_token_does_not_count_either(issuer: LiveN
                 await take(home)
 
 
+async def test_it_is_over_when_the_only_token_has_ended(issuer: LiveNode) -> None:
+    async with client(issuer.port, "static", token=issued("main", "static", 2)) as one:
+        home = await one.subscribe("home/static")
+        with pytest.raises(Refused, match="token: expired"):
+            await take(home)
+
+
 async def test_a_source_that_fails_is_asked_again(issuer: LiveNode, caplog: pytest.LogCaptureFixture) -> None:
     source, asked = Source("failing", 4), 0
 
@@ -201,7 +208,7 @@ def test_a_token_that_cannot_be_read_is_not_renewed_by_time(text: str) -> None:
 
 @pytest.fixture(scope="module")
 def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
-    with federated(federation_of_two(tmp_path_factory.mktemp("keys"))) as live:
+    with together(federation_of_two(tmp_path_factory.mktemp("keys")), links=1) as live:
         yield live
 
 
@@ -227,4 +234,4 @@ async def test_events_of_a_neighbour_are_rated_once(nodes: Nodes) -> None:
             await bob.rate(own[-1], good=True)
         # One bad event of one is enough: the neighbour is trusted less than is asked for, and nothing more comes.
         await ann.publish("home/door", b"the last")
-        await asyncio.to_thread(nodes.until_logged, "b2", "publish denied", "home/door", "rated 0.2, below 0.5")
+        await asyncio.to_thread(nodes.until_logged, TOGETHER, "publish denied", "home/door", "rated 0.2, below 0.5")
