@@ -183,3 +183,20 @@ def test_from_a_neighbour_it_is_the_token_that_it_has_told() -> None:
 def test_what_a_neighbour_may_not_have_does_not_go_there() -> None:
     rehearsal = two(neighbours=[{"node": "b2", "at": "b1", "subscribe": "home/hall/#"}])
     assert why(rehearsal, "b1", "ann", "b1", "b2")[-1].endswith("its token has no filter to subscribe that matches it")
+
+
+def test_for_what_a_monitor_puts_on_another_topic_its_node_vouches() -> None:
+    renames = {"renames": {"link": "b1 -> b2", "mapper": {"home/+": "garden/{1}"}}}
+    grants = [{"clients": "ann", "publish": "home/#"}, {"clients": "bob", "subscribe": "#"}]
+    rehearsal = line(3, {"sign": 0.5}, monitors=renames, tokens={"grants": grants})
+    rehearsal.connect("ann", "b1")
+    rehearsal.connect("bob", "b3")
+    rehearsal.subscribe("bob", "#")
+    found = explain(
+        rehearsal.nodes, arrival(rehearsal.nodes["b1"], "ann", Event("home/door", b"")), rehearsal.now, ("bob",)
+    )
+    assert "the token is `b2`'s own, signed by `b2`; `b2` is rated 0.5; `b3` signs it" in said(found, "b3", "bob")[0]
+    rehearsal.publish("ann", "home/door")
+    rehearsal.run()
+    assert [one.topic for one in rehearsal.deliveries("bob")] == ["garden/door"]
+    assert delivered(found, ("bob",)) == got(rehearsal, ("bob",))
