@@ -3,11 +3,18 @@
 import sys
 
 from benchmarks.reproduce.brokering.__main__ import main as brokering
+from benchmarks.reproduce.contracts.__main__ import main as contracts
 from benchmarks.reproduce.sparkplug.__main__ import main as sparkplug
 from benchmarks.reproduce.statements.__main__ import main as statements
 from benchmarks.reproduce.trust.__main__ import main as trust
 
-PAPERS = {"brokering": brokering, "sparkplug": sparkplug, "statements": statements, "trust": trust}
+PAPERS = {
+    "brokering": brokering,
+    "sparkplug": sparkplug,
+    "statements": statements,
+    "trust": trust,
+    "contracts": contracts,
+}
 
 
 def main(arguments: list[str]) -> int:

@@ -1,0 +1,108 @@
+"""`python -m benchmarks.reproduce.contracts`: section 4 of the contracts paper, with plots and tables."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from matplotlib import rc_context
+from matplotlib.figure import Figure
+
+from benchmarks.machine import describe, end_like_interrupted
+from benchmarks.reproduce.contracts import figures
+from benchmarks.reproduce.contracts.figures import Extent, Point
+
+OUTPUT = Path("var/bench/contracts")
+# Colours that can be told apart by the colour-blind, too (Okabe and Ito).
+_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#e69f00")
+FIGURES: dict[str, tuple[str, str, Callable[[Extent], list[Point]]]] = {
+    "subscriptions": (
+        "Execution time against subscriptions (section 4)",
+        "paper: 3.39 ms for each subscription at the producer's broker, 3.40 ms at others",
+        figures.subscriptions,
+    ),
+    "4": ("Fig. 4: policies", "paper: +32 % at 1,000 policies", figures.policies),
+    "5": ("Fig. 5: attributes of a policy", "paper: +5.15 % at 32 attributes", figures.attributes),
+    "6-7": ("Fig. 6 and 7: quality metadata", "paper: up to +16 % and +19 % at 16 metadata", figures.metadata),
+    "8-9": ("Fig. 8 and 9: constraints", "paper: about +150 % of 26 ms at 16 constraints", figures.constraints),
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run what the arguments ask for; 0 whatever the figures are, 130 if interrupted."""
+    parser = argparse.ArgumentParser(prog="benchmarks.reproduce.contracts", description=__doc__)
+    parser.add_argument("figures", nargs="*", choices=[[], *FIGURES], help=f"of: {', '.join(FIGURES)} (default: all)")
+    parser.add_argument("--quick", action="store_true", help="few and small ones, to see that it works")
+    parser.add_argument("--output", type=Path, default=OUTPUT, help="folder (default: %(default)s)")
+    options = parser.parse_args(arguments)
+    end_like_interrupted()
+    extent = Extent(2, 20, 10) if options.quick else Extent()
+    options.output.mkdir(parents=True, exist_ok=True)
+    machine = describe(f"rounds of {extent.rounds}{', quick' if options.quick else ''}")
+    about = "\n".join(f"- {name}: {what}" for name, what in machine.items())
+    for name in options.figures or FIGURES:
+        title, paper, work = FIGURES[name]
+        print(title, file=sys.stderr)
+        try:
+            points = work(extent)
+        except KeyboardInterrupt:
+            print("interrupted; what was measured until then is written", file=sys.stderr)
+            return 130
+        told = table(points)
+        print(f"\n{title} ({paper})\n\n{told}\n")
+        page = options.output / f"{name}.md"
+        page.write_text(f"# {title}\n\n{paper}\n\n{told}\n\n{about}\n")
+        records = [{"line": one.line, "count": one.number, **one.cost._asdict()} for one in points]
+        (options.output / f"{name}.json").write_text(json.dumps(records, indent=1) + "\n")
+        for path in (page, *draw(name, title, points, options.output)):
+            print(f"written: {path}")
+    return 0
+
+
+def table(points: Sequence[Point]) -> str:
+    """Each line of the figure: what a publication costs at both nodes, and beside the first of the line."""
+    lines = [
+        "| | count | producer's node, us | other node, us | both, of the first |",
+        "| --- | --- | --- | --- | --- |",
+    ]
+    for line in dict.fromkeys(one.line for one in points):
+        some = [one for one in points if one.line == line]
+        first = sum(some[0].cost)
+        for one in some:
+            prod, other = one.cost
+            lines.append(f"| {line} | {one.number:,} | {prod:.1f} | {other:.1f} | {sum(one.cost) / first:.2f} |")
+    return "\n".join(lines)
+
+
+def draw(name: str, title: str, points: Sequence[Point], folder: Path) -> list[Path]:
+    """The figure: one panel for each node."""
+    figure = Figure(figsize=(11, 3.9), layout="constrained")
+    for place, (panel, where) in enumerate(zip(figure.subplots(1, 2), ("producer's node", "other node"), strict=True)):
+        for line, colour in zip(dict.fromkeys(one.line for one in points), _COLOURS, strict=False):
+            some = [one for one in points if one.line == line]
+            panel.plot(
+                [one.number for one in some], [one.cost[place] for one in some], marker="o", color=colour, label=line
+            )
+        if max(one.number for one in points) > 50:
+            panel.set_xscale("symlog")
+        panel.set_ylim(bottom=0)
+        panel.grid(color="#dddddd", linewidth=0.6)
+        panel.spines[["top", "right"]].set_visible(False)
+        panel.set_title(where)
+        panel.set_xlabel("how many")
+        panel.set_ylabel("microseconds of a publication")
+        panel.legend(frameon=False, fontsize=8)
+    figure.suptitle(title)
+    made = []
+    with rc_context({"svg.fonttype": "none", "svg.hashsalt": "penstock"}):
+        for kind in ("svg", "png"):
+            made.append(folder / f"fig-{name}.{kind}")
+            figure.savefig(made[-1], dpi=130)
+    return made
+
+
+if __name__ == "__main__":
+    sys.exit(main())
