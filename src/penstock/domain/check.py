@@ -11,6 +11,7 @@ from penstock.domain.base import MEMORY
 from penstock.domain.checks import (
     access,
     assertions,
+    capsules,
     contents,
     contracts,
     monitors,
@@ -32,7 +33,7 @@ from penstock.domain.tree import Entry, found_text, locate, path_text
 from penstock.domain.units import Address
 from penstock.model.errors import DomainError, Problem
 
-_CHECKS = (structure, assertions, contents, access, contracts, trust_groups, tokens, statements)
+_CHECKS = (structure, assertions, contents, access, contracts, trust_groups, tokens, statements, capsules)
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,6 +50,7 @@ class Kind(StrEnum):
     CONTRACTS = "contracts"
     TOKENS = "tokens"
     TRUST = "trust"
+    CAPSULE = "capsule"
     JOURNAL = "journal"
     ASSERTIONS = "assertions"
 
@@ -130,6 +131,7 @@ def _changes(old: Domain, new: Domain) -> Iterator[Change]:
     yield from _whole(Kind.CONTRACTS, old.contracts, new.contracts)
     yield from _whole(Kind.TOKENS, old.tokens, new.tokens)
     yield from _whole(Kind.TRUST, old.trust, new.trust)
+    yield from _entries(Kind.CAPSULE, old.capsules, new.capsules)
     yield from _journal(old.journal, new.journal)
     if old.assertions != new.assertions:
         yield Change(Kind.ASSERTIONS, "changed", "", old.assertions, new.assertions)

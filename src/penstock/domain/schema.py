@@ -27,6 +27,7 @@ from penstock.domain.base import (
     UrlPath,
     without_default,
 )
+from penstock.domain.capsules import CapsuleSettings
 from penstock.domain.contents import ContentRule, declared
 from penstock.domain.contracts import ContractSettings, PrivacySettings, QualitySettings
 from penstock.domain.federation import ClientSettings, ForeignSettings, LinkSettings, LinkTypes
@@ -348,6 +349,9 @@ class Domain(Settings):
     )
     statements: StatementSettings | None = Field(
         default=None, description="policy statements: what is done with messages that match; unset: nothing"
+    )
+    capsules: dict[Name, CapsuleSettings] = Field(
+        default={}, description="what makes context of a higher level of what it is given, by name; run on Spark"
     )
     journal: JournalSettings | None = Field(
         default=None, description="what nodes record of events and decisions; unset: nothing"

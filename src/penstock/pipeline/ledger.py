@@ -22,8 +22,8 @@ class Ledger:
     _lock: int
 
     @classmethod
-    def open(cls, folder: Path, checkpoint: Path, shape: dict[str, object]) -> "Ledger":
-        """Begin a stream, or go on with it; raises `PipelineError` if these two cannot go on together."""
+    def open(cls, folder: Path, checkpoint: Path, shape: dict[str, object], table: str = VIEW) -> "Ledger":
+        """Begin a stream to a table, or go on with it; raises `PipelineError` if these two cannot go on together."""
         folder.mkdir(parents=True, exist_ok=True)
         checkpoint.mkdir(parents=True, exist_ok=True)
         lock = os.open(folder / _NAME, os.O_RDWR | os.O_CREAT, 0o644)
@@ -32,7 +32,7 @@ class Ledger:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
                 raise PipelineError(f"another process is streaming to `{folder}`") from None
-            return cls(_token(folder, checkpoint, shape), lock)
+            return cls(_token(folder, checkpoint, shape, table), lock)
         except BaseException:
             os.close(lock)
             raise
@@ -42,19 +42,19 @@ class Ledger:
         os.close(self._lock)
 
 
-def _token(folder: Path, checkpoint: Path, shape: dict[str, object]) -> str:
+def _token(folder: Path, checkpoint: Path, shape: dict[str, object], table: str) -> str:
     known, other = _read(folder / _NAME), _read(checkpoint / _NAME)
     if known is None and other is None:
-        if (folder / VIEW).exists():
-            raise PipelineError(f"`{folder / VIEW}` is there already, and no stream made it: choose another folder")
+        if (folder / table).exists():
+            raise PipelineError(f"`{folder / table}` is there already, and no stream made it: choose another folder")
         token = uuid.uuid4().hex[:12]
         # The checkpoint's first: what a process leaves that is killed in between is told by the case below.
         for place in (checkpoint, folder):
             (place / _NAME).write_text(json.dumps({"stream": token, "shape": shape}, indent=2))
         return token
-    if known is None and not (folder / VIEW).exists() and not (checkpoint / "offsets").exists():
+    if known is None and not (folder / table).exists() and not (checkpoint / "offsets").exists():
         (folder / _NAME).write_text((checkpoint / _NAME).read_text())
-        return _token(folder, checkpoint, shape)
+        return _token(folder, checkpoint, shape, table)
     if known is None or other is None or known["stream"] != other["stream"]:
         raise PipelineError(
             f"`{checkpoint}` is not the checkpoint of the stream to `{folder}`: each has its own, and needs it"

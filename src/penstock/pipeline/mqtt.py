@@ -38,6 +38,12 @@ class Broker:
     def __str__(self) -> str:
         return f"{self.host}:{self.port}"
 
+    def options(self) -> dict[str, str]:
+        """As options of the data source, from which `of_options` makes the same."""
+        said = {"host": self.host, "port": str(self.port), "client_id": self.client_id, "version": self.version}
+        more = {"username": self.username, "password": self.password, "tls": self.tls}
+        return {**said, **{name: value for name, value in more.items() if value is not None}}
+
     @classmethod
     def of_options(cls, options: Mapping[str, str]) -> "Broker":
         """From the options of a data source; raises `PipelineError`."""

@@ -44,7 +44,10 @@ class Publisher:
 
     broker: Broker
     prefix: str
+    """Before the topics, with a slash after it; empty: topics are as they are."""
     now: Callable[[], float] = time.time
+    by: tuple[str, ...] = ("node", "seq", "place", "part")
+    """The columns by which rows are told apart; they go out in this order."""
 
     def __post_init__(self) -> None:
         self._client: paho.Client | None = None
@@ -58,7 +61,7 @@ class Publisher:
     def publish(self, batch: DataFrame, number: int) -> None:
         """One batch, in the order of each node; raises `PipelineError` if the broker refuses any of it."""
         client = self._connected()
-        ordered = batch.withColumn("at", F.unix_micros("time")).orderBy("node", "seq", "place", "part", "subject")
+        ordered = batch.withColumn("at", F.unix_micros("time")).orderBy(*self.by, "subject")
         for row in ordered.toLocalIterator(prefetchPartitions=True):
             self._send(client, row)
         self._wait(0)
@@ -83,12 +86,13 @@ class Publisher:
         left = None if row["expiry"] is None else row["expiry"] - int(self.now() - row["at"] / 1_000_000)
         if left is not None and left <= 0:
             return  # nobody would get it any more
-        topic = f"{self.prefix.replace(SUBJECT, row['subject'])}/{row['topic']}"
+        before = f"{self.prefix.replace(SUBJECT, row['subject'])}/" if self.prefix else ""
+        topic = f"{before}{row['topic']}"
         if len(topic.encode()) > LONGEST_TOPIC:
             self.too_long += 1  # no broker could have it; one publisher must not stop all the others
             return
         self._wait(_UNDER_WAY)
-        sent = client.publish(topic, bytes(row["payload"]), 1, False, _properties(row, left))
+        sent = client.publish(topic, bytes(row["payload"]), 1, False, _properties(row, left, self.by))
         with self._changed:
             self._under_way[sent.mid] = topic
             self._settle()
@@ -117,7 +121,7 @@ class Publisher:
             self._changed.notify_all()
 
 
-def _properties(row: Row, left: int | None) -> Properties:
+def _properties(row: Row, left: int | None, by: tuple[str, ...]) -> Properties:
     given = travel.carried(bytes(row["properties"] or b""))
     made = Properties(PacketTypes.PUBLISH)  # type: ignore[no-untyped-call]
     said = {
@@ -130,6 +134,6 @@ def _properties(row: Row, left: int | None) -> Properties:
     for name, value in said.items():
         if value is not None:
             setattr(made, name, value)
-    place = "/".join(str(row[name]) for name in ("node", "seq", "place", "part"))
+    place = "/".join(str(row[name]) for name in by)
     made.UserProperty = [*given.user_properties, (ID, place)]
     return made

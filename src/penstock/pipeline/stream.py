@@ -30,7 +30,7 @@ from penstock.pipeline.views import QUARANTINE, VIEW, check_places
 _DRAFTS = "_drafts"
 _PARTITIONS = 4
 
-_SETTINGS = {
+SETTINGS = {
     "spark.sql.streaming.stateStore.providerClass": (
         "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
     ),
@@ -38,6 +38,7 @@ _SETTINGS = {
     # A batch without rows would only be written and thrown away.
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",
 }
+"""Of a session that streams."""
 
 
 @dataclass(frozen=True)
@@ -144,7 +145,7 @@ def start(
     check_places(policies, stream.askers)
     governing = Governing.of(policies, stream.askers)
     ledger = Ledger.open(stream.folder, stream.checkpoint, _shape(governing))
-    for key, value in {**_SETTINGS, "spark.sql.shuffle.partitions": str(stream.partitions)}.items():
+    for key, value in {**SETTINGS, "spark.sql.shuffle.partitions": str(stream.partitions)}.items():
         spark.conf.set(key, value)
     spark.dataSource.register(JournalSource)
     source = (

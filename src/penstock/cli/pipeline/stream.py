@@ -95,10 +95,10 @@ def _stream(spark: SparkSession, options: argparse.Namespace) -> None:
     if options.publish is not None:
         check_prefix(options.topic_prefix, len(askers))
         publisher = Publisher(Broker.of_url(options.publish, options.client_id), options.topic_prefix)
-    tell = _tell_json if options.json else _tell
-    query = start(spark, stream, options.once, options.every, publisher.publish if publisher else None, tell)
+    told = tell_json if options.json else tell
+    query = start(spark, stream, options.once, options.every, publisher.publish if publisher else None, told)
     try:
-        with _until_asked():
+        with until_asked():
             query.awaitTermination()
     except KeyboardInterrupt:
         query.stop()
@@ -116,17 +116,19 @@ def _askers(options: argparse.Namespace) -> tuple[Asker, ...]:
     return tuple(Asker(name, options.user) for name in dict.fromkeys(options.subject))
 
 
-def _tell(batch: Batch) -> None:
+def tell(batch: Batch) -> None:
+    """Say what a batch gave, in a line."""
     counts = ", ".join(f"{name} {count}" for name, count in sorted(batch.counts.items()))
     print(f"batch {batch.number}: {counts or 'nothing for anybody'}", flush=True)
 
 
-def _tell_json(batch: Batch) -> None:
+def tell_json(batch: Batch) -> None:
+    """The same as JSON."""
     print(json.dumps({"batch": batch.number, "subjects": batch.counts}), flush=True)
 
 
 @contextmanager
-def _until_asked() -> Iterator[None]:
+def until_asked() -> Iterator[None]:
     """SIGTERM ends it as Ctrl-C does."""
 
     def stop(number: int, frame: FrameType | None) -> None:

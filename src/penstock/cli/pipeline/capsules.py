@@ -1,0 +1,150 @@
+"""`penstock pipeline capsules`: context of a higher level, as the journal grows or as a broker sends."""
+
+import argparse
+from dataclasses import replace
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from penstock.cli.pipeline.shared import run_job
+from penstock.cli.pipeline.stream import tell, tell_json, until_asked
+from penstock.domain import Domain, load
+from penstock.pipeline.capsule_rows import Reference
+from penstock.pipeline.capsules import TOLD_BY, Running, start
+from penstock.pipeline.errors import ArgumentError, PipelineError
+from penstock.pipeline.follow import MOST_BYTES
+from penstock.pipeline.mqtt import Broker
+from penstock.pipeline.policies import following, judged_by
+from penstock.pipeline.publish import Publisher
+
+_EPILOG = """\
+Of each capsule there are tables in FOLDER/NAME: `results`, a row for each window and group; `quarantine`, events that
+could not be taken, or came late where the domain says that these are kept. Stopped or killed, the same command goes on
+where it was: the tables have each window once. What is published may be published again after a kill; the user property
+`governed-id` is then the same.
+From a journal, a capsule is given the authorised view of its client; from a broker, what that sends to the client.
+Exit code: 0, 1 if the job fails, 2 for bad arguments, 3 if the domain does not check.
+"""
+_SCHEMES = ("mqtt://", "mqtts://")
+_OUT = "-out"
+_OF_DOMAIN = ""
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="penstock pipeline capsules",
+        description="Run the capsules of a domain: windows of events in, context of a higher level out.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument
+    add("--domain", type=Path, required=True, metavar="FILE", help="the domain file that has the capsules")
+    add("--from", dest="origin", required=True, metavar="WHERE", help="the folder of a journal, or mqtt://[…@]host[:port]")
+    add("--to", type=Path, required=True, metavar="FOLDER", help="where the tables are written")
+    add("--capsule", action="append", metavar="NAME", help="run this one (may be repeated; default: all)")
+    add(
+        "--publish",
+        nargs="?",
+        const=_OF_DOMAIN,
+        metavar="URL",
+        help="also publish results, as the capsule's client: to mqtt://[user[:password]@]host[:port], else to the broker"
+        " of --from, else to the node that the domain has the client at",
+    )
+    add("--once", action="store_true", help="end when all that is there now is done")
+    add("--every", type=float, default=1.0, metavar="SECONDS", help="look for what is new so often (default: 1)")
+    add("--max-bytes", type=int, default=MOST_BYTES, metavar="N", help="of segments, for one batch (default: 64 MiB)")
+    add("--master", metavar="URL", help="where Spark runs (default: what SPARK_REMOTE says, else local[*])")
+    add("--json", action="store_true", help="print one JSON object for each batch")
+    return parser
+
+
+def main(argv: list[str]) -> int:
+    parser = _parser()
+    options = parser.parse_args(argv)
+    if options.every <= 0 or options.max_bytes <= 0:
+        parser.error("--every and --max-bytes are more than 0")
+    return run_job("capsules", options, lambda spark: _run(spark, options), lambda _: {})
+
+
+def _run(spark: SparkSession, options: argparse.Namespace) -> None:
+    domain = load(options.domain)
+    publishers = dict[str, Publisher]()
+    runnings = list[Running]()
+    for name in _names(domain, options.capsule):
+        origin = _origin(domain, name, options)
+        if isinstance(origin, Path):
+            policies = following(options.domain, origin)
+        else:
+            policies = judged_by(domain, options.domain.parent)
+        if options.publish is not None:
+            publishers[name] = Publisher(_target(domain, name, options, origin), "", by=TOLD_BY)
+        partitions = spark.sparkContext.defaultParallelism
+        reference = Reference(policies, name)
+        runnings.append(Running(reference, origin, options.to / name, options.max_bytes, partitions))
+    told = tell_json if options.json else tell
+    queries = []
+    try:
+        with until_asked():
+            for one in runnings:
+                publisher = publishers.get(one.reference.name)
+                publish = None if publisher is None else publisher.publish
+                queries.append(start(spark, one, options.once, options.every, publish, told))
+            if not options.once:  # one that ends, ends all: otherwise nobody would notice
+                spark.streams.awaitAnyTermination()
+            for query in queries if options.once else ():
+                query.awaitTermination()
+    except KeyboardInterrupt:
+        pass
+    finally:
+        for query in queries:
+            query.stop()
+        for publisher in publishers.values():
+            publisher.close()
+
+
+def _names(domain: Domain, asked: list[str] | None) -> list[str]:
+    if not domain.capsules:
+        raise PipelineError("the domain has no capsules")
+    for name in asked or ():
+        if name not in domain.capsules:
+            known = ", ".join(f"`{one}`" for one in domain.capsules)
+            raise ArgumentError(f"there is no capsule `{name}`; the domain has {known}")
+    return list(dict.fromkeys(asked or domain.capsules))
+
+
+def _origin(domain: Domain, name: str, options: argparse.Namespace) -> Path | Broker:
+    if not options.origin.startswith(_SCHEMES):
+        return Path(options.origin)
+    return _as_client(domain, name, options.origin, "")
+
+
+def _target(domain: Domain, name: str, options: argparse.Namespace, origin: Path | Broker) -> Broker:
+    """The broker that results go to; where events come from it too, the client needs a second connection."""
+    is_second = isinstance(origin, Broker)
+    url = options.publish or (options.origin if is_second else _node_url(domain, name))
+    client = domain.capsules[name].client
+    if is_second and domain.clients[client].client_id(client) is not None:
+        raise ArgumentError(
+            f"client `{client}` is known by its client id, and one id can have one connection: to take events from a"
+            " broker and publish there, give it `user`, and rights by that"
+        )
+    return _as_client(domain, name, url, _OUT if is_second else "")
+
+
+def _as_client(domain: Domain, name: str, url: str, ending: str) -> Broker:
+    client = domain.capsules[name].client
+    settings = domain.clients[client]
+    id = settings.client_id(client) or f"{client}-{name}"
+    made = Broker.of_url(url, f"{id}{ending}")
+    return made if made.username is not None else replace(made, username=settings.user)
+
+
+def _node_url(domain: Domain, name: str) -> str:
+    client = domain.capsules[name].client
+    (node,) = domain.clients[client].node
+    for listener in domain.nodes[node].listeners:
+        if not listener.websocket and listener.address.port:
+            host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(listener.address.host, listener.address.host)
+            at = f"[{host}]" if ":" in host else host
+            return f"mqtt{'s' if listener.tls else ''}://{at}:{listener.address.port}"
+    raise ArgumentError(f"node `{node}` has no listener for MQTT with a port: say where with --publish URL")
