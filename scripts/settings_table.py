@@ -26,6 +26,16 @@ from penstock.domain import (
 )
 from penstock.domain.access import AccessControl, AccessSettings
 from penstock.domain.base import keys
+from penstock.domain.capsules import (
+    AggregateSettings,
+    CapsuleInput,
+    CapsuleOperation,
+    CapsuleOutput,
+    CapsuleSettings,
+    CapsuleWindow,
+    FuseSettings,
+    InferenceRule,
+)
 from penstock.domain.contents import AdvertisementSettings, ContentRule
 from penstock.domain.federation import LinkTypes
 from penstock.domain.patterns.settings import Hierarchy, Interface, Levels, Role, Roles
@@ -126,6 +136,17 @@ RATINGS_TABLES: tuple[tuple[str, type[BaseModel]], ...] = (
     ("trust.feedback", FeedbackSettings),
     ("nodes.NAME.trust", NodeTrust),
 )
+CAPSULES_PAGE = _DOCS / "capsules.md"
+CAPSULES_TABLES: tuple[tuple[str, type[BaseModel]], ...] = (
+    ("capsules.NAME", CapsuleSettings),
+    ("capsules.NAME.input", CapsuleInput),
+    ("capsules.NAME.window", CapsuleWindow),
+    ("capsules.NAME.operations", CapsuleOperation),
+    ("capsules.NAME.operations.aggregate", AggregateSettings),
+    ("capsules.NAME.operations.fuse", FuseSettings),
+    ("capsules.NAME.operations.infer", InferenceRule),
+    ("capsules.NAME.output", CapsuleOutput),
+)
 PAGES = (
     (TOKEN_PAGE, TOKEN_TABLES),
     (RATINGS_PAGE, RATINGS_TABLES),
@@ -136,6 +157,7 @@ PAGES = (
     (ACCESS_PAGE, ACCESS_TABLES),
     (TRUST_PAGE, TRUST_TABLES),
     (STATEMENTS_PAGE, STATEMENTS_TABLES),
+    (CAPSULES_PAGE, CAPSULES_TABLES),
 )
 _MIB = 2**20
 _BLOCK = re.compile(r"(<!-- settings of (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)

@@ -7,7 +7,7 @@ Spark's sums but what takes an event and what concludes a result.
 import json
 import math
 import random
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,10 +16,10 @@ import pyarrow.dataset as ds
 import yaml
 
 from penstock.domain import load
-from penstock.domain.capsules import compiled
+from penstock.domain.capsules_compiled import compiled
 from penstock.engine.record import Note, Rows, Source
 from penstock.model.content import Content
-from penstock.model.quality import MetricValue, Quality, moment
+from penstock.model.quality import NO_QUALITY, MetricValue, Quality, moment
 from penstock.model.verdict import Effect, Verdict
 from penstock.policy.capsule import MICROSECONDS, Aggregate, Capsule, Function
 from penstock.policy.capsule_steps import Made, Reduced, Taken, conclude, fused, take
@@ -62,7 +62,9 @@ FUSED: dict[str, Any] = {
     "client": "fused",
     "input": {"topics": "city/#"},
     "window": {"length": "60s", "slide": "20s", "time": "at", "lateness": "20s"},
-    "operations": [{"fuse": {"by": {"zone": 2}, "values": {"pm10": "pm10"}, "weight": "precision", "source": "sensor"}}],
+    "operations": [
+        {"fuse": {"by": {"zone": 2}, "values": {"pm10": "pm10"}, "weight": "precision", "source": "sensor"}}
+    ],
     "output": {"topic": "zones/{zone}/fused", "payload": {"value": "pm10", "of": "inputs"}, "quality": "content"},
 }
 
@@ -74,7 +76,7 @@ class Reading:
     came: float
     topic: str
     said: dict[str, Any]
-    quality: Quality = Quality()
+    quality: Quality = NO_QUALITY
 
     @property
     def packet(self) -> bytes:
@@ -84,7 +86,9 @@ class Reading:
 
 def quality(at: float, **values: float) -> Quality:
     """Values of the library's metrics."""
-    return Quality(MetricValue(LIBRARY.key(name.replace("_", "-")), value, moment(at)) for name, value in values.items())
+    return Quality(
+        MetricValue(LIBRARY.key(name.replace("_", "-")), value, moment(at)) for name, value in values.items()
+    )
 
 
 def readings(seed: int, count: int, step: float = 2.0) -> list[Reading]:
@@ -93,7 +97,7 @@ def readings(seed: int, count: int, step: float = 2.0) -> list[Reading]:
     for number in range(count):
         came = NOON + number * step + chance.uniform(0, step)
         at = came - chance.choice((0.5, 3.0, 15.0, 15.0, 100.0 if chance.random() < 0.3 else 1.0))
-        said = {
+        said: dict[str, Any] = {
             "pm10": chance.choice((chance.uniform(0, 120), chance.randrange(100))),
             "kind": chance.choice(("street", "park")),
             "sensor": chance.randrange(3),
@@ -191,6 +195,14 @@ def expected(capsule: Capsule, some: Iterable[Reading]) -> Expected:
     return found
 
 
+_FUNCTIONS: dict[Function, Callable[[list[float]], float]] = {
+    Function.MEAN: lambda them: math.fsum(them) / len(them),
+    Function.SUM: math.fsum,
+    Function.MIN: min,
+    Function.MAX: max,
+}
+
+
 def _reduced(capsule: Capsule, start: int, group: tuple[str, ...], inputs: list[Taken]) -> Reduced:
     reduction = capsule.reduction
     if not isinstance(reduction, Aggregate):
@@ -198,13 +210,7 @@ def _reduced(capsule: Capsule, start: int, group: tuple[str, ...], inputs: list[
     values = dict[str, float | int]()
     for one in reduction.values:
         numbers = [each.numbers[reduction.paths.index(one.path)] for each in inputs] if one.path else []
-        values[one.name] = {
-            Function.MEAN: lambda them: math.fsum(them) / len(them),
-            Function.SUM: math.fsum,
-            Function.MIN: min,
-            Function.MAX: max,
-            Function.COUNT: lambda _: len(inputs),
-        }[one.function](numbers)
+        values[one.name] = len(inputs) if one.function is Function.COUNT else _FUNCTIONS[one.function](numbers)
     now, qualities = (start + capsule.window.length) / MICROSECONDS, [one.quality for one in inputs]
     several = [
         propagate(operation, qualities, capsule.catalogue, now, expected=capsule.window.expected)

@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from penstock.domain.capsules import compiled
+from penstock.domain.capsules_compiled import compiled
 from penstock.engine import travel
 from penstock.language.times import timestamp_to_string
 from penstock.model.content import Attributes, Content, Format, Reader, Widen

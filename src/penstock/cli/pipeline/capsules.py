@@ -39,7 +39,13 @@ def _parser() -> argparse.ArgumentParser:
     )
     add = parser.add_argument
     add("--domain", type=Path, required=True, metavar="FILE", help="the domain file that has the capsules")
-    add("--from", dest="origin", required=True, metavar="WHERE", help="the folder of a journal, or mqtt://[…@]host[:port]")
+    add(
+        "--from",
+        dest="origin",
+        required=True,
+        metavar="WHERE",
+        help="the folder of a journal, or mqtt://[…@]host[:port]",
+    )
     add("--to", type=Path, required=True, metavar="FOLDER", help="where the tables are written")
     add("--capsule", action="append", metavar="NAME", help="run this one (may be repeated; default: all)")
     add(
@@ -47,8 +53,8 @@ def _parser() -> argparse.ArgumentParser:
         nargs="?",
         const=_OF_DOMAIN,
         metavar="URL",
-        help="also publish results, as the capsule's client: to mqtt://[user[:password]@]host[:port], else to the broker"
-        " of --from, else to the node that the domain has the client at",
+        help="also publish results, as the capsule's client: to mqtt://[user[:password]@]host[:port], else to the"
+        " broker of --from, else to the node that the domain has the client at",
     )
     add("--once", action="store_true", help="end when all that is there now is done")
     add("--every", type=float, default=1.0, metavar="SECONDS", help="look for what is new so often (default: 1)")
