@@ -37,7 +37,8 @@ from penstock.policy.capsule import (
     Window,
     result_types,
 )
-from penstock.policy.quality import LIBRARY
+from penstock.policy.contract_text import read_indicator
+from penstock.policy.quality import LIBRARY, make_catalogue
 from penstock.policy.quality_need import Need, parse_constraints
 
 if TYPE_CHECKING:
@@ -50,8 +51,13 @@ _RESERVED = (QUALITY, START, END, INPUTS)
 
 
 def catalogue_of(domain: Domain) -> Catalogue:
-    """The indicators that a domain knows."""
-    return LIBRARY
+    """The indicators that a domain knows; if these cannot be read, which is told elsewhere, those of the library."""
+    if domain.quality is None:
+        return LIBRARY
+    try:
+        return make_catalogue(read_indicator(id, said) for id, said in domain.quality.indicators.items())
+    except PolicyError:
+        return LIBRARY
 
 
 def compiled(domain: Domain, name: str) -> Capsule:
