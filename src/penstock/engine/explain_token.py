@@ -130,8 +130,7 @@ class Carried:
             reason = no_token(came.node, came.link.source) or f"`{came.link.source}` has shown no token"
             return Weighed(refusal=Verdict("admit", Effect.SUPPRESS, "token", reason))
         if token is None:
-            is_foreign = came.neighbour is not None
-            return Weighed(said="" if is_foreign else "it has shown no token, and the node vouches for it")
+            return Weighed(said="it has shown no token, and the node vouches for it")
         is_shown = came.session is not None and came.session.token is not None
         how = f"it has shown one of `{token.claims.issuer}`" if is_shown else "as `tokens.grants` says"
         return Weighed(goes=token.digest, said=how)
