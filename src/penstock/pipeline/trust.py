@@ -233,19 +233,22 @@ def ratings(seen: DataFrame, pairs: DataFrame, weights: Weights, at: float) -> D
     good = F.when(is_set, F.get("held", F.lit(0))).otherwise(F.col("good").cast("double"))
     bad = F.when(is_set, F.get("held", F.lit(1))).otherwise(F.when(F.col("good"), 0.0).otherwise(weights.penalty))
     left = _left(F.col("end") - F.col("as_of"), weights)
-    sums = counts.groupBy("node", "neighbour").agg(
+    kinds = counts.groupBy("node", "neighbour", "source").agg(
         F.sum(good * left).alias("seen_good"),
         F.sum(bad * left).alias("seen_bad"),
         F.max("end").alias("at"),
         F.min("as_of").alias("first"),
+        F.count_if("good").alias("good"),
+        F.count_if(~F.col("good")).alias("bad"),
+    )
+    sums = kinds.groupBy("node", "neighbour").agg(
+        *(F.sum(name).alias(name) for name in ("seen_good", "seen_bad")),
+        F.max("at").alias("at"),
+        F.min("first").alias("first"),
         F.bool_or(is_set).alias("was_set"),
+        F.array_sort(F.collect_list(F.struct("source", "good", "bad"))).alias("sources"),
     )
-    kinds = counts.groupBy("node", "neighbour", "source").agg(
-        F.count_if("good").alias("kind_good"), F.count_if(~F.col("good")).alias("kind_bad")
-    )
-    kind = F.struct("source", F.col("kind_good").alias("good"), F.col("kind_bad").alias("bad"))
-    sources = kinds.groupBy("node", "neighbour").agg(F.array_sort(F.collect_list(kind)).alias("sources"))
-    beside = pairs.join(sums, ["node", "neighbour"], "left").join(sources, ["node", "neighbour"], "left")
+    beside = pairs.join(sums, ["node", "neighbour"], "left")
     return _held(beside, weights, at)
 
 
