@@ -180,6 +180,15 @@ async def test_what_operators_see(tmp_path: Path, capsys: pytest.CaptureFixture[
         while not wanted.items() <= said.items():
             message = await ann.receive()
             said[message.topic.removeprefix("$SYS/broker/penstock/")] = message.payload
+        without = secured(tmp_path, LINE, nodes=nodes)
+        await at.reload(without)
+        at.later(2)
+        while said["trust/b1/rating"]:  # what is not there any more is not retained
+            message = await ann.receive()
+            said[message.topic.removeprefix("$SYS/broker/penstock/")] = message.payload
+        assert not any(topic.startswith("$SYS/broker/penstock/trust/") for topic in at.node("b2").retained)
+        assert await in_thread(main, ["trust", "show", "--admin", admins[0].address]) == 1
+        assert "node `b2` has no trust" in capsys.readouterr().err
         for admin in admins:
             await admin.stop()
 

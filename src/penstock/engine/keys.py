@@ -14,13 +14,14 @@ if TYPE_CHECKING:
 def hold(node: "Node", keys: Keys | None, now: float) -> None:
     """Take these keys, with what the domain says of tokens and trust. Before the store is loaded, and at a reload."""
     node.keys = keys
-    settings, before = node.ensemble.tokens, node.tokens
+    settings = node.ensemble.tokens
+    # What is known is taken up by `join`: now, or when a later domain has tokens and trust again.
+    node.stored_tokens += node.tokens.known.values() if node.tokens is not None else ()
+    node.stored_evidence |= node.ratings.evidence if node.ratings is not None else {}
     if settings is None or keys is None or node.make_nonce is None:
         node.tokens = node.ratings = None
     else:
         node.tokens = Tokens(node.name, node.ensemble.domain, settings, keys, node.make_nonce)
-        for token in before.known.values() if before is not None else ():
-            node.tokens.keep(token)
         node.ratings = ratings.renewed(node, node.ratings)
         node.ledger.token(node.tokens.renew_own(now))
     for session in list(node.sessions.values()):

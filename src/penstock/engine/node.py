@@ -95,7 +95,7 @@ class Node:
         self.ratings: Ratings | None = None
         self.feedback = feedback.Limits()
         self.stored_tokens: list[Token] = []
-        """Tokens of events from an earlier run, and in `stored_evidence` what was held of neighbours."""
+        """Tokens of events from before a restart or a reload, and in `stored_evidence` what was held of neighbours."""
         self.stored_evidence: dict[str, Evidence] = {}
         self.passwords = passwords
         self.acl = acl
