@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from penstock.domain import Domain
+from penstock.domain.write import written
 from penstock.journal.read import read_all
 from penstock.pipeline import tables
 from penstock.pipeline.decide import KEYS, Decider, Key
@@ -14,10 +16,23 @@ from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.govern import view
 from penstock.pipeline.monitors import rows_of
 from penstock.pipeline.policies import Asker, Policies, as_it_stood, judged_by
+from penstock.pipeline.replay import replay
 from penstock.pipeline.tokens import BY_LIVE_STATE
 from penstock.pipeline.views import check_places
-from tests.support.entrusted import CONTROL, GRANTS, NEIGHBOURS, PUBLISHERS, SUBJECTS, TRUST, Played, play, trusted
+from tests.support.entrusted import (
+    CONTROL,
+    GRANTS,
+    NEIGHBOURS,
+    NODES,
+    PUBLISHERS,
+    SUBJECTS,
+    TRUST,
+    Played,
+    play,
+    trusted,
+)
 from tests.support.recorded import Views, differences, viewed
+from tests.support.trusted import write_keys
 
 ASKERS = tuple(map(Asker, SUBJECTS))
 
@@ -159,3 +174,27 @@ def test_views_are_what_was_delivered(seed: int, tmp_path: Path, spark: SparkSes
     events = tables.events(spark, some.journal).cache()
     for policies in (as_it_stood(some.journal), again(some)):
         assert not differences(viewed(view(events, policies, ASKERS)), some.delivered)
+
+
+def _on_disk(folder: Path, domain: Domain) -> Path:
+    write_keys(folder, NODES)
+    (folder / "domain.yaml").write_text(written(domain))
+    return folder / "domain.yaml"
+
+
+@pytest.mark.recorded
+def test_replay_follows_events_by_other_grants(tmp_path: Path, interpreted: SparkSession) -> None:
+    some = play(tmp_path / "journal", Random(3), trusted(trust=None), steps=30)
+    fewer = tokens(grants=[{"clients": [*PUBLISHERS], "publish": "home/door"}, *GRANTS[1:]])
+    found = replay(interpreted, some.journal, _on_disk(tmp_path, trusted(trust=None, tokens=fewer)))
+    changed = {(one.subject, one.topic) for one in found.changes if one.subject in SUBJECTS}
+    assert {topic for _, topic in changed} == {"home/light", "garden/gate"}
+    assert all(one.lost and not one.gained for one in found.changes)
+    assert {one.rule.partition(": ")[2] for one in found.changes if one.publisher in PUBLISHERS} == {"admit token"}
+
+
+@pytest.mark.recorded
+def test_replay_cannot_say_what_trust_would_do(tmp_path: Path, interpreted: SparkSession) -> None:
+    some = play(tmp_path / "journal", Random(3), trusted(trust=None), steps=5)
+    with pytest.raises(PipelineError, match="the draft decides between nodes by `trust`"):
+        replay(interpreted, some.journal, _on_disk(tmp_path, trusted()))
