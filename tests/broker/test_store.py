@@ -267,7 +267,19 @@ def test_a_store_of_format_1_is_taken_over(path: Path) -> None:
     save(joined, first)
     first.close()
     db = sqlite3.connect(path)
-    newer = ("standing", "access", "statements", "persisted", "bound", "shown", "token", "evidence")
+    newer = (
+        "standing",
+        "access",
+        "statements",
+        "persisted",
+        "bound",
+        "shown",
+        "token",
+        "evidence",
+        "brought",
+        "held",
+        "collected",
+    )
     without = "ALTER TABLE retained DROP COLUMN token; ALTER TABLE message DROP COLUMN token; "
     db.executescript(without + "".join(f"DROP TABLE {table}; " for table in newer) + FORMAT_1)
     db.close()

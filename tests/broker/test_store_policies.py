@@ -115,6 +115,7 @@ def test_a_policy_that_is_restored_is_applied(store: Store) -> None:
 FORMAT_4 = """
 DROP TABLE statements; DROP TABLE persisted; DROP TABLE bound;
 DROP TABLE shown; DROP TABLE token; DROP TABLE evidence;
+DROP TABLE brought; DROP TABLE held; DROP TABLE collected;
 ALTER TABLE retained DROP COLUMN token; ALTER TABLE message DROP COLUMN token;
 ALTER TABLE subscription DROP COLUMN policy; ALTER TABLE advertisement DROP COLUMN policy;
 PRAGMA user_version = 4;

@@ -14,6 +14,7 @@ import msgspec
 
 from penstock.broker import persisted
 from penstock.broker.persisted import Selection
+from penstock.broker.store_contracts import StoredContracts
 from penstock.broker.store_groups import BoundGroups
 from penstock.broker.store_schema import SCHEMA, STEPS, VERSION
 from penstock.broker.store_tokens import StoredTokens
@@ -78,6 +79,7 @@ class Store:
         self._db.execute("BEGIN IMMEDIATE")  # takes the lock now, not at the first message
         self._bound = BoundGroups(self._db)
         self._tokens = StoredTokens(self._db)
+        self._contracts = StoredContracts(self._db)
         self._db.execute("COMMIT")
 
     # --- writing
@@ -91,6 +93,7 @@ class Store:
             run(f"INSERT OR REPLACE INTO session VALUES ({marks})", map(_session_row, changes.sessions.values()))
             self._bound.write(changes.sessions.values())
         self._tokens.write(changes)
+        self._contracts.write(changes)
         if changes.subscriptions:
             gone = [
                 (number, *key.partition("\0")[::2])
@@ -200,6 +203,7 @@ class Store:
             self._load_subscriptions(node, sessions)
             self._load_advertisements(node, sessions)
             self._load_retained(node, now)
+            self._contracts.load_brought(node, sessions, now)
             restore_situations(node, now)
             restore(node, self._standings(sessions))
             self._load_deliveries(node, sessions)
@@ -207,6 +211,7 @@ class Store:
             (node.judged_statements,) = self._db.execute("SELECT digest FROM statements").fetchone() or ("",)
             last, count = self._db.execute("SELECT max(id), count(*) FROM persisted").fetchone()
             node.ledger.persisted_before(last or 0, count)
+            self._contracts.load_held(node, sessions, now)
             review(node, now)
             for restored in sessions.values():
                 judge_again(node, restored, now)

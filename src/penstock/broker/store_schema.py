@@ -1,7 +1,23 @@
 """The tables of a store, and what makes them of those that older versions wrote."""
 
-VERSION = 7
-SCHEMA = """
+VERSION = 8
+_CONTRACTS = """
+CREATE TABLE brought (
+  session INTEGER NOT NULL, name TEXT NOT NULL, made BLOB NOT NULL, PRIMARY KEY (session, name)
+) WITHOUT ROWID;
+CREATE TABLE held (
+  id INTEGER PRIMARY KEY, session INTEGER NOT NULL, at REAL NOT NULL, topic TEXT NOT NULL, payload BLOB NOT NULL,
+  qos INTEGER NOT NULL, properties BLOB NOT NULL, expires REAL, origin TEXT NOT NULL, user TEXT,
+  link_type TEXT NOT NULL,
+  token TEXT NOT NULL
+);
+CREATE TABLE collected (
+  session INTEGER NOT NULL, about BLOB NOT NULL, topic TEXT NOT NULL, qos INTEGER NOT NULL, properties BLOB NOT NULL,
+  origin TEXT NOT NULL, user TEXT, window BLOB NOT NULL, PRIMARY KEY (session, about)
+) WITHOUT ROWID;
+"""
+SCHEMA = (
+    """
 CREATE TABLE session (
   id INTEGER PRIMARY KEY, client_id TEXT NOT NULL, user TEXT, listener TEXT NOT NULL, certificate TEXT,
   version INTEGER NOT NULL, expiry REAL NOT NULL, ended REAL, will_topic TEXT,
@@ -52,6 +68,8 @@ CREATE TABLE evidence (
   neighbour TEXT PRIMARY KEY, good REAL NOT NULL, bad REAL NOT NULL, at REAL NOT NULL
 ) WITHOUT ROWID;
 """
+    + _CONTRACTS
+)
 
 _FROM_1 = """
 CREATE TABLE renewed (
@@ -104,5 +122,8 @@ CREATE TABLE evidence (
 """
 """Format 7: tokens that clients have shown and that events have, and what is held of neighbours."""
 
-STEPS = (_FROM_1, _FROM_2, _FROM_3, _FROM_4, _FROM_5, _FROM_6)
+_FROM_7 = _CONTRACTS
+"""Format 8: contracts that clients have brought, and what contracts hold back."""
+
+STEPS = (_FROM_1, _FROM_2, _FROM_3, _FROM_4, _FROM_5, _FROM_6, _FROM_7)
 """Each from one format to the next."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -12,7 +12,7 @@ from penstock.domain.base import Name, OneOrMany, Settings, TopicFilter
 from penstock.domain.files import FileRole
 from penstock.model.errors import PolicyError
 from penstock.model.quality import Catalogue
-from penstock.policy.contract import Subject
+from penstock.policy.contract import RESERVED, Subject
 from penstock.policy.contract_text import (
     read_collector,
     read_consumer,
@@ -27,6 +27,7 @@ from penstock.policy.xacml import Pdp, XacmlError, read_policy, read_short
 from penstock.policy.xacml.tree import Root
 
 if TYPE_CHECKING:
+    from penstock.domain.federation import ClientSettings
     from penstock.domain.schema import Domain
 
 Written = dict[str, Any]
@@ -57,6 +58,9 @@ class QualitySettings(Settings):
 class ContractSettings(Settings):
     """What producers and consumers of context guarantee and ask for."""
 
+    bring: Annotated[tuple[Name | Literal["*"], ...], OneOrMany()] = Field(
+        default=(), description="clients that may bring contracts of their own; `*`: all; unset: none"
+    )
     producers: dict[Name, Written] = Field(default={}, description="contracts of producers by name")
     consumers: dict[Name, Written] = Field(default={}, description="contracts of consumers by name")
     situations: dict[Name, Written] = Field(
@@ -126,8 +130,9 @@ def compiled(domain: Domain) -> Contracts | None:
             )
             for one in quality.collectors
         ),
-        {name: _known(client.groups, client.attributes) for name, client in domain.clients.items()},
+        {name: _known(client) for name, client in domain.clients.items()},
         tuple(one.compiled() for one in domain.privacy),
+        frozenset(contracts.bring),
     )
 
 
@@ -173,11 +178,17 @@ def _catalogue(quality: QualitySettings) -> Catalogue:
     return make_catalogue(read_indicator(id, said) for id, said in quality.indicators.items())
 
 
-def _known(groups: tuple[str, ...], attributes: Mapping[str, object]) -> Subject:
-    given = {name: frozenset({_text(value)}) for name, value in attributes.items()}
-    if groups:
-        given["group"] = given.get("group", frozenset()) | frozenset(groups)
-    return tuple(given.items())
+def _known(client: ClientSettings) -> Subject:
+    """What is known of a client wherever it is: nobody is let in by its name who does not show the user and the
+    certificate that the domain asks for.
+    """
+    given = {name: frozenset({_text(value)}) for name, value in client.attributes.items()}
+    if client.groups:
+        given["group"] = given.get("group", frozenset()) | frozenset(client.groups)
+    for name, shown in (("user", client.user), ("certificate", client.certificate)):
+        if shown is not None:
+            given.setdefault(name, frozenset({shown}))
+    return tuple((name, values) for name, values in given.items() if name not in RESERVED)
 
 
 def _text(value: object) -> str:

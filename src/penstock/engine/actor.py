@@ -7,6 +7,7 @@ import msgspec
 
 from penstock.engine import proving
 from penstock.engine.advertise import ADVERTISE, SET_POLICY, UNADVERTISE
+from penstock.engine.bring import TOPIC as CONTRACT
 from penstock.engine.session import key_of
 from penstock.engine.travel import POLICY
 from penstock.model.group_proof import Claimant
@@ -67,6 +68,7 @@ class Actor:
         self._client_id = ""
         self._wishes: dict[str, Properties] = {}
         self._advertised: dict[str, bytes] = {}
+        self._brought: dict[str, bytes] = {}
         self._got = got
         self._out: Callable[[list[bytes]], None] = lambda packets: None
         self._decoder = Decoder()
@@ -93,11 +95,17 @@ class Actor:
         self._out = lambda packets: None
 
     def subscribe(
-        self, subscription: Subscription, where: str = "", name: str = "", scope: str = "", policy: str = ""
+        self,
+        subscription: Subscription,
+        where: str = "",
+        name: str = "",
+        scope: str = "",
+        policy: str = "",
+        contract: str = "",
     ) -> None:
         key = key_of(subscription.filter, name)
         self.subscriptions[key] = subscription
-        told = (("where", where), ("name", name), ("scope", scope), ("policy", policy))
+        told = (("where", where), ("name", name), ("scope", scope), ("policy", policy), ("contract", contract))
         self._wishes[key] = Properties(user_properties=tuple(pair for pair in told if pair[1]))
         self._subscribe(key)
 
@@ -117,12 +125,25 @@ class Actor:
         told = {"name": name, **({"policy": policy} if policy else {})}
         self.publish(UNADVERTISE, msgspec.json.encode(told), 1, False)
 
+    def bring(self, name: str, told: dict[str, object]) -> None:
+        self._brought[name] = msgspec.json.encode({"name": name, **told})
+        self.publish(CONTRACT, self._brought[name], 1, False)
+
     def set_policy(self, told: dict[str, object]) -> None:
         self.publish(SET_POLICY, msgspec.json.encode(told), 1, False)
 
-    def publish(self, topic: str, payload: bytes, qos: int, retain: bool, policy: str = "") -> None:
+    def publish(
+        self,
+        topic: str,
+        payload: bytes,
+        qos: int,
+        retain: bool,
+        policy: str = "",
+        properties: tuple[tuple[str, str], ...] = (),
+    ) -> None:
         packet_id = self._next_id() if qos else 0
-        told = Properties(user_properties=((POLICY, policy),)) if policy else NO_PROPERTIES
+        pairs = ((POLICY, policy), *properties) if policy else properties
+        told = Properties(user_properties=pairs) if pairs else NO_PROPERTIES
         self._send(Publish(topic, payload, qos, retain, packet_id=packet_id, properties=told))
 
     def forward(self, topic: str, payload: bytes, qos: int, retain: bool) -> bool:
@@ -189,6 +210,8 @@ class Actor:
                 self._subscribe(key)
             for payload in self._advertised.values():
                 self.publish(ADVERTISE, payload, 1, False)
+            for payload in self._brought.values():
+                self.publish(CONTRACT, payload, 1, False)
 
     def _subscribe(self, key: str) -> None:
         self._send(Subscribe(self._next_id(), (self.subscriptions[key],), self._wishes[key]))

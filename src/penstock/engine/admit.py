@@ -12,7 +12,7 @@ from penstock.wire.packet import Connect
 
 RESERVED = ("$SYS/", "$CONTROL/", "$share/", "$queue/", "$penstock/", "$sparkplug/")
 """Topics that only the node itself publishes to."""
-_BETWEEN_NODES = ("$sparkplug/certificates/", "$penstock/meta/", "$penstock/situation/")
+_BETWEEN_NODES = ("$sparkplug/certificates/", "$penstock/meta/", "$penstock/situation/", "$penstock/consumer/")
 """Those of them that nodes tell each other about."""
 
 

@@ -3,7 +3,7 @@
 The last word on a key wins, and what comes and goes between two commits never reaches the disk.
 """
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
@@ -14,6 +14,9 @@ from penstock.policy.advertisement import Advertisement
 from penstock.policy.monitor import State
 from penstock.policy.token import Token
 from penstock.policy.trust import Evidence
+
+if TYPE_CHECKING:
+    from penstock.engine.later import Collected, Held
 
 
 class Withheld(msgspec.Struct, frozen=True):
@@ -40,12 +43,14 @@ class Changes:
     __slots__ = (
         "access",
         "advertisements",
+        "brought",
         "deliveries",
         "dropped_deliveries",
         "dropped_messages",
         "dropped_persisted",
         "dropped_sessions",
         "evidence",
+        "held",
         "messages",
         "monitors",
         "persisted",
@@ -57,6 +62,7 @@ class Changes:
         "subscriptions",
         "tokens",
         "updated",
+        "windows",
     )
 
     def __init__(self) -> None:
@@ -64,6 +70,11 @@ class Changes:
         self.dropped_sessions: list[int] = []
         self.subscriptions: dict[tuple[int, str], Subscribed | None] = {}
         self.advertisements: dict[tuple[int, str], Advertisement | None] = {}
+        self.brought: dict[tuple[int, str], bytes | None] = {}
+        """Contracts of sessions, as JSON."""
+        self.held: dict[int, Held | None] = {}
+        """What contracts hold back; and in `windows` what is collected."""
+        self.windows: dict[tuple[int, bytes], Collected] = {}
         self.retained: dict[str, Event | None] = {}
         self.messages: dict[int, Event] = {}
         self.dropped_messages: list[int] = []
@@ -103,6 +114,9 @@ class Changes:
             or self.dropped_messages
             or self.subscriptions
             or self.advertisements
+            or self.brought
+            or self.held
+            or self.windows
             or self.sessions
             or self.dropped_sessions
         )
@@ -181,6 +195,21 @@ class Ledger:
     def advertisement(self, session: Session, name: str, made: Advertisement | None) -> None:
         if session.durable:
             self.changes.advertisements[session.id, name] = made
+
+    def brought(self, session: Session, name: str, made: msgspec.Struct | None) -> None:
+        """A session has brought a contract, or has it no longer."""
+        if session.durable:
+            self.changes.brought[session.id, name] = None if made is None else msgspec.json.encode(made)
+
+    def held(self, session: Session, number: int, held: "Held | None") -> None:
+        """Contracts hold an event back for a session, or no longer."""
+        if session.durable:
+            self.changes.held[number] = held
+
+    def collected(self, session: Session, one: "Collected") -> None:
+        """What is collected for a session has changed; with nothing in it, it is gone."""
+        if session.durable:
+            self.changes.windows[session.id, msgspec.json.encode(one.about)] = one
 
     def received(self, session: Session, packet_id: int, held: bool) -> None:
         if session.durable:

@@ -4,6 +4,7 @@ A client's contract goes with its events to other nodes: the name of one that th
 one place where situations are opened and closed, the node of their source; it tells the others by an event of its own.
 """
 
+from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
@@ -17,15 +18,15 @@ from penstock.model.quality import NO_QUALITY, Quality, moment
 from penstock.model.topic import matches
 from penstock.model.verdict import Effect, Verdict
 from penstock.policy import release_place, situation
-from penstock.policy.contract import ConsumerContract, ProducerContract, Want
+from penstock.policy.contract import ConsumerContract, ProducerContract, Subject, Want
 from penstock.policy.contract_plain import plain_producer
-from penstock.policy.contract_text import read_producer
-from penstock.policy.contracts import Contracts
+from penstock.policy.contract_text import read_consumer, read_producer
+from penstock.policy.contracts import Contracts, wants_of
 from penstock.policy.privacy import PrivacyPolicy
 from penstock.policy.quality_carry import ATTACHED, CLAIMED, read_properties, read_quality, write_properties
 from penstock.policy.quality_collect import collect
 from penstock.policy.quality_need import why_not
-from penstock.policy.release import Releaser
+from penstock.policy.release import RELEASED, Releaser
 from penstock.policy.situation import NONE_OPEN, Opened, OpenSituations
 
 if TYPE_CHECKING:
@@ -35,7 +36,15 @@ CONTRACT = "penstock-contract"
 """The user property with the producer's contracts of an event: names of those that the domain has, or all of one."""
 SITUATION = "$penstock/situation/"
 """Before a situation's name: where the node of its source tells others of it."""
+CONSUMER = "$penstock/consumer/"
+"""Before a digest: where a node tells others what a client has brought that consumes."""
 MOST_RELEASERS = 20_000
+BROUGHT = "brought:"
+"""Before the name of what clients have brought. No contract of the domain has a colon in its name."""
+CONTRACT_BYTES = CONTRACT.encode()
+_NONE: frozenset[str] = frozenset()
+MOST_HEARD = 10_000
+"""Contracts of consumers at other nodes; of more than that, those who bring them get nothing from here."""
 
 
 class Told(msgspec.Struct, frozen=True):
@@ -46,14 +55,52 @@ class Told(msgspec.Struct, frozen=True):
     by: str
 
 
+class Heard(msgspec.Struct, frozen=True):
+    """What a node tells of a consumer's contract."""
+
+    client: str
+    name: str
+    contract: dict[str, object]
+
+
+class Asking(NamedTuple):
+    """A want of a client, with all that the client guarantees."""
+
+    client: str
+    contract: ConsumerContract
+    want: Want
+
+
 class State:
     """What a node knows of contracts beside the domain's."""
 
     def __init__(self, contracts: Contracts) -> None:
         self.contracts = contracts
         self.open: OpenSituations = NONE_OPEN
+        self.heard: dict[str, tuple[str, ConsumerContract]] = {}
+        """By what they are told on, clients at other nodes and contracts that they have brought."""
+        self._filters: Counter[str] = Counter()
         self._releasers: dict[tuple[str, str, str, str], tuple[tuple[object, ...], Releaser]] = {}
         self._concerned: dict[str, bool] = {}
+        self._asking: dict[tuple[int, str], tuple[Subject, tuple[Asking, ...]]] = {}
+        self._beyond: dict[str, tuple[Asking, ...]] = {}
+
+    def forget(self) -> None:
+        """What clients have brought has changed."""
+        self._concerned.clear()
+        self._asking.clear()
+        self._beyond.clear()
+
+    def open_at(self, now: float) -> frozenset[str]:
+        """The situations that are open, whether or not anybody has noticed that others are over."""
+        return frozenset(name for name, one in self.open.items() if one.until > now) if self.open else _NONE
+
+    def brought(self, filter: str, count: int) -> None:
+        """Contracts have come or gone by which events on such topics must be looked at."""
+        self._filters[filter] += count
+        if not self._filters[filter]:
+            del self._filters[filter]
+        self.forget()
 
     def concerns(self, topic: str) -> bool:
         """Whether events on a topic must be looked at."""
@@ -62,8 +109,9 @@ class State:
             if len(self._concerned) >= MOST_RELEASERS:
                 self._concerned.clear()
             found = self._concerned[topic] = (
-                topic.startswith(SITUATION)
+                topic.startswith((SITUATION, CONSUMER))
                 or self.contracts.concerns(topic)
+                or any(matches(filter, topic) for filter in self._filters)
                 or any(
                     matches(one.filter, topic)
                     for each in self.contracts.situations
@@ -71,6 +119,48 @@ class State:
                     if one is not None
                 )
             )
+        return found
+
+    def asking(self, session: Session, topic: str, now: float) -> tuple[Asking, ...]:
+        """The wants of a client here that are about a topic: the domain's, and those that it has brought."""
+        known = shown(session, now)
+        key = (session.id, topic)
+        found = self._asking.get(key)
+        if found is not None and found[0] == known:
+            return found[1]
+        client, contracts = session.entity, self.contracts
+        given = contracts.consuming(client, known)
+        made = [Asking(client, one, want) for one in given for want in wants_of(one, topic)]
+        for one in session.consumes.values():
+            made += [
+                Asking(client, contracts.of(client, one, known), want)
+                for want in one.wants
+                if matches(want.filter, topic)
+            ]
+        if len(self._asking) >= MOST_RELEASERS:
+            self._asking.clear()
+        self._asking[key] = known, tuple(made)
+        return tuple(made)
+
+    def beyond(self, topic: str) -> tuple[Asking, ...]:
+        """The global wants about a topic of all clients whose guarantees are known here, wherever they are."""
+        found = self._beyond.get(topic)
+        if found is None:
+            if len(self._beyond) >= MOST_RELEASERS:
+                self._beyond.clear()
+            made = [
+                Asking(client, self.contracts.of(client, one), want)
+                for one in self.contracts.consumers
+                for client in sorted(one.consumers)
+                for want in wants_of(one, topic)
+            ]
+            made += [
+                Asking(client, one, want)
+                for client, one in self.heard.values()
+                for want in one.wants
+                if matches(want.filter, topic)
+            ]
+            found = self._beyond[topic] = tuple(one for one in made if one.want.scope == "global")
         return found
 
     def releaser(self, client: str, producer: ProducerContract, consumer: ConsumerContract, want: Want) -> Releaser:
@@ -85,6 +175,14 @@ class State:
         made = Releaser(producer, consumer, want, self.contracts.catalogue)
         self._releasers[key] = about, made
         return made
+
+
+def shown(session: Session, now: float) -> Subject:
+    """What is known of a client because it has shown it here: its user, its certificate, who issued its token."""
+    found = [("user", session.subject.user), ("certificate", session.subject.certificate)]
+    if session.token is not None and session.token.counts(now):
+        found.append(("token-issuer", session.token.token.claims.issuer))
+    return tuple((name, frozenset({value})) for name, value in found if value is not None)
 
 
 class Governed(NamedTuple):
@@ -115,6 +213,7 @@ def renewed(before: State | None, contracts: Contracts | None) -> State | None:
     if before is not None:
         names = {one.name for one in contracts.situations}
         made.open = {name: one for name, one in before.open.items() if name in names}
+        made.heard = before.heard
     return made
 
 
@@ -123,6 +222,8 @@ def restore(node: "Node", now: float) -> None:
     if node.contracts is not None:
         for topic, event in node.retained.match(f"{SITUATION}+"):
             _hear(node.contracts, topic.removeprefix(SITUATION), event.payload, now)
+        for topic, event in node.retained.match(f"{CONSUMER}+"):
+            _hear_consumer(node.contracts, topic, event.payload)
 
 
 # --- what producers say
@@ -133,6 +234,15 @@ def producing(node: "Node", session: Session, topic: str) -> tuple[ProducerContr
     assert node.contracts is not None
     brought = (one for one in session.produces.values() if matches(one.filter, topic))
     return (*node.contracts.contracts.producing(session.entity, topic), *brought)
+
+
+def is_bound(node: "Node", sender: Session | None, event: Event, is_admitted: bool) -> bool:
+    """Whether the contracts of who publishes are still to be held against an event: it comes from outside, or monitors
+    have made it of what did.
+    """
+    if node.contracts is None or sender is None or sender.neighbour in node.ensemble.nodes:
+        return False
+    return not is_admitted or (CONTRACT_BYTES not in event.properties and ATTACHED.encode() not in event.properties)
 
 
 def attach(node: "Node", session: Session, event: Event, now: float) -> Event | Verdict:
@@ -158,8 +268,7 @@ def attach(node: "Node", session: Session, event: Event, now: float) -> Event | 
         if missed:
             reason = f"not as its producer guarantees: {'; '.join(missed)}"
             return Verdict("conform", Effect.SUPPRESS, f"contract {contract.name}", reason)
-    known = {one.name for one in state.contracts.producers}
-    told = [(CONTRACT, one.name if one.name in known else _plain(one)) for one in bound if one.is_private]
+    told = [(CONTRACT, named(state, one)) for one in bound if one.is_private]
     return travel.having(event, None, (*write_properties(quality), *told), without=CLAIMED)
 
 
@@ -174,27 +283,69 @@ def _claimed(event: Event, content: Content, now: float) -> Quality:
     return inside.with_(read_properties(properties, received, CLAIMED))
 
 
-def _plain(contract: ProducerContract) -> str:
+def claimed(node: "Node", event: Event, content: Content, now: float) -> Quality:
+    """The quality of an event that no node has measured: its producer's word, as far as metrics can be so."""
+    assert node.contracts is not None
+    catalogue = node.contracts.contracts.catalogue
+    try:
+        return collect((), catalogue, content, now).beside(_claimed(event, content, now), catalogue)
+    except ContentError:
+        return NO_QUALITY
+
+
+def named(state: State, contract: ProducerContract) -> str:
+    """A contract as events name it: all of one that the domain does not have."""
+    if state.contracts.named(contract.name) is not None:
+        return contract.name
     return msgspec.json.encode({"name": contract.name, **plain_producer(contract)}).decode()
 
 
+def of_origin(node: "Node", event: Event) -> tuple[ProducerContract, ...]:
+    """The contracts that bind who has published an event at this node, as they are now."""
+    state = node.contracts
+    if state is None or not event.origin or any(one in node.ensemble.nodes for one in event.path):
+        return ()
+    session = node.sessions.get(event.origin)
+    if session is not None:
+        return () if session.neighbour in node.ensemble.nodes else producing(node, session, event.topic)
+    entry = node.ensemble.publisher(node.name, event.origin, event.user)
+    return state.contracts.producing(event.origin if entry is None else entry.name, event.topic)
+
+
+def needed(node: "Node", session: Session, event: Event, now: float) -> Governed | None:
+    """What is known of an event that no contract of a producer speaks of, if its consumer needs some quality."""
+    state = node.contracts
+    if state is None or not state.concerns(event.topic) or travel.told(event, RELEASED):
+        return None
+    if not any(one.want.needs for one in state.asking(session, event.topic, now)):
+        return None
+    content = node.ensemble.reader.read(event)
+    return Governed((), claimed(node, event, content, now), content, True, {})
+
+
 def governed(node: "Node", event: Event, now: float) -> Governed | None:
-    """What contracts say of an event; None if they say nothing of it."""
+    """What contracts say of an event; None if they say nothing of it. What was retained before its producer had a
+    contract is bound by it too.
+    """
     state = node.contracts
     if state is None:
         return None
-    private = state.contracts.private(event.topic)
-    if not private and travel.RESERVED_BYTES not in event.properties:
+    late = of_origin(node, event) if event.retain and state.concerns(event.topic) else ()
+    late = tuple(one for one in late if one.is_private)
+    is_released = bool(travel.told(event, RELEASED))
+    private = () if is_released else state.contracts.private(event.topic)
+    if travel.RESERVED_BYTES not in event.properties and not late and not private:
         return None
     pairs = travel.carried(event.properties).user_properties if event.properties else ()
     names = [value for name, value in pairs if name == CONTRACT]
     is_measured = any(name == ATTACHED for name, _ in pairs)
-    if not names and not is_measured and not private:
+    if is_released or not (names or is_measured or late or private):
         return None
     content = node.ensemble.reader.read(event)
     is_first = not any(one in node.ensemble.nodes for one in event.path)
     try:
-        found = tuple(_contract(state.contracts, one) for one in names)
+        found = tuple(contract_of(state.contracts, one) for one in names)
+        found += tuple(one for one in late if one.name not in {each.name for each in found})
         quality = read_properties(pairs, moment(now), ATTACHED)
         ace = release_place.read_ace(next((value for name, value in pairs if name == release_place.ACE), "{}"))
     except (PolicyError, ContentError) as error:
@@ -202,14 +353,17 @@ def governed(node: "Node", event: Event, now: float) -> Governed | None:
     return Governed(found, quality, content, is_first, ace, private)
 
 
-def _contract(contracts: Contracts, told: str) -> ProducerContract:
+def contract_of(contracts: Contracts, told: str) -> ProducerContract:
     """The contract that an event names, or has with it; raises `PolicyError`."""
     if not told.startswith("{"):
         known = contracts.named(told)
         if known is None:
             raise PolicyError(f"there is no contract `{told:.80}` here")
         return known
-    said = msgspec.json.decode(told, type=dict)
+    try:
+        said = msgspec.json.decode(told, type=dict)
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise PolicyError(f"not a contract: {error}") from None
     return read_producer(str(said.pop("name", "")), said, contracts.catalogue)
 
 
@@ -219,11 +373,16 @@ def _contract(contracts: Contracts, told: str) -> ProducerContract:
 def look(node: "Node", event: Event, sender: Session | None, now: float) -> Event | None:
     """Whether an event opens or closes a situation; what other nodes are to be told of it."""
     state = node.contracts
-    if state is None or not state.contracts.situations:
+    if state is None:
         return None
-    if event.topic.startswith(SITUATION):
-        if sender is not None and sender.neighbour is not None:
-            _hear(state, event.topic.removeprefix(SITUATION), event.payload, now)
+    if event.topic.startswith((SITUATION, CONSUMER)):
+        if sender is not None and sender.neighbour in node.ensemble.nodes:
+            if event.topic.startswith(SITUATION):
+                _hear(state, event.topic.removeprefix(SITUATION), event.payload, now)
+            else:
+                _hear_consumer(state, event.topic, event.payload)
+        return None
+    if not state.contracts.situations:
         return None
     if sender is None or sender.neighbour is not None:
         return None
@@ -268,12 +427,19 @@ def expire(node: "Node", now: float) -> None:
         node.notice("situation", None, "", f"`{one.situation}` {one.change}")
 
 
-# --- what consumers say
+# --- what consumers at other nodes say
 
 
-def consuming(node: "Node", session: Session) -> tuple[ConsumerContract, ...]:
-    """The contracts of a client that consumes: those that it has brought, and the domain's."""
-    assert node.contracts is not None
-    contracts = node.contracts.contracts
-    brought = (contracts.of(session.entity, one) for one in session.consumes.values())
-    return (*contracts.consuming(session.entity), *brought)
+def _hear_consumer(state: State, topic: str, payload: bytes) -> None:
+    """Another node tells what a client has brought, or that it has not any more. What cannot be read enables nobody."""
+    before = state.heard.pop(topic, None)
+    if payload and len(state.heard) < MOST_HEARD:
+        try:
+            told = msgspec.json.decode(payload, type=Heard)
+            contract = read_consumer(told.name, told.contract, state.contracts.catalogue)
+        except (msgspec.MsgspecError, PolicyError, RecursionError):
+            pass
+        else:
+            state.heard[topic] = told.client, contract
+    if before is not None or topic in state.heard:
+        state.forget()

@@ -3,7 +3,7 @@
 from collections import deque
 from typing import TYPE_CHECKING
 
-from penstock.engine import again, carrying, edit, match, project, release, route, travel
+from penstock.engine import again, carrying, edit, match, project, release, release_wait, route, travel
 from penstock.engine.edit import Watch
 from penstock.engine.plan import Draft, Group, Plan, Target
 from penstock.engine.render import Forms, mark_duplicate, packet_parts
@@ -159,10 +159,14 @@ def push_durable(node: "Node", session: Session, packet: bytes) -> None:
 
 
 def hand_out(node: "Node", now: float) -> None:
-    """Send what was held back until now by contracts; it is already what its receivers may see."""
-    for session, event in node.later.take(now):
-        if node.sessions.get(session.client_id) is session and may_have(node, event, session):
-            deliver(node, session, event.qos, False, (), Forms(event, now), None)
+    """Send what was held back until now by contracts, as far as they still release it; it is already what its receivers
+    may see.
+    """
+    for _, session, event in node.later.take(node, now):
+        wanted = match.wanting(node, event, session)
+        if wanted and may_have(node, event, session) and release_wait.may_go(node, event, session, now):
+            target = Target(wanted)
+            deliver(node, session, min(event.qos, target.qos), False, target.ids, Forms(event, now), None)
 
 
 def release_deferred(node: "Node", deferred: list[tuple[Session, object, bytes]]) -> None:
@@ -256,8 +260,9 @@ def _deliver(
 ) -> Kept | None:
     if session.neighbour is None or session.neighbour not in node.ensemble.overlays:
         if forms.has_reserved:
-            forms = forms.for_clients()
-            forms.kept = _send_or_queue(node, session, qos, retain, ids, forms, forms.kept)
+            event, forms = forms.event, forms.for_clients()
+            marked = event if release_wait.MARKED in event.properties else None
+            forms.kept = _send_or_queue(node, session, qos, retain, ids, forms, forms.kept, marked)
             return kept
     elif node.ensemble.is_cyclic:
         forms, kept = Forms(travel.with_path(forms.event, node.name), forms.now), None
@@ -272,7 +277,9 @@ def _send_or_queue(
     ids: tuple[int, ...],
     forms: Forms,
     kept: Kept | None,
+    marked: Event | None = None,
 ) -> Kept | None:
+    """`marked`: what is kept as long as it waits, in place of what is sent."""
     if qos == 0:
         if session.outlet is None:
             return kept
@@ -283,7 +290,7 @@ def _send_or_queue(
             node.stats.sent += 1
             push_lossy(node, session, head + tail)
         return kept
-    delivery = Delivery(session, forms.event, qos, retain, ids)
+    delivery = Delivery(session, marked or forms.event, qos, retain, ids)
     sendable = session.quota > 0 and session.outlet is not None and not session.blocked
     if sendable and not session.queue and not session.resend:
         if session.durable:
@@ -330,6 +337,11 @@ def pump(node: "Node", session: Session, now: float) -> None:
         if expires is not None and expires <= now:  # [MQTT-3.3.2-5]
             node.stats.expired += 1
             node.ledger.settle(delivery)
+        elif release_wait.MARKED in delivery.event.properties and not release_wait.may_go(
+            node, delivery.event, session, now
+        ):
+            node.stats.dropped += 1
+            node.ledger.settle(delivery)
         else:
             _transmit(node, delivery, now, None)
     if not queue:
@@ -367,7 +379,9 @@ def _still(node: "Node", delivery: Delivery, now: float | None) -> Event | None:
     is_said = session.watch_out is not None or again.may_say(node, event)  # a monitor may have made another of it
     if not (is_said and may_have(node, event, session) and match.is_wanted(node, event, session)):
         return None
-    left = again.still(node, event, session, node.clock() if now is None else now)
+    at = node.clock() if now is None else now
+    left = again.still(node, event, session, at)
+    left = None if left is None else release_wait.still(node, session, left, at)
     return None if left is None else project.judge_again(node, session, left, now)
 
 
@@ -443,6 +457,8 @@ def _transmit(node: "Node", delivery: Delivery, now: float, forms: Forms | None)
 
 def _send(node: "Node", delivery: Delivery, now: float, forms: Forms | None, duplicate: bool) -> None:
     session, event = delivery.session, delivery.event
+    if release_wait.MARKED in event.properties:
+        event = travel.for_clients(event)
     if session.tokens is not None and not carrying.tell_token(node, session, event):
         event, forms = carrying.with_token(node, event), None
     head, tail = _parts(session, event, delivery.qos, delivery.retain, delivery.ids, now, forms)

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.domain.federation import Forward
 from penstock.engine import consequences, judge_filters
-from penstock.engine.contracts import SITUATION
+from penstock.engine.contracts import CONSUMER, SITUATION
 from penstock.engine.judge_filters import Filtered
 from penstock.engine.meetings import Matter, Meetings
 from penstock.engine.news import News, Source
@@ -181,6 +181,7 @@ class Exchange:
             watched.append(f"{CERTIFICATES}#")  # they tell which aliases metrics have
         if node.ensemble.contracts is not None and neighbour.neighbour in node.ensemble.nodes:
             watched += [f"{SITUATION}#"] if node.ensemble.contracts.situations else []
+            watched += [f"{CONSUMER}#"] if node.ensemble.contracts.bring else []
         for filter in watched:
             yield self._want(filter, None, self._here())[0], None
 

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from penstock.engine import (
     advertise,
+    bring,
     carrying,
     contracts,
     emit,
@@ -15,7 +16,7 @@ from penstock.engine import (
     place,
     proving,
     publish,
-    release,
+    release_wait,
     showing,
     subscribe,
 )
@@ -246,7 +247,7 @@ def tick(node: Node, now: float) -> None:
     groups.expire(node, now)
     if node.contracts is not None:
         contracts.expire(node, now)
-        release.tick(node, now)
+        release_wait.tick(node, now)
         emit.hand_out(node, now)
     if node.tokens is not None:
         showing.expire(node, now)
@@ -283,6 +284,8 @@ def end(node: Node, session: Session, now: float) -> None:
     session.replays = []
     if session.advertisements:
         advertise.forget(node, session)
+    bring.forget(node, session, now)
+    node.later.forget(node, session)
     if node.sessions.get(session.client_id) is session:
         del node.sessions[session.client_id]
         place.leave(node, session)

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from penstock.engine import project, release, route
+from penstock.engine.contracts import CONTRACT_BYTES
 from penstock.engine.edit import Watch
 from penstock.engine.plan import Draft, Group, LinkClass, Plan
 from penstock.engine.predicates import Predicates
@@ -44,7 +45,7 @@ def plan(draft: Draft) -> None:
 
 def satisfied(node: "Node", plan: Plan, link: LinkClass, event: Event, now: float) -> list[Subscribed]:
     """Of the plan's subscriptions that ask for content those that the event satisfies, and that may have it."""
-    is_projected = project.concerns(node, event.topic) or release.concerns(node, event.topic)
+    is_projected = project.concerns(node, event.topic) or release.concerns_event(node, event)
     found: Iterable[Subscribed]
     if is_projected:
         found = (one for predicates in plan.predicates for one in predicates.values())
@@ -86,9 +87,9 @@ def unmet(node: "Node", event: Event, subscribed: Subscribed) -> Iterator[str]:
 
 def _is_kept_beyond(event: Event, subscribed: Subscribed) -> bool:
     """Whether a neighbour must have the event whatever it asks for: it may hold an older one of the topic, which it
-    would go on giving to new subscribers.
+    would go on giving to new subscribers. Of what is private, only it knows what its consumers see, and asks of that.
     """
-    return event.retain and subscribed.session.neighbour is not None
+    return subscribed.session.neighbour is not None and (event.retain or CONTRACT_BYTES in event.properties)
 
 
 def _kept_beyond(node: "Node", topic: str) -> Iterator[Subscribed]:
@@ -106,6 +107,15 @@ def conditions(subscribed: Subscribed, topic: str) -> Iterator[Condition]:
     for filter, condition in subscribed.also:
         if matches(filter, topic):
             yield condition
+
+
+def wanting(node: "Node", event: Event, session: Session) -> list[Subscribed]:
+    """The subscriptions of a session that are for an event that it may see as it is."""
+    return [
+        one
+        for one in session.subscriptions.values()
+        if matches(parse_filter(one.filter).filter, event.topic) and not any(unmet(node, event, one))
+    ]
 
 
 def is_wanted(node: "Node", event: Event, session: Session) -> bool:

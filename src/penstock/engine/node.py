@@ -13,6 +13,7 @@ from penstock.domain import Limits
 from penstock.domain.ensemble import Ensemble
 from penstock.engine import (
     bindings,
+    bring,
     carrying,
     contracts,
     emit,
@@ -21,7 +22,6 @@ from penstock.engine import (
     overlay,
     place,
     publish,
-    release,
     review,
     subscribe,
 )
@@ -30,6 +30,7 @@ from penstock.engine.changes import Ledger
 from penstock.engine.edit import Watch, tell_failures
 from penstock.engine.groups import Trust
 from penstock.engine.index import Index, TopicTree
+from penstock.engine.later import Later
 from penstock.engine.news import News
 from penstock.engine.offers import OwnOffer
 from penstock.engine.once import Once
@@ -135,7 +136,7 @@ class Node:
         """What the sender of a suppressed message is told."""
         self.contracts = contracts.renewed(None, self.ensemble.contracts)
         """What contracts say, if the domain has any; and in `later` what they hold back for a while."""
-        self.later = release.Later()
+        self.later = Later()
         self.sparkplug = None if self.ensemble.access is None else Sparkplug(self.ensemble.access)
         """What it knows of edge nodes, if there are access policies."""
         self.judged_access = self.ensemble.access_digest
@@ -291,7 +292,7 @@ class Node:
         self.limits, self.passwords, self.acl = limits, passwords, acl
         self.ensemble = ensemble or self.ensemble
         self.table = self.ensemble.table(self.name)
-        self.contracts = contracts.renewed(self.contracts, self.ensemble.contracts)
+        self.contracts = contracts.renewed(self.contracts, self.ensemble.contracts)  # what is brought follows below
         self.sparkplug = renewed(self.sparkplug, self.ensemble.access)
         self.forget_all()
         self.plans.clear()
@@ -305,6 +306,7 @@ class Node:
             session.rights = self.rights_for(session)
             place.settle_in(self, session)
             subscribe.renew(self, session)
+        bring.review(self, self.clock() if now is None else now)
         review.review(self, self.clock() if now is None else now)
         for session in self.sessions.values():
             emit.judge_again(self, session, now)
@@ -444,6 +446,10 @@ class Node:
     def publish(self, topic: str, payload: bytes, now: float, retain: bool = False) -> None:
         """Publish as the node itself."""
         publish.publish_own(self, self.own_plans, Event(topic, payload, 0, retain), None, now)
+
+    def say(self, topic: str, payload: bytes, now: float) -> None:
+        """Tell the other nodes something that they keep."""
+        publish.publish_own(self, self.own_plans, Event(topic, payload, 1, True), None, now)
 
     # --- notices
 

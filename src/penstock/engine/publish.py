@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from penstock.engine import (
     advertise,
     bindings,
+    bring,
     carrying,
     conform,
     consequences,
@@ -53,7 +54,7 @@ MOST_ATTACHED = 4
 _REFUSED = {"sparkplug": Reason.PAYLOAD_FORMAT_INVALID}
 _DONE = Outcome(Reason.SUCCESS)
 _UNHEARD = Outcome(Reason.NO_MATCHING_SUBSCRIBERS)
-_CONTROL = advertise.TOPICS | feedback.TOPICS
+_CONTROL = advertise.TOPICS | feedback.TOPICS | bring.TOPICS
 """What clients tell the node itself."""
 _FROM_NODES: dict[str, Callable[["Node", Session, bytes, float], Verdict | None]] = {
     INTEREST: overlay.take_interest,
@@ -150,6 +151,8 @@ def _control(node: "Node", session: Session, event: Event, now: float) -> Outcom
         if told.effect is Effect.SUPPRESS:
             node.deny("feedback denied", session, event.topic, told.reason)
         return outcome
+    if verdict.effect is not Effect.SUPPRESS and event.topic in bring.TOPICS:
+        return bring.receive(node, session, event.payload, now)
     if verdict.effect is not Effect.SUPPRESS:
         return advertise.receive(node, session, event.topic, event.payload, now)
     _record(node, plans, find_plan(node, plans, event.topic.encode()), event, session, now, verdict)
@@ -257,7 +260,8 @@ def carry(node: "Node", plans: Plans, event: Event, sender: Session | None, now:
             node.deny("publish denied", sender, event.topic, verdict.reason)
             return Outcome(Reason.NOT_AUTHORIZED, verdict.reason)
         return _suppressed(node, event, sender, verdict.reason)
-    if node.contracts is not None and sender is not None and sender.neighbour is None and not plans.key.is_admitted:
+    if contracts.is_bound(node, sender, event, plans.key.is_admitted):
+        assert sender is not None
         conformed = contracts.attach(node, sender, event, now)
         if isinstance(conformed, Verdict):
             _record(node, plans, plan, event, sender, now, conformed)
@@ -327,7 +331,7 @@ def relay_edited(node: "Node", session: Session, packet: bytes, start: int, afte
         event = event._replace(token=plans.key.token.goes)
     if node.ensemble.is_cyclic:
         event = _arriving(node, event, "", now)
-    if node.recorder is not None:
+    if node.recorder is not None or (node.contracts is not None and node.contracts.concerns(event.topic)):
         carry(node, plans, event, session, now)
         return
     assert session.watch_in is not None

@@ -125,10 +125,17 @@ class Rehearsal:
         name: str = "",
         scope: str = "",
         policy: str = "",
+        contract: str = "",
     ) -> None:
-        """Subscribe a client at every node that it is connected to, or at one."""
+        """Subscribe a client at every node that it is connected to, or at one; `contract`: its guarantees, as JSON."""
         for actor in self._connected(entity, node):
-            actor.subscribe(Subscription(filter, qos, no_local), where, name, scope, policy)
+            actor.subscribe(Subscription(filter, qos, no_local), where, name, scope, policy, contract)
+        self.run()
+
+    def bring(self, entity: str, name: str, told: dict[str, object]) -> None:
+        """A client brings a contract: `produces` or `consumes`, as data; or neither, to take it back."""
+        for actor in self._connected(entity, None):
+            actor.bring(name, told)
         self.run()
 
     def unsubscribe(self, entity: str, filter: str, node: str | None = None, name: str = "", policy: str = "") -> None:
@@ -176,13 +183,14 @@ class Rehearsal:
         retain: bool = False,
         node: str | None = None,
         policy: str = "",
+        properties: tuple[tuple[str, str], ...] = (),
     ) -> None:
         """Publish at a node, unless said at the first that it is connected to; `run` then does the rest."""
         actor = self._connected(entity, node)[0]
         if entity in self.ensemble.foreign:
             actor.forward(topic, payload, qos, retain)
         else:
-            actor.publish(topic, payload, qos, retain, policy)
+            actor.publish(topic, payload, qos, retain, policy, properties)
 
     def prove(self, entity: str, groups: Iterable[str], node: str | None = None) -> None:
         """A client proves that it is in these trust groups and no others, wherever it is connected, or at one node."""

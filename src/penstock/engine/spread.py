@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
-from penstock.engine import edit, emit, judge, match, project
+from penstock.engine import edit, emit, judge, match, project, release
 from penstock.engine.plan import Group, Plan, Target
 from penstock.engine.render import Forms
 from penstock.engine.session import Session, Subscribed
@@ -112,7 +112,8 @@ def may_take(node: "Node", event: Event, member: Subscribed, now: float | None =
     """Whether a member of a group may have the event or some of it, and asks for such."""
     if not emit.may_have(node, event, member.session) or not match.satisfies(node, event, member, now):
         return False
-    return project.preview(node, member.session, event, now) is not None
+    released = release.preview(node, member.session, event, now)
+    return released is not None and project.preview(node, member.session, released, now) is not None
 
 
 def _spread_watched(

@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Hashable
 from typing import TYPE_CHECKING, NamedTuple
 
-from penstock.engine import again, bindings, emit, judge, judge_filters, match, travel
+from penstock.engine import again, bindings, bring, emit, judge, judge_filters, match, travel
 from penstock.engine.plan import Group, Target
 from penstock.engine.predicates import Predicates
 from penstock.engine.render import Forms
@@ -14,7 +14,7 @@ from penstock.language.condition import Condition, all_of, make_condition
 from penstock.language.errors import ConditionError
 from penstock.language.statement import Message
 from penstock.language.types import ANYTHING, Record
-from penstock.model.errors import TopicError
+from penstock.model.errors import PolicyError, TopicError
 from penstock.model.event import Event
 from penstock.model.topic import Filter, covers, overlaps, parse_filter
 from penstock.policy.judging import Bound
@@ -27,7 +27,7 @@ from penstock.wire.reason import Reason
 if TYPE_CHECKING:
     from penstock.engine.node import Node
 
-_WISHES = ("where", "name", "scope", "policy")
+_WISHES = ("where", "name", "scope", "policy", "contract")
 _WHERE = "where"
 """The key of the conditional subscriptions of a filter in the index."""
 REPLAY_STEP = 100
@@ -47,11 +47,15 @@ def subscribe(node: "Node", session: Session, packet: Subscribe, now: float) -> 
         key = key_of(filter.text, wishes.name)
         condition = _refusal(node, session, filter, key) or wishes.condition(node, session, filter)
         policy = wishes.made_policy(node, session, Message.SUBSCRIPTION)
-        refused = next((one for one in (condition, policy) if isinstance(one, Outcome)), None)
+        contract = wishes.made_contract(node, session, filter, key)
+        refused = next((one for one in (condition, policy, contract) if isinstance(one, Outcome)), None)
         subscribed, problem = None, ""
+        brought: bring.Made | None = None
         if refused is None:
             assert not isinstance(condition, Outcome)
             assert not isinstance(policy, Outcome)
+            assert not isinstance(contract, Outcome)
+            brought = contract
             # [MQTT-3.2.2-10]
             qos = min(subscription.qos, node.limits.max_qos)
             options = (subscription.no_local, subscription.retain_as_published, identifier)
@@ -71,6 +75,7 @@ def subscribe(node: "Node", session: Session, packet: Subscribe, now: float) -> 
             is_new = key not in session.subscriptions
             add(node, subscribed, filter)
             node.ledger.subscription(session, key, subscribed)
+            bring.subscribed(node, subscribed, brought, now)
             handling = subscription.retain_handling
             # [MQTT-3.3.1-10] [MQTT-3.3.1-11] [MQTT-3.8.4-4] [MQTT311-3.3.1-6] [MQTT311-3.8.4-3]
             if filter.group is None and (handling == 0 or (handling == 1 and is_new)):  # [MQTT-3.3.1-9] to -11
@@ -159,6 +164,7 @@ def remove(node: "Node", session: Session, key: str) -> bool:
     if subscribed is None:
         return False
     node.acted.pop((session.id, key), None)
+    bring.unsubscribed(node, session, key)
     _take_out(node, subscribed, parse_filter(subscribed.filter))
     if session.replays:
         session.replays = [one for one in session.replays if one.subscribed.key != key]
@@ -276,6 +282,7 @@ class _Wishes(NamedTuple):
     where: str = ""
     is_local: bool = False
     policy: str = ""
+    contract: str = ""
     problem: str = ""
 
     @classmethod
@@ -297,9 +304,23 @@ class _Wishes(NamedTuple):
         problem = problem_of_name(name)
         if said.get("policy") == "":
             return cls(problem="policy: expected a policy statement, there is nothing")
+        if said.get("contract") == "":
+            return cls(problem="contract: expected a contract, there is nothing")
         if problem:
             return cls(problem=problem)
-        return cls(name, said.get("where", ""), scope == "local", said.get("policy", ""))
+        return cls(name, said.get("where", ""), scope == "local", said.get("policy", ""), said.get("contract", ""))
+
+    def made_contract(self, node: "Node", session: Session, filter: Filter, key: str) -> bring.Made | Outcome | None:
+        """What the client guarantees for the subscription, or why it is refused."""
+        if not self.contract:
+            return None
+        refused = bring.why_not(node, session)
+        if refused:
+            return Outcome(Reason.NOT_AUTHORIZED, refused)
+        try:
+            return bring.with_subscription(node, session, filter, key, self.contract, self.is_local)
+        except PolicyError as error:
+            return Outcome(Reason.IMPLEMENTATION_SPECIFIC_ERROR, f"contract: {error}")
 
     def made_policy(self, node: "Node", session: Session, carrier: Message) -> Policy | Outcome | None:
         """The policy, or why there is none."""

@@ -7,6 +7,7 @@ import msgspec
 
 from penstock.model.event import Event
 from penstock.policy.elements.tracing import TRACE
+from penstock.policy.release import RETAIN_UNTIL
 from penstock.wire.packet import PUBLISH
 from penstock.wire.primitives import encode_varint
 from penstock.wire.properties import NO_PROPERTIES, Properties, decode_properties, encode_properties
@@ -25,6 +26,8 @@ RESERVED = "penstock-"
 RESERVED_BYTES = RESERVED.encode()
 _WITH_EVENTS = (POLICY, MADE, TRACE, "penstock-quality", "penstock-contract", "penstock-ace")
 """Those of them that belong to an event, and are kept with it."""
+_SHOWN = (TRACE, RETAIN_UNTIL)
+"""Those that clients get."""
 
 
 def travelling(properties: Properties, is_node: bool = False) -> bytes:
@@ -60,7 +63,7 @@ def for_clients(event: Event) -> Event:
         return event
     properties = carried(event.properties)
     shown = tuple(
-        pair for pair in properties.user_properties if not pair[0].startswith(RESERVED) or pair[0].startswith(TRACE)
+        pair for pair in properties.user_properties if not pair[0].startswith(RESERVED) or pair[0].startswith(_SHOWN)
     )
     return event._replace(properties=encode_properties(msgspec.structs.replace(properties, user_properties=shown)))
 

@@ -44,6 +44,9 @@ ACCESS = "access"
 RETAIN = "retain"
 """The obligation to delete after so many seconds."""
 
+RESERVED = frozenset(name.attribute for name in (PURPOSE, PROMISED, RETENTION))
+"""What is said by contracts, and is no attribute that a client can be given."""
+
 Subject = tuple[tuple[str, Texts], ...]
 """Attributes of a subject, by name."""
 
@@ -151,8 +154,7 @@ class ConsumerContract:
         if len(names) > MOST_RULES or len(set(names)) < len(names):
             raise PolicyError(f"contract `{self.name}` has more than {MOST_RULES} wants, or two of one name")
         _check_retention(f"contract `{self.name}`", self.retention)
-        reserved = {name.attribute for name in (PURPOSE, PROMISED, RETENTION)}
-        if taken := reserved & {name for name, _ in self.attributes}:
+        if taken := RESERVED & {name for name, _ in self.attributes}:
             raise PolicyError(f"contract `{self.name}`: `{min(taken)}` is not an attribute that can be given")
 
 

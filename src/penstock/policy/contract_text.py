@@ -13,6 +13,7 @@ from penstock.model.errors import ContentError, PolicyError
 from penstock.model.json_content import read_json
 from penstock.model.quality import Catalogue, Criterion, Direction, Indicator, MetricDefinition
 from penstock.policy.abac import Texts
+from penstock.policy.advertisement import Scope
 from penstock.policy.contract import ConsumerContract, PrivacyRule, ProducerContract, Subject, Want
 from penstock.policy.degrade import Aggregate, Degradation, Delay, Grid, Keep, Step
 from penstock.policy.quality_collect import Collector, make_collector
@@ -49,6 +50,17 @@ def bring_consumer(name: str, client: str, text: str, catalogue: Catalogue) -> C
     What the client is, in attributes, others must say.
     """
     return _consumer(name, {**_mapping(_brought(text), _WANTED, {"wants"}), "consumer": [client]}, catalogue)
+
+
+def bring_wanting(
+    name: str, client: str, filter: str, scope: Scope, text: str, catalogue: Catalogue
+) -> ConsumerContract:
+    """What a client guarantees and needs for one subscription, as JSON: the want is the subscription; raises
+    `PolicyError`.
+    """
+    found = dict(_mapping(_brought(text), (_WANTED - {"wants"}) | {"needs"}))
+    want = {"filter": filter, "needs": found.pop("needs", ()), "scope": scope}
+    return _consumer(name, {**found, "wants": {"subscription": want}, "consumer": [client]}, catalogue)
 
 
 def read_situation(name: str, said: object) -> Situation:

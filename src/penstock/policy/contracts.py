@@ -11,6 +11,7 @@ from penstock.policy.privacy import PrivacyPolicy
 from penstock.policy.quality_collect import Collector
 from penstock.policy.situation import Situation
 
+EVERYBODY = "*"
 ANYTHING = Want("anything", "#")
 """What a consumer wants that has said what it guarantees, and nothing of a topic."""
 
@@ -37,6 +38,11 @@ class Contracts:
     """By client, the attributes that the domain gives it."""
     privacy: tuple[PrivacyPolicy, ...] = ()
     """Policies in XACML."""
+    bring: frozenset[str] = frozenset()
+    """Clients that may bring contracts of their own; `*`: all may."""
+
+    def may_bring(self, client: str) -> bool:
+        return client in self.bring or EVERYBODY in self.bring
 
     def producing(self, client: str, topic: str) -> tuple[ProducerContract, ...]:
         """The contracts that bind what a client publishes on a topic."""
@@ -52,24 +58,25 @@ class Contracts:
         )
         return tuple(collector for one in found for collector in one.collectors)
 
-    def consuming(self, client: str) -> tuple[ConsumerContract, ...]:
+    def consuming(self, client: str, shown: Subject = ()) -> tuple[ConsumerContract, ...]:
         """The contracts of a client that consumes, with all that is known of it."""
-        return tuple(self.of(client, one) for one in self.consumers if client in one.consumers)
+        return tuple(self.of(client, one, shown) for one in self.consumers if client in one.consumers)
 
-    def of(self, client: str, contract: ConsumerContract) -> ConsumerContract:
-        """A contract, with what the domain knows of the client."""
-        more = tuple(
-            (name, values) for name, values in self.known.get(client, ()) if name not in dict(contract.attributes)
-        )
-        return replace(contract, attributes=(*contract.attributes, *more))
+    def of(self, client: str, contract: ConsumerContract, shown: Subject = ()) -> ConsumerContract:
+        """A contract, with what the domain knows of the client, and what it has shown at its node."""
+        given = dict(contract.attributes)
+        for name, values in (*self.known.get(client, ()), *shown):
+            given.setdefault(name, values)
+        return replace(contract, attributes=tuple(given.items()))
 
     def concerns(self, topic: str) -> bool:
         """Whether events on a topic can be of any contract, or have a quality that is measured."""
+        needing = (want.filter for one in self.consumers for want in one.wants if want.needs)
         filters = (one.filter for several in (self.producers, self.collecting, self.privacy) for one in several)
-        return any(matches(filter, topic) for filter in filters)
+        return any(matches(filter, topic) for filter in (*filters, *needing))
 
     def private(self, topic: str) -> tuple[PrivacyPolicy, ...]:
-        """The policies about events on a topic."""
+        """The policies in XACML about events on a topic."""
         return tuple(one for one in self.privacy if matches(one.filter, topic))
 
 

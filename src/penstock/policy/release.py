@@ -5,8 +5,12 @@ then. For each event, the rules that are left are tried in order, and the first 
 degraded event has the quality that the rule, its guarantees and the consumer ask for.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
+from functools import lru_cache
+from hashlib import blake2b
 from typing import NamedTuple
+
+import msgspec
 
 from penstock.language.errors import EvaluationError
 from penstock.language.times import timestamp_from_string, timestamp_to_string
@@ -16,12 +20,23 @@ from penstock.model.quality import NO_QUALITY, Catalogue, Quality, moment
 from penstock.model.values import SECOND
 from penstock.policy.aggregate import Mean
 from penstock.policy.contract import ConsumerContract, PrivacyRule, ProducerContract, Want, abac_attributes, commitments
+from penstock.policy.contract_plain import plain_rule
 from penstock.policy.degrade import Aggregate, degrade
+from penstock.policy.privacy import Permitted
 from penstock.policy.quality_need import why_not
 from penstock.policy.quality_propagate import aged
 
 RETAIN_UNTIL = "penstock-retain-until"
 """The user property of a released event that is to be deleted by then."""
+
+
+RELEASED = "penstock-released"
+"""The user property of a released event while it waits: by which rules."""
+
+
+PRIVACY = "privacy:"
+"""In place of a contract: that it is a policy in XACML."""
+NO_MARKS = "[]"
 
 
 class Release(NamedTuple):
@@ -67,6 +82,10 @@ class Releaser:
         """Whether it never releases anything, whatever the event."""
         return not self._candidates
 
+    def permits(self, rule: str) -> bool:
+        """Whether contracts let this rule release anything to the consumer."""
+        return any(one is not None and one.id == rule for one in self._candidates)
+
     def decide(self, content: Content, quality: Quality, open_situations: Collection[str], now: float) -> Release:
         """What the consumer gets of an event of this content and quality, in these situations."""
         reasons = list(self._refused)
@@ -80,11 +99,15 @@ class Releaser:
             reasons += wrong if rule is None else [f"rule `{rule.id}`: {reason}" for reason in wrong]
         return Release(False, reasons=tuple(reasons))
 
-    def apply(self, rule: str, content: Content, quality: Quality, now: float) -> Release:
-        """What the consumer gets by a rule that another node has found to be the one: its situation was asked there."""
+    def apply(
+        self, rule: str, content: Content, quality: Quality, open_situations: Collection[str], now: float
+    ) -> Release:
+        """What the consumer gets by a rule that another node has found to be the one. It must be one for this consumer
+        and these situations too: what was kept since then is not released when they are over.
+        """
         for one in self._candidates:
             if one is not None and one.id == rule:
-                made, wrong = self._by_rule(one, content, quality, one.during, now)
+                made, wrong = self._by_rule(one, content, quality, open_situations, now)
                 return made if not wrong else Release(False, reasons=tuple(f"rule `{rule}`: {why}" for why in wrong))
         return Release(False, reasons=(f"rule `{rule}` does not permit it",))
 
@@ -122,6 +145,51 @@ class Releaser:
         if aggregate is None:  # else what is made of several is judged by these
             wrong += why_not((*rule.guarantees, *self._want.needs), lowered, left)
         return made, wrong
+
+
+class Mark(msgspec.Struct, frozen=True, array_like=True):
+    """By which rule an event was released that waits for its consumer, and in which situations it may go out."""
+
+    contract: str
+    rule: str
+    digest: str
+    """Of all that the rule says."""
+    during: tuple[str, ...] = ()
+    outside: tuple[str, ...] = ()
+
+    @property
+    def named(self) -> str:
+        return self.rule if self.contract == PRIVACY else f"{self.contract}.{self.rule}"
+
+    def is_on(self, open_situations: Collection[str]) -> bool:
+        return all(one in open_situations for one in self.during) and not any(
+            one in open_situations for one in self.outside
+        )
+
+
+@lru_cache(maxsize=4096)
+def mark_of(producer: ProducerContract, rule: str) -> Mark:
+    """The mark of what a rule of a contract releases."""
+    found = next(one for one in producer.rules if one.id == rule)
+    said = blake2b(msgspec.json.encode(plain_rule(found)), digest_size=8).hexdigest()
+    return Mark(producer.name, rule, said, tuple(sorted(found.during)), tuple(sorted(found.outside)))
+
+
+def mark_of_policy(name: str, permitted: Permitted) -> Mark:
+    """The mark of what a policy in XACML releases on these conditions."""
+    return Mark(PRIVACY, name, blake2b(repr(permitted).encode(), digest_size=8).hexdigest())
+
+
+def write_marks(marks: Iterable[Mark]) -> str:
+    return msgspec.json.encode(tuple(marks)).decode()
+
+
+def read_marks(text: str) -> list[Mark]:
+    """The marks of a text; raises `ContentError`."""
+    try:
+        return msgspec.json.decode(text, type=list[Mark])
+    except msgspec.MsgspecError as error:
+        raise ContentError(str(error)) from None
 
 
 def retain_property(until: float) -> tuple[str, str]:

@@ -1,0 +1,84 @@
+"""In a store: contracts that sessions have brought, and what contracts hold back for sessions."""
+
+import sqlite3
+from collections.abc import Mapping
+
+import msgspec
+
+from penstock.engine import bring
+from penstock.engine.changes import Changes
+from penstock.engine.later import Collected, Collecting, Held, read_window, write_window
+from penstock.engine.node import Node
+from penstock.engine.session import Session
+from penstock.model.errors import ContentError
+from penstock.model.event import Event
+
+
+class StoredContracts:
+    """The tables `brought`, `held` and `collected`."""
+
+    def __init__(self, db: sqlite3.Connection) -> None:
+        self._db = db
+
+    def write(self, changes: Changes) -> None:
+        run = self._db.executemany
+        if changes.brought:
+            gone = [key for key, made in changes.brought.items() if made is None]
+            run("DELETE FROM brought WHERE session = ? AND name = ?", gone)
+            made = [(*key, one) for key, one in changes.brought.items() if one is not None]
+            run("INSERT OR REPLACE INTO brought VALUES (?,?,?)", made)
+        if changes.held:
+            run("DELETE FROM held WHERE id = ?", [(number,) for number in changes.held])
+            rows = [_held_row(number, one) for number, one in changes.held.items() if one is not None]
+            run("INSERT INTO held VALUES (?,?,?,?,?,?,?,?,?,?,?,?)", rows)
+        if changes.windows:
+            run("DELETE FROM collected WHERE session = ? AND about = ?", list(changes.windows))
+            rows = [_window_row(*key, one) for key, one in changes.windows.items() if one.window.inputs]
+            run("INSERT INTO collected VALUES (?,?,?,?,?,?,?,?)", rows)
+        for number in changes.dropped_sessions:
+            for table in ("brought", "held", "collected"):
+                self._db.execute(f"DELETE FROM {table} WHERE session = ?", (number,))
+
+    def load_brought(self, node: Node, sessions: Mapping[int, Session], now: float) -> None:
+        for number, name, made in self._db.execute("SELECT * FROM brought"):
+            if number in sessions:
+                bring.restore(node, sessions[number], name, msgspec.json.decode(made, type=bring.Stored), now)
+
+    def load_held(self, node: Node, sessions: Mapping[int, Session], now: float) -> None:
+        """What is held back; it is held against contracts when its time comes."""
+        for number, session, at, topic, payload, qos, properties, *source in self._db.execute("SELECT * FROM held"):
+            *source, token = source
+            event = Event(topic, payload, qos, False, properties, *source)._replace(token=token)
+            if session in sessions:
+                node.later.put(node, at, sessions[session], event, number)
+        for number, about, topic, qos, properties, origin, user, window in self._db.execute("SELECT * FROM collected"):
+            if number not in sessions:
+                continue
+            event = Event(topic, b"", qos, False, properties, None, origin, user)
+            key = msgspec.json.decode(about, type=Collecting)
+            try:
+                one = Collected(sessions[number], key, event, read_window(window, now))
+            except ContentError as error:
+                node.notice("contract dropped", sessions[number], topic, f"what was collected is lost: {error}")
+                continue
+            node.later.windows[number, key] = one
+
+
+def _held_row(number: int, one: Held) -> tuple[object, ...]:
+    event = one.event
+    head = (number, one.session.id, one.at, event.topic, event.payload, event.qos, event.properties)
+    return (*head, event.expires, event.origin, event.user, event.link_type, event.token)
+
+
+def _window_row(session: int, about: bytes, one: Collected) -> tuple[object, ...]:
+    event = one.event
+    return (
+        session,
+        about,
+        event.topic,
+        event.qos,
+        event.properties,
+        event.origin,
+        event.user,
+        write_window(one.window),
+    )

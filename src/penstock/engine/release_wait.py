@@ -1,0 +1,156 @@
+"""What has been released and waits, and what is collected: it goes out only as contracts are when it does."""
+
+from typing import TYPE_CHECKING
+
+from penstock.engine import contracts, travel
+from penstock.engine.contracts import Governed, State
+from penstock.engine.later import Collected
+from penstock.engine.release_decide import Decided, asked_of, decide, shown
+from penstock.model.content import Content, Format
+from penstock.model.errors import ContentError, PolicyError
+from penstock.model.event import Event
+from penstock.policy.aggregate import Mean, absorb, due
+from penstock.policy.contract import ConsumerContract
+from penstock.policy.privacy import PrivacyPolicy
+from penstock.policy.release import PRIVACY, RELEASED, Mark, mark_of, mark_of_policy, read_marks
+
+if TYPE_CHECKING:
+    from penstock.engine.node import Node
+    from penstock.engine.session import Session
+
+MARKED = RELEASED.encode()
+"""In the properties of what waits that a rule has released."""
+
+
+def may_go(node: "Node", event: Event, session: "Session", now: float) -> bool:
+    """Whether what was released and has waited may go out: each of its rules is there as it was, still for this
+    consumer, and the situation is what the rule is for.
+    """
+    if travel.RESERVED_BYTES not in event.properties:
+        return True
+    texts = travel.told(event, RELEASED)
+    if not texts:
+        return True
+    state = node.contracts
+    if state is None:
+        return True  # the domain has no contracts any more, and nobody has brought one
+    try:
+        marks = [mark for text in texts for mark in read_marks(text)]
+    except ContentError:
+        return False
+    situations, content = state.open_at(now), node.ensemble.reader.read(event)
+    if not {one.name for one in state.contracts.private(event.topic)} <= {one.rule for one in marks}:
+        return False  # there is a policy that has not been asked
+    return all(mark.is_on(situations) and _still(state, session, event, content, mark, now) for mark in marks)
+
+
+def _still(state: State, session: "Session", event: Event, content: Content, mark: Mark, now: float) -> bool:
+    asking = state.asking(session, event.topic, now)
+    if mark.contract.startswith(PRIVACY):
+        policy = next((one for one in state.contracts.privacy if one.name == mark.rule), None)
+        if policy is None:
+            return True
+        several: list[tuple[ConsumerContract, ...]] = [(one.contract,) for one in asking] or [()]
+        return any(_permits(state, session, event, content, policy, mark, one, now) for one in several)
+    producer = state.contracts.named(mark.contract)
+    if producer is None:
+        return mark.contract.startswith(contracts.BROUGHT)  # it was with the event, which cannot change
+    if mark not in [mark_of(producer, rule.id) for rule in producer.rules]:
+        return False
+    return any(state.releaser(one.client, producer, one.contract, one.want).permits(mark.rule) for one in asking)
+
+
+def _permits(
+    state: State,
+    session: "Session",
+    event: Event,
+    content: Content,
+    policy: PrivacyPolicy,
+    mark: Mark,
+    consumers: tuple[ConsumerContract, ...],
+    now: float,
+) -> bool:
+    """Whether a policy in XACML says of what is left of the event just what it said of the event."""
+    origin = "" if event.path else event.origin
+    permitted = policy.decide(asked_of(state, session, consumers, event.topic, origin, now), content, now)
+    return not isinstance(permitted, str) and mark_of_policy(policy.name, permitted) == mark
+
+
+def still(node: "Node", session: "Session", event: Event, now: float) -> Event | None:
+    """What waits for a client, as contracts that are other now let it have it: what was released when nothing was
+    private here is decided on now.
+    """
+    state = node.contracts
+    if state is None or (session.neighbour is not None and session.neighbour in node.ensemble.nodes):
+        return event
+    if not may_go(node, event, session, now):
+        return None
+    if travel.told(event, RELEASED):
+        return event
+    bound, private = contracts.of_origin(node, event), state.contracts.private(event.topic)
+    if not private and not any(one.is_private for one in bound):
+        return event
+    content = node.ensemble.reader.read(event)
+    quality = contracts.claimed(node, event, content, now)
+    decided = decide(node, session, event, Governed(bound, quality, content, True, {}, private), now)
+    return decided.event
+
+
+def absorb_into(node: "Node", session: "Session", event: Event, decided: Decided, now: float) -> None:
+    """An event goes into a window."""
+    assert decided.aggregate is not None
+    about, content, quality = decided.aggregate
+    assert node.contracts is not None
+    known = node.later.windows.get((session.id, about))
+    if not node.later.has_room(session, about):
+        node.stats.dropped += 1
+        node.notice("full", session, event.topic, "too much is collected for the session, new messages are dropped")
+        return
+    catalogue = node.contracts.contracts.catalogue
+    try:
+        window, mean = absorb(about.aggregate, known and known.window, content, quality, catalogue, now)
+    except ContentError:
+        return  # nothing of it can be released
+    node.later.collect(node, Collected(session, about, event, window))
+    if mean is not None:
+        _release(node, known or Collected(session, about, event, window), mean, now)
+
+
+def tick(node: "Node", now: float) -> None:
+    """Close windows that are over, and hold what they release back until it may go out."""
+    state = node.contracts
+    assert state is not None
+    for key, one in list(node.later.windows.items()):
+        left, mean = due(one.about.aggregate, one.window, state.contracts.catalogue, now)
+        if left is None:
+            node.later.close(node, key)
+        if mean is not None:
+            _release(node, one, mean, now)
+
+
+def _release(node: "Node", one: Collected, mean: Mean, now: float) -> None:
+    """A mean goes out if its rules are still what they were, and it has the quality that its consumer needs; what is
+    marked is asked for the rest when it goes.
+    """
+    state = node.contracts
+    assert state is not None
+    session, about = one.session, one.about
+    asking = [
+        each
+        for each in state.asking(session, about.topic, now)
+        if (each.contract.name, each.want.name) == (about.consumer, about.want)
+    ]
+    if about.producer:
+        try:
+            producer = contracts.contract_of(state.contracts, about.producer)
+        except PolicyError:
+            return
+        if not asking:
+            return
+        releaser = state.releaser(asking[0].client, producer, asking[0].contract, asking[0].want)
+        if releaser.why_not(about.rule, mean):
+            return
+    at = now + about.delay
+    until = None if about.retention is None else at + about.retention
+    made = shown(session, one.event, Content(mean.payload, Format.JSON), mean.quality, until, read_marks(about.marks))
+    node.later.put(node, at, session, made._replace(retain=False))
