@@ -41,6 +41,8 @@ def play(pairs: list[tuple[str, str]], trust: dict[str, Any] | None = None, **mo
             },
             "trust": trust,
             "monitors": more.get("monitors", {}),
+            "quality": more.get("quality"),
+            "contracts": more.get("contracts"),
         }
     )
     return Rehearsal(domain, ensemble(domain))
@@ -153,3 +155,21 @@ def test_a_token_does_not_give_the_rights_of_another_user() -> None:
     rehearsal = play([("b1", "b2")])
     rehearsal.connect("ann", "b1", user="root")
     assert "wrong holder: it is `client:ann`'s, and the user name is `root`" in rehearsal.refusal("ann", "b1")
+
+
+def test_events_below_what_a_contract_guarantees_are_evidence_against_the_neighbour() -> None:
+    collectors = [{"topics": "home/#", "collect": [{"indicator": "precision", "formula": "value", "value": "q"}]}]
+    producers = {"air": {"producer": "ann", "filter": "home/air", "guarantees": ["precision >= high"]}}
+    rehearsal = line(2, {"sign": 0.4}, quality={"collectors": collectors}, contracts={"producers": producers})
+    rehearsal.connect("ann", "b1")
+    rehearsal.connect("ben", "b1")
+    rehearsal.connect("bob", "b2")
+    rehearsal.subscribe("bob", "home/#")
+    ratings = rehearsal.nodes["b2"].ratings
+    assert ratings is not None
+    rehearsal.publish("ann", "home/air", b'{"q": 95}')
+    rehearsal.run()
+    assert ratings.of("b1", rehearsal.now).good == 1
+    rehearsal.publish("ben", "home/air", b'{"q": 5}')  # of somebody whom no contract binds: b1 lets it in
+    rehearsal.run()
+    assert (ratings.of("b1", rehearsal.now).good, ratings.of("b1", rehearsal.now).bad) == (1, 3)

@@ -35,6 +35,10 @@ class EvidenceSettings(Settings):
         default=True,
         description="whether it is evidence how an event keeps what the neighbour has said is advertised on its topic",
     )
+    contracts: bool = Field(
+        default=True,
+        description="whether it is evidence how an event keeps the quality that a contract guarantees on its topic",
+    )
     evaluate: Annotated[str, matching(_FUNCTION, "`module:function`")] | None = Field(
         default=None,
         description="`module:function`, a function E of an interaction that returns true for good, false for bad, None"

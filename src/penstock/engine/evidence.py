@@ -4,12 +4,15 @@ of the events that a neighbour sends (trust §II-C).
 
 from typing import TYPE_CHECKING
 
-from penstock.engine import ratings
+from penstock.engine import contracts, ratings
 from penstock.engine.facts import Seen
 from penstock.engine.session import Session
 from penstock.model.event import Event
+from penstock.model.quality import NO_QUALITY
 from penstock.model.topic import matches
+from penstock.policy.contract import ProducerContract
 from penstock.policy.evaluation import Interaction, evaluated
+from penstock.policy.quality_need import why_not
 
 if TYPE_CHECKING:
     from penstock.engine.node import Node
@@ -20,6 +23,8 @@ def looks_at(node: "Node", session: Session, topic: str) -> bool:
     if node.ratings is None:
         return False
     if node.ensemble.evaluate is not None:
+        return True
+    if node.ratings.settings.evidence.contracts and _guaranteed(node, topic):
         return True
     return node.ratings.settings.evidence.conform and any(
         one.condition is not None and matches(one.offer.filter, topic) for one in session.offers.values()
@@ -34,6 +39,10 @@ def look(node: "Node", session: Session, event: Event, now: float) -> None:
         kept = _keeps(node, session, event)
         if kept is not None:
             _saw(node, name, kept, "conform", now, is_before=True)
+    if node.ratings.settings.evidence.contracts:
+        promised = _promised(node, event, now)
+        if promised is not None:
+            _saw(node, name, promised, "contract", now, is_before=True)
     if node.ensemble.evaluate is not None:
         content = node.ensemble.reader.read(event)
         found = evaluated(node.ensemble.evaluate, Interaction(name, event.topic, event.payload, content))
@@ -59,6 +68,27 @@ def _keeps(node: "Node", session: Session, event: Event) -> bool | None:
         return None
     content = node.ensemble.reader.read(event)
     return any(condition.holds(content) is True for condition in conditions)
+
+
+def _guaranteed(node: "Node", topic: str) -> list[ProducerContract]:
+    """The domain's contracts that guarantee something of the quality of events on a topic."""
+    if node.contracts is None:
+        return []
+    return [one for one in node.contracts.contracts.producers if one.guarantees and matches(one.filter, topic)]
+
+
+def _promised(node: "Node", event: Event, now: float) -> bool | None:
+    """Whether an event has the quality that its producer guarantees, as one contract says; None if none says anything.
+
+    Its producer's node has measured it, and should not have let it in.
+    """
+    bound = _guaranteed(node, event.topic)
+    if not bound:
+        return None
+    found = contracts.governed(node, event, now)
+    quality = NO_QUALITY if found is None else found.quality
+    content = node.ensemble.reader.read(event)
+    return any(not why_not(one.guarantees, quality, content) for one in bound)
 
 
 def _saw(node: "Node", neighbour: str, is_good: bool, source: str, now: float, is_before: bool = False) -> None:

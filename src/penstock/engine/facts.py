@@ -14,7 +14,7 @@ class Seen(Struct, frozen=True, omit_defaults=True):
     neighbour: str
     good: bool
     source: str
-    """`feedback`, `monitor`, `conform`, `evaluate`, `token`, or `operator`, who sets all that is held."""
+    """`feedback`, `monitor`, `conform`, `contract`, `evaluate`, `token`, or `operator`, who sets all that is held."""
     held: tuple[float, float, float] | None = None
     """What an operator has set: good, bad, as of when."""
 
