@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from penstock.model.content import Content, Format
 from penstock.model.errors import ContentError
 from penstock.model.quality import MOST_VALUES, NO_QUALITY, Key, MetricValue, Quality, moment
+from penstock.model.values import LAST_SECOND, SECOND, Timestamp
 from penstock.policy.quality_carry import (
     ATTACHED,
     CLAIMED,
@@ -54,8 +55,57 @@ def test_what_is_written_is_read_again_and_the_rest_stays(payload: bytes, qualit
 @given(qualities)
 def test_properties_are_read_again_in_any_order_among_others(quality: Quality) -> None:
     pairs = write_properties(quality)
-    assert read_properties([*reversed(pairs), ("qoc", "mine"), ("a", "b")], NOW, ATTACHED) == quality
-    assert all(len(text) < 65_536 for _, text in pairs)
+    assert len(pairs) == len(quality)
+    assert read_properties([*reversed(pairs), (ATTACHED, "ours"), ("a", "b")], NOW) == quality
+    attached = write_properties(quality, ATTACHED)
+    assert len(attached) == min(1, len(quality))
+    assert read_properties([*attached, ("qoc", "mine"), ("a", "b")], NOW, ATTACHED) == quality
+
+
+def test_the_most_that_can_be_attached_fits_a_property() -> None:
+    key = ("x" * 79, "y" * 80, "z" * 80)
+    time = Timestamp(LAST_SECOND * SECOND + 999_999_999)
+    most = Quality(
+        MetricValue(Key(f"{at:02}{key[0][:78]}", *key[1:]), -1.2345678901234567e-300, time, time)
+        for at in range(MOST_VALUES)
+    )
+    ((name, text),) = write_properties(most, ATTACHED)
+    assert read_properties([(name, text)], NOW, ATTACHED) == most
+
+
+_ROW = '["10","10.1","10.1",47.5,0]'
+ATTACHED_WRONG = {
+    "nothing": "",
+    "no list": "1",
+    "no list of lists": '["10","10.1","10.1",47.5,0]',
+    "objects": '[{"indicator":"10","criterion":"10.1","definition":"10.1","value":1,"created":0}]',
+    "too short": '[["10","10.1","10.1",47.5]]',
+    "too long": '[["10","10.1","10.1",47.5,0,0,0]]',
+    "no id": '[["1 0","10.1","10.1",47.5,0]]',
+    "a number for an id": '[[10,"10.1","10.1",47.5,0]]',
+    "a text for a value": '[["10","10.1","10.1","47.5",0]]',
+    "not finite": '[["10","10.1","10.1",1e999,0]]',
+    "a text for a time": '[["10","10.1","10.1",47.5,"2026-11-16T08:00:00Z"]]',
+    "a fraction for a time": '[["10","10.1","10.1",47.5,0.5]]',
+    "beyond the year 9999": '[["10","10.1","10.1",47.5,253402300800000000000]]',
+    "before the year 1": '[["10","10.1","10.1",47.5,0,-62135596800000000001]]',
+    "twice the same": f"[{_ROW},{_ROW}]",
+    "very many": f"[{','.join([_ROW] * (MOST_VALUES + 1))}]",
+    "very deep": "[" * 5_000,
+    "very long": f"[{' ' * 60_000}]",
+}
+
+
+@pytest.mark.parametrize("text", ATTACHED_WRONG.values(), ids=ATTACHED_WRONG)
+def test_what_is_attached_wrongly_is_refused(text: str) -> None:
+    with pytest.raises(ContentError):
+        read_properties([(ATTACHED, text)], NOW, ATTACHED)
+
+
+def test_quality_is_attached_once() -> None:
+    pairs = [*write_properties(ONE, ATTACHED)] * 2
+    with pytest.raises(ContentError, match="once"):
+        read_properties(pairs, NOW, ATTACHED)
 
 
 def test_xml_is_kept_byte_for_byte_around_it() -> None:

@@ -79,6 +79,8 @@ class State:
         self.open: OpenSituations = NONE_OPEN
         self.heard: dict[str, tuple[str, ConsumerContract]] = {}
         """By what they are told on, clients at other nodes and contracts that they have brought."""
+        self.last: tuple[tuple[tuple[str, str], ...], Quality] = (), NO_QUALITY
+        """The quality that was attached last, as it is carried: mostly it is asked for at once."""
         self._filters: Counter[str] = Counter()
         self._releasers: dict[tuple[str, str, str, str], tuple[tuple[object, ...], Releaser]] = {}
         self._concerned: dict[str, bool] = {}
@@ -269,7 +271,10 @@ def attach(node: "Node", session: Session, event: Event, now: float) -> Event | 
             reason = f"not as its producer guarantees: {'; '.join(missed)}"
             return Verdict("conform", Effect.SUPPRESS, f"contract {contract.name}", reason)
     told = [(CONTRACT, named(state, one)) for one in bound if one.is_private]
-    return travel.having(event, None, (*write_properties(quality), *told), without=CLAIMED)
+    attached = write_properties(quality, ATTACHED)
+    state.last = attached, quality
+    made = travel.having(event, None, (*attached, *told), without=CLAIMED)
+    return node.ensemble.reader.known(made, content)
 
 
 def _claimed(event: Event, content: Content, now: float) -> Quality:
@@ -338,15 +343,17 @@ def governed(node: "Node", event: Event, now: float) -> Governed | None:
         return None
     pairs = travel.carried(event.properties).user_properties if event.properties else ()
     names = [value for name, value in pairs if name == CONTRACT]
-    is_measured = any(name == ATTACHED for name, _ in pairs)
-    if is_released or not (names or is_measured or late or private):
+    attached = tuple(pair for pair in pairs if pair[0] == ATTACHED)
+    if is_released or not (names or attached or late or private):
         return None
     content = node.ensemble.reader.read(event)
     is_first = not any(one in node.ensemble.nodes for one in event.path)
     try:
         found = tuple(contract_of(state.contracts, one) for one in names)
         found += tuple(one for one in late if one.name not in {each.name for each in found})
-        quality = read_properties(pairs, moment(now), ATTACHED)
+        known, quality = state.last
+        if attached != known:
+            quality = read_properties(attached, moment(now), ATTACHED)
         ace = release_place.read_ace(next((value for name, value in pairs if name == release_place.ACE), "{}"))
     except (PolicyError, ContentError) as error:
         return Governed((), NO_QUALITY, content, is_first, {}, private, str(error))

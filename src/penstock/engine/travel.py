@@ -1,6 +1,7 @@
 """What travels with an event: its MQTT 5 properties, and between nodes the way it has come."""
 
 from collections.abc import Iterable
+from functools import lru_cache
 from hashlib import sha256
 
 import msgspec
@@ -80,7 +81,16 @@ def having(event: Event, content_type: str | None, add: Iterable[tuple[str, str]
 
 def carried(properties: bytes) -> Properties:
     """What travels with an event, read back."""
+    return _carried(properties) if len(properties) <= _MOST_KNOWN else _decoded(properties)
+
+
+def _decoded(properties: bytes) -> Properties:
     return decode_properties(encode_varint(len(properties)) + properties, 0, PUBLISH)[0]
+
+
+_MOST_KNOWN = 8_192
+"""Bytes of properties that are kept in a cache, as several stages ask for what travels with an event."""
+_carried = lru_cache(maxsize=64)(_decoded)
 
 
 def path_of(neighbour: str, properties: Properties) -> tuple[str, ...]:

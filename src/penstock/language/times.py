@@ -77,8 +77,14 @@ def _part_in_nanos(match: re.Match[str]) -> int:
 
 def timestamp_to_string(value: Timestamp) -> str:
     """RFC 3339 in UTC, with as many digits after the second as are needed."""
-    moment = _EPOCH + timedelta(seconds=value.nanos // SECOND)
-    return f"{moment:%Y-%m-%dT%H:%M:%S}".rjust(19, "0") + _fraction(value.nanos % SECOND) + "Z"
+    second, nanos = divmod(value.nanos, SECOND)
+    return f"{_whole_second(second)}{_fraction(nanos)}Z"
+
+
+@lru_cache(maxsize=256)  # much is of the same second
+def _whole_second(second: int) -> str:
+    moment = _EPOCH + timedelta(seconds=second)
+    return f"{moment:%Y-%m-%dT%H:%M:%S}".rjust(19, "0")
 
 
 def duration_to_string(value: Duration) -> str:

@@ -233,6 +233,11 @@ class Reader:
             self._event = event
         return self._content
 
+    def known(self, event: Event, content: Content) -> Event:
+        """The event, of which this is the content: it differs from one that was read in what travels with it only."""
+        self._event, self._content = event, content
+        return event
+
     def takes_objects(self, event: Event) -> tuple[bool, Widen | None]:
         """Whether such an event is JSON if its payload is a JSON object, and what is to be done with the members then.
 

@@ -10,7 +10,9 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import lru_cache
 from itertools import pairwise
+from operator import attrgetter
 from typing import NamedTuple
 
 from penstock.model.errors import PolicyError
@@ -19,6 +21,7 @@ from penstock.model.values import FIRST_SECOND, LAST_SECOND, SECOND, Timestamp
 MOST_VALUES = 64
 """Metric values of one event. They come with events, so it is a defence."""
 
+_KEY = attrgetter("key")
 _ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]{0,79}", re.ASCII)
 
 
@@ -211,13 +214,12 @@ class MetricValue:
     """When it was last changed, by propagation or degradation."""
 
     def __post_init__(self) -> None:
-        for id in self.key:
-            check_id(id)
+        _check_key(self.key)
         if not _is_number(self.value) or not math.isfinite(self.value):
             raise PolicyError(f"quality `{self.key}`: `{self.value}` is not a number")
-        object.__setattr__(self, "value", float(self.value))
-        times = (self.created,) if self.modified is None else (self.created, self.modified)
-        if not all(FIRST_SECOND <= time.nanos // SECOND <= LAST_SECOND for time in times):
+        if type(self.value) is not float:
+            object.__setattr__(self, "value", float(self.value))
+        if not _is_time(self.created) or not (self.modified is None or _is_time(self.modified)):
             raise PolicyError(f"quality `{self.key}`: its time is not from the year 1 to the year 9999")
 
     @property
@@ -236,7 +238,7 @@ class Quality(tuple[MetricValue, ...]):
     _by_key: dict[Key, MetricValue]
 
     def __new__(cls, values: Iterable[MetricValue] = ()) -> "Quality":
-        made = sorted(values, key=lambda one: one.key)
+        made = sorted(values, key=_KEY)
         if len(made) > MOST_VALUES:
             raise PolicyError(f"{len(made)} quality values are too many, {MOST_VALUES} are the most")
         for one, other in pairwise(made):
@@ -278,6 +280,23 @@ def check_id(id: str) -> str:
     if not isinstance(id, str) or not _ID.fullmatch(id):
         raise PolicyError(f"`{str(id)[:100]}` is not an id: up to 80 letters, digits and `_`, `.`, `:`, `-`")
     return id
+
+
+def _check_key(key: Key) -> None:
+    try:
+        _check_ids(key)
+    except TypeError:  # what strangers give for an id may be a list
+        raise PolicyError(f"`{str(key)[:100]}` are not ids") from None
+
+
+@lru_cache(maxsize=1024)  # each value that is read has some, mostly the same few
+def _check_ids(key: Key) -> None:
+    for id in key:
+        check_id(id)
+
+
+def _is_time(time: Timestamp) -> bool:
+    return FIRST_SECOND * SECOND <= time.nanos < (LAST_SECOND + 1) * SECOND
 
 
 def _check_once(of: str, what: str, ids: list[str], least: int = 1) -> None:

@@ -9,12 +9,18 @@ and XML has elements as the paper's Listing 3 looks for them, anywhere in the do
     <qocindicator id="10"><qocriterion id="10.1"><qocmetricdefinition id="10.1"/></qocriterion>
       <qocmetricvalue value="47.5" creationdate="2026-11-16T08:00:00Z"/></qocindicator>
 
-A user property is one such JSON object. What is changed later has `modified`, or `modificationdate`, too. All that is
-read comes from strangers: it is bounded, and what is not in order raises `ContentError`, as a whole.
+A user property is one such JSON object. What is changed later has `modified`, or `modificationdate`, too. What nodes
+attach is one property for all values, short and quick to read: a JSON list of such lists, with times in nanoseconds
+since 1970,
+
+    ["10", "10.1", "10.1", 47.5, 1794816000000000000, 1794816005000000000]
+
+All that is read comes from strangers: it is bounded, and what is not in order raises `ContentError`, as a whole.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from functools import lru_cache
+from typing import Annotated, Any
 
 import msgspec
 
@@ -37,7 +43,9 @@ ATTACHED = "penstock-quality"
 """The user property of what nodes have attached; from a client it is removed."""
 
 _MOST_PROPERTY = 1_000
+_MOST_ATTACHED = 400 * MOST_VALUES
 _MOST_TIME = 40
+_ENCODE = msgspec.json.Encoder().encode
 
 
 def read_quality(content: Content, received: Timestamp) -> Quality:
@@ -73,12 +81,64 @@ def write_quality(content: Content, quality: Quality) -> bytes:
 
 def read_properties(pairs: Iterable[tuple[str, str]], received: Timestamp, name: str = CLAIMED) -> Quality:
     """What the user properties of this name say. Raises `ContentError`."""
-    return _made(_of_property(text, received) for text in _bounded(text for key, text in pairs if key == name))
+    texts = [text for key, text in pairs if key == name]
+    if not texts:
+        return NO_QUALITY
+    if name == ATTACHED:
+        if len(texts) > 1 or len(texts[0]) > _MOST_ATTACHED:
+            raise ContentError(f"quality is attached once, with at most {_MOST_ATTACHED} characters")
+        return _of_rows(texts[0])
+    return _made(_of_property(text, received) for text in _bounded(texts))
 
 
-def write_properties(quality: Quality, name: str = ATTACHED) -> tuple[tuple[str, str], ...]:
-    """The quality as user properties, one for each value."""
-    return tuple((name, msgspec.json.encode(_entry(one)).decode()) for one in quality)
+def write_properties(quality: Quality, name: str = CLAIMED) -> tuple[tuple[str, str], ...]:
+    """The quality as user properties: one for each value, but if they are attached by a node, for all of them."""
+    if name == ATTACHED:
+        return ((name, _to_rows(quality)),) if quality else ()
+    return tuple((name, _ENCODE(_entry(one)).decode()) for one in quality)
+
+
+# --- what nodes attach
+
+
+class _Row(msgspec.Struct, array_like=True, forbid_unknown_fields=True, gc=False):
+    """A value, as it is attached."""
+
+    indicator: str
+    criterion: str
+    definition: str
+    value: float
+    created: int
+    modified: int | None = None
+
+
+_ROWS = msgspec.json.Decoder(Annotated[list[_Row], msgspec.Meta(max_length=MOST_VALUES)])
+
+
+@lru_cache(maxsize=16)  # several may ask for that of one event
+def _of_rows(text: str) -> Quality:
+    try:
+        rows = _ROWS.decode(text)
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise ContentError(f"the quality that is attached cannot be read: {error}") from None
+    times: dict[int, Timestamp] = {}  # mostly, all are of the same time
+    return _made(_of_row(one, times) for one in rows)
+
+
+def _of_row(row: _Row, times: dict[int, Timestamp]) -> MetricValue:
+    created = times.get(row.created) or times.setdefault(row.created, Timestamp(row.created))
+    modified = None if row.modified is None else Timestamp(row.modified)
+    return MetricValue(Key(row.indicator, row.criterion, row.definition), row.value, created, modified)
+
+
+def _to_rows(quality: Quality) -> str:
+    rows = [
+        (*one.key, one.value, one.created.nanos)
+        if one.modified is None
+        else (*one.key, one.value, one.created.nanos, one.modified.nanos)
+        for one in quality
+    ]
+    return _ENCODE(rows).decode()
 
 
 # --- JSON
@@ -100,9 +160,20 @@ def _of_entry(entry: Value, received: Timestamp) -> MetricValue:
     return _value(ids, value, entry.get("created"), entry.get("modified"), received)
 
 
-def _entry(value: MetricValue) -> dict[str, Any]:
-    entry: dict[str, Any] = {**value.key._asdict(), "value": value.value, "created": timestamp_to_string(value.created)}
-    return entry if value.modified is None else {**entry, "modified": timestamp_to_string(value.modified)}
+class _Entry(msgspec.Struct, omit_defaults=True, gc=False):
+    """A value, as JSON has it."""
+
+    indicator: str
+    criterion: str
+    definition: str
+    value: float
+    created: str
+    modified: str | None = None
+
+
+def _entry(value: MetricValue) -> _Entry:
+    modified = None if value.modified is None else timestamp_to_string(value.modified)
+    return _Entry(*value.key, value.value, timestamp_to_string(value.created), modified)
 
 
 def _of_property(text: str, received: Timestamp) -> MetricValue:
@@ -147,6 +218,11 @@ def _value(ids: Iterable[Any], value: float, created: Any, modified: Any, receiv
 def _time(text: Any) -> Timestamp:
     if not isinstance(text, str) or len(text) > _MOST_TIME:
         raise ContentError("a quality value has a time that is no text like `2009-02-13T23:31:30Z`")
+    return _read_time(text)
+
+
+@lru_cache(maxsize=256)  # mostly, all values of an event are of the same time
+def _read_time(text: str) -> Timestamp:
     try:
         return timestamp_from_string(text)
     except EvaluationError as error:
