@@ -1,0 +1,87 @@
+"""What the example's programs make of context: the health capsule on Bob's phone, and the FreeAir application.
+
+A capsule is a consumer and a producer, and governed as both (contracts §2.3). This one is an ordinary client: it has what
+its contract lets it have of Bob's vital signs, filters, aggregates and infers, and says how good its result is.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import deque
+from typing import Any
+
+from penstock.client import Event
+from penstock.model.content import Content
+from penstock.model.quality import Quality, moment
+from penstock.policy.quality import LIBRARY
+from penstock.policy.quality_carry import CLAIMED, read_properties, write_quality
+from penstock.policy.quality_propagate import Operation, propagate
+
+WINDOW = 3
+"""Measurements that the capsule looks at together."""
+PULSE, CELSIUS = 140.0, 39.0
+"""Above that, and with an ECG that is not regular, a life is in danger."""
+POLLUTED = 50.0
+"""µg/m³ of fine dust above which FreeAir alerts."""
+
+
+def quality_of(event: Event) -> Quality:
+    """What an event's properties say of its quality."""
+    return read_properties(event.properties, moment(time.time()), CLAIMED)
+
+
+def figures(event: Event) -> dict[str, float]:
+    """The same, by indicator."""
+    return {value.key.indicator: round(value.value, 1) for value in quality_of(event)}
+
+
+class HealthCapsule:
+    """Knows by the last vital signs whether Bob is in danger of death."""
+
+    def __init__(self) -> None:
+        self.is_danger = False
+        self._window: deque[Event] = deque(maxlen=WINDOW)
+
+    def takes(self, vitals: Event) -> bytes | None:
+        """What it has to say when these have come: something only if the situation is another than before."""
+        self._window.append(vitals)
+        read = [event.attributes for event in self._window]
+        pulse = sum(_number(one["pulse"]) for one in read) / len(read)
+        celsius = sum(_number(one["celsius"]) for one in read) / len(read)
+        is_regular = all(one["ecg"] == "regular" for one in read)
+        is_danger = (pulse > PULSE or celsius > CELSIUS) and not is_regular
+        if is_danger == self.is_danger:
+            return None
+        self.is_danger = is_danger
+        said = json.dumps({"danger": is_danger, "pulse": round(pulse, 1)}).encode()
+        known = [quality_of(event) for event in self._window]
+        return write_quality(Content(said), propagate(Operation.INFER, known, LIBRARY, time.time()))
+
+
+class FreeAir:
+    """Knows the air of each street, and warns travellers who are near the bad air."""
+
+    def __init__(self) -> None:
+        self.air: dict[str, dict[str, Any]] = {}
+
+    def measures(self, event: Event) -> None:
+        self.air[event.topic] = dict(event.attributes)
+
+    def advises(self, location: Event) -> dict[str, Any] | None:
+        """An alert for somebody who is about there."""
+        here = location.attributes
+        near = sorted(self.air.values(), key=lambda one: _distance(one, here))
+        if not near or near[0]["pm25"] <= POLLUTED:
+            return None
+        clean = next((one["street"] for one in near if one["pm25"] <= POLLUTED), "home")
+        return {"near": near[0]["street"], "pm25": near[0]["pm25"], "go": clean}
+
+
+def _distance(one: Any, other: Any) -> float:
+    """Squared, in degrees of latitude; at Paris a degree of longitude is two thirds of one."""
+    return float((one["lat"] - other["lat"]) ** 2 + ((one["lon"] - other["lon"]) * 0.658) ** 2)
+
+
+def _number(value: Any) -> float:
+    return float(value)

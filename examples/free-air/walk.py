@@ -1,0 +1,244 @@
+"""An asthma traveller walks through Paris (contracts, section 3): who learns what of him, and when.
+
+The nodes are those of a real `penstock run`, the clients of `penstock.client`; the contracts are those of the domain file.
+Run by `make demo`. Exit code 1 if anything did not happen as told. With `--picture FILE` it also draws a map of what each
+consumer saw; that needs matplotlib.
+"""
+
+import argparse
+import asyncio
+import json
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[2]))  # for what the examples share
+
+from capsule import figures
+from city_map import CONSUMERS, NEAR, draw, metres, strips
+from traveller import ALERT, HEALTH, LOCATION, SENSORS, City, until
+
+from examples.narration import Account
+from examples.nodes import penstock
+from examples.scenes import play
+from penstock.client import Event, Refused
+from penstock.engine.travel import carried
+from penstock.journal.read import read_all
+from penstock.policy.release_place import ACE, read_ace
+
+HERE = Path(__file__).parent
+WELL = (72.0, 36.8, "regular")
+ATTACK = (171.0, 37.9, "irregular")
+
+
+def names(got: dict[str, Event]) -> list[str]:
+    return sorted(got)
+
+
+async def the_domain_is_tested(account: Account, city: City) -> None:
+    account.scene("Before anything runs: the contracts of Table 1 in the domain file, and its tests")
+    account.quote("$ penstock test domain.yaml")
+    code, lines = await asyncio.to_thread(penstock, city.folder, "test", "domain.yaml")
+    for line in lines:
+        account.quote(line)
+    account.check("the policy tests pass", code, 0)
+
+
+async def the_nodes_start(account: Account, city: City) -> None:
+    account.scene("Four nodes start in one process: Bob's phone, his mobile network, the city, the emergency services")
+    account.quote(await asyncio.to_thread(city.process.start))
+    await city.opens()
+    account.quote("FreeAir, the emergency services and an advertiser subscribe to everything")
+    linked = [("phone", "mobile"), ("mobile", "city"), ("city", "rescue")]
+    found = [await until(lambda pair=pair: _linked(city, *pair)) for pair in linked]  # type: ignore[misc]
+    account.check("they are linked in a line", found, [True] * 3)
+
+
+def _linked(city: City, one: str, other: str) -> bool:
+    return bool(city.process.logged("linked", f"node={one}", f"neighbour={other}"))
+
+
+async def the_air_is_measured(account: Account, city: City) -> None:
+    account.scene("The city measures its air; a collector says how precisely")
+    got = {sensor: await city.measures(sensor) for sensor in SENSORS}
+    everybody = [names(one) == sorted(CONSUMERS) for one in got.values()]
+    account.check(
+        "nothing of it is private: FreeAir, the emergency services and the advertiser have all", all(everybody)
+    )
+    account.quote(f"avenue Henri-Martin, to FreeAir: {got['45']['free-air'].payload.decode()}")
+    account.quote(f"of quality {figures(got['45']['free-air'])}")
+    try:
+        await city.measures("45", spread=40.0)
+        refusal = ""
+    except Refused as refused:
+        refusal = str(refused)
+    account.quote(refusal)
+    account.check(
+        "what a worn-out sensor says is not as guaranteed, and goes nowhere", "not as its producer" in refusal
+    )
+
+
+async def bob_walks(account: Account, city: City) -> None:
+    account.scene("Bob walks: his location is for health only, and approximate")
+    places = await walks(city, 9)
+    account.check(
+        "9 places: FreeAir has each of them, nobody else any", [names(got) for got in places], [["free-air"]] * 9
+    )
+    account.quote(
+        f"his phone says  {places[-1]['free-air'].topic} {json.dumps(dict(zip(('lat', 'lon'), city.stops[-1].at)))}"
+    )
+    account.quote(f"FreeAir has  {places[-1]['free-air'].payload.decode()}")
+    account.quote(f"of quality {figures(places[-1]['free-air'])}: medium, and never high")
+    away = [metres(stop.at, stop.seen["free-air"]) for stop in city.stops]
+    cells = {stop.seen["free-air"] for stop in city.stops}
+    account.quote(f"which is {min(away):.0f} to {max(away):.0f} m away from where he is")
+    account.check(f"9 places are {len(cells)} squares of 500 m to FreeAir", len(cells) < 9 and min(away) > NEAR)
+
+
+async def walks(city: City, count: int) -> list[dict[str, Event]]:
+    """Bob goes on to so many places; who got what of each."""
+    return [await city.goes_on() for _ in range(count)]
+
+
+async def free_air_alerts_him(account: Account, city: City) -> None:
+    account.scene("That is enough for FreeAir to alert him")
+    said = [city.app.advises(event) for event in city.readers["free-air"].read if event.topic == LOCATION]
+    alerts = list(filter(None, said))
+    account.check("there is polluted air on his way, but not everywhere", 0 < len(alerts) < len(said))
+    heard = await city.says("free-air", ALERT, alerts[0])
+    account.quote(heard["bob-phone"].payload.decode())
+    account.check(
+        "the alert comes to Bob's phone, back along the line, and to nobody else", names(heard), ["bob-phone"]
+    )
+
+
+async def bob_is_well(account: Account, city: City) -> None:
+    account.scene("His wrist device measures all the time, for the health capsule on his own phone only")
+    got = [await city.feels(*WELL) for _ in range(3)]
+    account.check(
+        "three times: the capsule, and nobody else", [names(one) for one in got], [["bob-health-capsule"]] * 3
+    )
+    got_noisy = await city.feels(*ATTACK, noise=60.0)
+    account.check("what is too noisy is not good enough for the capsule either", names(got_noisy), [])
+
+
+async def nobody_else_opens_it(account: Account, city: City) -> None:
+    account.scene("Nobody else can break the glass")
+    try:
+        await city.says("ads", HEALTH, {"danger": True})
+        refusal = ""
+    except Refused as refused:
+        refusal = str(refused)
+    account.quote(refusal)
+    account.check("the advertiser may not speak of Bob's health at all", refusal != "")
+    await city.says("city-emergency", HEALTH, {"danger": True})
+    account.quote(city.audited("refused"))
+    account.check("the emergency services may, but it opens nothing", "may not say" in city.audited("city-emergency"))
+    account.check("as before: FreeAir only", names(await city.goes_on()), ["free-air"])
+
+
+async def bob_is_in_danger(account: Account, city: City) -> None:
+    account.scene("An asthma attack: the capsule infers that his life is in danger")
+    got: dict[str, Event] = {}
+    while not city.capsule.is_danger:
+        got = await city.feels(*ATTACK)
+    health = got["city-emergency of health"]
+    account.quote(f"the capsule, to the emergency services: {health.payload.decode()[:60]}...")
+    account.quote(city.audited("opened"))
+    account.check("the situation is open, by the capsule, and that is in the log", city.audited("opened") != "")
+    places = await walks(city, 4)
+    account.check(
+        "4 places: the emergency services have each of them, nobody else any",
+        [names(got) for got in places],
+        [["city-emergency"]] * 4,
+    )
+    account.quote(f"{places[-1]['city-emergency'].payload.decode()}")
+    account.quote(f"of quality {figures(places[-1]['city-emergency'])}")
+    account.check(
+        "precisely where he is", [stop.seen["city-emergency"] == stop.at for stop in city.stops[-4:]], [True] * 4
+    )
+    got = await city.feels(*ATTACK)
+    account.check("they have his vital signs too", names(got), ["bob-health-capsule", "city-emergency"])
+    got = await city.goes_on(radius=250.0)
+    account.check("what a bad signal says of where he is, within 250 m, is too bad to go by", names(got), [])
+    account.check("the next has high quality again", names(await city.goes_on()), ["city-emergency"])
+
+
+async def it_is_over(account: Account, city: City) -> None:
+    account.scene("He has got his spray: the danger is over, and so is what it opened")
+    while city.capsule.is_danger:
+        await city.feels(*WELL)
+    account.quote(city.audited("closed"))
+    account.check("the situation is closed, by the capsule", "bob-health-capsule" in city.audited("closed"))
+    account.check("vital signs: the capsule, and nobody else", names(await city.feels(*WELL)), ["bob-health-capsule"])
+    left = len(city.walk) - len(city.stops)
+    places = await walks(city, left)
+    account.check(f"{left} places: FreeAir only, as before", [names(got) for got in places], [["free-air"]] * left)
+    away = [metres(stop.at, stop.seen["free-air"]) for stop in city.stops[-left:]]
+    account.check(f"approximately, as before: {min(away):.0f} to {max(away):.0f} m away", min(away) > NEAR)
+
+
+async def who_saw_what(account: Account, city: City) -> None:
+    account.scene("What each consumer saw of the walk")
+    for line in strips(city.stops):
+        account.quote(line)
+    read = city.readers["ads"].read
+    account.check("the advertiser has read all along", len(read) >= len(SENSORS))
+    account.check("and has nothing of Bob", [event.topic for event in read if "bob" in event.topic], [])
+
+
+async def everybody_goes(account: Account, city: City) -> None:
+    account.scene("How the nodes between knew: the journal has what Bob's node told them")
+    await city.stack.aclose()
+    account.check("the nodes end with exit code 0 on SIGTERM", await asyncio.to_thread(city.process.stop), 0)
+    ways = enabled(city)
+    for node, told in ways.items():
+        account.quote(f"{node:>7}: {' '.join(told)}")
+    expected = ["rule-2" if stop.is_hazard else "rule-1" for stop in city.stops]
+    expected[[stop.is_hazard and not stop.seen for stop in city.stops].index(True)] = "nobody"
+    account.check("only Bob's node has his contract; all others go by its ACE set", ways["mobile"], expected)
+    account.check("which goes with each event along the line", ways["mobile"] == ways["city"] == ways["rescue"])
+
+
+def enabled(city: City) -> dict[str, list[str]]:
+    """By node, for each location of Bob that came there, the rule by which access was enabled."""
+    found: dict[str, list[str]] = {}
+    events, _ = read_all(city.folder / "journal")
+    for row in events.select(["node", "kind", "topic", "properties"]).to_pylist():
+        if row["topic"] == LOCATION and row["kind"] == "arrival" and row["node"] != "phone":
+            told = dict(carried(row["properties"]).user_properties)[ACE]
+            found.setdefault(row["node"], []).append(" ".join(sorted(set(read_ace(told).values()))) or "nobody")
+    return dict(sorted(found.items(), key=lambda one: ("mobile", "city", "rescue").index(one[0])))
+
+
+SCENES = (
+    the_domain_is_tested,
+    the_nodes_start,
+    the_air_is_measured,
+    bob_walks,
+    free_air_alerts_him,
+    bob_is_well,
+    nobody_else_opens_it,
+    bob_is_in_danger,
+    it_is_over,
+    who_saw_what,
+    everybody_goes,
+)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Play the walk of examples/free-air.")
+    parser.add_argument("--picture", type=Path, metavar="FILE", help="draw what each consumer saw (.svg or .png)")
+    options = parser.parse_args()
+    scenes = list(SCENES)
+    if options.picture is not None:
+
+        async def it_is_drawn(account: Account, city: City) -> None:
+            draw(city.stops, options.picture)
+            account.quote(f"drawn in {options.picture}")
+
+        scenes.append(it_is_drawn)
+    return play("An asthma traveller in Paris: examples/free-air", HERE, ("free-air",), City, scenes)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
