@@ -21,13 +21,14 @@ export PATH := $(PATH):/usr/sbin
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: $(VENV)/.ready-pipeline $(VENV)/.ready-clients java ## one node, a smart home, a supply chain, a factory, security zones, a federation with trust; then what was recorded, on Spark: an account of what happened
+demo: $(VENV)/.ready-pipeline $(VENV)/.ready-clients java ## one node, a smart home, a supply chain, a factory, security zones, a federation with trust, an asthma traveller with contracts; then what was recorded, on Spark: an account of what happened
 	$(BIN)/python examples/one-node/demo.py
 	$(BIN)/python examples/smart-home/play.py
 	$(BIN)/python examples/supply-chain/reports.py
 	$(BIN)/python examples/factory/shift.py
 	$(BIN)/python examples/zones/day.py
 	$(BIN)/python examples/federation/week.py
+	$(BIN)/python examples/free-air/walk.py
 	$(BIN)/python examples/smart-home/looking_back.py
 
 test: test-tools $(VENV)/.ready-clients lint types imports ## every check and every test

@@ -1,7 +1,7 @@
 """What the example's programs make of context: the health capsule on Bob's phone, and the FreeAir application.
 
-A capsule is a consumer and a producer, and governed as both (contracts §2.3). This one is an ordinary client: it has what
-its contract lets it have of Bob's vital signs, filters, aggregates and infers, and says how good its result is.
+A capsule is a consumer and a producer, and governed as both (contracts §2.3). This one is an ordinary client: it has
+what its contract lets it have of Bob's vital signs, aggregates and infers, and says how good its result is.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import time
 from collections import deque
+from statistics import fmean
 from typing import Any
 
 from penstock.client import Event
@@ -20,8 +21,8 @@ from penstock.policy.quality_propagate import Operation, propagate
 
 WINDOW = 3
 """Measurements that the capsule looks at together."""
-PULSE, CELSIUS = 140.0, 39.0
-"""Above that, and with an ECG that is not regular, a life is in danger."""
+PULSE, CELSIUS, IRREGULAR = 140.0, 39.0, 0.2
+"""A pulse or a temperature above that, with more of the ECG's beats irregular: a life is in danger."""
 POLLUTED = 50.0
 """µg/m³ of fine dust above which FreeAir alerts."""
 
@@ -37,26 +38,21 @@ def figures(event: Event) -> dict[str, float]:
 
 
 class HealthCapsule:
-    """Knows by the last vital signs whether Bob is in danger of death."""
+    """The capsule `health` of the domain file, without Spark: knows by vital signs whether Bob is in danger."""
 
     def __init__(self) -> None:
-        self.is_danger = False
         self._window: deque[Event] = deque(maxlen=WINDOW)
 
-    def takes(self, vitals: Event) -> bytes | None:
-        """What it has to say when these have come: something only if the situation is another than before."""
+    def takes(self, vitals: Event) -> bytes:
+        """What it says when these have come."""
         self._window.append(vitals)
-        read = [event.attributes for event in self._window]
-        pulse = sum(_number(one["pulse"]) for one in read) / len(read)
-        celsius = sum(_number(one["celsius"]) for one in read) / len(read)
-        is_regular = all(one["ecg"] == "regular" for one in read)
-        is_danger = (pulse > PULSE or celsius > CELSIUS) and not is_regular
-        if is_danger == self.is_danger:
-            return None
-        self.is_danger = is_danger
+        read = [json.loads(event.payload) for event in self._window]
+        pulse, celsius, irregular = (fmean(one[name] for one in read) for name in ("pulse", "celsius", "irregular"))
+        is_danger = (pulse > PULSE or celsius > CELSIUS) and irregular > IRREGULAR
         said = json.dumps({"danger": is_danger, "pulse": round(pulse, 1)}).encode()
         known = [quality_of(event) for event in self._window]
-        return write_quality(Content(said), propagate(Operation.INFER, known, LIBRARY, time.time()))
+        mean = propagate(Operation.MEAN, known, LIBRARY, time.time())
+        return write_quality(Content(said), propagate(Operation.INFER, [mean], LIBRARY, time.time()))
 
 
 class FreeAir:
@@ -70,7 +66,7 @@ class FreeAir:
 
     def advises(self, location: Event) -> dict[str, Any] | None:
         """An alert for somebody who is about there."""
-        here = location.attributes
+        here = json.loads(location.payload)
         near = sorted(self.air.values(), key=lambda one: _distance(one, here))
         if not near or near[0]["pm25"] <= POLLUTED:
             return None
@@ -81,7 +77,3 @@ class FreeAir:
 def _distance(one: Any, other: Any) -> float:
     """Squared, in degrees of latitude; at Paris a degree of longitude is two thirds of one."""
     return float((one["lat"] - other["lat"]) ** 2 + ((one["lon"] - other["lon"]) * 0.658) ** 2)
-
-
-def _number(value: Any) -> float:
-    return float(value)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -49,35 +50,46 @@ def draw(stops: Sequence[Stop], file: Path) -> None:
 
     file.parent.mkdir(parents=True, exist_ok=True)
     with rc_context(_STYLE):
-        figure = Figure(figsize=(9.5, 3.1), layout="constrained")
-        for axes, (name, title) in zip(figure.subplots(1, 3, sharex=True, sharey=True), CONSUMERS.items(), strict=True):
+        figure = Figure(figsize=(6.5, 8), layout="constrained")
+        maps = list(figure.subplots(3, 1, sharex=True, sharey=True))
+        for axes, (name, title) in zip(maps, CONSUMERS.items(), strict=True):
             _map(axes, stops, name)
-            count = sum(name in stop.seen for stop in stops)
-            axes.set_title(f"{title}: {count} of {len(stops)} locations")
-        air = axes.collections[0]
-        figure.colorbar(air, ax=axes, label="fine dust, µg/m³", shrink=0.8)
-        figure.savefig(file, dpi=150)
+            axes.set_title(f"{title}: {sum(name in stop.seen for stop in stops)} of {len(stops)} locations", loc="left")
+        figure.colorbar(maps[0].collections[0], ax=maps, label="fine dust, µg/m³", shrink=0.5)
+        maps[-1].legend(
+            handles=list(_legend()), loc="upper center", bbox_to_anchor=(0.5, -0.03), ncols=2, frameon=False
+        )
+        figure.savefig(file, dpi=130)
 
 
 def _map(axes: Axes, stops: Sequence[Stop], name: str) -> None:
     from matplotlib.patches import Rectangle
 
-    middle = stops[0].at[0]
-    wide, high = _CELL / (_DEGREE * math.cos(math.radians(middle))), _CELL / _DEGREE
+    wider = 1 / math.cos(math.radians(stops[0].at[0]))
+    high, wide = _CELL / _DEGREE, _CELL / _DEGREE * wider
     places, dust = [place for _, place, _ in SENSORS.values()], [pm25 for _, _, pm25 in SENSORS.values()]
-    axes.scatter(
-        [b for _, b in places], [a for a, _ in places], c=dust, cmap="YlOrBr", vmin=0, vmax=80, s=150, zorder=1
-    )
-    for stop, after in zip(stops, stops[1:], strict=False):
-        color, width = (_HAZARD, 1.6) if stop.is_hazard and after.is_hazard else (_CALM, 1.0)
+    xs, ys = [lon for _, lon in places], [lat for lat, _ in places]
+    axes.scatter(xs, ys, c=dust, cmap="YlOrBr", vmin=0, vmax=80, s=90, edgecolors=_CALM, linewidths=0.5, zorder=1)
+    for street, (lat, lon), _ in SENSORS.values():
+        axes.annotate(street, (lon, lat), (0, 8), textcoords="offset points", ha="center", color="#444444")
+    for stop, after in pairwise(stops):
+        color, width = (_HAZARD, 2.0) if stop.is_hazard else (_CALM, 1.0)
         axes.plot([stop.at[1], after.at[1]], [stop.at[0], after.at[0]], color=color, lw=width, zorder=2)
     seen = [(stop.at, stop.seen[name]) for stop in stops if name in stop.seen]
-    for lat, lon in dict.fromkeys(there for _, there in seen):
-        if not any(metres(at, there) < NEAR for at, there in seen if there == (lat, lon)):
-            cell = Rectangle((lon - wide / 2, lat - high / 2), wide, high, color=_ABOUT, alpha=0.3, lw=0, zorder=0)
-            axes.add_patch(cell)
+    for lat, lon in dict.fromkeys(there for at, there in seen if metres(at, there) >= NEAR):
+        cell = Rectangle((lon - wide / 2, lat - high / 2), wide, high, color=_ABOUT, alpha=0.25, lw=0, zorder=0)
+        axes.add_patch(cell)
     precise = [there for at, there in seen if metres(at, there) < NEAR]
-    axes.plot([lon for _, lon in precise], [lat for lat, _ in precise], "o", color=_HAZARD, ms=4, zorder=3)
-    axes.text(stops[0].at[1], stops[0].at[0] + 0.0008, "Bob", ha="center", color=_CALM)
-    axes.set(aspect=1 / math.cos(math.radians(middle)), xticks=(), yticks=())
-    axes.margins(0.06)
+    axes.plot([lon for _, lon in precise], [lat for lat, _ in precise], "o", color=_HAZARD, ms=5, zorder=3)
+    axes.set(aspect=wider, xticks=(), yticks=())
+    axes.margins(0.07, 0.12)
+
+
+def _legend() -> Iterator[Any]:
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+
+    yield Line2D([], [], color=_CALM, lw=1.0, label="Bob's walk")
+    yield Line2D([], [], color=_HAZARD, lw=2.0, label="in danger of death")
+    yield Patch(color=_ABOUT, alpha=0.25, label="seen: somewhere here")
+    yield Line2D([], [], color=_HAZARD, marker="o", ls="", ms=5, label="seen: right there")

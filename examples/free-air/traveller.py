@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from capsule import FreeAir, HealthCapsule
 
-from examples.narration import wait_for
+from examples.narration import PATIENCE, wait_for
 from examples.nodes import NodeProcess
 from penstock.client import Client, Event, Subscription
 
@@ -38,9 +38,12 @@ READS = {
     "bob-phone": ("free-air/bob/alert", "bell"),
 }
 """Who subscribes to what. Three to everything, so that nothing stands between them and Bob but contracts."""
+PASSWORDS = {"bob-health-capsule": "bob-health-capsule-demo"}
 LOCATION, VITALS, HEALTH, ALERT = "paris/bob/location", "paris/bob/vitals", "paris/bob/health", "free-air/bob/alert"
 
 Point = tuple[float, float]
+Vitals = tuple[float, float, float]
+"""Pulse, temperature, and how much of the ECG's beats is irregular."""
 ROUTE: tuple[Point, ...] = (
     (48.8632, 2.2703),  # La Muette, then avenue Henri-Martin
     (48.8642, 2.2790),
@@ -121,6 +124,7 @@ class City:
         self.bells: dict[str, Client] = {}
         self.readers: dict[str, Reader] = {}
         self.capsule = HealthCapsule()
+        self.is_danger = False
         self.app = FreeAir()
         self.walk = walk(24)
         self.stops: list[Stop] = []
@@ -139,7 +143,9 @@ class City:
                 pass  # nodes are still telling each other who wants it
 
     async def _connect(self, name: str, node: str) -> Client:
-        client = Client("127.0.0.1", self.process.port(PORTS[node]), client_id=name)
+        user = name if name in PASSWORDS else None
+        port = self.process.port(PORTS[node])
+        client = Client("127.0.0.1", port, client_id=name, username=user, password=PASSWORDS.get(name))
         return await self.stack.enter_async_context(client)
 
     async def _ring(self, node: str, patience: float) -> bool:
@@ -155,10 +161,10 @@ class City:
         """Publish; who got what of it. Raises `Refused` if the node does not take it."""
         before = {reader: len(one.read) for reader, one in self.readers.items()}
         await self.clients[name].publish(topic, content)
-        if not await self._ring(PLACES[name], patience=15.0):
+        if not await self._ring(PLACES[name], patience=PATIENCE):
             raise SystemExit(f"not everybody heard what came after `{topic}` of {name}")
         came = {reader: one.read[before[reader] :] for reader, one in self.readers.items()}
-        return {reader: events[0] for reader, events in came.items() if events}
+        return {reader: event for reader, events in came.items() for event in events if event.topic == topic}
 
     async def measures(self, sensor: str, spread: float = 4.0) -> dict[str, Event]:
         """A pollution sensor says what it measures, with its spread."""
@@ -174,34 +180,32 @@ class City:
         lat, lon = self.walk[len(self.stops)]
         said = {"lat": lat, "lon": lon, "radius": radius, "at": now()}
         got = await self.says("bob-phone", LOCATION, said)
-        seen = {name: (float(one.attributes["lat"]), float(one.attributes["lon"])) for name, one in got.items()}  # type: ignore[arg-type]
-        self.stops.append(Stop((lat, lon), self.capsule.is_danger, seen))
+        told = {name: json.loads(one.payload) for name, one in got.items()}
+        seen = {name: (float(one["lat"]), float(one["lon"])) for name, one in told.items()}
+        self.stops.append(Stop((lat, lon), self.is_danger, seen))
         return got
 
-    async def feels(self, pulse: float, celsius: float, ecg: str, noise: float = 5.0) -> dict[str, Event]:
-        """Bob's wrist device measures, and the capsule on his phone may have something to say of it."""
-        said = {"pulse": pulse, "celsius": celsius, "ecg": ecg, "noise": noise, "at": now()}
+    async def feels(self, pulse: float, celsius: float, irregular: float, noise: float = 5.0) -> dict[str, Event]:
+        """Bob's wrist device measures; who got what of it."""
+        said = {"pulse": pulse, "celsius": celsius, "irregular": irregular, "noise": noise, "at": now()}
         got = await self.says("bob-wrist", VITALS, said)
-        return {**got, **await self._infers(got)}
+        await self._infers(got)
+        return got
 
-    async def _infers(self, got: dict[str, Event]) -> dict[str, Event]:
-        """The one place where the capsule is run: who else is to play it, plays it here."""
-        vitals = got.get("bob-health-capsule")
-        said = None if vitals is None else self.capsule.takes(vitals)
-        if said is None:
-            return {}
-        heard = await self.says("bob-health-capsule", HEALTH, said)
-        return {f"{name} of health": event for name, event in heard.items()}
+    async def _infers(self, got: dict[str, Event]) -> None:
+        """The capsule has its say of vital signs, if it was given them."""
+        if "bob-health-capsule" in got:
+            await self.says("bob-health-capsule", HEALTH, self.capsule.takes(got["bob-health-capsule"]))
+
+    async def feels_until(self, is_danger: bool, vitals: Vitals) -> None:
+        """The same, again and again, until the capsule has told the nodes that there is danger, or none."""
+        word = "opened" if is_danger else "closed"
+        before = self.audited(word)
+        async with asyncio.timeout(3 * PATIENCE):
+            while self.audited(word) == before:
+                await self.feels(*vitals)
+        self.is_danger = is_danger
 
     def audited(self, *words: str) -> str:
         """The last line of the nodes' log about a situation that has these words."""
         return self.process.logged("situation", *words)
-
-    def explained(self, content: dict[str, Any], *receivers: str) -> dict[str, Any]:
-        """What would become of a location of Bob; nothing is published to find out."""
-        from urllib.parse import urlencode
-
-        asked = [("from", "bob-phone"), ("topic", LOCATION), ("payload", json.dumps(content))]
-        asked += [("to", name) for name in receivers]
-        told: dict[str, Any] = json.loads(self.process.page(ADMIN["phone"], f"/explain?{urlencode(asked)}"))
-        return told

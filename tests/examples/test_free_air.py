@@ -1,0 +1,82 @@
+"""Section 3 of the contracts paper, as the example has it: its file, its page, its demo, and its map."""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.support import pages
+from tests.support.commands import penstock, run
+
+FOLDER = Path(__file__).parent.parent.parent / "examples" / "free-air"
+FILE = FOLDER / "domain.yaml"
+PAPER = yaml.safe_load((Path(__file__).parent.parent / "cases" / "contracts" / "paris.yaml").read_text("utf-8"))
+OURS = yaml.safe_load(FILE.read_text("utf-8"))
+
+
+def test_the_example_is_in_canonical_form() -> None:
+    assert run(penstock("fmt", "--check", str(FILE)))[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "added"),
+    [
+        ("producers", "pollution", {}),
+        ("producers", "bob-location", {"scope"}),
+        ("producers", "bob-vitals", {"scope", "rules.own-capsule"}),
+        ("consumers", "free-air", set()),
+        ("consumers", "emergency", {"retention", "wants.vitals", "wants.health"}),
+        ("consumers", "advertiser", set()),
+        ("situations", "life-hazard", set()),
+    ],
+)
+def test_its_contracts_are_those_of_the_paper(kind: str, name: str, added: set[str]) -> None:
+    ours, papers = flat(OURS["contracts"][kind][name]), flat(PAPER[kind][name])
+    assert {key: ours[key] for key in papers} == papers
+    assert {".".join(key.split(".")[:2]) for key in ours.keys() - papers.keys()} == set(added)
+
+
+def flat(said: dict[str, Any], before: str = "") -> dict[str, Any]:
+    """Nested mappings as one, by the path of each value."""
+    found = {}
+    for key, value in said.items():
+        found.update(flat(value, f"{before}{key}.") if isinstance(value, dict) else {f"{before}{key}": value})
+    return found
+
+
+def test_the_commands_of_its_page(tmp_path: Path) -> None:
+    shutil.copytree(FOLDER, tmp_path / "examples" / "free-air")
+    ports = pages.move(tmp_path / "examples" / "free-air" / "domain.yaml")
+    page = (FOLDER / "README.md").read_text(encoding="utf-8")
+    printed = pages.run(pages.commands(page, "Try it"), tmp_path, ports)
+    assert "good: 4 nodes" in printed
+    assert "warning:" not in printed
+    assert "3 tests, all passed" in printed
+    told = [json.loads(line.split(" ", 1)[1]) for line in printed.splitlines() if line.startswith("paris/bob/")]
+    seen = {(one["lat"], one["lon"]): one["qoc"][0]["value"] for one in told if "lat" in one}
+    assert {place: round(value, 1) for place, value in seen.items()} == {
+        (48.865882, 2.277105): 79.6,
+        (48.8629, 2.2873): 99.2,
+        (48.852407, 2.303796): 79.6,
+    }
+    assert [one for one in told if "lat" not in one] == [{"danger": True}]
+    assert re.findall(r"`life-hazard` (\w+) by `bob-health-capsule`", printed) == ["opened", "closed"]
+
+
+def test_the_demo_goes_as_told(tmp_path: Path) -> None:
+    """And draws, where there is something to draw with: `make bench` installs it."""
+    drawn = tmp_path / "of" / "it.svg"
+    picture = ["--picture", str(drawn)] if find_spec("matplotlib") is not None else []
+    command = [sys.executable, str(FOLDER / "walk.py"), *picture]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr
+    if picture:
+        titles = ("FreeAir: 18 of 24 locations", "emergency services: 5 of 24", "advertiser: 0 of 24 locations")
+        assert all(title in drawn.read_text("utf-8") for title in titles)
