@@ -383,3 +383,54 @@ def test_coming_and_going_leaves_no_garbage() -> None:
     check(tree, set(index._by_text.values()))
     assert sum(1 for _ in nodes(tree)) <= 100
     assert sum(len(node.block._sorted) for node in nodes(tree)) <= 400
+
+
+# ---------------------------------------------------------------- XPath
+
+SENSORS = [f"""xpath("//o[uri='#pollution' and sensor[@id='{at}']]") != []""" for at in range(30)]
+FINDING = [
+    *SENSORS,
+    """size(xpath("//o[uri='#noise']")) > 0""",
+    """xpath("//o[uri='#noise']").size() >= 1 && xpath("//sensor[@id='7']") != []""",
+    """xpath("//o[contains(uri, 'noise')]") != []""",
+    """xpath("//o[uri='#noise']") == []""",
+    """size(xpath("//o[uri='#noise']")) >= 0""",
+    """xpath("string(//uri)") != []""",
+    """xpath("//o[sensor='']") != []""",
+]
+DOCUMENTS = {
+    "one sensor": b"<o><uri>#pollution</uri><sensor id='7'/></o>",
+    "another topic": b"<o><uri>#noise</uri><sensor id='7'/></o>",
+    "two sensors": b"<o><uri>#<!-- -->pollution</uri><sensor id='7'/><sensor id='29'/></o>",
+    "an unknown one": b"<o><uri>#pollution</uri><sensor id='30'/></o>",
+    "nothing of it": b"<x/>",
+    "so many elements that looking for texts takes longer": b"<o><uri>#pollution</uri><sensor id='7'/>"
+    + b"<x/>" * 2_000
+    + b"</o>",
+    "not XML": b'{"uri": "#pollution"}',
+    "unreadable": b"<!DOCTYPE a><a/>",
+}
+
+
+@pytest.mark.parametrize("payload", DOCUMENTS.values(), ids=DOCUMENTS)
+@pytest.mark.parametrize("count", [3, len(FINDING)])
+def test_xpath_is_found_as_if_each_were_asked(payload: bytes, count: int) -> None:
+    some = [*FINDING[5:8], *FINDING[-6:]] if count == 3 else FINDING
+    index: Predicates[str] = Predicates()
+    for text in [*some, *some[:2]]:
+        index.add((text, len(index)), condition_of(text), text)
+    asked = [text for text in [*some, *some[:2]] if condition_of(text).holds(Content(payload)) is True]
+    assert Counter(index.match(Content(payload))) == Counter(asked)
+    for number, text in enumerate([*some, *some[:2]]):
+        assert index.remove((text, number))
+    assert index.match(Content(payload)) == []
+    assert not index._finding
+
+
+def test_xpath_that_cannot_hold_is_not_asked() -> None:
+    index: Predicates[str] = Predicates()
+    for text in SENSORS:
+        index.add(text, condition_of(text), text)
+    content = Content(DOCUMENTS["one sensor"])
+    assert index.match(content) == [SENSORS[7]]
+    assert len(content._found) <= 3

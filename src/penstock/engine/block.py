@@ -35,7 +35,7 @@ COST_OF_SORTING = 4
 class Entry:
     """A condition, all that wait for it, and the places where it can be true."""
 
-    __slots__ = ("alternatives", "condition", "decide", "is_exact", "is_nowhere", "name", "values", "where")
+    __slots__ = ("alternatives", "condition", "decide", "is_exact", "is_nowhere", "name", "text", "values", "where")
 
     def __init__(self, condition: Condition) -> None:
         self.condition = condition
@@ -44,6 +44,8 @@ class Entry:
         """From attributes alone; None: the condition may want more of the content."""
         self.name: str | None = None
         """The attribute that it is filed by."""
+        self.text: str | None = None
+        """The text in XML that it is filed by."""
         self.alternatives = 0
         """How many it is filed as instead."""
         self.values: dict[Hashable, Any] = {}

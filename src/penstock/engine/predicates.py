@@ -2,26 +2,32 @@
 
 Equal conditions are one entry. An entry is filed by the name of an attribute that it needs, and there by what it says
 about attributes, in a tree of blocks (`engine/matching_tree.py`, `engine/block.py`). A condition with `||` between
-attributes is filed as its alternatives. One that says of no attribute which numbers, strings or bools it may be, such
-as `a > b`, is decided for every content.
+attributes is filed as its alternatives. One that asks XPath for nodes is filed by a text that the document must have
+for it. One that says of no attribute which numbers, strings or bools it may be, such as `a > b`, is decided for every
+content.
 """
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
+from itertools import chain
 from typing import Generic, TypeVar
 
 from penstock.engine.block import Entry
 from penstock.engine.matching_tree import CROWD, Node
 from penstock.language.alternatives import alternatives
 from penstock.language.condition import Condition, condition_of
+from penstock.language.finds import texts_needed
 from penstock.model.content import Content, Unreadable
 
 T = TypeVar("T")
+
+_EVALUATING, _GATHERING = 400, 25
+"""What it costs to ask an expression, and to look at a text of a document, if for each node an expression takes 1."""
 
 
 class Predicates(Generic[T]):
     """Values by key, each with a condition, found by content."""
 
-    __slots__ = ("_alternatives", "_by_key", "_by_text", "_crowd", "_loose", "_trees")
+    __slots__ = ("_alternatives", "_by_key", "_by_text", "_crowd", "_finding", "_loose", "_trees")
 
     def __init__(self, crowd: int = CROWD) -> None:
         """An index that divides its conditions when there are more than `crowd` of them."""
@@ -32,6 +38,8 @@ class Predicates(Generic[T]):
         """By the name of an attribute that all entries of the tree need."""
         self._loose: dict[str, Entry] = {}
         """Entries that need none, by their texts."""
+        self._finding: dict[str, dict[str, Entry]] = {}
+        """Those of them that need a text in XML, by that text."""
         self._alternatives: Predicates[Entry] | None = None
         """Entries by text and number of the alternative; no alternative has alternatives."""
 
@@ -74,7 +82,10 @@ class Predicates(Generic[T]):
     def match(self, content: Content) -> list[T]:
         """The values whose condition is true for this content; one that fails is not."""
         found: list[T] = []
-        for entry in self._loose.values():
+        loose: Iterable[Entry] = self._loose.values()
+        if self._finding:
+            loose = chain(loose, self._findable(content))
+        for entry in loose:
             if entry.condition.holds(content) is True:
                 found.extend(entry.values.values())
         if self._alternatives is not None:
@@ -92,6 +103,20 @@ class Predicates(Generic[T]):
                 for block in trees[name].blocks(attributes):
                     block.find(attributes, content, found)
         return found
+
+    def _findable(self, content: Content) -> Iterator[Entry]:
+        """Those whose text is in a document; or all, if it would take longer to look."""
+        document = content.document
+        if document is None:
+            return
+        finding = self._finding
+        if len(finding) * (_EVALUATING + document.size) < _GATHERING * document.size:
+            for entries in finding.values():
+                yield from entries.values()
+            return
+        for text in document.texts:
+            if text in finding:
+                yield from finding[text].values()
 
     def _file(self, entry: Entry) -> None:
         several = alternatives(entry.condition.tree) if entry.condition.ranges is None else ()
@@ -111,7 +136,16 @@ class Predicates(Generic[T]):
                 trees[entry.name] = Node(self._crowd)
             trees[entry.name].add(entry)
         elif not entry.is_nowhere:
+            self._file_loose(entry)
+
+    def _file_loose(self, entry: Entry) -> None:
+        finding, texts = self._finding, texts_needed(entry.condition.tree)
+        if not texts:
             self._loose[entry.condition.text] = entry
+            return
+        # Where fewest are: what all need tells nothing.
+        entry.text = min(sorted(texts), key=lambda text: len(finding.get(text, ())))
+        finding.setdefault(entry.text, {})[entry.condition.text] = entry
 
     def _withdraw(self, entry: Entry) -> None:
         name = entry.name
@@ -122,8 +156,17 @@ class Predicates(Generic[T]):
                 self._alternatives = None
             return
         if name is None:
-            self._loose.pop(entry.condition.text, None)
+            self._withdraw_loose(entry)
             return
         self._trees[name].remove(entry)
         if not self._trees[name].count:
             del self._trees[name]
+
+    def _withdraw_loose(self, entry: Entry) -> None:
+        if entry.text is None:
+            self._loose.pop(entry.condition.text, None)
+            return
+        filed = self._finding[entry.text]
+        del filed[entry.condition.text]
+        if not filed:
+            del self._finding[entry.text]

@@ -1,5 +1,7 @@
 """What a condition or a statement may cost at most. Both come from clients, so each bound is also a defence."""
 
+from penstock.model.bounds import MOST_XPATH_TEXT
+
 MOST_TEXT = 10_000
 """Characters of a condition."""
 
@@ -35,7 +37,7 @@ not, such as comparisons with constants, is not concerned."""
 MOST_SIZE = 1 << 20
 """Characters, bytes or elements of one value that `+` makes."""
 
-MOST_XPATH = 1_000
+MOST_XPATH = MOST_XPATH_TEXT
 """Characters of an XPath expression."""
 
 MOST_STATEMENT = 20_000

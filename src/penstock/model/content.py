@@ -129,6 +129,14 @@ class Content:
         """The steps that finding it takes by our estimate, found before or not; raises `ContentError` too."""
         return self._xml_document().cost(expression)
 
+    @property
+    def document(self) -> Document | None:
+        """The document that XPath looks at; None if it is not readable XML."""
+        try:
+            return self._xml_document()
+        except ContentError:
+            return None
+
     def refuse(self, reason: str) -> None:
         """Make it unreadable, whatever the payload is."""
         self._attributes = Unreadable(reason)

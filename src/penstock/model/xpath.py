@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from lxml import etree
 
-from penstock.model.bounds import MOST_BYTES, MOST_XPATH_NAMES, MOST_XPATH_WORK
+from penstock.model.bounds import MOST_BYTES, MOST_XPATH_NAMES, MOST_XPATH_TEXT, MOST_XPATH_WORK
 from penstock.model.errors import BoundError, ContentError
 from penstock.model.values import Value
 from penstock.model.xml_content import Xml
@@ -40,7 +40,7 @@ def compile_xpath(expression: str) -> _Expression:
 class Document:
     """An XML payload that expressions can be evaluated on."""
 
-    __slots__ = ("root", "size")
+    __slots__ = ("_texts", "root", "size")
 
     def __init__(self, payload: bytes, xml: Xml) -> None:
         """The document of a payload, and what is known of it already. Raises `ContentError`."""
@@ -48,6 +48,16 @@ class Document:
         """The root element; there are no comments and processing instructions in it."""
         self.size = xml.nodes + len(payload) // _BYTES_OF_A_NODE
         """What the cost of an expression depends on."""
+        self._texts: frozenset[str] | None = None
+
+    @property
+    def texts(self) -> frozenset[str]:
+        """What its elements, with all inside them, and its attributes say; without what is longer than expressions."""
+        if self._texts is None:
+            found: set[str] = set()
+            _gather(self.root, found)
+            self._texts = frozenset(found)
+        return self._texts
 
     def cost(self, expression: str) -> int:
         """The steps that an expression takes by our estimate, of about 10 ns each. Raises `ContentError`."""
@@ -66,6 +76,23 @@ class Document:
         except etree.XPathError as error:
             raise ContentError(f"`{expression}` has no value: {_said(error)}") from None
         return _texts(found, expression) if isinstance(found, list) else found
+
+
+def _gather(element: etree._Element, found: set[str]) -> str | None:
+    """Put the texts of an element and of all inside it among those found; what it says, None if that is long."""
+    found.update(element.values())  # type: ignore[arg-type]  # of what is parsed they are texts
+    said = element.text or ""
+    is_long = False
+    for inside in element:
+        text = _gather(inside, found)
+        if text is None or len(said) > MOST_XPATH_TEXT:
+            is_long = True
+        else:
+            said += text + (inside.tail or "")
+    if is_long or len(said) > MOST_XPATH_TEXT:
+        return None
+    found.add(said)
+    return said
 
 
 def _texts(nodes: Sequence[object], expression: str) -> list[str]:

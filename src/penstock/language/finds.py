@@ -1,0 +1,20 @@
+"""What a document must say for a condition that asks for XPath to be true."""
+
+from penstock.language.tree import And, Binary, Call, ListOf, Literal, Tree, XPath
+from penstock.model.xpath_texts import texts_of
+
+
+def texts_needed(tree: Tree) -> frozenset[str]:
+    """Texts that an element or an attribute of XML content must be; if one is missing, the condition is not true."""
+    match tree:
+        case And(operands):
+            return frozenset().union(*map(texts_needed, operands))
+        case Binary("!=", XPath(expression), ListOf(())) | Binary("!=", ListOf(()), XPath(expression)):
+            return texts_of(expression)
+        case Binary(">" | "!=", Call("size") as call, Literal("int", 0)) | Binary(
+            ">=", Call("size") as call, Literal("int", 1)
+        ):
+            match call.operands:
+                case (XPath(expression),):
+                    return texts_of(expression)
+    return frozenset()
