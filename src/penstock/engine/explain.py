@@ -7,7 +7,7 @@ class and does more than its `step` returns does that here too.
 from collections import deque
 from collections.abc import Collection, Iterator, Mapping
 
-from penstock.engine import conform, edit, emit, match, once, place, says, spread
+from penstock.engine import conform, edit, emit, explain_release, match, once, place, release, says, spread
 from penstock.engine.arrival import Arrival
 from penstock.engine.edit import Watch
 from penstock.engine.explain_access import Views
@@ -47,13 +47,15 @@ class _Walk:
         self._waiting: deque[Arrival] = deque()
         self._views = Views()
         self._carried = Carried(now)
+        self._supposed = explain_release.Supposed(tuple(nodes.values()))
 
     def decisions(self, start: Arrival) -> Iterator[Decision]:
         self._waiting.append(self._carried.begin(start))
-        while self._waiting:
-            came = self._waiting.popleft()
-            self._had.setdefault(came.node.name, Once()).arrives()
-            yield from self._at(came)
+        with self._supposed.for_a_while():
+            while self._waiting:
+                came = self._waiting.popleft()
+                self._had.setdefault(came.node.name, Once()).arrives()
+                yield from self._at(came)
 
     # --- stages 1 to 4, once for an event
 
@@ -70,6 +72,9 @@ class _Walk:
             verdicts += pruned
         if verdicts[-1].effect is not Effect.SUPPRESS:
             verdicts += conform.judged(came.node, came.claims, event)
+        if verdicts[-1].effect is not Effect.SUPPRESS:
+            event, held = explain_release.conformed(came, event, False, self._now)
+            verdicts += held
         outputs: tuple[Event, ...] = ()
         if verdicts[-1].effect is not Effect.SUPPRESS:
             outputs, edited = self._edit("edit", came.node, came.link, event._replace(token=weighed.goes))
@@ -83,8 +88,13 @@ class _Walk:
                 refused = Verdict("project", Effect.SUPPRESS, "sparkplug", wrong)
                 yield Decision(came.node.name, came.link, came.event, None, (*verdicts, refused))
                 continue
-            judging = Asked(came.node, output, came.session or came.stand_in, self._now)
-            before = (*verdicts, *judging.said_before)
+            bound, held = explain_release.conformed(came, output, True, self._now)
+            if held and held[-1].effect is Effect.SUPPRESS:
+                yield Decision(came.node.name, came.link, came.event, None, (*verdicts, *held))
+                continue
+            self._supposed.look(came, bound, self._now)
+            judging = Asked(came.node, bound, came.session or came.stand_in, self._now)
+            before = (*verdicts, *held, *judging.said_before)
             if judging.verdict is not None:
                 yield Decision(came.node.name, came.link, came.event, None, before)
                 continue
@@ -249,6 +259,9 @@ class _Walk:
             elif not judging.lets(member):
                 verdicts.append(Verdict("match", Effect.PASS, member.filter))
                 judging.towards([Target([member])], verdicts)
+            elif release.preview(node, member.session, event, self._now) is None:
+                verdicts += [Verdict("match", Effect.PASS, member.filter), says.routed(node, came.link, link, event)]
+                verdicts += explain_release.released(node, member.session, event, self._now)[1]
             elif found is None:
                 verdicts += [Verdict("match", Effect.PASS, member.filter), says.routed(node, came.link, link, event)]
             else:
@@ -274,7 +287,11 @@ class _Walk:
         """The event as it leaves for one session, if it does: then it goes on from there."""
         session = target.session
         told = event._replace(qos=min(event.qos, target.qos), retain=event.retain and target.retain_as_published)
-        shown, projected = self._views.shown(node, session, told, self._now)
+        released, said = explain_release.released(node, session, told, self._now)
+        verdicts += [one for one in said if one not in verdicts]
+        if released is None:
+            return
+        shown, projected = self._views.shown(node, session, released, self._now)
         verdicts += [one for one in projected if one not in verdicts]
         if shown is None:
             return
