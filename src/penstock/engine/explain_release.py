@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 from penstock.engine import contracts, release, travel
 from penstock.engine.arrival import Arrival
-from penstock.engine.contracts import Governed
+from penstock.engine.contracts import Governed, State
 from penstock.engine.node import Node
 from penstock.engine.release_decide import Decided, Step, decide
 from penstock.engine.session import Session
@@ -93,11 +93,26 @@ def released(node: Node, session: Session, event: Event, now: float) -> tuple[Ev
     decided = decide(node, session, event, found, now)
     situations = ", ".join(f"`{name}`" for name in sorted(state.open_at(now)))
     verdict = _verdict(decided, found, event, now)
+    if not decided.is_released and any(one.place is Place.ENABLED for one in decided.steps):
+        verdict = verdict._replace(reason="; ".join((verdict.reason, *_not_enabled(state, session, event, found, now))))
     if situations:
         verdict = verdict._replace(reason=f"{verdict.reason}; open: {situations}")
     if verdict.effect is Effect.SUPPRESS or decided.event is None:
         return None, (verdict,)
     return travel.for_clients(decided.event), (verdict,)
+
+
+def _not_enabled(state: State, session: Session, event: Event, found: Governed, now: float) -> Iterator[str]:
+    """Why the producer's node has not enabled access, as far as it can be told from here."""
+    reasons = (
+        reason
+        for client, consumer, want in state.asking(session, event.topic, now)
+        for producer in found.contracts
+        for reason in state.releaser(client, producer, consumer, want)
+        .decide(found.content, found.quality, state.open_at(now), now)
+        .reasons
+    )
+    yield from dict.fromkeys(reasons)
 
 
 def _verdict(decided: Decided, found: Governed, event: Event, now: float) -> Verdict:
