@@ -13,6 +13,7 @@ COMMANDS = {
     "test": "run the policy tests of a domain file",
     "explain": "say why an event is delivered, changed or withheld",
     "access": "say who may read and write which Sparkplug metrics, and why; find conflicts",
+    "contracts": "say which contracts of producers and consumers fit, and why",
     "statement": "check a policy statement, print it in another form; list rule elements",
     "xacml": "check XACML policies, decide by them, print them; run conformance cases",
     "flows": "show from where to where information can flow in a domain",

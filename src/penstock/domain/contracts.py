@@ -14,6 +14,7 @@ from penstock.model.errors import PolicyError
 from penstock.model.quality import Catalogue
 from penstock.policy.contract import RESERVED, Subject
 from penstock.policy.contract_text import (
+    mistake_at,
     read_collector,
     read_consumer,
     read_indicator,
@@ -139,11 +140,13 @@ def compiled(domain: Domain) -> Contracts | None:
 def mistakes(domain: Domain) -> Iterator[tuple[Where, str]]:
     """What cannot be read, and where it stands."""
     contracts, quality = domain.contracts or ContractSettings(), domain.quality or QualitySettings()
-    found: list[tuple[Where, str]] = []
-    for id, said in quality.indicators.items():
-        found.append((("quality", "indicators", id), _problem(read_indicator, id, said)))
-    if any(problem for _, problem in found):
-        yield from ((path, problem) for path, problem in found if problem)
+    wrong = [
+        problem
+        for id, said in quality.indicators.items()
+        for problem in _problems(("quality", "indicators", id), read_indicator, id, said)
+    ]
+    if wrong:
+        yield from wrong
         return
     try:
         catalogue = _catalogue(quality)
@@ -153,25 +156,24 @@ def mistakes(domain: Domain) -> Iterator[tuple[Where, str]]:
     for index, one in enumerate(quality.collectors):
         for at, said in enumerate(one.collect):
             where = ("quality", "collectors", index, "collect", at)
-            found.append((where, _problem(read_collector, said, catalogue, one.sensor)))
+            yield from _problems(where, read_collector, said, catalogue, one.sensor)
     for name, said in contracts.producers.items():
-        found.append((("contracts", "producers", name), _problem(read_producer, name, said, catalogue)))
+        yield from _problems(("contracts", "producers", name), read_producer, name, said, catalogue)
     for name, said in contracts.consumers.items():
-        found.append((("contracts", "consumers", name), _problem(read_consumer, name, said, catalogue)))
+        yield from _problems(("contracts", "consumers", name), read_consumer, name, said, catalogue)
     for name, said in contracts.situations.items():
-        found.append((("contracts", "situations", name), _problem(read_situation, name, said)))
+        yield from _problems(("contracts", "situations", name), read_situation, name, said)
     for index, private in enumerate(domain.privacy):
         if all(file.is_file() for file in (*private.policies, *private.references)):  # else that is said elsewhere
-            found.append((("privacy", index), _problem(private.compiled)))
-    yield from ((path, problem) for path, problem in found if problem)
+            yield from _problems(("privacy", index), private.compiled)
 
 
-def _problem(read: Any, *arguments: Any) -> str:
+def _problems(where: Where, read: Any, *arguments: Any) -> Iterator[tuple[Where, str]]:
     try:
         read(*arguments)
     except PolicyError as error:
-        return str(error)
-    return ""
+        inside, what = mistake_at(error)
+        yield (*where, *inside), what
 
 
 def _catalogue(quality: QualitySettings) -> Catalogue:

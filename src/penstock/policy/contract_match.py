@@ -1,14 +1,16 @@
 """Whether a producer's and a consumer's contract fit, by which rule, in which situations, and why not."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import NamedTuple
 
 from penstock.language.condition import Condition
 from penstock.language.ranges import intersects
 from penstock.model.quality import NO_QUALITY, Catalogue, Key
 from penstock.model.topic import intersection
 from penstock.policy.contract import ConsumerContract, PrivacyRule, ProducerContract, Want, abac_attributes, commitments
+from penstock.policy.contracts import Contracts
 from penstock.policy.degrade import Aggregate, caps
 from penstock.policy.quality_need import Constraint, Need, excludes, implies, range_of
 
@@ -83,6 +85,21 @@ class Fit:
             for rule in want.rules
             for reason in rule.reasons
         ) or ("they have no topic in common",)
+
+
+class Pair(NamedTuple):
+    """How far a client, as a consumer by one of its contracts, fits a producer's contract."""
+
+    client: str
+    fit: Fit
+
+
+def match_all(contracts: Contracts) -> Iterator[Pair]:
+    """All pairs of a domain. What is known of a client counts, so its attributes may tell it from others."""
+    for producer in contracts.producers:
+        for consumer in contracts.consumers:
+            for client in sorted(consumer.consumers):
+                yield Pair(client, match(producer, contracts.of(client, consumer), contracts.catalogue))
 
 
 def match(producer: ProducerContract, consumer: ConsumerContract, catalogue: Catalogue) -> Fit:

@@ -1,7 +1,6 @@
 """Contracts, situations and quality as the domain file writes them, and as clients bring them (docs/contracts.md).
 
-What is read here are plain mappings, from YAML or JSON. A mistake is a `PolicyError` that begins with the path of its
-key.
+What is read here are plain mappings, from YAML or JSON. A mistake is a `PolicyError` that says at which key it is.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -27,6 +26,20 @@ T = TypeVar("T")
 MOST_BROUGHT = 20_000
 """Characters of a contract that a client brings."""
 _MOST_NAMES = 256
+
+
+class KeyMistake(PolicyError):
+    """A mistake at a key."""
+
+    def __init__(self, path: tuple[str | int, ...], what: str, text: str) -> None:
+        self.path = path
+        self.what = what
+        super().__init__(text)
+
+
+def mistake_at(error: PolicyError) -> tuple[tuple[str | int, ...], str]:
+    """Where a mistake is, and what."""
+    return (error.path, error.what) if isinstance(error, KeyMistake) else ((), str(error))
 
 
 def read_producer(name: str, said: object, catalogue: Catalogue) -> ProducerContract:
@@ -69,7 +82,7 @@ def read_situation(name: str, said: object) -> Situation:
     closes = found.get("closes")
     return Situation(
         name,
-        _texts(found["sources"]),
+        _in("sources", _texts, found["sources"]),
         _in("opens", _signal, found["opens"]),
         _in("lasts", seconds, found["lasts"]),
         None if closes is None else _in("closes", _signal, closes),
@@ -86,7 +99,9 @@ def read_indicator(id: str, said: object) -> Indicator:
     own = {"criterion", "like", "definitions"}
     found = _mapping(said, own | _METRIC)
     several = _mapping(found.get("definitions", {id: {k: v for k, v in found.items() if k in _METRIC}}))
-    definitions = tuple(_in(f"definitions.{one}", _definition, str(one), metric) for one, metric in several.items())
+    definitions = tuple(
+        _in(("definitions", str(one)), _definition, str(one), metric) for one, metric in several.items()
+    )
     return Indicator(id, Criterion(str(found.get("criterion", id)), definitions, str(found.get("like", ""))))
 
 
@@ -118,26 +133,26 @@ def _brought(text: str) -> object:
 
 
 def _producer(name: str, found: Said, catalogue: Catalogue) -> ProducerContract:
-    rules = _mapping(found.get("rules", {}))
+    rules = _in("rules", _mapping, found.get("rules", {}))
     return ProducerContract(
         name,
-        _texts(found["producer"]),
+        _in("producer", _texts, found["producer"]),
         str(found["filter"]),
         _in("where", _condition, found.get("where")),
-        tuple(_in(f"rules.{id}", _rule, str(id), rule, catalogue) for id, rule in rules.items()),
+        tuple(_in(("rules", str(id)), _rule, str(id), rule, catalogue) for id, rule in rules.items()),
         _in("guarantees", parse_constraints, found.get("guarantees", ()), catalogue),
         _scope(found),
     )
 
 
 def _consumer(name: str, found: Said, catalogue: Catalogue) -> ConsumerContract:
-    wants = _mapping(found["wants"])
+    wants = _in("wants", _mapping, found["wants"])
     return ConsumerContract(
         name,
-        _texts(found["consumer"]),
-        tuple(_in(f"wants.{one}", _want, str(one), want, catalogue) for one, want in wants.items()),
-        _texts(found.get("purpose", ())),
-        _texts(found.get("situation", ())),
+        _in("consumer", _texts, found["consumer"]),
+        tuple(_in(("wants", str(one)), _want, str(one), want, catalogue) for one, want in wants.items()),
+        _in("purpose", _texts, found.get("purpose", ())),
+        _in("situation", _texts, found.get("situation", ())),
         _in("retention", _retention, found.get("retention")),
         _in("attributes", _subject, found.get("attributes", {})),
     )
@@ -155,13 +170,13 @@ def _rule(id: str, said: object, catalogue: Catalogue) -> PrivacyRule:
     degrade = found.get("degrade", ())
     return PrivacyRule(
         id,
-        _texts(found["purpose"]) if "purpose" in found else None,
+        _in("purpose", _texts, found["purpose"]) if "purpose" in found else None,
         _in("visible_to", _subject, found.get("visible_to", {})),
         _in("retention", _retention, found.get("retention")),
         during,
         outside,
         _in("quality", _needs, found.get("quality", ()), catalogue),
-        tuple(_in("degrade", _degradation, one) for one in _list(degrade)),
+        tuple(_in(("degrade", at), _degradation, one) for at, one in enumerate(_list(degrade))),
         _in("guarantees", parse_constraints, found.get("guarantees", ()), catalogue),
     )
 
@@ -222,7 +237,7 @@ def _degradation(said: object) -> Degradation:
         arguments = {alone: arguments}
     taken = _mapping(arguments, set(readers))
     try:
-        built: Degradation = made(**{key: _in(key, readers[key], value) for key, value in taken.items()})
+        built: Degradation = made(**{key: _in((name, key), readers[key], value) for key, value in taken.items()})
     except (TypeError, ValueError):
         raise PolicyError(f"`{name}`: expected {_listed(readers)}, found `{arguments!r:.80}`") from None
     return built
@@ -280,7 +295,8 @@ def _retention(said: object) -> float | None:
 def _scope(found: Said) -> Any:
     scope = found.get("scope", "global")
     if scope not in ("global", "local"):
-        raise PolicyError(f"`scope` is `global` or `local`, not `{scope!r:.80}`")
+        what = f"`scope` is `global` or `local`, not `{scope!r:.80}`"
+        raise KeyMistake(("scope",), what, what)
     return scope
 
 
@@ -302,7 +318,8 @@ def _mapping(said: object, known: Any = None, needed: Any = ()) -> Said:
         raise PolicyError(f"expected a mapping, found `{said!r:.80}`")
     for key in said:
         if known is not None and key not in known:
-            raise PolicyError(f"unknown key `{key!s:.80}` (known: {_listed(known)})")
+            what = f"unknown key `{key!s:.80}` (known: {_listed(known)})"
+            raise KeyMistake((str(key),), what, what)
     for key in needed:
         if key not in said:
             raise PolicyError(f"there is no `{key}`")
@@ -313,8 +330,11 @@ def _listed(names: Any) -> str:
     return ", ".join(f"`{name}`" for name in sorted(names))
 
 
-def _in(path: str, read: Callable[..., T], *arguments: Any) -> T:
+def _in(path: str | tuple[str | int, ...], read: Callable[..., T], *arguments: Any) -> T:
     try:
         return read(*arguments)
     except PolicyError as error:
-        raise PolicyError(f"{path}: {error}") from None
+        inner, what = mistake_at(error)
+        outer = (path,) if isinstance(path, str) else path
+        label = ".".join(step for step in outer if isinstance(step, str))
+        raise KeyMistake((*outer, *inner), what, f"{label}: {error}") from None

@@ -1,4 +1,4 @@
-"""Checks of contracts: that they can be read, and that those who are named exist."""
+"""Checks of contracts: that they can be read, that those who are named exist, and that they can come to something."""
 
 from __future__ import annotations
 
@@ -8,6 +8,12 @@ from penstock.domain.contracts import compiled, mistakes
 from penstock.domain.finding import Entities, Finding, Said, hint
 from penstock.domain.schema import Domain
 from penstock.domain.tree import Step
+from penstock.model.topic import overlaps
+from penstock.policy.contract_match import Pair, Standing, match_all
+from penstock.policy.contracts import EVERYBODY, Contracts
+
+_MOST_PAIRS = 10_000
+"""Of more, it is not looked for those that never fit: `penstock contracts match` tells."""
 
 
 def check(domain: Domain) -> Iterator[Finding | Said]:
@@ -26,15 +32,84 @@ def check(domain: Domain) -> Iterator[Finding | Said]:
     for consumer in contracts.consumers:
         yield from _clients(domain, ("contracts", "consumers", consumer.name, "consumer"), consumer.consumers)
     for situation in contracts.situations:
-        yield from _clients(domain, ("contracts", "situations", situation.name, "sources"), situation.sources)
+        where = ("contracts", "situations", situation.name, "sources")
+        yield from _clients(domain, where, situation.sources, may_be_foreign=False)
+    yield from _clients(domain, ("contracts", "bring"), contracts.bring - {EVERYBODY}, may_be_foreign=False)
 
 
-def _clients(domain: Domain, where: tuple[Step, ...], clients: frozenset[str]) -> Iterator[Finding]:
+def warnings(domain: Domain) -> Iterator[Said]:
+    """Contracts that never come to anything, or not to what they seem to; situations that nobody can open."""
+    contracts = compiled(domain)
+    if contracts is None:
+        return
+    if len(contracts.producers) * len(contracts.consumers) <= _MOST_PAIRS:
+        pairs = list(match_all(contracts))
+        yield from _never_met(contracts, pairs)
+        yield from _for_nobody(contracts, pairs)
+    yield from _both_private(contracts)
+    for situation in contracts.situations:
+        where = ("contracts", "situations", situation.name)
+        rules = [rule for one in contracts.producers for rule in one.rules]
+        is_asked_elsewhere = bool(domain.privacy or contracts.bring)
+        if not is_asked_elsewhere and not any(situation.name in rule.during | rule.outside for rule in rules):
+            yield Said(where, f"no rule speaks of situation `{situation.name}`")
+        if not any(_may_publish(domain, contracts, source, situation.opens.filter) for source in situation.sources):
+            what = f"nobody can open situation `{situation.name}`: its sources advertise nothing on its topics"
+            yield Said((*where, "opens"), what)
+
+
+def _never_met(contracts: Contracts, pairs: list[Pair]) -> Iterator[Said]:
+    for consumer in contracts.consumers:
+        for want in consumer.wants:
+            met = [
+                (pair, one)
+                for pair in pairs
+                if pair.fit.consumer == consumer.name
+                for one in pair.fit.wants
+                if one.want == want.name and one.standing is not Standing.UNRELATED
+            ]
+            if met and all(one.standing is Standing.FAILS for _, one in met):
+                pair, one = met[0]
+                why = "; ".join(dict.fromkeys(reason for rule in one.rules for reason in rule.reasons))
+                what = f"nothing ever meets want `{want.name}`; contract `{pair.fit.producer}`: {why}"
+                yield Said(("contracts", "consumers", consumer.name, "wants", want.name), what)
+
+
+def _for_nobody(contracts: Contracts, pairs: list[Pair]) -> Iterator[Said]:
+    if contracts.bring:
+        return  # who gets it, clients will say
+    for producer in contracts.producers:
+        found = [pair.fit.standing for pair in pairs if pair.fit.producer == producer.name]
+        if producer.is_private and not any(one > Standing.FAILS for one in found):
+            what = f"nobody ever gets anything of contract `{producer.name}`: no consumer's contract fits it"
+            yield Said(("contracts", "producers", producer.name), what)
+
+
+def _both_private(contracts: Contracts) -> Iterator[Said]:
+    private = [one for one in contracts.producers if one.is_private]
+    for at, one in enumerate(private):
+        for other in private[:at]:
+            if one.producers & other.producers and overlaps(one.filter, other.filter):
+                what = f"contract `{other.name}` is about some of the same events: both must release them"
+                yield Said(("contracts", "producers", one.name, "filter"), what)
+
+
+def _may_publish(domain: Domain, contracts: Contracts, client: str, filter: str) -> bool:
+    """Whether a client may publish on some of these topics, as far as the domain says what it advertises."""
+    settings = domain.clients.get(client)
+    said = [one.filter for one in contracts.producers if client in one.producers]
+    said += [one.filter for one in settings.advertises] if settings is not None else []
+    return not said or any(overlaps(one, filter) for one in said)
+
+
+def _clients(
+    domain: Domain, where: tuple[Step, ...], clients: frozenset[str], may_be_foreign: bool = True
+) -> Iterator[Finding]:
     if not domain.clients:
         return
     entities = Entities.of(domain)
     for client in sorted(clients):
-        if client not in domain.clients:
+        if client not in domain.clients and not (may_be_foreign and client in domain.foreign):
             kind = entities.kind(client)
             expected = f"and `{client}` is {kind}" if kind else hint(client, entities.clients)
             yield Finding(where, f"a client, {expected}", f"`{client}`")

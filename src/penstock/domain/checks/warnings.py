@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from penstock.domain.checks import access, contents, statements, tokens, trust_groups
+from penstock.domain.checks import access, contents, contracts, statements, tokens, trust_groups
 from penstock.domain.expand import Expansion
 from penstock.domain.finding import Loc, Said, listed
 from penstock.domain.graph import graph
@@ -25,6 +25,7 @@ def warnings(written: Domain, expansion: Expansion, nodes: Collection[str] | Non
     yield from _same_address(expansion.domain)
     yield from contents.warnings(expansion.domain)
     yield from access.warnings(expansion.domain)
+    yield from contracts.warnings(expansion.domain)
     yield from statements.warnings(expansion.domain)
     yield from tokens.warnings(expansion.domain)
     yield from trust_groups.warnings(expansion.domain, expansion.domain.nodes.keys() if nodes is None else nodes)

@@ -1,0 +1,69 @@
+"""`penstock contracts match` on Table 1 of the contracts paper."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from penstock.cli.main import main
+
+PARIS = yaml.safe_load((Path(__file__).parents[1] / "cases" / "contracts" / "paris.yaml").read_text("utf-8"))
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> str:
+    made = tmp_path / "paris.yaml"
+    domain = {
+        "nodes": {"a": {"listen": "127.0.0.1:0", "store": "memory"}},
+        "quality": {"indicators": PARIS["indicators"]},
+        "contracts": {name: PARIS[name] for name in ("producers", "consumers", "situations")},
+    }
+    made.write_text(yaml.safe_dump(domain, sort_keys=False), "utf-8")
+    return str(made)
+
+
+def rows(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[dict[str, Any]]:
+    assert main(["contracts", "match", *arguments, "--json"]) == 0
+    found: list[dict[str, Any]] = json.loads(capsys.readouterr().out)
+    return found
+
+
+RANK = ["unrelated", "fails", "depends", "fits"]
+
+
+@pytest.mark.parametrize("case", [pytest.param(case, id=case["title"]) for case in PARIS["fits"]])
+def test_every_pair_of_table_1(case: dict[str, Any], file: str, capsys: pytest.CaptureFixture[str]) -> None:
+    about = (file, "--producer", case["producer"], "--consumer", case["consumer"])
+    found = [row for row in rows(capsys, *about) if row["want"] == case["want"]]
+    assert max((row["comes_to"] for row in found), key=RANK.index) == case["comes_to"]
+    if "because" in case:
+        assert any(case["because"] in why for row in found for why in row["why"])
+    for situation, comes_to in case["open"].items():
+        while_open = [row for row in rows(capsys, *about, "--situation", situation) if row["want"] == case["want"]]
+        assert max((row["comes_to"] for row in while_open), key=RANK.index) == comes_to, situation
+
+
+def test_all_pairs_are_shown_as_a_table(file: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["contracts", "match", file]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    wants = sum(len(one["wants"]) for one in PARIS["consumers"].values())
+    assert len(lines) >= 1 + len(PARIS["producers"]) * wants
+    assert any(
+        "rule-2" in line and "during life-hazard" in line and "emergency (city-emergency)" in line for line in lines
+    )
+
+
+def test_what_is_not_there_is_said(file: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["contracts", "match", file, "--producer", "bob-locatoin"])
+    assert ended.value.code == 2
+    assert "did you mean `bob-location`?" in capsys.readouterr().err
+    empty = tmp_path / "empty.yaml"
+    empty.write_text("nodes: {a: {listen: 127.0.0.1:0, store: memory}}", "utf-8")
+    with pytest.raises(SystemExit):
+        main(["contracts", "match", str(empty)])
+    assert "has no `contracts`" in capsys.readouterr().err
+    empty.write_text("nodes: {}", "utf-8")
+    assert main(["contracts", "match", str(empty)]) == 3
