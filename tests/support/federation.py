@@ -33,7 +33,9 @@ class Nodes:
         nodes = {
             name: {"listen": f"127.0.0.1:{self.ports[name]}", **settings} for name, settings in domain["nodes"].items()
         }
-        (self.folder / "domain.yaml").write_text(yaml.safe_dump({"domain": "test", **domain, "nodes": nodes}))
+        (self.folder / "domain.yaml").write_text(
+            yaml.safe_dump({"domain": "test", **domain, "nodes": nodes}, sort_keys=False)
+        )
 
     def start(self, *names: str) -> None:
         for name in names:

@@ -13,7 +13,9 @@ from typing import Any, Self
 from paho.mqtt.client import MQTTMessage
 from paho.mqtt.packettypes import PacketTypes
 
+from penstock.client import contracts
 from penstock.client.connection import Address, Answer, Connection, properties
+from penstock.client.contracts import Brought, Contract
 from penstock.client.errors import Refused
 from penstock.client.event import JSON, Event, encode
 from penstock.client.policies import Policy, text_of
@@ -26,6 +28,7 @@ ADVERTISE = "$penstock/advertise"
 UNADVERTISE = "$penstock/unadvertise"
 SET_POLICY = "$penstock/policy"
 FEEDBACK = "$penstock/feedback"
+CONTRACT = "$penstock/contract"
 ATTACHED = "penstock-policy"
 """The user property of a publication that has a policy attached."""
 
@@ -97,6 +100,7 @@ class Client:
         self._receipts = Receipts(lambda mid: self._node.acknowledge(mid))
         self._subscriptions: dict[int, Subscription] = {}
         self._advertisements: dict[str, Advertisement] = {}
+        self._brought: dict[str, Brought] = {}
         self._is_ready = asyncio.Event()
         self._restoring: asyncio.Task[None] | None = None
         self._count = 0
@@ -175,19 +179,22 @@ class Client:
         name: str | None = None,
         scope: Scope = "global",
         policy: Policy | None = None,
+        contract: Contract | None = None,
     ) -> Subscription:
         """Subscribe to what matches the filter and whose content satisfies the condition.
 
         A client may have several subscriptions to the same filter; one of the same filter and name is replaced, and
-        ends. Raises `TopicError`, `ConditionError` or `StatementError` for what is no filter, no condition or no
-        policy, `Refused` if the node refuses.
+        ends. `contract` is what the program guarantees and needs for this subscription: `purpose`, `situation`,
+        `retention`, `needs`. Raises `TopicError`, `ConditionError` or `StatementError` for what is no filter, no
+        condition or no policy, `ValueError` for what is no contract, `Refused` if the node refuses.
         """
         _check(filter, where)
         said = _text(policy)
+        guaranteed = contracts.text_of(contract)
         await self._ready()
         number = self._new_number()
         asked = (filter, name or _made_up(number), where, scope, qos)
-        made = Subscription(*asked, number, self._buffer, self._receipts, said)
+        made = Subscription(*asked, number, self._buffer, self._receipts, said, guaranteed)
         self._subscriptions[made.identifier] = made
         try:
             await self._send_subscription(made)
@@ -211,6 +218,24 @@ class Client:
         answer = await self._node.unsubscribe(subscription.filter, said)
         _granted(f"giving up the subscription to `{subscription.filter}`", answer)
         self._drop(subscription)
+
+    async def bring(self, name: str, *, produces: Contract | None = None, consumes: Contract | None = None) -> None:
+        """Bring a contract for what this client publishes, or for what it gets; one of the same name is replaced.
+
+        Raises `ValueError` for what is no contract, `Refused` if the node refuses.
+        """
+        if (produces is None) is (consumes is None):
+            raise ValueError("expected one of `produces` and `consumes`")
+        brought = Brought(name, contracts.text_of(produces), contracts.text_of(consumes))
+        await self._ready()
+        await self._send_contract(brought)
+        self._brought[name] = brought
+
+    async def take_back(self, name: str) -> None:
+        """Take back the contract of a name; raises `Refused` if the node has none of it."""
+        await self._ready()
+        await self._send_contract(Brought(name))
+        self._brought.pop(name, None)
 
     async def set_policy(self, of: Subscription | Advertisement, policy: Policy | None) -> None:
         """Give a subscription or advertisement another policy, or none.
@@ -300,9 +325,13 @@ class Client:
         )
         return await self._node.publish(topic, payload, qos, retain, said)
 
+    async def _send_contract(self, brought: Brought) -> None:
+        answer = await self._send(CONTRACT, brought.payload, 1, False, JSON, None, ())
+        _granted(f"contract `{brought.name}`", answer)
+
     async def _send_subscription(self, subscription: Subscription) -> None:
         one = subscription
-        pairs = _pairs(name=one.name, scope=one.scope, where=one.where, policy=one.policy)
+        pairs = _pairs(name=one.name, scope=one.scope, where=one.where, policy=one.policy, contract=one.contract)
         said = properties(PacketTypes.SUBSCRIBE, SubscriptionIdentifier=subscription.identifier, UserProperty=pairs)
         answer = await self._node.subscribe(subscription.filter, subscription.qos, said)
         _granted(f"subscription to `{subscription.filter}`", answer)
@@ -321,7 +350,7 @@ class Client:
         if is_resumed:
             for subscription in self._subscriptions.values():
                 subscription.resume()
-        elif self._subscriptions or self._advertisements:
+        elif self._subscriptions or self._advertisements or self._brought:
             for subscription in self._subscriptions.values():
                 subscription.begin_again()
             self._stop_restoring()
@@ -358,6 +387,12 @@ class Client:
 
     async def _restore(self) -> None:
         """Advertise and subscribe again in a new session. What is refused now is over: nobody waits for an answer."""
+        for brought in list(self._brought.values()):
+            try:
+                await self._send_contract(brought)
+            except Refused as error:
+                _log.warning("%s", error)
+                self._brought.pop(brought.name, None)
         for advertisement in list(self._advertisements.values()):
             try:
                 await self._send_advertisement(advertisement)

@@ -12,6 +12,9 @@ from penstock.model.errors import ContentError
 from penstock.model.values import Value
 
 JSON = "application/json"
+QUALITY = "qoc"
+RETAIN_UNTIL = "penstock-retain-until"
+"""User properties of what contracts have released."""
 
 _READER = Reader()
 
@@ -39,6 +42,16 @@ class Event:
     def digest(self) -> str:
         """SHA-256 of the payload, in hexadecimal: how a rating names an event."""
         return sha256(self.payload).hexdigest()
+
+    @property
+    def quality(self) -> tuple[dict[str, Any], ...]:
+        """What the node says of its quality, for each metric: its `indicator`, `value`, when it was `created`."""
+        return tuple(json.loads(text) for name, text in self.properties if name == QUALITY)
+
+    @property
+    def retain_until(self) -> str | None:
+        """When the program has promised to have deleted it, as RFC 3339 writes times; None: no such promise."""
+        return next((text for name, text in self.properties if name == RETAIN_UNTIL), None)
 
     @property
     def attributes(self) -> dict[str, Value]:

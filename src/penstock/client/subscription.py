@@ -67,6 +67,7 @@ class Subscription:
         room: int,
         receipts: Receipts,
         policy: str | None = None,
+        contract: str | None = None,
     ) -> None:
         self.filter = filter
         self.name = name
@@ -74,6 +75,8 @@ class Subscription:
         self.scope = scope
         self.qos: Qos = qos
         self.policy = policy
+        self.contract = contract
+        """What is guaranteed for it, as JSON."""
         self.identifier = identifier
         self.dropped = 0
         """Events of QoS 0 that came while there was no room for them, and are lost."""
