@@ -7,6 +7,7 @@ each consumer saw; that needs matplotlib.
 
 import argparse
 import asyncio
+import json
 import sys
 from pathlib import Path
 
@@ -14,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))  # for what the examples shar
 
 from capsule import figures
 from city_map import CONSUMERS, NEAR, draw, metres, strips
-from traveller import ALERT, HEALTH, LOCATION, PASSWORDS, SENSORS, City, until
+from traveller import ADMIN, ALERT, HEALTH, LOCATION, PASSWORDS, SENSORS, City, now, until
 
 from examples.narration import Account
 from examples.nodes import penstock
@@ -47,6 +48,22 @@ async def the_domain_is_tested(account: Account, city: City) -> None:
     for line in lines:
         account.quote(line)
     account.check("the policy tests pass", code, 0)
+
+
+async def the_contracts_are_matched(account: Account, city: City) -> None:
+    account.scene("Which contracts fit, and when, is known before there is any event")
+    account.quote(
+        "$ penstock contracts match domain.yaml --producer bob-location     # but for what has no topic in common"
+    )
+    command = ("contracts", "match", "domain.yaml", "--producer", "bob-location", "--json")
+    code, lines = await asyncio.to_thread(penstock, city.folder, *command)
+    account.check("the command says it", code, 0)
+    pairs = [one for one in json.loads("".join(lines)) if one["comes_to"] != "unrelated"]
+    for one in pairs:
+        because = one["why"][0]
+        account.quote(f"{one['client']:>14}  {one['rule']}  {one['when']:<19}  {one['comes_to']:<5}  {because}")
+    fits = [(one["client"], one["rule"]) for one in pairs if one["comes_to"] == "fits"]
+    account.check("two fit", fits, [("free-air", "rule-1"), ("city-emergency", "rule-2")])
 
 
 async def the_nodes_start(account: Account, city: City) -> None:
@@ -171,6 +188,29 @@ async def bob_is_in_danger(account: Account, city: City) -> None:
     account.check("the next has high quality again", names(await city.goes_on()), ["city-emergency"])
 
 
+async def why(account: Account, city: City) -> None:
+    account.scene("Why does FreeAir not get this?")
+    address = f"http://127.0.0.1:{city.process.port(ADMIN['phone'])}"
+    lat, lon = city.stops[-1].at
+    said = json.dumps({"lat": lat, "lon": lon, "radius": 8.0, "at": now()})
+    asked = ["--from", "bob-phone", "--topic", LOCATION, "--payload", said]
+    asked += [word for name in CONSUMERS for word in ("--to", name)]
+    account.quote(
+        f"$ penstock explain --node {address} --from bob-phone --topic {LOCATION} ...     # of it, what is released"
+    )
+    code, lines = await asyncio.to_thread(penstock, city.folder, "explain", "--node", address, *asked, "--json")
+    told = json.loads("".join(lines))
+    for one in told["decisions"]:
+        for verdict in one["verdicts"]:
+            if verdict["stage"] == "release":
+                account.quote(f"{one['node']} -> {one['goes_by']['target']}: {verdict['effect']}: {verdict['reason']}")
+    gets = [name for name, one in told["receivers"].items() if one["gets"]]
+    account.check("the node explains it, in this situation", (code, gets), (0, ["city-emergency"]))
+    account.check(
+        "by rule 2, and why not by rule 1", all(rule in "".join(lines) for rule in ("location.rule-2", "`rule-1`"))
+    )
+
+
 async def it_is_over(account: Account, city: City) -> None:
     account.scene("He has got his spray: the danger is over, and so is what it opened")
     await city.feels_until(False, WELL)
@@ -219,6 +259,7 @@ def enabled(city: City) -> dict[str, str]:
 
 SCENES = (
     the_domain_is_tested,
+    the_contracts_are_matched,
     the_nodes_start,
     the_air_is_measured,
     bob_walks,
@@ -226,6 +267,7 @@ SCENES = (
     bob_is_well,
     nobody_else_opens_it,
     bob_is_in_danger,
+    why,
     it_is_over,
     who_saw_what,
     everybody_goes,

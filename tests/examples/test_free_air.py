@@ -59,6 +59,10 @@ def test_the_commands_of_its_page(tmp_path: Path) -> None:
     assert "good: 4 nodes" in printed
     assert "warning:" not in printed
     assert "3 tests, all passed" in printed
+    assert re.search(r"emergency .*location +rule-2 +fits +during life-hazard", printed)
+    assert "free-air gets `paris/bob/location" in printed
+    assert "rule `rule-2`: the situation is not `life-hazard`" in printed
+    assert "rule `rule-1`: subject purpose is `advertising`, asked is: only `health`" in printed
     told = [json.loads(line.split(" ", 1)[1]) for line in printed.splitlines() if line.startswith("paris/bob/")]
     seen = {(one["lat"], one["lon"]): one["qoc"][0]["value"] for one in told if "lat" in one}
     assert {place: round(value, 1) for place, value in seen.items()} == {
