@@ -1,14 +1,14 @@
-"""`python -m benchmarks`: the node beside other brokers, matching by content, a journal, views on Spark, tokens
-and trust between nodes, decisions by XACML.
+"""`python -m benchmarks`: the node beside other brokers, matching by content, a journal, views and capsules on Spark,
+tokens and trust between nodes, decisions by XACML.
 
-`node`, `matching`, `journal`, `govern`, `tokens`, `federation`, `vectors` or `xacml` as the first argument: only that,
-with its own options. Without, options are those of `node`, and only it is run; but `--quick` is for all.
+`node`, `matching`, `journal`, `govern`, `capsules`, `tokens`, `federation`, `vectors` or `xacml` as the first argument:
+only that, with its own options. Without, options are those of `node`, and only it is run; but `--quick` is for all.
 """
 
 import sys
 from collections.abc import Callable, Sequence
 
-from benchmarks import federation, govern, journal, node, tokens, vectors, xacml
+from benchmarks import capsules, federation, govern, journal, node, tokens, vectors, xacml
 from benchmarks.matching import __main__ as matching
 
 PARTS: dict[str, Callable[[Sequence[str]], int]] = {
@@ -16,6 +16,7 @@ PARTS: dict[str, Callable[[Sequence[str]], int]] = {
     "matching": matching.main,
     "journal": journal.main,
     "govern": govern.main,
+    "capsules": capsules.main,
     "tokens": tokens.main,
     "xacml": xacml.main,
     "federation": federation.main,

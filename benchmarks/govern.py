@@ -83,7 +83,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     rows = options.rows or (QUICK_ROWS if options.quick else ROWS)
     repeats = options.repeats or (1 if options.quick else 3)
     machine = describe(f"{repeats}{' quick' if options.quick else ''}")
-    with tempfile.TemporaryDirectory(prefix="penstock-govern-") as name, _session() as spark:
+    with tempfile.TemporaryDirectory(prefix="penstock-govern-") as name, session() as spark:
         bench = Bench(spark, Path(name), rows)
         ways = bench.ways()
         bench.measure(ways, repeats)
@@ -99,7 +99,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 @contextmanager
-def _session() -> Iterator[SparkSession]:
+def session() -> Iterator[SparkSession]:
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     spark = open_session(f"local[{min(os.cpu_count() or 1, 2)}]", "penstock benchmark")
     try:
@@ -199,9 +199,9 @@ class Bench:
         for turn in range(repeats + 1):
             for way in ways:
                 to = self._folder / "out"
-                before, began = _processor_time(), time.perf_counter()
+                before, began = processor_time(), time.perf_counter()
                 way.run(to)
-                seconds, processor = time.perf_counter() - began, _processor_time() - before
+                seconds, processor = time.perf_counter() - began, processor_time() - before
                 print(f"{way.name}: {self._rows / seconds:,.0f} rows/s, {processor:.1f} processor s", flush=True)
                 if turn:
                     way.seconds.append(seconds)
@@ -279,7 +279,7 @@ def _by_duckdb(connection: duckdb.DuckDBPyConnection, files: list[str], to: Path
     )
 
 
-def _processor_time() -> float:
+def processor_time() -> float:
     """Of this process and all that it has started."""
     total = 0.0
     me = psutil.Process()

@@ -5,7 +5,7 @@ taken, or comes late and is to be kept, has a `problem`, and the event beside it
 but an `arrival`: how far the capsule is, whatever it leaves out.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from penstock.domain.capsules_compiled import compiled
+from penstock.domain.contents import reader
 from penstock.engine import travel
 from penstock.language.times import timestamp_to_string
 from penstock.model.content import Attributes, Content, Format, Reader, Widen
@@ -25,7 +26,7 @@ from penstock.model.event import Event
 from penstock.model.json_objects import read_objects
 from penstock.model.quality import NO_QUALITY, Quality
 from penstock.model.values import Timestamp
-from penstock.pipeline.policies import Policies
+from penstock.pipeline.policies import Policies, Standing
 from penstock.policy.capsule import Capsule, Fuse, Late, Window
 from penstock.policy.capsule_steps import Taken, take
 from penstock.policy.quality_carry import ATTACHED, CLAIMED, MEMBER, read_properties, read_quality
@@ -56,23 +57,25 @@ class Reference:
     policies: Policies
     name: str
 
+    @property
+    def standing(self) -> Standing:
+        """The domain that it is of."""
+        assert self.policies.stands is not None
+        return self.policies.by_digest[self.policies.stands]
+
     def capsule(self) -> Capsule:
         """Raises `PolicyError`."""
-        return self._compiled()[0]
+        return _compiled(self.standing, self.name)[0]
 
     def reader(self) -> Reader:
         """What reads the content of events."""
-        return self._compiled()[1]
-
-    def _compiled(self) -> tuple[Capsule, Reader]:
-        assert self.policies.stands is not None
-        return _compiled(self.policies.by_digest[self.policies.stands], self.name)
+        return _compiled(self.standing, self.name)[1]
 
 
 @lru_cache(maxsize=64)
-def _compiled(standing: Any, name: str) -> tuple[Capsule, Reader]:
-    policy = standing.compiled()
-    return compiled(policy.domain, name), policy.ensemble.reader
+def _compiled(standing: Standing, name: str) -> tuple[Capsule, Reader]:
+    domain = standing.domain()
+    return compiled(domain, name), reader(domain.content)
 
 
 def row_types(capsule: Capsule) -> pa.Schema:
@@ -95,7 +98,7 @@ def taken(rows: DataFrame, reference: Reference, closed: int | None) -> DataFram
         reading = _Reading(reference, closed)
         for batch in batches:
             if batch.num_rows:
-                yield pa.RecordBatch.from_pydict(reading.columns(batch), schema=types)
+                yield from reading.read(batch)
 
     read = rows.withColumn("arrival", F.unix_micros("time")).select(*_READ)
     return read.mapInArrow(work, from_arrow_schema(types))
@@ -103,7 +106,7 @@ def taken(rows: DataFrame, reference: Reference, closed: int | None) -> DataFram
 
 def late_starts(window: Window, at: int, now: int) -> list[int]:
     """The windows of a time that are closed by now."""
-    if at + window.lateness > now:
+    if at + window.lateness >= now:  # they end after that time
         return []
     return [start for start in window.starts(at) if start + window.length + window.lateness <= now]
 
@@ -113,67 +116,56 @@ class _Reading:
 
     def __init__(self, reference: Reference, closed: int | None) -> None:
         self._capsule = reference.capsule()
+        self._types = row_types(self._capsule)
         self._reader = reference.reader()
         self._closed = closed
-        self._metrics = {key: at for at, key in enumerate(self._capsule.metrics)}
         self._kinds: dict[tuple[str, str | None], tuple[Event, bool, Widen | None]] = {}
 
-    def columns(self, batch: pa.RecordBatch) -> dict[str, list[Any]]:
-        """The columns of what is taken of a batch."""
-        capsule = self._capsule
-        made: dict[str, list[Any]] = {name: [] for name in row_types(capsule).names}
-        arrival = batch["arrival"].to_pylist()
-        topics, payloads = batch["topic"].to_pylist(), batch["payload"].to_pylist()
-        carried, places = self._carried(batch), None
-        if isinstance(capsule.reduction, Fuse):
-            places = {name: batch[name].to_pylist() for name in _PLACE}
-        contents = self._contents(topics, batch["content_type"].to_pylist(), payloads)
-        for at, content in enumerate(contents):
+    def read(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """What is taken of a batch; then what is put aside, and how far it is."""
+        capsule, closed = self._capsule, self._closed
+        keeps_late = capsule.window.late is Late.QUARANTINE
+        arrival, topics = batch["arrival"].to_pylist(), batch["topic"].to_pylist()
+        kept, places, aside = list[Taken](), list[int](), list[dict[str, Any]]()
+        carried = self._carried(batch)
+        for at, content in enumerate(self._contents(topics, batch)):
             came = arrival[at]
             try:
-                found = take(capsule, topics[at], content, self._quality(content, carried[at], came), came)
+                found = take(capsule, topics[at], content, _quality(content, carried[at], came), came)
             except PolicyError as error:
-                self._put_aside(made, batch, at, came, str(error))
+                aside.append(_put_aside(batch, at, str(error)))
                 continue
             if found is None:
                 continue
-            now = came if self._closed is None else max(came, self._closed)
-            late = late_starts(capsule.window, found.at, now)
-            if late and capsule.window.late is Late.QUARANTINE:
-                self._put_aside(made, batch, at, came, f"late for {_windows(capsule.window, late)}")
-            self._add(made, found, came, None if places is None else {name: places[name][at] for name in _PLACE})
-        for name, column in made.items():
-            column.append(max(arrival) if name == "arrival" else None)
-        return made
+            late = late_starts(capsule.window, found.at, came if closed is None else max(came, closed))
+            if late and keeps_late:
+                aside.append(_put_aside(batch, at, f"late for {_windows(late)}"))
+            kept.append(found)
+            places.append(at)
+        if kept:
+            yield pa.RecordBatch.from_arrays(self._columns(kept, batch.take(pa.array(places))), schema=self._types)
+        aside.append({"arrival": max(arrival)})
+        yield pa.RecordBatch.from_pylist(aside, schema=self._types)
 
-    def _add(self, made: dict[str, list[Any]], found: Taken, came: int, place: Mapping[str, int] | None) -> None:
-        made["at"].append(found.at)
-        made["arrival"].append(came)
-        made["problem"].append(None)
-        made["event"].append(None)
-        for at, key in enumerate(found.group):
-            made[f"k{at}"].append(key)
-        for at, number in enumerate(found.numbers):
-            made[f"n{at}"].append(number)
-        values = {self._metrics[one.key]: one for one in found.quality if one.key in self._metrics}
-        for at in range(len(self._metrics)):
-            one = values.get(at)
-            made[f"q{at}"].append(None if one is None else one.value)
-            made[f"c{at}"].append(None if one is None else one.created.nanos // _NANOSECONDS)
-            made[f"a{at}"].append(None if one is None else one.at.nanos // _NANOSECONDS)
-        if place is not None:
-            made["source"].append(found.source)
-            for name in _PLACE:
-                made[name].append(place[name])
+    def _columns(self, kept: list[Taken], rows: pa.RecordBatch) -> list[pa.Array]:
+        made: dict[str, Any] = {"at": [one.at for one in kept], "source": [one.source for one in kept]}
+        made |= {name: rows[name] for name in ("arrival", *_PLACE)}
+        groups, numbers = (zip(*each, strict=True) for each in ((o.group for o in kept), (o.numbers for o in kept)))
+        made |= {f"k{at}": column for at, column in enumerate(groups)}
+        made |= {f"n{at}": column for at, column in enumerate(numbers)}
+        known = {one.key for each in kept for one in each.quality}
+        for at, key in enumerate(self._capsule.metrics):
+            if key in known:
+                values = [one.quality.get(key) for one in kept]
+                made[f"q{at}"] = [None if one is None else one.value for one in values]
+                made[f"c{at}"] = [None if one is None else one.created.nanos // _NANOSECONDS for one in values]
+                made[f"a{at}"] = [None if one is None else one.at.nanos // _NANOSECONDS for one in values]
+        return [_array(made.get(field.name), field.type, len(kept)) for field in self._types]
 
-    def _put_aside(self, made: dict[str, list[Any]], batch: pa.RecordBatch, at: int, came: int, problem: str) -> None:
-        known = {"arrival": came, "problem": problem, "event": {name: batch[name][at].as_py() for name in EVENT}}
-        for name, column in made.items():
-            column.append(known.get(name))
-
-    def _contents(self, topics: list[str], types: list[str | None], payloads: list[bytes]) -> Iterator[Content]:
+    def _contents(self, topics: list[str], batch: pa.RecordBatch) -> Iterator[Content]:
         """The content of events; JSON is read many at a time."""
-        kinds = [self._kind(topic, type) for topic, type in zip(topics, types, strict=True)]
+        payloads = batch["payload"].to_pylist()
+        kinds = [self._kind(*one) for one in zip(topics, batch["content_type"].to_pylist(), strict=True)]
         objects = read_objects([payload for payload, kind in zip(payloads, kinds, strict=True) if kind[1]])
         for payload, (event, is_json, widen) in zip(payloads, kinds, strict=True):
             members: Attributes | None = next(objects) if is_json else None
@@ -198,25 +190,37 @@ class _Reading:
         found: list[bytes | None] = pc.if_else(pc.fill_null(speaks, False), said, None).to_pylist()
         return found
 
-    @staticmethod
-    def _quality(content: Content, properties: bytes | None, came: int) -> Quality:
-        """What nodes have attached, else what the event says of itself; none if that is not in order."""
-        received = Timestamp(came * _NANOSECONDS)
-        try:
-            if properties is not None:
-                pairs = travel.carried(properties).user_properties
-                found = read_properties(pairs, received, ATTACHED) or read_properties(pairs, received, CLAIMED)
-                if found:
-                    return found
-            attributes = content.attributes
-            if content.format is Format.XML or (isinstance(attributes, dict) and MEMBER in attributes):
-                return read_quality(content, received)
-        except ContentError:
-            return NO_QUALITY
+
+def _quality(content: Content, properties: bytes | None, came: int) -> Quality:
+    """What nodes have attached, else what the event says of itself; none if that is not in order."""
+    attributes = content.attributes
+    is_said = isinstance(attributes, dict) and (MEMBER in attributes or content.format is Format.XML)
+    if properties is None and not is_said:
+        return NO_QUALITY
+    received = Timestamp(came * _NANOSECONDS)
+    try:
+        if properties is not None:
+            pairs = travel.carried(properties).user_properties
+            name = ATTACHED if any(name == ATTACHED for name, _ in pairs) else CLAIMED
+            if found := read_properties(pairs, received, name):
+                return found
+        return read_quality(content, received) if is_said else NO_QUALITY
+    except ContentError:
         return NO_QUALITY
 
 
-def _windows(window: Window, starts: list[int]) -> str:
+def _put_aside(batch: pa.RecordBatch, at: int, problem: str) -> dict[str, Any]:
+    event = {name: batch[name][at].as_py() for name in EVENT}
+    return {"arrival": event["arrival"], "problem": problem, "event": event}
+
+
+def _array(column: Any, type: pa.DataType, length: int) -> pa.Array:
+    if column is None:
+        return pa.nulls(length, type)
+    return column if isinstance(column, pa.Array) else pa.array(column, type)
+
+
+def _windows(starts: list[int]) -> str:
     first = timestamp_to_string(Timestamp(starts[0] * _NANOSECONDS))
     more = f" and {len(starts) - 1} more" if len(starts) > 1 else ""
     return f"the window from {first}{more}"

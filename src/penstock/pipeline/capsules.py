@@ -100,8 +100,9 @@ def start(
     last ones if the process was killed. Raises `PipelineError`, `PolicyError` or `DomainError` before it is started.
     """
     capsule = running.reference.capsule()
-    check_places(running.reference.policies, (Asker(capsule.client),))
-    ledger = Ledger.open(running.folder, running.checkpoint, _shape(running), RESULTS)
+    if isinstance(running.origin, Path):
+        check_places(running.reference.policies, (Asker(capsule.client),))
+    ledger = Ledger.open(running.folder, running.checkpoint, shape(running), RESULTS)
     for key, value in {**stream.SETTINGS, "spark.sql.shuffle.partitions": str(running.partitions)}.items():
         spark.conf.set(key, value)
     rows = _sent(spark, running, capsule) if isinstance(running.origin, Broker) else _recorded(spark, running, capsule)
@@ -115,7 +116,7 @@ def _recorded(spark: SparkSession, running: Running, capsule: Capsule) -> DataFr
     assert isinstance(running.origin, Path)
     policies = running.reference.policies
     spark.dataSource.register(JournalSource)
-    entry = next(policies.judging).domain.clients[capsule.client]
+    entry = running.reference.standing.domain().clients[capsule.client]
     events = (
         spark.readStream.format(FORMAT)
         .schema(StructType([field for field in EVENT_TYPES.fields if field.name in EVENT]))
@@ -143,9 +144,9 @@ def _sent(spark: SparkSession, running: Running, capsule: Capsule) -> DataFrame:
     )
 
 
-def _shape(running: Running) -> dict[str, object]:
+def shape(running: Running) -> dict[str, object]:
     """What must stay as it is for the state to be of use: all that is done up to the windows."""
-    settings = next(running.reference.policies.judging).domain.capsules[running.reference.name]
+    settings = running.reference.standing.domain().capsules[running.reference.name]
     said = settings.model_dump(mode="json", include={"client", "input", "window", "operations"})
     return {"source": "broker" if isinstance(running.origin, Broker) else "journal", **said}
 

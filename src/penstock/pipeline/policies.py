@@ -42,6 +42,10 @@ class Standing:
         """What the files say; made once in a process."""
         return _compiled(self)
 
+    def domain(self) -> Domain:
+        """The domain alone, for who asks no policies; made once in a process."""
+        return _domain(self)
+
 
 @dataclass(frozen=True)
 class Asker:
@@ -60,6 +64,14 @@ class Asker:
 
 _ANY = "/?"
 """In the client id of a subject that may have any: a right by client id (`%c`) is given to none with a `/` in it."""
+
+
+@lru_cache(maxsize=256)
+def _domain(standing: Standing) -> Domain:
+    with tempfile.TemporaryDirectory() as made:
+        path = Path(made) / DOMAIN
+        path.write_bytes(dict(standing.files)[DOMAIN])
+        return expand(read(path, {}).domain)
 
 
 @lru_cache(maxsize=256)

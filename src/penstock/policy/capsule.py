@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
 from typing import Any
 
 from penstock.language.condition import Condition
@@ -94,26 +95,26 @@ class Aggregated:
     """The attribute of the inputs; nothing for a count."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Aggregate:
     """One of all events of a group: functions of their attributes."""
 
     by: tuple[tuple[str, Place], ...]
     values: tuple[Aggregated, ...]
 
-    @property
+    @cached_property
     def operations(self) -> tuple[Operation, ...]:
         """What is done to quality. To count changes nothing; a count alone is as good as the worst that was counted."""
         found = dict.fromkeys(_OPERATIONS[one.function] for one in self.values if one.function in _OPERATIONS)
         return tuple(found) or (Operation.SELECT,)
 
-    @property
+    @cached_property
     def paths(self) -> tuple[tuple[str, ...], ...]:
         """The attributes that inputs must have, as numbers."""
         return tuple(dict.fromkeys(one.path for one in self.values if one.path))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Fuse:
     """One of all events of a group: what several sources say of the same, weighted by their quality."""
 
@@ -123,7 +124,7 @@ class Fuse:
     source: Place | None = None
     """What tells sources apart: only the last event of each counts. None: every event is a source."""
 
-    @property
+    @cached_property
     def paths(self) -> tuple[tuple[str, ...], ...]:
         return tuple(path for _, path in self.values)
 

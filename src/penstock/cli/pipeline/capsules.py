@@ -77,13 +77,13 @@ def _run(spark: SparkSession, options: argparse.Namespace) -> None:
     publishers = dict[str, Publisher]()
     runnings = list[Running]()
     for name in _names(domain, options.capsule):
-        origin = _origin(domain, name, options)
+        origin = origin_of(domain, name, options)
         if isinstance(origin, Path):
             policies = following(options.domain, origin)
         else:
             policies = judged_by(domain, options.domain.parent)
         if options.publish is not None:
-            publishers[name] = Publisher(_target(domain, name, options, origin), "", by=TOLD_BY)
+            publishers[name] = Publisher(target_of(domain, name, options, origin), "", by=TOLD_BY)
         partitions = spark.sparkContext.defaultParallelism
         reference = Reference(policies, name)
         runnings.append(Running(reference, origin, options.to / name, options.max_bytes, partitions))
@@ -118,13 +118,14 @@ def _names(domain: Domain, asked: list[str] | None) -> list[str]:
     return list(dict.fromkeys(asked or domain.capsules))
 
 
-def _origin(domain: Domain, name: str, options: argparse.Namespace) -> Path | Broker:
+def origin_of(domain: Domain, name: str, options: argparse.Namespace) -> Path | Broker:
+    """Where the events of a capsule come from."""
     if not options.origin.startswith(_SCHEMES):
         return Path(options.origin)
     return _as_client(domain, name, options.origin, "")
 
 
-def _target(domain: Domain, name: str, options: argparse.Namespace, origin: Path | Broker) -> Broker:
+def target_of(domain: Domain, name: str, options: argparse.Namespace, origin: Path | Broker) -> Broker:
     """The broker that results go to; where events come from it too, the client needs a second connection."""
     is_second = isinstance(origin, Broker)
     url = options.publish or (options.origin if is_second else _node_url(domain, name))
