@@ -197,7 +197,8 @@ def put_consumer(
     for one in (before, contract):
         if state is not None and one is not None:
             _needing(state, one, 1 if one is contract else -1)
-    node.forget_all()
+    if any(want.needs for one in (before, contract) if one is not None for want in one.wants):
+        node.forget_all()
     node.ledger.brought(session, name, _stored(contract))
     for one in (before, contract):
         if one is not None and (one is contract or session.neighbour is None):

@@ -34,7 +34,12 @@ def may_make(event: Event) -> int:
 
 
 def take_effects(
-    node: "Node", effects: Iterable[Made | Obligation], sender: Session | None, now: float, left: int = MOST_MADE
+    node: "Node",
+    effects: Iterable[Made | Obligation],
+    sender: Session | None,
+    now: float,
+    left: int = MOST_MADE,
+    cause: Event | None = None,
 ) -> int:
     """Have the node do what policies want done besides; how many more events may be made because of the message."""
     share = left // _SHARE if left < MOST_MADE else MOST_MADE // _SHARE
@@ -43,7 +48,7 @@ def take_effects(
             _oblige(node, effect, sender, now)
         elif left > 0:
             left -= 1
-            _make(node, effect, sender, share)
+            _make(node, effect, sender, share, cause)
         elif not node.is_looping:
             node.is_looping = True  # once for all that comes of a message
             topic = made_topic(effect)
@@ -57,13 +62,14 @@ def made_topic(made: Made) -> str:
     return made.topic or f"{META}{made.content.get('class', '')}"
 
 
-def _make(node: "Node", made: Made, sender: Session | None, share: int) -> None:
+def _make(node: "Node", made: Made, sender: Session | None, share: int, cause: Event | None) -> None:
     kind = str(made.content.get("class", ""))
     topic = made_topic(made)
     if kind == EXCEPTION:
         node.notice("policy failed", sender, topic, f"{made.content['policy']}: {made.detail}")
     told = Properties(content_type="application/json", user_properties=((travel.MADE, str(share)),))
-    node.made.append((sender, Event(topic, msgspec.json.encode(made.content), 0, False, encode_properties(told))))
+    event = Event(topic, msgspec.json.encode(made.content), 0, False, encode_properties(told))
+    node.made.append((sender, event if cause is None else travel.inheriting(cause, event)))
 
 
 def _oblige(node: "Node", obligation: Obligation, sender: Session | None, now: float) -> None:

@@ -11,6 +11,7 @@ import msgspec
 
 from penstock.engine import travel
 from penstock.engine.session import Session
+from penstock.engine.travel import CONTRACT, CONTRACT_BYTES
 from penstock.model.content import Content
 from penstock.model.errors import ContentError, PolicyError
 from penstock.model.event import Event
@@ -24,7 +25,7 @@ from penstock.policy.contract_text import read_consumer, read_producer
 from penstock.policy.contracts import Contracts, wants_of
 from penstock.policy.privacy import PrivacyPolicy
 from penstock.policy.quality_carry import ATTACHED, CLAIMED, read_properties, read_quality, write_properties
-from penstock.policy.quality_collect import collect
+from penstock.policy.quality_collect import Collector, collect
 from penstock.policy.quality_need import why_not
 from penstock.policy.release import RELEASED, Releaser
 from penstock.policy.situation import NONE_OPEN, Opened, OpenSituations
@@ -32,8 +33,6 @@ from penstock.policy.situation import NONE_OPEN, Opened, OpenSituations
 if TYPE_CHECKING:
     from penstock.engine.node import Node
 
-CONTRACT = "penstock-contract"
-"""The user property with the producer's contracts of an event: names of those that the domain has, or all of one."""
 SITUATION = "$penstock/situation/"
 """Before a situation's name: where the node of its source tells others of it."""
 CONSUMER = "$penstock/consumer/"
@@ -41,7 +40,6 @@ CONSUMER = "$penstock/consumer/"
 MOST_RELEASERS = 20_000
 BROUGHT = "brought:"
 """Before the name of what clients have brought. No contract of the domain has a colon in its name."""
-CONTRACT_BYTES = CONTRACT.encode()
 _NONE: frozenset[str] = frozenset()
 MOST_HEARD = 10_000
 """Contracts of consumers at other nodes; of more than that, those who bring them get nothing from here."""
@@ -86,6 +84,7 @@ class State:
         self._concerned: dict[str, bool] = {}
         self._asking: dict[tuple[int, str], tuple[Subject, tuple[Asking, ...]]] = {}
         self._beyond: dict[str, tuple[Asking, ...]] = {}
+        self._binding: dict[tuple[str, str], tuple[tuple[ProducerContract, ...], tuple[Collector, ...]]] = {}
 
     def forget(self) -> None:
         """What clients have brought has changed."""
@@ -165,6 +164,17 @@ class State:
             found = self._beyond[topic] = tuple(one for one in made if one.want.scope == "global")
         return found
 
+    def binding(self, client: str, topic: str) -> tuple[tuple[ProducerContract, ...], tuple[Collector, ...]]:
+        """The domain's contracts and collectors for what a client publishes on a topic."""
+        found = self._binding.get((client, topic))
+        if found is None:
+            if len(self._binding) >= MOST_RELEASERS:
+                self._binding.clear()
+            contracts = self.contracts
+            found = contracts.producing(client, topic), contracts.collectors(client, topic)
+            self._binding[client, topic] = found
+        return found
+
     def releaser(self, client: str, producer: ProducerContract, consumer: ConsumerContract, want: Want) -> Releaser:
         """What decides on events of a contract for a want of a client, made once."""
         key = (client, producer.name, consumer.name, want.name)
@@ -234,8 +244,10 @@ def restore(node: "Node", now: float) -> None:
 def producing(node: "Node", session: Session, topic: str) -> tuple[ProducerContract, ...]:
     """The contracts that bind what a client publishes on a topic: the domain's, and those that it has brought."""
     assert node.contracts is not None
-    brought = (one for one in session.produces.values() if matches(one.filter, topic))
-    return (*node.contracts.contracts.producing(session.entity, topic), *brought)
+    given, _ = node.contracts.binding(session.entity, topic)
+    if not session.produces:
+        return given
+    return (*given, *(one for one in session.produces.values() if matches(one.filter, topic)))
 
 
 def is_bound(node: "Node", sender: Session | None, event: Event, is_admitted: bool) -> bool:
@@ -254,7 +266,7 @@ def attach(node: "Node", session: Session, event: Event, now: float) -> Event | 
     state = node.contracts
     assert state is not None
     bound = producing(node, session, event.topic)
-    collectors = state.contracts.collectors(session.entity, event.topic)
+    _, collectors = state.binding(session.entity, event.topic)
     if not bound and not collectors:
         return event
     content = node.ensemble.reader.read(event)

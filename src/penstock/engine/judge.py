@@ -352,7 +352,8 @@ class Judging:
             effects = (effect for _, effect in judgement.effects)
             if self._may_make is None:
                 self._may_make = consequences.may_make(self.event)
-            self._may_make = consequences.take_effects(self.node, effects, self.sender, self.now, self._may_make)
+            about = (self.sender, self.now, self._may_make, self.event)
+            self._may_make = consequences.take_effects(self.node, effects, *about)
 
 
 def still(

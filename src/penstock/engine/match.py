@@ -4,11 +4,11 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from penstock.engine import project, release, route
-from penstock.engine.contracts import CONTRACT_BYTES
 from penstock.engine.edit import Watch
 from penstock.engine.plan import Draft, Group, LinkClass, Plan
 from penstock.engine.predicates import Predicates
 from penstock.engine.session import Session, Subscribed
+from penstock.engine.travel import CONTRACT_BYTES
 from penstock.language.condition import Condition, all_of
 from penstock.model.event import Event
 from penstock.model.topic import matches, parse_filter

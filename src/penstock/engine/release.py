@@ -36,7 +36,7 @@ def concerns(node: "Node", topic: str) -> bool:
 def concerns_event(node: "Node", event: Event) -> bool:
     """The same of an event, which may also bring a contract with it."""
     return node.contracts is not None and (
-        node.contracts.concerns(event.topic) or contracts.CONTRACT_BYTES in event.properties
+        node.contracts.concerns(event.topic) or travel.CONTRACT_BYTES in event.properties
     )
 
 

@@ -9,6 +9,7 @@ import msgspec
 from penstock.model.event import Event
 from penstock.policy.elements.tracing import TRACE
 from penstock.policy.release import RETAIN_UNTIL
+from penstock.policy.release_place import ACE
 from penstock.wire.packet import PUBLISH
 from penstock.wire.primitives import encode_varint
 from penstock.wire.properties import NO_PROPERTIES, Properties, decode_properties, encode_properties
@@ -20,12 +21,15 @@ POLICY = "penstock-policy"
 """The text of a policy that is attached to a publication."""
 TOKEN = "penstock-token"
 """The digest of the authorisation token that an event has."""
+CONTRACT = "penstock-contract"
+"""The user property with the producer's contracts of an event: names of those that the domain has, or all of one."""
+CONTRACT_BYTES = CONTRACT.encode()
 MADE = "penstock-made"
 """Of what policies have made: how many events they may make because of it."""
 RESERVED = "penstock-"
 """User properties that only nodes may set; from a client they are removed."""
 RESERVED_BYTES = RESERVED.encode()
-_WITH_EVENTS = (POLICY, MADE, TRACE, "penstock-quality", "penstock-contract", "penstock-ace")
+_WITH_EVENTS = (POLICY, MADE, TRACE, "penstock-quality", CONTRACT, ACE)
 """Those of them that belong to an event, and are kept with it."""
 _SHOWN = (TRACE, RETAIN_UNTIL)
 """Those that clients get."""
@@ -77,6 +81,16 @@ def having(event: Event, content_type: str | None, add: Iterable[tuple[str, str]
     if content_type is not None:
         made = msgspec.structs.replace(made, content_type=content_type)
     return event._replace(properties=encode_properties(made))
+
+
+def inheriting(cause: Event, made: Event) -> Event:
+    """What was made of a private event is as private: it has the contracts of its cause, and who may have that. Of its
+    quality nothing is known.
+    """
+    if made is cause or CONTRACT_BYTES not in cause.properties or CONTRACT_BYTES in made.properties:
+        return made
+    pairs = carried(cause.properties).user_properties
+    return having(made, None, (pair for pair in pairs if pair[0] in (CONTRACT, ACE)), without=ACE)
 
 
 def carried(properties: bytes) -> Properties:

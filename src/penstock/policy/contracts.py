@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import NamedTuple
 
 from penstock.model.quality import Catalogue
@@ -49,7 +50,11 @@ class Contracts:
         return tuple(one for one in self.producers if client in one.producers and matches(one.filter, topic))
 
     def named(self, name: str) -> ProducerContract | None:
-        return next((one for one in self.producers if one.name == name), None)
+        return self._by_name.get(name)
+
+    @cached_property
+    def _by_name(self) -> dict[str, ProducerContract]:
+        return {one.name: one for one in self.producers}
 
     def collectors(self, client: str, topic: str) -> tuple[Collector, ...]:
         """The collectors that measure what a client publishes on a topic."""
