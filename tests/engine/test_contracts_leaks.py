@@ -60,7 +60,7 @@ def got(rehearsal: Rehearsal, who: str) -> list[Any]:
 
 @pytest.mark.parametrize("link", ["b -> spy", "bob -> a", "a -> b"])
 def test_what_a_monitor_makes_of_a_private_event_is_private(link: str) -> None:
-    renamed = {"emit": [{"topic": "public", "payload": "{payload}"}]}
+    renamed = {"emit": [{"topic": "public", "payload": "{payload} "}]}
     states = {"q0": {TOPIC: renamed, "elsewhere": renamed, "*": "pass"}}
     rehearsal = play(made(monitors={"renames": {"link": link, "states": states}}))
     rehearsal.subscribe("spy", "#")
