@@ -6,7 +6,6 @@ import gc
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from statistics import median
 from typing import Any, NamedTuple
 
 from benchmarks.xacml import policy
@@ -99,18 +98,25 @@ def _purposes(count: int) -> tuple[tuple[str, frozenset[str]], ...]:
 
 
 def measure(rehearsal: Rehearsal, payload: bytes, rounds: int, publications: int) -> Cost:
-    """The median of the rounds, after some that do not count; checks that what is published arrives."""
+    """The least of the rounds, after some that do not count; checks that all that is published arrives.
+
+    Each publication is of another time, so that nothing of one can be taken for another. The least, as other work on
+    the machine only makes it longer.
+    """
     near = rehearsal._connections["prod", "producer"].node_end
     link = rehearsal._connections["prod", "other"]
     far = link.other
     assert isinstance(far, Endpoint)
     packet = encode(Publish(TOPIC, payload), 5)
+    consumer = next(name for name in rehearsal.entities if name.startswith("consumer"))
+    before = len(rehearsal.deliveries(consumer))
     costs: list[Cost] = []
     for turn in range(rounds + 2):
         gc.collect()
         gc.disable()
         began = time.process_time()
         for _ in range(publications):
+            rehearsal.now += 0.001
             near.take(packet)
         prod = time.process_time() - began
         rehearsal._turn(rehearsal.nodes["prod"])
@@ -118,6 +124,7 @@ def measure(rehearsal: Rehearsal, payload: bytes, rounds: int, publications: int
         link.wires[0]._packets.clear()
         began = time.process_time()
         for data in sent:
+            rehearsal.now += 0.001
             far.take(data)
         other = time.process_time() - began
         gc.enable()
@@ -125,4 +132,6 @@ def measure(rehearsal: Rehearsal, payload: bytes, rounds: int, publications: int
         rehearsal.run()
         if turn >= 2:
             costs.append(Cost(prod / publications * 1e6, other / publications * 1e6))
-    return Cost(median(one.prod for one in costs), median(one.other for one in costs))
+    if len(rehearsal.deliveries(consumer)) - before < (rounds + 2) * publications:
+        raise RuntimeError(f"`{consumer}` has not got all that was published")
+    return Cost(min(one.prod for one in costs), min(one.other for one in costs))

@@ -73,11 +73,15 @@ class _Builder:
 
     def start(self, name: str, attributes: Mapping[str, str]) -> None:
         self.names.add(name)
-        self.names.update(attributes)
         self._count(1 + len(attributes))
         if len(self._maps) > MOST_DEPTH:
             raise BoundError(f"more than {MOST_DEPTH} XML elements inside each other")
-        self._maps.append({f"@{_local(name)}": value for name, value in attributes.items()})
+        given: dict[str, Value] = {}
+        if attributes:
+            self.names.update(attributes)
+            for each, value in attributes.items():
+                given[f"@{_local(each) if _SEPARATOR in each else each}"] = value
+        self._maps.append(given)
         self._texts.append([])
 
     def _count(self, nodes: int) -> None:
@@ -90,10 +94,11 @@ class _Builder:
 
     def end(self, name: str) -> None:
         inside = self._maps.pop()
-        text = "".join(self._texts.pop()).strip(_BLANK)
+        texts = self._texts.pop()
+        text = "".join(texts).strip(_BLANK) if texts else ""
         if inside and text:
             inside["#text"] = text
-        _add(self._maps[-1], _local(name), inside or text)
+        _add(self._maps[-1], _local(name) if _SEPARATOR in name else name, inside or text)
 
     def declare(self, prefix: str | None, namespace: str | None) -> None:
         self.names.update((prefix or "", namespace or ""))

@@ -5,6 +5,7 @@ receiver, of the event and of the moment. Only a Permit releases, and only if ev
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from penstock.model.content import Content, Format
@@ -14,7 +15,7 @@ from penstock.policy.degrade import Aggregate, Degradation, Delay, Grid, Keep, S
 from penstock.policy.xacml import Pdp
 from penstock.policy.xacml.decision import Duty
 from penstock.policy.xacml.names import ACTION, DOUBLE, ENVIRONMENT, RESOURCE, STRING, SUBJECT
-from penstock.policy.xacml.request import Attribute, Category, Request
+from penstock.policy.xacml.request import Attribute, Category, Request, Single
 from penstock.policy.xacml.tree import Literal
 from penstock.policy.xacml.xpath import Content as Document
 
@@ -23,6 +24,7 @@ RESOURCE_ID = "urn:oasis:names:tc:xacml:1.0:resource:resource-id"
 ACTION_ID = "urn:oasis:names:tc:xacml:1.0:action:action-id"
 ACCESS = "access"
 _MOST_OBLIGATIONS = 64
+_MOST_KNOWN = 10_000
 
 
 class Asked(NamedTuple):
@@ -49,7 +51,8 @@ class Permitted(NamedTuple):
     """Seconds for which it may be kept."""
 
 
-class PrivacyPolicy(NamedTuple):
+@dataclass(frozen=True)
+class PrivacyPolicy:
     """Policies for the events on some topics."""
 
     name: str
@@ -57,12 +60,16 @@ class PrivacyPolicy(NamedTuple):
     pdp: Pdp
     resource: tuple[tuple[str, str], ...] = ()
     """What is said of these events, as attributes of the resource."""
-    ids: Mapping[str, str] = {}
+    ids: Mapping[str, str] = field(default_factory=dict)
     """By name of an attribute of a category (`subject.group`), the identifier that the policies know it by."""
+    _known: dict[tuple[str, str], tuple[Asked, Single]] = field(default_factory=dict, compare=False, repr=False)
+    """By client and topic, what was asked last, as a request without a document: mostly it is asked again."""
 
     def decide(self, asked: Asked, content: Content, now: float) -> Permitted | str:
         """On which conditions the event is released, or why it is not."""
-        (result,) = self.pdp.decide(self._request(asked, content), int(now * 1e9))
+        subject, resource, *others = self._categories(asked)
+        request = Request((subject, resource._replace(content=_document(content)), *others))
+        (result,) = self.pdp.decide(request, int(now * 1e9))
         if result.decision != "Permit":
             said = f": {result.status.message}" if result.status.message else ""
             return f"privacy policy `{self.name}`: {result.decision}{said}"
@@ -71,7 +78,18 @@ class PrivacyPolicy(NamedTuple):
         except PolicyError as error:
             return f"privacy policy `{self.name}`: it obliges to what cannot be done: {error}"
 
-    def _request(self, asked: Asked, content: Content) -> Request:
+    def _categories(self, asked: Asked) -> Single:
+        key = (asked.client, asked.topic)
+        known = self._known.get(key)
+        if known is not None and known[0] == asked:
+            return known[1]
+        if len(self._known) >= _MOST_KNOWN:
+            self._known.clear()
+        made = self._request(asked)
+        self._known[key] = asked, made
+        return made
+
+    def _request(self, asked: Asked) -> Single:
         subject: list[tuple[str, str, tuple[str, ...]]] = [("id", SUBJECT_ID, (asked.client,))]
         given: dict[str, set[str]] = {}
         for name, values in asked.known:
@@ -91,13 +109,11 @@ class PrivacyPolicy(NamedTuple):
         retention = [one.retention for one in asked.consumers if one.retention is not None]
         longest = tuple(Literal(DOUBLE, seconds) for seconds in sorted(retention)[-1:])
         promised = (Attribute(self._id("subject", "retention", "retention"), longest),) if longest else ()
-        return Request(
-            (
-                Category(SUBJECT, (*self._texts("subject", subject), *promised)),
-                Category(RESOURCE, self._texts("resource", resource), _document(content)),
-                Category(ACTION, self._texts("action", [("id", ACTION_ID, (ACCESS,))])),
-                Category(ENVIRONMENT, self._texts("environment", moment)),
-            )
+        return (
+            Category(SUBJECT, (*self._texts("subject", subject), *promised)),
+            Category(RESOURCE, self._texts("resource", resource)),
+            Category(ACTION, self._texts("action", [("id", ACTION_ID, (ACCESS,))])),
+            Category(ENVIRONMENT, self._texts("environment", moment)),
         )
 
     def _texts(self, category: str, named: Iterable[tuple[str, str, tuple[str, ...]]]) -> tuple[Attribute, ...]:
