@@ -54,13 +54,34 @@ def satisfied(node: "Node", plan: Plan, link: LinkClass, event: Event, now: floa
         found = [one for predicates in plan.predicates for one in predicates.match(content)]
         if event.retain:
             found = dict.fromkeys((*found, *_kept_beyond(node, event.topic)))
-    return [
-        one
-        for one in found
-        if _may_read(one.session, event.topic)
-        and route.is_open(node, link, one.session)
-        and (not (one.also or is_projected) or satisfies(node, event, one, now))
-    ]
+    found = (one for one in found if _may_read(one.session, event.topic) and route.is_open(node, link, one.session))
+    if is_projected:
+        return list(_satisfied_by_views(node, plan, event, found, now))
+    return [one for one in found if not one.also or satisfies(node, event, one, now)]
+
+
+def _satisfied_by_views(
+    node: "Node", plan: Plan, event: Event, asking: Iterable[Subscribed], now: float
+) -> Iterator[Subscribed]:
+    """Those that are satisfied by what each may see: a client is asked for once, and all who see the same together."""
+    views: dict[int, Event | None] = {}
+    found: dict[tuple[bytes, str], set[int]] = {}
+    for one in asking:
+        if _is_kept_beyond(event, one):
+            yield one
+            continue
+        session = one.session
+        if session.id not in views:
+            views[session.id] = _view(node, session, event, now)
+        view = views[session.id]
+        if view is None:
+            continue
+        key = (view.payload, view.content_type)
+        if key not in found:
+            content = node.ensemble.reader.read(view)
+            found[key] = {id(each) for predicates in plan.predicates for each in predicates.match(content)}
+        if id(one) in found[key] and not (one.also and any(unmet(node, view, one))):
+            yield one
 
 
 def satisfies(node: "Node", event: Event, subscribed: Subscribed, now: float | None = None) -> bool:
@@ -70,9 +91,14 @@ def satisfies(node: "Node", event: Event, subscribed: Subscribed, now: float | N
     """
     if _is_kept_beyond(event, subscribed) or next(conditions(subscribed, event.topic), None) is None:
         return True
-    released = release.preview(node, subscribed.session, event, now)
-    view = None if released is None else project.preview(node, subscribed.session, released, now)
+    view = _view(node, subscribed.session, event, now)
     return view is not None and not any(unmet(node, view, subscribed))
+
+
+def _view(node: "Node", session: Session, event: Event, now: float | None) -> Event | None:
+    """What a subscriber may see of an event, without consequences."""
+    released = release.preview(node, session, event, now)
+    return None if released is None else project.preview(node, session, released, now)
 
 
 def unmet(node: "Node", event: Event, subscribed: Subscribed) -> Iterator[str]:
