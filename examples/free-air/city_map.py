@@ -43,6 +43,33 @@ def _sign(stop: Stop, name: str) -> str:
     return "." if seen is None else "x" if metres(stop.at, seen) < NEAR else "o"
 
 
+def maps(stops: Sequence[Stop]) -> Iterator[str]:
+    """A small map for each consumer, side by side: the walk, and where it saw Bob."""
+    south, west = min(stop.at[0] for stop in stops) - 0.001, min(stop.at[1] for stop in stops) - 0.003
+    high, wide = 250.0 / _DEGREE, 125.0 / (_DEGREE * math.cos(math.radians(south)))  # letters are twice as high as wide
+    rows, columns = 7, 34
+    yield "   ".join(f"{title:<{columns}}" for title in CONSUMERS.values()).rstrip()
+    for row in reversed(range(rows)):
+        spots = [(south + (row + 0.5) * high, west + (column + 0.5) * wide) for column in range(columns)]
+        yield "   ".join("".join(_letter(stops, name, spot) for spot in spots) for name in CONSUMERS).rstrip()
+    yield "· Bob's walk   ░ seen: somewhere here   x seen: right there"
+
+
+def _letter(stops: Sequence[Stop], name: str, spot: Point) -> str:
+    """What a map has at a place."""
+    here = [stop for stop in stops if _is_within(stop.at, spot, 250.0, 125.0)]
+    if any(_sign(stop, name) == "x" for stop in here):
+        return "x"
+    if here:
+        return "·"
+    squares = [stop.seen[name] for stop in stops if _sign(stop, name) == "o"]
+    return "░" if any(_is_within(square, spot, _CELL, _CELL) for square in squares) else " "
+
+
+def _is_within(middle: Point, spot: Point, high: float, wide: float) -> bool:
+    return 2 * metres(middle, (spot[0], middle[1])) <= high and 2 * metres(middle, (middle[0], spot[1])) <= wide
+
+
 def draw(stops: Sequence[Stop], file: Path) -> None:
     """A map for each consumer: the walk, the air, and where it saw Bob. Needs matplotlib."""
     from matplotlib import rc_context

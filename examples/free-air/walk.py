@@ -14,7 +14,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[2]))  # for what the examples share
 
 from capsule import figures
-from city_map import CONSUMERS, NEAR, draw, metres, strips
+from city_map import CONSUMERS, NEAR, draw, maps, metres, strips
 from traveller import ADMIN, ALERT, HEALTH, LOCATION, PASSWORDS, SENSORS, City, now, until
 
 from examples.narration import Account
@@ -226,7 +226,7 @@ async def it_is_over(account: Account, city: City) -> None:
 
 async def who_saw_what(account: Account, city: City) -> None:
     account.scene("What each consumer saw of the walk")
-    for line in strips(city.stops):
+    for line in (*maps(city.stops), "", *strips(city.stops)):
         account.quote(line)
     read = city.readers["ads"].read
     account.check("the advertiser has read all along", len(read) >= len(SENSORS))

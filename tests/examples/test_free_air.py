@@ -81,6 +81,10 @@ def test_the_demo_goes_as_told(tmp_path: Path) -> None:
     command = [sys.executable, str(FOLDER / "walk.py"), *picture]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stdout + done.stderr
+    lines = done.stdout.splitlines()
+    first = next(place for place, line in enumerate(lines) if line.strip().startswith("FreeAir   "))
+    panels = ["".join(line[3 + 37 * at : 40 + 37 * at] for line in lines[first + 1 : first + 8]) for at in range(3)]
+    assert [set(panel) for panel in panels] == [set(" ·░"), set(" ·x"), set(" ·")]
     if picture:
         titles = ("FreeAir: 18 of 24 locations", "emergency services: 5 of 24", "advertiser: 0 of 24 locations")
         assert all(title in drawn.read_text("utf-8") for title in titles)
