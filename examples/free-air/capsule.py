@@ -40,6 +40,8 @@ def figures(event: Event) -> dict[str, float]:
 class HealthCapsule:
     """The capsule `health` of the domain file, without Spark: knows by vital signs whether Bob is in danger."""
 
+    log = ""
+
     def __init__(self) -> None:
         self._window: deque[Event] = deque(maxlen=WINDOW)
 

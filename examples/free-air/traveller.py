@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import Callable, Iterable
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from capsule import FreeAir, HealthCapsule
+from on_spark import SparkCapsule
 
 from examples.narration import PATIENCE, wait_for
 from examples.nodes import NodeProcess
@@ -40,6 +42,8 @@ READS = {
 """Who subscribes to what. Three to everything, so that nothing stands between them and Bob but contracts."""
 PASSWORDS = {"bob-health-capsule": "bob-health-capsule-demo"}
 LOCATION, VITALS, HEALTH, ALERT = "paris/bob/location", "paris/bob/vitals", "paris/bob/health", "free-air/bob/alert"
+OPENED, CLOSED = "`life-hazard` opened by", "`life-hazard` closed by"
+"""What the nodes' log says of the situation."""
 
 Point = tuple[float, float]
 Vitals = tuple[float, float, float]
@@ -64,9 +68,9 @@ SENSORS: dict[str, tuple[str, Point, float]] = {
 }
 
 
-async def until(happened: Callable[[], bool]) -> bool:
+async def until(happened: Callable[[], bool], patience: float = PATIENCE) -> bool:
     """Whether it happens in time."""
-    return await asyncio.to_thread(wait_for, happened)
+    return await asyncio.to_thread(wait_for, happened, patience)
 
 
 def walk(count: int) -> list[Point]:
@@ -123,7 +127,7 @@ class City:
         self.clients: dict[str, Client] = {}
         self.bells: dict[str, Client] = {}
         self.readers: dict[str, Reader] = {}
-        self.capsule = HealthCapsule()
+        self.capsule: HealthCapsule | SparkCapsule = HealthCapsule()
         self.is_danger = False
         self.app = FreeAir()
         self.walk = walk(24)
@@ -193,17 +197,21 @@ class City:
         return got
 
     async def _infers(self, got: dict[str, Event]) -> None:
-        """The capsule has its say of vital signs, if it was given them."""
-        if "bob-health-capsule" in got:
+        """The capsule has its say of vital signs, if it was given them; that on Spark has its own connections."""
+        if isinstance(self.capsule, SparkCapsule):
+            await asyncio.sleep(0.2)
+        elif "bob-health-capsule" in got:
             await self.says("bob-health-capsule", HEALTH, self.capsule.takes(got["bob-health-capsule"]))
 
     async def feels_until(self, is_danger: bool, vitals: Vitals) -> None:
         """The same, again and again, until the capsule has told the nodes that there is danger, or none."""
-        word = "opened" if is_danger else "closed"
+        word = OPENED if is_danger else CLOSED
         before = self.audited(word)
-        async with asyncio.timeout(3 * PATIENCE):
-            while self.audited(word) == before:
-                await self.feels(*vitals)
+        end = time.monotonic() + 3 * PATIENCE
+        while self.audited(word) == before:
+            if time.monotonic() > end:
+                raise SystemExit(f"the log does not come to say {word}\n{self.capsule.log}")
+            await self.feels(*vitals)
         self.is_danger = is_danger
 
     def audited(self, *words: str) -> str:

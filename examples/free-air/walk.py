@@ -9,15 +9,19 @@ import argparse
 import asyncio
 import json
 import sys
+import time
+from itertools import groupby
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))  # for what the examples share
 
+import pyarrow.dataset as ds
 from capsule import figures
 from city_map import CONSUMERS, NEAR, draw, maps, metres, strips
-from traveller import ADMIN, ALERT, HEALTH, LOCATION, PASSWORDS, SENSORS, City, now, until
+from on_spark import TABLES, SparkCapsule
+from traveller import ADMIN, ALERT, CLOSED, HEALTH, LOCATION, OPENED, PASSWORDS, PORTS, SENSORS, City, now, until
 
-from examples.narration import Account
+from examples.narration import PATIENCE, Account
 from examples.nodes import penstock
 from examples.scenes import play
 from penstock.cli.main import main as command
@@ -161,9 +165,9 @@ async def nobody_else_opens_it(account: Account, city: City) -> None:
 async def bob_is_in_danger(account: Account, city: City) -> None:
     account.scene("An asthma attack: the capsule infers that his life is in danger")
     await city.feels_until(True, ATTACK)
-    account.quote(city.audited("opened"))
+    account.quote(city.audited(OPENED))
     account.check(
-        "the situation is open, by the capsule: that is in the log", "by `bob-health-" in city.audited("opened")
+        "the situation is open, by the capsule: that is in the log", "by `bob-health-" in city.audited(OPENED)
     )
     told = [event for event in city.readers["city-emergency"].read if event.topic == HEALTH]
     account.quote(f"to the emergency services: {told[0].payload.decode():.40}… of quality {figures(told[0])}")
@@ -214,8 +218,8 @@ async def why(account: Account, city: City) -> None:
 async def it_is_over(account: Account, city: City) -> None:
     account.scene("He has got his spray: the danger is over, and so is what it opened")
     await city.feels_until(False, WELL)
-    account.quote(city.audited("closed"))
-    account.check("the situation is closed, by the capsule", "bob-health-capsule" in city.audited("closed"))
+    account.quote(city.audited(CLOSED))
+    account.check("the situation is closed, by the capsule", "bob-health-capsule" in city.audited(CLOSED))
     account.check("vital signs: the capsule, and nobody else", names(await city.feels(*WELL)), ["bob-health-capsule"])
     left = len(city.walk) - len(city.stops)
     places = await walks(city, left)
@@ -274,11 +278,61 @@ SCENES = (
 )
 
 
+# --- the same, with the capsule on Spark
+
+
+async def the_capsule_is_started(account: Account, city: City) -> None:
+    account.scene("The health capsule is started on Spark: a client of Bob's node that takes and publishes")
+    city.capsule = capsule = SparkCapsule(city.folder)
+    ((user, password),) = PASSWORDS.items()
+    url = f"mqtt://{user}:{{}}@127.0.0.1:{city.process.port(PORTS['phone'])}"
+    account.quote(f"$ penstock pipeline capsules --domain domain.yaml --from {url.format('...')} --to tables --publish")
+    capsule.start(url.format(password))
+    city.stack.callback(capsule.stop)
+
+
+async def the_capsule_has_come(account: Account, city: City) -> None:
+    account.scene("Spark takes its time; then the capsule is a client of Bob's node")
+    client = ("connected", "client=bob-health-capsule-health ")
+    joined = await until(lambda: bool(city.process.logged(*client)), 3 * PATIENCE)
+    account.check("it has connected, as one that Bob's node knows by its password", joined)
+
+
+async def the_capsule_finds_him_well(account: Account, city: City) -> None:
+    account.scene("Its first windows: Bob is well")
+    end = time.monotonic() + 3 * PATIENCE
+    while not city.process.logged("connected", "client=bob-health-capsule-health-out") and time.monotonic() < end:
+        await city.feels(*WELL)
+    published = city.process.logged("connected", "client=bob-health-capsule-health-out")
+    account.check("it publishes what it has inferred", published != "")
+    account.check("which opens nothing", city.audited(OPENED), "")
+
+
+async def the_capsule_ends(account: Account, city: City) -> None:
+    account.scene("What the capsule has made, window by window")
+    assert isinstance(city.capsule, SparkCapsule)
+    account.check("it ends with exit code 0 on SIGTERM", await asyncio.to_thread(city.capsule.stop), 0)
+    results = ds.dataset(city.folder / TABLES / "health" / "results").to_table().sort_by("start").to_pylist()
+    changes = []
+    for is_danger, windows in groupby(results, lambda row: json.loads(row["payload"])["danger"]):
+        rows = list(windows)
+        changes.append(is_danger)
+        of = f"{len(rows)} windows with {sum(row['inputs'] for row in rows)} measurements"
+        account.quote(f"from {rows[0]['start']:%H:%M:%S} on, {of}: {'danger' if is_danger else 'no danger'}")
+    account.check("no danger, danger, none", changes, [False, True, False])
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description="Play the walk of examples/free-air.")
     parser.add_argument("--picture", type=Path, metavar="FILE", help="draw what each consumer saw (.svg or .png)")
+    parser.add_argument("--spark", action="store_true", help="run the capsule of the domain file, on Spark")
     options = parser.parse_args()
     scenes = list(SCENES)
+    if options.spark:
+        scenes.insert(scenes.index(the_nodes_start) + 1, the_capsule_is_started)
+        at = scenes.index(bob_is_in_danger)
+        scenes[at:at] = [the_capsule_has_come, the_capsule_finds_him_well]
+        scenes.insert(scenes.index(everybody_goes), the_capsule_ends)
     if options.picture is not None:
 
         async def it_is_drawn(account: Account, city: City) -> None:

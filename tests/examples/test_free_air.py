@@ -88,3 +88,10 @@ def test_the_demo_goes_as_told(tmp_path: Path) -> None:
     if picture:
         titles = ("FreeAir: 18 of 24 locations", "emergency services: 5 of 24", "advertiser: 0 of 24 locations")
         assert all(title in drawn.read_text("utf-8") for title in titles)
+
+
+@pytest.mark.recorded
+def test_the_demo_goes_as_told_with_the_capsule_on_spark() -> None:
+    command = [sys.executable, str(FOLDER / "walk.py"), "--spark"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=400)
+    assert done.returncode == 0, done.stdout + done.stderr
