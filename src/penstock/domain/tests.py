@@ -140,6 +140,9 @@ class Subscription(Settings):
     )
     scope: Scope = Field(default="global", description="whether other nodes are told of it")
     policy: PolicyChoice | None = Field(default=None, description=_POLICY)
+    contract: dict[str, Any] | None = Field(
+        default=None, description="contract that it brings with it: what it guarantees and needs; unset: none"
+    )
     at: Name | None = Field(default=None, description="node that it subscribes at; unset: all it is connected to")
 
 

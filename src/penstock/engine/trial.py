@@ -129,9 +129,9 @@ class _Trial:
             for one in several:
                 no_local = one.no_local and not one.filter.startswith("$share/")  # [MQTT-3.8.3-4]
                 where = one.where.text if one.where is not None else ""
-                self._play.subscribe(
-                    client, one.filter, one.qos, no_local, one.at, where, one.name or "", one.scope, self._text(one)
-                )
+                contract = "" if one.contract is None else json.dumps(one.contract)
+                names = (one.name or "", one.scope, self._text(one), contract)
+                self._play.subscribe(client, one.filter, one.qos, no_local, one.at, where, *names)
 
     def _unsubscribe(self, step: Step) -> None:
         for client, several in (step.unsubscribe or {}).items():
