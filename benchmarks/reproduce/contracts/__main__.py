@@ -18,17 +18,19 @@ from benchmarks.reproduce.contracts.figures import Extent, Point
 OUTPUT = Path("var/bench/contracts")
 # Colours that can be told apart by the colour-blind, too (Okabe and Ito).
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#e69f00")
-FIGURES: dict[str, tuple[str, str, Callable[[Extent], list[Point]]]] = {
+FIGURES: dict[str, tuple[str, str, str, Callable[[Extent], list[Point]]]] = {
     "subscriptions": (
-        "Execution time against subscriptions (section 4)",
-        "paper: 3.39 ms for each subscription at the producer's broker, 3.40 ms at others",
+        "Section 4: subscriptions",
+        "paper: 3.39 ms for each at the producer's broker, 3.40 ms at others",
+        "subscriptions",
         figures.subscriptions,
     ),
-    "4": ("Fig. 4: policies", "paper: +32 % at 1,000 policies", figures.policies),
-    "5": ("Fig. 5: attributes of a policy", "paper: +5.15 % at 32 attributes", figures.attributes),
-    "6-7": ("Fig. 6 and 7: quality metadata", "paper: up to +16 % and +19 % at 16 metadata", figures.metadata),
-    "8-9": ("Fig. 8 and 9: constraints", "paper: about +150 % of 26 ms at 16 constraints", figures.constraints),
+    "4": ("Fig. 4: policies", "paper: +32 % at 1,000", "policies", figures.policies),
+    "5": ("Fig. 5: attributes of a policy", "paper: +5.15 % at 32", "attributes", figures.attributes),
+    "6-7": ("Fig. 6 and 7: quality metadata", "paper: up to +16 % and +19 % at 16", "metadata", figures.metadata),
+    "8-9": ("Fig. 8 and 9: constraints", "paper: about +150 % of 26 ms at 16", "constraints", figures.constraints),
 }
+"""By name: what it is, what the paper has, what is varied, and what measures it."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -39,12 +41,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--output", type=Path, default=OUTPUT, help="folder (default: %(default)s)")
     options = parser.parse_args(arguments)
     end_like_interrupted()
-    extent = Extent(2, 20, 10) if options.quick else Extent()
+    extent = Extent(1, 5, 2) if options.quick else Extent()
     options.output.mkdir(parents=True, exist_ok=True)
     machine = describe(f"rounds of {extent.rounds}{', quick' if options.quick else ''}")
     about = "\n".join(f"- {name}: {what}" for name, what in machine.items())
     for name in options.figures or FIGURES:
-        title, paper, work = FIGURES[name]
+        title, paper, _, work = FIGURES[name]
         print(title, file=sys.stderr)
         try:
             points = work(extent)
@@ -57,7 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         page.write_text(f"# {title}\n\n{paper}\n\n{told}\n\n{about}\n")
         records = [{"line": one.line, "count": one.number, **one.cost._asdict()} for one in points]
         (options.output / f"{name}.json").write_text(json.dumps(records, indent=1) + "\n")
-        for path in (page, *draw(name, title, points, options.output)):
+        for path in (page, *draw(name, points, options.output)):
             print(f"written: {path}")
     return 0
 
@@ -77,8 +79,9 @@ def table(points: Sequence[Point]) -> str:
     return "\n".join(lines)
 
 
-def draw(name: str, title: str, points: Sequence[Point], folder: Path) -> list[Path]:
+def draw(name: str, points: Sequence[Point], folder: Path) -> list[Path]:
     """The figure: one panel for each node."""
+    title, paper, varied, _ = FIGURES[name]
     figure = Figure(figsize=(11, 3.9), layout="constrained")
     for place, (panel, where) in enumerate(zip(figure.subplots(1, 2), ("producer's node", "other node"), strict=True)):
         for line, colour in zip(dict.fromkeys(one.line for one in points), _COLOURS, strict=False):
@@ -87,15 +90,16 @@ def draw(name: str, title: str, points: Sequence[Point], folder: Path) -> list[P
                 [one.number for one in some], [one.cost[place] for one in some], marker="o", color=colour, label=line
             )
         if max(one.number for one in points) > 50:
-            panel.set_xscale("symlog")
-        panel.set_ylim(bottom=0)
+            panel.set_xscale("log")
+            panel.xaxis.set_major_formatter("{x:,.0f}")
+        panel.set_ylim(0, 1.15 * max(one.cost[place] for one in points))
         panel.grid(color="#dddddd", linewidth=0.6)
         panel.spines[["top", "right"]].set_visible(False)
-        panel.set_title(where)
-        panel.set_xlabel("how many")
-        panel.set_ylabel("microseconds of a publication")
-        panel.legend(frameon=False, fontsize=8)
-    figure.suptitle(title)
+        panel.set_title(where, fontsize=10)
+        panel.set_xlabel(varied)
+        panel.set_ylabel("us of a publication")
+        panel.legend(frameon=False, fontsize=8, loc="upper left")
+    figure.suptitle(f"{title}; {paper}", fontsize=11)
     made = []
     with rc_context({"svg.fonttype": "none", "svg.hashsalt": "penstock"}):
         for kind in ("svg", "png"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from benchmarks.reproduce.contracts.inside import Cost, domain, listing_1, measure, notification, played
+from benchmarks.reproduce.contracts.inside import Cost, domain, listing_1, measure, notification, played, searching
 
 SUBSCRIPTIONS = (1, 10, 100, 1_000)
 POLICIES = (1, 10, 100, 1_000, 10_000, 100_000)
@@ -30,12 +30,17 @@ class Extent(NamedTuple):
 
 
 def subscriptions(extent: Extent) -> list[Point]:
-    """Section 4: context-based filters (Listing 1), each about another sensor; and the same filter again and again."""
+    """Section 4: context-based filters (Listing 1), each about another sensor; such that each must be evaluated; and
+    the same filter again and again.
+    """
     found = []
-    for count in [one for one in SUBSCRIPTIONS if one <= extent.most]:
-        others = [listing_1(), *(listing_1(str(1_000 + at)) for at in range(count - 1))]
-        for line, wheres in (("one of them matches", others), ("all match", [listing_1()] * count)):
-            made = played(domain(min(count, 50)), wheres)
+    for line, first, other in (
+        ("one of them matches", listing_1(), listing_1),
+        ("one of them matches, and each is evaluated", searching(), searching),
+        ("all match", listing_1(), lambda _: listing_1()),
+    ):
+        for count in [one for one in SUBSCRIPTIONS if one <= extent.most]:
+            made = played(domain(min(count, 50)), [first, *(other(str(1_000 + at)) for at in range(count - 1))])
             found.append(Point(line, count, measure(made, notification(), extent.rounds, extent.publications)))
     return found
 
