@@ -92,7 +92,12 @@ def draw(name: str, points: Sequence[Point], folder: Path) -> list[Path]:
         if max(one.number for one in points) > 50:
             panel.set_xscale("log")
             panel.xaxis.set_major_formatter("{x:,.0f}")
-        panel.set_ylim(0, 1.15 * max(one.cost[place] for one in points))
+        costs = [one.cost[place] for one in points]
+        panel.set_ylim(0, 1.15 * max(costs))
+        if max(costs) > 20 * min(costs):
+            panel.set_yscale("log")
+            panel.yaxis.set_major_formatter("{x:,.0f}")
+            panel.set_ylim(min(costs) / 2, 10 * max(costs))
         panel.grid(color="#dddddd", linewidth=0.6)
         panel.spines[["top", "right"]].set_visible(False)
         panel.set_title(where, fontsize=10)

@@ -69,7 +69,7 @@ class Document:
         What is relative is so to the root element.
         """
         compiled = compile_xpath(expression)
-        if self.cost(expression) > MOST_XPATH_WORK:
+        if compiled.cost.over(self.size) > MOST_XPATH_WORK:
             raise BoundError(f"`{expression}` would take too long on a document of this size")
         try:
             found = compiled.evaluate(self.root)
