@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from penstock.domain import Domain
+from penstock.domain.contracts import PrivacySettings
 from penstock.domain.write import written
 from penstock.policy.monitor import module_file
 
@@ -19,6 +20,8 @@ ACCESS = "access"
 """Folder of the files with access policies."""
 STATEMENTS = "statements"
 """Folder of the files with policy statements."""
+PRIVACY = "privacy"
+"""Folder of the files with policies in XACML."""
 INSTALLED = "installed.json"
 """The digests of those that were installed: they may need more than their own file."""
 _DIGITS = 16
@@ -48,7 +51,8 @@ class Revision(NamedTuple):
                 one.model_copy(update={"file": Path(name)}) for one, (name, _) in zip(said, statements, strict=True)
             ]
             update["statements"] = domain.statements.model_copy(update={"files": tuple(moved)})
-        files = [(DOMAIN, written(domain.model_copy(update=update)).encode()), *access, *statements]
+        update["privacy"], privacy = _privacy(domain)
+        files = [(DOMAIN, written(domain.model_copy(update=update)).encode()), *access, *statements, *privacy]
         files += _modules(domain, folder)
         files += [(f"{name}.acl", node.acl.read_bytes()) for name, node in domain.nodes.items() if node.acl is not None]
         digest = hashlib.sha256()
@@ -71,6 +75,24 @@ class Revision(NamedTuple):
         except OSError:  # another node was faster
             if not home.is_dir():
                 raise
+
+
+def _privacy(domain: Domain) -> tuple[tuple[PrivacySettings, ...], list[tuple[str, bytes]]]:
+    """What the domain says of policies in XACML, with other names of their files; and these."""
+    files: list[tuple[str, bytes]] = []
+
+    def moved(paths: tuple[Path, ...], at: int, what: str) -> tuple[Path, ...]:
+        kept = [(f"{PRIVACY}/{at}-{what}-{n}{path.suffix}", path.read_bytes()) for n, path in enumerate(paths)]
+        files.extend(kept)
+        return tuple(Path(name) for name, _ in kept)
+
+    said = tuple(
+        one.model_copy(
+            update={"policies": moved(one.policies, at, "policy"), "references": moved(one.references, at, "reference")}
+        )
+        for at, one in enumerate(domain.privacy)
+    )
+    return said, files
 
 
 def _modules(domain: Domain, folder: Path | None) -> Iterator[tuple[str, bytes]]:

@@ -360,7 +360,9 @@ def edit_key(policy: Policy, publisher: Publisher, before: Before | None, node: 
     if not monitors:
         return AS_IT_CAME
     same = before is not None and before.policy.monitors(before.publisher.entity, node) == monitors
-    return RECORDED if same else RUN
+    # What they made then has the quality and the contracts of then with it.
+    attaches = policy.ensemble.contracts is not None or (before and before.policy.ensemble.contracts) is not None
+    return RECORDED if same and not attaches else RUN
 
 
 def match_key(node: Node, asker: Asker, session: Session, topic: str) -> Receiver | None:

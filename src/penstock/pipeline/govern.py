@@ -13,16 +13,20 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from penstock.engine import path
+from penstock.engine.contracts import SITUATION
+from penstock.engine.session import Session
 from penstock.journal.events import ARRIVAL, OUTPUT, RETAINED
 from penstock.language.condition import Condition, all_of
-from penstock.pipeline import decide
+from penstock.pipeline import conformed, decide, released
 from penstock.pipeline.decide import AS_IT_CAME, RECORDED, RUN
 from penstock.pipeline.errors import PipelineError
-from penstock.pipeline.judged import Judges, is_carrying, is_judged, judged, with_ways
+from penstock.pipeline.judged import Judges, has_reserved, is_carrying, is_judged, judged, with_ways
 from penstock.pipeline.monitors import edited, emitted
 from penstock.pipeline.plants import projected, pruned
 from penstock.pipeline.policies import Asker, Policies
+from penstock.pipeline.released import Releases, with_times
 from penstock.pipeline.satisfied import SEPARATOR, one_holds
+from penstock.pipeline.situations import Timeline, timeline
 from penstock.pipeline.tables import typed_columns_of
 from penstock.pipeline.tokens import was_refused
 from penstock.pipeline.typed import MOST_BRANCHES, MOST_CONDITIONS, TypedConditions, narrowed, without
@@ -42,6 +46,8 @@ VIEW = (
     "content_type",
     "properties",
     "expiry",
+    released.NOT_BEFORE,
+    released.UNTIL,
 )
 """What a subject sees of an event; in order at a node by `seq`, `place`, `part`. Nothing says who published."""
 
@@ -101,19 +107,25 @@ class Governing:
     """Whether there are access policies."""
     judges: bool
     """Whether there are policy statements, or may be."""
+    has_contracts: bool = False
+    """Whether there are contracts, or were."""
+    has_situations: bool = False
+    """Whether some of their rules may depend on situations."""
     at_rest: bool = False
     """Whether policies find a node at rest where it was not recorded how it was: see `judged.Judges`."""
 
     @classmethod
     def of(cls, policies: Policies, askers: tuple[Asker, ...]) -> "Governing":
         """Raises what compiling a domain raises, before any job is started."""
-        advertisers = runs = watches = cyclic = access = judges = False
+        advertisers = runs = watches = cyclic = access = judges = situations = False
         wheres, most = set[str](), 0
         for policy in policies.judging:
             whole = policy.ensemble
             cyclic |= whole.is_cyclic
             access |= whole.access is not None
             judges |= bool(whole.statements.given or whole.statements.grants)
+            situations |= whole.contracts is not None and bool(whole.contracts.situations)
+            released.check(policy, waits=True)
             runs |= policies.decide_again and any(
                 policy.ensemble.monitors(link) for link in whole.links.values() if link.target in whole.nodes
             )
@@ -127,9 +139,12 @@ class Governing:
                     wheres |= _texts([condition for _, condition in session.where])
                     most = max(most, len(session.where))
                 watches |= any(session.watch_out is not None for session in sessions)
+                if node.contracts is not None:
+                    _check_wheres(sessions, judges)
         trusts = policies.stands is None or _reads_alike(policies)
         asked = (advertisers, bool(wheres), frozenset(wheres), most <= 1, trusts)
-        return cls(policies, askers, *asked, runs, watches, cyclic, access, judges)
+        contracts = policies.may_have_contracts
+        return cls(policies, askers, *asked, runs, watches, cyclic, access, judges, contracts, situations)
 
     def knowing(self, keys: decide.Keys) -> "Governing":
         """The same, with only those conditions that concern what was recorded, if it is known which they are."""
@@ -138,6 +153,17 @@ class Governing:
         # Which topics monitors publish on is not known.
         asks = self.asks_subjects and (self.may_run or bool(keys.wheres))
         return replace(self, asks_subjects=asks, wheres=keys.wheres, are_all_wheres=True)
+
+
+def _check_wheres(sessions: list[Session], judges: bool) -> None:
+    """Conditions are asked of what contracts release: not known is what it would be before monitors and policies."""
+    for session in sessions:
+        if session.where and (judges or session.watch_out is not None):
+            what = "policy statements" if judges else "monitors on its link"
+            raise PipelineError(
+                f"`{session.entity}` has a `where`, contracts and {what}: that is not known to the pipeline, and"
+                " nothing can be governed"
+            )
 
 
 def _reads_alike(policies: Policies) -> bool:
@@ -252,12 +278,17 @@ def _conform(rows: DataFrame, governing: Governing) -> DataFrame:
         asked = F.when(F.col("passes") & (F.size("conditions") > 0) & ~takes_back, F.concat_ws(SEPARATOR, "conditions"))
         rows = rows.withColumn("asked", one_holds(governing.policies, asked))
         now = F.coalesce(F.col("conforms"), F.col("asked"), takes_back, F.lit(False))
-    then = ~_was_stopped_at("conform")
+    # Contracts are asked after advertisements, and again if they are others.
+    by_contract = conformed.was_stopped() & ~conformed.is_as_recorded(governing.policies)
+    then = ~_was_stopped_at("conform") | by_contract
     is_known = F.col("is_trusted") & ~_was_stopped_at("admit", "prune")
     # A client's own advertisements are not recorded: that it was stopped by them is, for they are asked first.
     by_its_own = _was_stopped_at("conform") & (F.col("rule") == OWN)
     kept = F.when(is_known, then).otherwise(now & ~by_its_own)
-    return rows.withColumn("passes", F.col("passes") & ((F.col("kind") == OUTPUT) | kept)).drop("asked")
+    rows = rows.withColumn("passes", F.col("passes") & ((F.col("kind") == OUTPUT) | kept)).drop("asked")
+    if not governing.has_contracts:
+        return rows
+    return conformed.attached(rows, governing.policies, from_nodes=not governing.at_rest)
 
 
 def _edit(rows: DataFrame, governing: Governing) -> DataFrame:
@@ -296,8 +327,14 @@ def _match(rows: DataFrame, governing: Governing) -> DataFrame:
         rows = rows.withColumn("asks", F.when(F.col("is_judged"), F.col("where")))
         rows = rows.withColumn("where", F.when(~F.col("is_judged"), F.col("where")))
     else:  # what came with policies is not for a domain that has none
-        rows = rows.filter(~is_carrying())
+        rows = rows.filter(~(is_carrying() if governing.has_contracts else has_reserved()))
     rows = rows.drop("judged")
+    if governing.has_contracts:  # conditions are asked of what is released
+        later = released.is_governed(governing.policies)
+        rows = rows.withColumn("release_asks", F.when(later, F.col("where")))
+        rows = rows.withColumn("where", F.when(~later, F.col("where")))
+    else:
+        rows = rows.filter(~F.col("topic").startswith(SITUATION))
     if not governing.asks_subjects:
         return rows.withColumn("wanted", F.col("reads")).filter(F.col("wanted") | F.col("looks_on"))
     typed = typed_columns_of(rows)
@@ -324,7 +361,7 @@ def _judge(rows: DataFrame, governing: Governing) -> DataFrame:
     if governing.is_cyclic:
         rows = with_ways(rows)
     concerned, others = rows.filter("is_judged"), rows.filter(~F.col("is_judged"))
-    judges = Judges(governing.policies, governing.askers, governing.at_rest)
+    judges = Judges(governing.policies, governing.askers, governing.at_rest, governing.has_contracts)
     return others.unionByName(judged(concerned, judges)).drop("is_judged", "asks")
 
 
@@ -341,6 +378,19 @@ def _emit(rows: DataFrame, governing: Governing) -> DataFrame:
         return rows.filter(F.col("wanted"))
     seen = emitted(rows.filter(F.col("watched")), governing.policies, governing.askers)
     return rows.filter(~F.col("watched") & F.col("wanted")).unionByName(seen)
+
+
+def _release(views: DataFrame, learnt: DataFrame, governing: Governing) -> DataFrame:
+    """What contracts and privacy policies release. What they have no say in is not sent to Python and back."""
+    views = with_times(views)
+    if not governing.has_contracts:
+        return views
+    policies, at_rest = governing.policies, governing.at_rest
+    opened = timeline(learnt, policies, at_rest) if governing.has_situations else Timeline()
+    asked = views.withColumn(released.CONCERNED, released.is_concerned(policies))
+    concerned, others = asked.filter(released.CONCERNED), asked.filter(~F.col(released.CONCERNED))
+    made = released.released(concerned, Releases(policies, governing.askers, at_rest, opened))
+    return others.unionByName(made).drop(released.CONCERNED, "release_asks")
 
 
 def _project(views: DataFrame, learnt: DataFrame, governing: Governing) -> DataFrame:
@@ -369,7 +419,7 @@ SIDES: Sides = {
     "match": Side(decide.match_key, _match),
     "route": Side(decide.route_key, None),
     "judge": Side(decide.judge_key, _judge),
-    "release": Side(None, None),  # `policies.py` refuses domains with contracts: nothing is released unseen
+    "release": Side(None, None, _release),
     "project": Side(None, None, _project),
     "emit": Side(None, _emit),
 }

@@ -8,7 +8,8 @@ is a member of a trust group who was not found to be one, unless the domain vouc
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, reduce
+from operator import or_
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
@@ -30,6 +31,7 @@ from penstock.model.topic import matches
 from penstock.pipeline.monitors import event_of, rows_of
 from penstock.pipeline.policies import Asker, Policies, Policy, by_name
 from penstock.policy.elements.element import ElementError
+from penstock.policy.elements.tracing import TRACE
 from penstock.policy.judging import Bound, Here
 
 NOTHING = Remembered()
@@ -41,7 +43,15 @@ def is_judged() -> Column:
 
 
 def is_carrying() -> Column:
-    """Whether an event has with it what is only for nodes."""
+    """Whether an event has with it policies, or what policies have put there."""
+    return reduce(or_, (F.contains(F.col("properties"), F.lit(name.encode())) for name in _OF_POLICIES))
+
+
+_OF_POLICIES = (travel.POLICY, travel.MADE, TRACE)
+
+
+def has_reserved() -> Column:
+    """Whether an event has with it anything that is only for nodes."""
     return F.contains(F.col("properties"), F.lit(travel.RESERVED_BYTES))
 
 
@@ -56,6 +66,8 @@ class Judges:
     of them, and told of all policies that it gives. It is so where the question is what could be; a view assumes
     nothing.
     """
+    has_contracts: bool = False
+    """Whether contracts are asked after this: they take off what is only for nodes."""
 
 
 class Made(NamedTuple):
@@ -196,7 +208,9 @@ class Stage:
         if forms is None:
             return Made(judging.event, False, judging.event.payload, blocked=True)
         # Monitors on the link see all of it, and what they let out is cut then.
-        shown = forms.event if is_node or row["watched"] else travel.for_clients(forms.event)
+        # And what contracts have attached is needed where they are asked.
+        is_kept = is_node or row["watched"] or self._judges.has_contracts
+        shown = forms.event if is_kept else travel.for_clients(forms.event)
         return Made(shown, True, judging.event.payload)
 
     def _prove(self, node: Node, session: Session, recorded: dict[str, bool]) -> None:

@@ -106,15 +106,16 @@ class Emit:
         node, session = self._place(row)
         watch = session.watch_out
         event = event_of(row, row["link_type_now"])
+        shown = travel.for_clients if node.contracts is None else _as_it_is
         if watch is None:
-            yield at, 0, travel.for_clients(event)
+            yield at, 0, shown(event)
             return
         targets = (Target([by_name(node, session, event.topic)]),) if row["wanted"] else ()
         number = 0
         for output in edit.run(node, watch, event, row["time"]):
             session.subscriptions = {output.topic: by_name(node, session, output.topic)}
             for _ in spread.behind(node, watch, targets, output, None):
-                yield at, number, travel.for_clients(output)
+                yield at, number, shown(output)
                 number += 1
             session.subscriptions = {}
         node.notices.clear()
@@ -134,6 +135,11 @@ class Emit:
         assert self._node is not None
         assert self._session is not None
         return self._node, self._session
+
+
+def _as_it_is(event: Event) -> Event:
+    """Contracts, which are asked later, need what is attached to it."""
+    return event
 
 
 def rows_of(batch: pa.RecordBatch) -> list[dict[str, Any]]:

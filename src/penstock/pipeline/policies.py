@@ -1,6 +1,7 @@
 """Policies where they are needed: a domain travels to Spark's workers as its files, and is compiled there, once."""
 
 import json
+import re
 import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -46,6 +47,14 @@ class Standing:
         """The domain alone, for who asks no policies; made once in a process."""
         return _domain(self)
 
+    @property
+    def may_have_contracts(self) -> bool:
+        """Whether contracts, quality or privacy policies are in the domain file, which is not compiled for it."""
+        return any(_CONTRACTS.search(data) is not None for name, data in self.files if name == DOMAIN)
+
+
+_CONTRACTS = re.compile(rb"^(contracts|quality|privacy):", re.MULTILINE)
+
 
 @dataclass(frozen=True)
 class Asker:
@@ -86,8 +95,6 @@ def _compiled(standing: Standing) -> "Policy":
         acls = {name: Acl.read(folder / file, file) for name, file in files.items()}
         kept = folder / MONITORS
         whole = ensemble(domain, kept if kept.is_dir() else Path(standing.folder))
-    if whole.contracts is not None:
-        raise PipelineError("`contracts` and `quality` are not known to the pipeline: nothing can be governed")
     return Policy(standing.digest, domain, whole, acls, _modules(standing))
 
 
@@ -303,6 +310,11 @@ class Policies:
     def decide_again(self) -> bool:
         """Whether it may be of no use what was decided then."""
         return self.stands is not None or not self.are_recorded
+
+    @property
+    def may_have_contracts(self) -> bool:
+        """Whether one of the domains has contracts, so that events may have with them what these attach."""
+        return any(one.may_have_contracts for one in self.by_digest.values())
 
     @property
     def judging(self) -> Iterator["Policy"]:

@@ -18,12 +18,13 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import StructType
 
 from penstock.journal.events import ARRIVAL, RETAINED
-from penstock.pipeline import decide, govern, plant_state, state
+from penstock.pipeline import decide, govern, plant_state, released, situation_state, state
 from penstock.pipeline.follow import FORMAT, MOST_BYTES, JournalSource
 from penstock.pipeline.govern import EVENT, SIDES, Governing, Side
 from penstock.pipeline.judged import Judges, judged, with_ways
 from penstock.pipeline.ledger import Ledger
 from penstock.pipeline.policies import Asker, Policies, following
+from penstock.pipeline.released import Releases
 from penstock.pipeline.tables import EVENT_TYPES
 from penstock.pipeline.views import QUARANTINE, VIEW, check_places
 
@@ -101,11 +102,30 @@ def _judge(rows: DataFrame, governing: Governing) -> DataFrame:
     """Not in two tables as in a batch: each would have all rows decided about."""
     if not governing.judges:
         return rows
-    judges = Judges(governing.policies, governing.askers)
+    judges = Judges(governing.policies, governing.askers, has_contracts=governing.has_contracts)
     return judged(with_ways(rows) if governing.is_cyclic else rows, judges).drop("is_judged", "asks")
 
 
-_OUT = tuple(dict.fromkeys((*govern.VIEW, "arrival", "policy", "client_id", "user", "link_type_now", "path", "id")))
+def _release(views: DataFrame, learnt: DataFrame, governing: Governing) -> DataFrame:
+    """As in a batch, in one table; what is open is kept by Spark, for each node."""
+    views = released.with_times(views)
+    if not governing.has_contracts:
+        return views
+    releases = Releases(governing.policies, governing.askers, waits=False)
+    asked = views.withColumn(released.CONCERNED, released.is_concerned(governing.policies))
+    if not governing.has_situations:
+        return released.released(asked, releases).drop(released.CONCERNED, "release_asks")
+    return situation_state.released(asked, learnt, releases).drop(released.CONCERNED, "release_asks")
+
+
+_OUT = tuple(
+    dict.fromkeys(
+        (
+            *(name for name in govern.VIEW if name not in (released.NOT_BEFORE, released.UNTIL)),
+            *("arrival", "policy", "revision", "client_id", "user", "link_type_now", "path", "id"),
+        )
+    )
+)
 
 
 def _emit(rows: DataFrame, governing: Governing) -> DataFrame:
@@ -113,7 +133,8 @@ def _emit(rows: DataFrame, governing: Governing) -> DataFrame:
         return rows.filter(F.col("wanted"))
     if not (governing.judges and governing.is_cyclic):
         rows = with_ways(rows)
-    seen = rows.select(*_OUT, "wanted", "said", "blocked")
+    asks = ("release_asks",) if governing.has_contracts else ()
+    seen = rows.select(*_OUT, *asks, "wanted", "said", "blocked")
     return state.emitted(seen, governing.policies, governing.askers, governing.is_cyclic)
 
 
@@ -123,6 +144,7 @@ STREAM_SIDES: dict[str, Side] = {
     "project": SIDES["project"]._replace(on_views=_project),
     "edit": SIDES["edit"]._replace(on_rows=_edit),
     "judge": SIDES["judge"]._replace(on_rows=_judge),
+    "release": SIDES["release"]._replace(on_views=_release),
     "emit": SIDES["emit"]._replace(on_rows=_emit),
 }
 """The stages' sides on a stream."""
@@ -144,6 +166,8 @@ def start(
     policies = stream.policies
     check_places(policies, stream.askers)
     governing = Governing.of(policies, stream.askers)
+    for policy in policies.judging:
+        released.check(policy, waits=False)
     ledger = Ledger.open(stream.folder, stream.checkpoint, _shape(governing))
     for key, value in {**SETTINGS, "spark.sql.shuffle.partitions": str(stream.partitions)}.items():
         spark.conf.set(key, value)
@@ -169,6 +193,7 @@ def _shape(governing: Governing) -> dict[str, object]:
         "subjects": sorted(asker.label for asker in governing.askers),
         "monitors on links into nodes": governing.may_run,
         "access policies": governing.has_access,
+        "situations": governing.has_situations,
         "monitors on links to subjects, or nodes in a cycle": governing.watches or governing.is_cyclic,
     }
 

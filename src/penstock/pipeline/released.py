@@ -1,0 +1,212 @@
+"""Contracts and privacy policies over tables of events: what each subject is released, by the engine's own stage.
+
+A released event is degraded as in a node, byte for byte, and has with it when it is to be deleted. What was recorded is
+decided as it was then: with the situations that were open at its node, and with the access that its producer's node had
+enabled. By other policies both are worked out again.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from penstock.engine import contracts, course, release, travel
+from penstock.engine.contracts import CONTRACT, SITUATION
+from penstock.engine.node import Node
+from penstock.engine.session import Session
+from penstock.language.condition import Condition, condition_of
+from penstock.language.parser import parse
+from penstock.model.event import Event
+from penstock.pipeline.errors import PipelineError
+from penstock.pipeline.filters import is_on
+from penstock.pipeline.judged import has_reserved
+from penstock.pipeline.monitors import event_of, rows_of
+from penstock.pipeline.policies import Asker, Policies, Policy
+from penstock.pipeline.situations import Timeline, place_of, scope_of
+from penstock.policy.degrade import Aggregate, Delay
+from penstock.policy.quality_carry import ATTACHED
+from penstock.policy.release import RETAIN_UNTIL, read_retain
+from penstock.policy.situation import NONE_OPEN, OpenSituations
+
+NOT_BEFORE, UNTIL = "not_before", "retain_until"
+"""The columns that say from when on, and up to when, a subject may have a row; NULL: always."""
+CONCERNED = "is_concerned"
+_MOST_FILTERS = 100
+"""Of privacy policies, that Spark asks itself."""
+
+
+@dataclass(frozen=True)
+class Releases:
+    """By which policies, for whom."""
+
+    policies: Policies
+    askers: tuple[Asker, ...]
+    at_rest: bool = False
+    """Events go their way again, from where they began: see `judged.Judges`."""
+    timeline: Timeline = Timeline()
+    waits: bool = True
+    """Whether a row may be for later: not on a stream, which has let it go by then."""
+
+
+def is_concerned(policies: Policies) -> Column:
+    """Whether a row has to go through this stage: contracts speak of it, or something has to be taken off."""
+    return has_reserved() | is_governed(policies)
+
+
+def is_governed(policies: Policies) -> Column:
+    """Whether contracts may have something to say of a row: by what is attached to it, or by its topic."""
+    properties, topic = F.col("properties"), F.col("topic")
+    found = topic.startswith(SITUATION)
+    for name in (ATTACHED, CONTRACT):
+        found |= F.contains(properties, F.lit(name.encode()))
+    said = (policy.ensemble.contracts for policy in policies.judging)
+    filters = {one.filter for each in said if each is not None for one in each.privacy}
+    if len(filters) > _MOST_FILTERS:
+        return F.lit(True)
+    for filter in sorted(filters):
+        found |= is_on(filter, topic)
+    return found
+
+
+def check(policy: Policy, waits: bool) -> None:
+    """Raises `PipelineError` for rules that have no side here; those of contracts that clients brought, and of XACML,
+    are found when they speak.
+    """
+    said = policy.ensemble.contracts
+    for contract in said.producers if said is not None else ():
+        for rule in contract.rules:
+            for one in rule.degrade:
+                if isinstance(one, Aggregate) or (isinstance(one, Delay) and not waits):
+                    raise gap(f"{contract.name}.{rule.id}", isinstance(one, Aggregate))
+
+
+def gap(rule: str, aggregates: bool) -> PipelineError:
+    """What is said of a rule that cannot be followed."""
+    if aggregates:
+        return PipelineError(f"`{rule}` gives means over a time, which the pipeline does not make: nothing is governed")
+    return PipelineError(f"`{rule}` gives events later, and a stream does not wait: use `penstock pipeline govern`")
+
+
+def with_times(rows: DataFrame) -> DataFrame:
+    """Rows with columns for when subjects may have them, which are still empty."""
+    empty = F.lit(None).cast("timestamp")
+    return rows.withColumns({NOT_BEFORE: empty, UNTIL: empty})
+
+
+def released(views: DataFrame, releases: Releases) -> DataFrame:
+    """Rows as contracts leave them; those that they keep back are left out."""
+
+    def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        stage = Stage(releases, lambda row, scope: releases.timeline.open_at(scope, place_of(scope, row), row["time"]))
+        for batch in batches:
+            yield _applied(batch, stage)
+
+    return views.mapInArrow(work, views.schema)
+
+
+def _applied(batch: pa.RecordBatch, stage: "Stage") -> pa.RecordBatch:
+    concerned = batch.column(CONCERNED).to_pylist()
+    if not any(concerned):
+        return batch
+    rows = iter(rows_of(batch.filter(batch.column(CONCERNED))))
+    made = [(at, stage.step(next(rows)) if one else {}) for at, one in enumerate(concerned)]
+    kept = [(at, other) for at, other in made if other is not None]
+    taken = batch.take(pa.array([at for at, _ in kept], pa.int64()))
+    columns = []
+    for field, column in zip(batch.schema, taken.columns, strict=True):
+        if any(field.name in other for _, other in kept):
+            now = [other.get(field.name, was) for (_, other), was in zip(kept, column.to_pylist(), strict=True)]
+            column = pa.array(now, field.type)
+        columns.append(column)
+    return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
+
+
+Find = Callable[[dict[str, Any], str], OpenSituations]
+"""What was open for a row, in its scope."""
+
+
+class Stage:
+    """The stage `release` of all nodes, for one row after the other."""
+
+    def __init__(self, releases: Releases, find: Find) -> None:
+        self._releases = releases
+        self._find = find
+        self._askers = {asker.label: asker for asker in releases.askers}
+        self._nodes: dict[tuple[str, str], Node] = {}
+        self._sessions: dict[tuple[str, str, str], Session] = {}
+
+    def step(self, row: dict[str, Any]) -> dict[str, Any] | None:
+        """What is other in a row now; None if the subject does not get it."""
+        policies = self._releases.policies
+        policy = policies.by_digest[row["policy"]].compiled()
+        node = self._node(policy, row["node"])
+        session = self._session(policy, node, row["subject"])
+        event, now = event_of(row, row["link_type_now"]), row["time"]
+        is_node = course.is_node(node, session)
+        if event.topic.startswith(SITUATION) and not is_node:
+            return None
+        state = node.contracts
+        if state is None:
+            return self._shown(node, row, event, is_node)
+        scope = scope_of(row, policies, self._releases.at_rest)
+        state.open = self._find(row, scope) if state.contracts.situations else NONE_OPEN
+        found = contracts.governed(node, event, now)
+        if found is None:
+            return self._shown(node, row, event, is_node)
+        if is_node:
+            return _changes(release.for_nodes(node, event, found, now))
+        if not self._releases.at_rest and scope != row["node"]:
+            found = found._replace(ace=release.enabled(node, event, found, now, session.entity))
+        decided = release.decide(node, session, event, found, now)
+        if decided.aggregate is not None:
+            raise gap(decided.rule, True)
+        if decided.event is None:
+            return None
+        made = self._shown(node, row, decided.event, False)
+        if made is not None and decided.not_before > now:
+            if not self._releases.waits:
+                raise gap(decided.rule, False)
+            made[NOT_BEFORE] = _time(decided.not_before)
+        return made
+
+    def _shown(self, node: Node, row: dict[str, Any], event: Event, is_node: bool) -> dict[str, Any] | None:
+        if is_node:
+            return _changes(event)
+        if row["release_asks"] is not None:
+            if _condition(row["release_asks"]).holds(node.ensemble.reader.read(event)) is not True:
+                return None
+        return _changes(travel.for_clients(event))
+
+    def _node(self, policy: Policy, name: str) -> Node:
+        at = (policy.digest, name)
+        if at not in self._nodes:
+            self._nodes[at] = policy.new_node(name)
+        return self._nodes[at]
+
+    def _session(self, policy: Policy, node: Node, subject: str) -> Session:
+        at = (policy.digest, node.name, subject)
+        if at not in self._sessions:
+            session = policy.session(node, self._askers[subject])
+            assert session is not None  # it is among the receivers of the row's key
+            self._sessions[at] = session
+        return self._sessions[at]
+
+
+def _changes(event: Event) -> dict[str, Any]:
+    made = {"payload": event.payload, "properties": event.properties}
+    until = travel.told(event, RETAIN_UNTIL)
+    return {**made, UNTIL: _time(read_retain(until[0]))} if until else made
+
+
+def _time(seconds: float) -> datetime:
+    return datetime.fromtimestamp(seconds, UTC)
+
+
+@lru_cache(maxsize=10_000)
+def _condition(text: str) -> Condition:
+    return condition_of(parse(text))
