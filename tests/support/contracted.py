@@ -1,18 +1,90 @@
-"""Paris, recorded: the contracts paper's section 3 on nodes without sockets, and what each client got."""
+"""Contracts, recorded: scenes on nodes without sockets, and what each client got, with its user properties."""
 
 import json
+import random
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+from pyspark.sql import DataFrame
 
 from penstock.domain import Domain
 from penstock.domain.ensemble import ensemble
+from penstock.engine import travel
 from penstock.engine.rehearsal import Rehearsal
-from tests.engine.test_contracts_paris import CLIENTS, LOCATION, paris_domain
-from tests.support.recorded import Views, Written, delivered, record
+from tests.engine.test_contracts_paris import LOCATION
+from tests.support.recorded import Written, record
 
-PUBLISHERS = ("paris-sensors", "bob-phone", "bob-wrist", "bob-health-capsule")
-SUBJECTS = tuple(name for name in CLIENTS if name not in PUBLISHERS)
 Said = tuple[str, str, dict[str, Any]]
+"""Who says what on which topic."""
+Message = tuple[str, bytes, int, tuple[tuple[str, str], ...]]
+"""Topic, payload, QoS, user properties."""
+Gets = dict[tuple[str, str], list[Message]]
+"""By subject and node."""
+
+
+class Played(NamedTuple):
+    """What was played: its journal, and what clients got."""
+
+    journal: Path
+    got: Gets
+
+
+def played(
+    domain: Domain, folder: Path, story: Iterable[Said | float], subjects: Sequence[str], start: float | None = None
+) -> Played:
+    """Play what clients say, one after the other; a number is a pause in seconds."""
+    rehearsal = Rehearsal(domain, ensemble(domain))
+    rehearsal.now = start or rehearsal.now
+    record(rehearsal)
+    for client in domain.clients:
+        rehearsal.connect(client)
+    for client in subjects:
+        rehearsal.subscribe(client, "#", no_local=False)
+    for one in story:
+        if isinstance(one, float):
+            rehearsal.wait(one)
+            continue
+        who, topic, content = one
+        rehearsal.publish(who, topic, json.dumps(content).encode(), qos=1)
+        rehearsal.run()
+        rehearsal.wait(1.500_001)
+    rehearsal.wait(1.0)
+    journal = Written(folder / "journal")
+    journal.add_all(rehearsal.nodes.values(), journal.keep(domain))
+    got: Gets = {}
+    for subject in subjects:
+        for message in rehearsal.deliveries(subject):
+            told = (message.topic, message.payload, message.qos, message.properties)
+            got.setdefault((subject, message.node), []).append(told)
+    return Played(journal.folder, got)
+
+
+def given(view: DataFrame) -> Gets:
+    """What a view gives subjects, in the order in which nodes would have sent it."""
+    found: Gets = {}
+    for row in view.orderBy("subject", "node", "seq", "place", "part").collect():
+        told = travel.carried(bytes(row.properties)).user_properties if row.properties else ()
+        message = (row.topic, bytes(row.payload), row.qos, tuple(told))
+        found.setdefault((row.subject, row.node), []).append(message)
+    return found
+
+
+def wrong(found: Gets, expected: Gets) -> list[str]:
+    """What is not the same, in words."""
+    return [
+        f"{ends}: the view has\n{found.get(ends)}\nlive it was\n{expected.get(ends)}"
+        for ends in sorted(found.keys() | expected.keys())
+        if found.get(ends, []) != expected.get(ends, [])
+    ]
+
+
+def wanting(domain: Domain, **more: Any) -> Domain:
+    """The domain with other settings."""
+    return Domain.model_validate({**domain.model_dump(mode="json", exclude_defaults=True), **more})
+
+
+# --- Paris
 
 
 def location(lat: float, q: int) -> Said:
@@ -31,7 +103,7 @@ def pollution(q: int) -> Said:
     return "paris-sensors", "paris/pollution/45", {"pm": 12, "q": q}
 
 
-STORY: tuple[Said, ...] = (
+STORY: tuple[Said | float, ...] = (
     ("bob-phone", "paris/bob/location", LOCATION),
     pollution(91),
     pollution(12),
@@ -48,33 +120,106 @@ STORY: tuple[Said, ...] = (
     vitals(72),
     health(True),
     location(48.91, 95),
+    4000.0,
+    location(48.92, 95),
 )
 """An ordinary walk, a false alarm, danger, its end; and danger again, of which nobody tells that it is over."""
 
 
-def wanting(domain: Domain, **more: Any) -> Domain:
-    """The domain with other settings."""
-    return Domain.model_validate({**domain.model_dump(mode="json", exclude_defaults=True), **more})
+# --- at random
+
+_TOPICS = tuple(f"r/{name}" for name in "abcdef")
+_PURPOSES = ("health", "science", "ads")
+_NODES = ("b1", "b2", "b3")
+_SITUATIONS, _SOURCES = ("alarm", "fire"), ("s0", "s1")
+_AGE = {"indicator": "up-to-dateness", "measured": "at"}
 
 
-def played(domain: Domain, folder: Path, story: tuple[Said, ...] = STORY, after: float = 4000.0) -> tuple[Path, Views]:
-    """The journal, and what clients got."""
-    rehearsal = Rehearsal(domain, ensemble(domain))
-    record(rehearsal)
-    for client in CLIENTS:
-        rehearsal.connect(client)
-        if client in SUBJECTS:
-            rehearsal.subscribe(client, "paris/#", no_local=False)
-    for who, topic, content in story:
-        rehearsal.publish(who, topic, json.dumps(content).encode(), qos=1)
-        rehearsal.run()
-        rehearsal.wait(1.5)
-    rehearsal.wait(after)  # what nobody has ended is over
-    rehearsal.publish("bob-phone", "paris/bob/location", json.dumps(LOCATION).encode())
-    rehearsal.run()
-    journal = Written(folder / "journal")
-    journal.add_all(rehearsal.nodes.values(), journal.keep(domain))
-    return journal.folder, delivered(rehearsal, SUBJECTS)
+def random_scene(seed: int, binds: int) -> tuple[Domain, list[Said | float], tuple[str, ...]]:
+    """A domain with contracts that bind so many of four producers each, what is said, and who listens."""
+    pick = random.Random(seed)
+    makers, takers = [f"p{n}" for n in range(4)], [f"c{n}" for n in range(6)]
+    everybody = (*makers, *takers, *_SOURCES)
+    clients = {name: {"node": pick.choice(_NODES), "groups": pick.choice(["x", "y"])} for name in everybody}
+    producers = {
+        f"of-{topic[2:]}": {
+            "producer": pick.sample(makers, binds),
+            "filter": topic if pick.random() < 0.8 else "r/+",
+            "scope": pick.choice(["global", "local"]),
+            "guarantees": pick.choice([[], ["precision >= 20"]]),
+            "rules": {f"r{n}": _rule(pick) for n in range(pick.randint(0, 3))},
+        }
+        for topic in _TOPICS
+    }
+    consumers = {
+        f"for-{n}": {
+            "consumer": pick.choice(takers),
+            "purpose": pick.sample(_PURPOSES, pick.randint(1, 2)),
+            "situation": pick.choice([[], ["alarm"], ["alarm", "fire"]]),
+            **pick.choice([{}, {"retention": "1h"}, {"retention": "3d"}]),
+            "wants": _wants(pick),
+        }
+        for n in range(8)
+    }
+    situations = {
+        name: {
+            "sources": [source],
+            "opens": {"filter": f"s/{name}", "where": "on == true"},
+            "closes": {"filter": f"s/{name}", "where": "on == false"},
+            "lasts": pick.choice(["5s", "1h"]),
+        }
+        for name, source in zip(_SITUATIONS, _SOURCES, strict=True)
+    }
+    domain = Domain.model_validate(
+        {
+            "nodes": {name: {"listen": "127.0.0.1:0"} for name in _NODES},
+            "links": [{"between": ["b1", "b2"]}, {"between": ["b2", "b3"]}],
+            "clients": clients,
+            "quality": {
+                "collectors": [
+                    {"topics": "r/+", "collect": [{"indicator": "precision", "formula": "value", "value": "q"}]},
+                    {"topics": "r/a", "sensor": {"lifetime": "10s"}, "collect": [_AGE]},
+                ]
+            },
+            "contracts": {"producers": producers, "consumers": consumers, "situations": situations},
+        }
+    )
+    story = [_said(pick, makers) for _ in range(70)]
+    return domain, story, tuple(takers)
 
 
-__all__ = ["STORY", "SUBJECTS", "paris_domain", "played", "wanting"]
+def _rule(pick: random.Random) -> dict[str, Any]:
+    return {
+        "purpose": pick.sample(_PURPOSES, pick.randint(1, 3)),
+        **pick.choice([{}, {"visible_to": {"group": ["x"]}}]),
+        **pick.choice([{}, {"retention": "1d"}]),
+        **pick.choice([{}, {"situation": "alarm"}, {"situation": {"not": "fire"}}]),
+        **pick.choice(
+            [
+                {},
+                {"degrade": [{"step": {"attribute": "v", "size": 10.0, "span": 100.0}}]},
+                {"degrade": [{"keep": ["v", "q"]}]},
+            ]
+        ),
+        "guarantees": pick.choice([[], ["precision >= 50"]]),
+    }
+
+
+def _wants(pick: random.Random) -> dict[str, Any]:
+    return {
+        f"w{n}": {
+            "filter": pick.choice([*_TOPICS, "r/+"]),
+            "needs": pick.choice([[], ["precision >= 40"], ["precision >= 70"]]),
+            "scope": pick.choice(["global", "local"]),
+        }
+        for n in range(pick.randint(0, 2))
+    }
+
+
+def _said(pick: random.Random, makers: list[str]) -> Said:
+    if pick.random() < 0.2:
+        name = pick.choice(_SITUATIONS)
+        who = _SOURCES[_SITUATIONS.index(name)] if pick.random() < 0.8 else pick.choice(_SOURCES)
+        return who, f"s/{name}", {"on": pick.random() < 0.6}
+    content = {"v": pick.randint(0, 99), "w": 1, "q": pick.randint(0, 100), "at": 1_000_000 + pick.randint(0, 60)}
+    return pick.choice(makers), pick.choice(_TOPICS), content

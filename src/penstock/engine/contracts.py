@@ -269,7 +269,7 @@ def attach(node: "Node", session: Session, event: Event, now: float) -> Event | 
     _, collectors = state.binding(session.entity, event.topic)
     if not bound and not collectors:
         return event
-    content = node.ensemble.reader.read(event)
+    content, now = node.ensemble.reader.read(event), recorded(now)
     try:
         quality = _claimed(event, content, now)
     except ContentError as error:

@@ -20,9 +20,10 @@ from penstock.model.sparkplug_metric import Record, read_metric
 from penstock.model.sparkplug_topic import STATE, message_topic
 from penstock.model.values import Timestamp, Uint, Value
 from penstock.pipeline.plants import edge, is_governed
+from penstock.pipeline.released import UNTIL
 from penstock.policy.plant import Plant
 
-_SAME = ("subject", "node", "seq", "place", "part", "time", "topic")
+_SAME = ("subject", "node", "seq", "place", "part", "time", "topic", UNTIL)
 _ARROW = pa.schema(
     [
         ("subject", pa.string()),
@@ -32,6 +33,7 @@ _ARROW = pa.schema(
         ("part", pa.int32()),
         ("time", pa.timestamp("us", "UTC")),
         ("topic", pa.string()),
+        (UNTIL, pa.timestamp("us", "UTC")),
         ("type", pa.string()),
         ("group", pa.string()),
         ("edge", pa.string()),
@@ -83,11 +85,10 @@ def metric_changes(then: DataFrame, draft: DataFrame, most: int) -> tuple[Metric
 
 def _ordered(given: DataFrame) -> DataFrame:
     """What subjects are given, as metrics, in the order in which it began."""
-    place, time = F.lit(0).alias("place"), F.lit(None).cast("timestamp").alias("time")
+    nothing, never = F.lit(0), F.lit(None).cast("timestamp")
+    placed = (F.col("origin").alias("seq"), nothing.alias("place"), nothing.alias("part"))
     return metrics(
-        given.select(
-            "subject", "node", F.col("origin").alias("seq"), place, F.lit(0).alias("part"), time, "topic", "payload"
-        )
+        given.select("subject", "node", *placed, *(never.alias(n) for n in ("time", UNTIL)), "topic", "payload")
     )
 
 

@@ -98,6 +98,12 @@ def with_times(rows: DataFrame) -> DataFrame:
     return rows.withColumns({NOT_BEFORE: empty, UNTIL: empty})
 
 
+def current(rows: DataFrame) -> DataFrame:
+    """Rows that subjects may have now: not those that are for later, nor those that are to be deleted."""
+    now, later, until = F.current_timestamp(), F.col(NOT_BEFORE), F.col(UNTIL)
+    return rows.filter((later.isNull() | (later <= now)) & (until.isNull() | (until > now)))
+
+
 def released(views: DataFrame, releases: Releases) -> DataFrame:
     """Rows as contracts leave them; those that they keep back are left out."""
 

@@ -218,7 +218,7 @@ class _Sink:
         done = self._folder / VIEW / f"batch={number:09d}"
         if not done.exists():
             draft = self._folder / _DRAFTS / str(number)
-            dated = rows.withColumn("date", F.date_format("time", "yyyy-MM-dd"))
+            dated = released.current(rows).withColumn("date", F.date_format("time", "yyyy-MM-dd"))
             dated.write.mode("overwrite").partitionBy("subject", "date").parquet(str(draft))
             if not any(path.name.startswith("subject=") for path in draft.iterdir()):
                 shutil.rmtree(draft)

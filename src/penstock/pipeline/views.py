@@ -10,6 +10,7 @@ from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.govern import view
 from penstock.pipeline.metrics import metrics
 from penstock.pipeline.policies import Asker, Policies
+from penstock.pipeline.released import current
 from penstock.pipeline.tokens import check_subjects
 
 VIEW, QUARANTINE, METRICS = "view", "quarantine", "metrics"
@@ -55,7 +56,8 @@ def write_views(
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise PipelineError(f"`{folder}` cannot be written to: {error.strerror}") from None
-    tables.write_view(view(tables.events(spark, journal, nodes, days), policies, askers), folder / VIEW)
+    given = view(tables.events(spark, journal, nodes, days), policies, askers)
+    tables.write_view(current(given), folder / VIEW)
     has_access = any(policy.ensemble.access is not None for policy in policies.judging)
     if has_access:
         seen = read_view(spark, folder) if _is_written(folder / VIEW) else None

@@ -10,6 +10,7 @@ JOBS = {
     "replay": "hold a draft of a domain against recorded traffic: who would gain or lose what",
     "audit": "say who saw what, what was denied, and which rules and rights nothing has needed",
     "stream": "the same as the journal grows, exactly once into tables, and out to MQTT topics",
+    "forget": "delete what subjects were released for a time that is over, from the tables of govern and stream",
     "trust": "work out ratings of neighbours from recorded history, for a whole fleet",
     "capsules": "make context of a higher level by windows of time, into tables and back to topics",
     "simulate": "play trust decisions on random networks: what they keep out, and what they cost",

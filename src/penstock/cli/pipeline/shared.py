@@ -40,6 +40,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--since", type=_day, metavar="DAY", help="from this day on, as 2026-01-31 (UTC)")
     parser.add_argument("--until", type=_day, metavar="DAY", help="to this day, itself included")
+    add_master(parser)
+
+
+def add_master(parser: argparse.ArgumentParser) -> None:
+    """Where to run, and how to say what came of it."""
     parser.add_argument(
         "--master",
         metavar="URL",

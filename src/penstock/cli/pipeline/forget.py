@@ -1,0 +1,56 @@
+"""`penstock pipeline forget`: delete what subjects were released for a time that is over."""
+
+import argparse
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from penstock.cli.pipeline.shared import add_master, run_job
+from penstock.cli.table import print_table
+from penstock.pipeline.forget import forget
+from penstock.pipeline.session import SMALL
+
+_EPILOG = """\
+Tables are those that `govern` and `stream` have written to FOLDER. Journals are left as they are: they are the nodes'
+own record, not a consumer's copy. The job can be started again at any time, and while a stream is running.
+Exit code: 0, 1 if the job fails, 2 for bad arguments.
+"""
+
+
+def _time(text: str) -> datetime:
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"expected a time, as 2026-01-31T08:00:00Z, found `{text}`") from None
+    return found.replace(tzinfo=UTC) if found.tzinfo is None else found
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="penstock pipeline forget",
+        description="Delete from tables what contracts released for a time that is over.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--tables", type=Path, required=True, metavar="FOLDER", help="where the tables are")
+    parser.add_argument("--at", type=_time, metavar="TIME", help="what is to be deleted by then (default: by now)")
+    add_master(parser)
+    return parser
+
+
+def main(argv: list[str]) -> int:
+    options = _parser().parse_args(argv)
+    return run_job("forget", options, lambda spark: _forget(spark, options), lambda options: SMALL)
+
+
+def _forget(spark: SparkSession, options: argparse.Namespace) -> None:
+    made = forget(spark, options.tables, options.at)
+    if options.json:
+        print(json.dumps({one.table: {"deleted": one.counts, "left": one.left} for one in made}, indent=2))
+        return
+    rows = [(one.table, subject, str(count)) for one in made for subject, count in one.counts.items()]
+    if rows:
+        print_table(("table", "subject", "deleted"), rows)
+    print("; ".join(f"{one.left} rows are left in {options.tables / one.table}" for one in made))
