@@ -26,11 +26,7 @@ CLIENTS = {
 LOCATION = {"lat": 48.864716, "lon": 2.275432, "q": 95}
 
 
-<<<<<<< HEAD
 def paris_domain(scope: str = "global", want: str = "global", mode: str = "subscribed") -> dict[str, Any]:
-=======
-def paris_domain(scope: str = "global", want: str = "global", mode: str = "subscribed") -> Domain:
->>>>>>> f9d832a (Contracts, quality and privacy policies on Spark: the stage release)
     """Three nodes in a line; the sensors and Bob at the first."""
     producers: dict[str, Any] = {name: {**said, "scope": scope} for name, said in PARIS["producers"].items()}
     consumers: dict[str, Any] = {
@@ -38,7 +34,6 @@ def paris_domain(scope: str = "global", want: str = "global", mode: str = "subsc
         for name, said in PARIS["consumers"].items()
     }
     metric = {"formula": "value", "value": "q"}
-<<<<<<< HEAD
     return {
         "nodes": {name: {"listen": "127.0.0.1:0"} for name in ("b1", "b2", "b3")},
         "links": [{"between": ["b1", "b2"], "forward": mode}, {"between": ["b2", "b3"], "forward": mode}],
@@ -58,29 +53,6 @@ def paris_domain(scope: str = "global", want: str = "global", mode: str = "subsc
 def paris(scope: str = "global", want: str = "global", mode: str = "subscribed") -> Rehearsal:
     """The same, rehearsed, with all clients connected."""
     domain = Domain.model_validate(paris_domain(scope, want, mode))
-=======
-    return Domain.model_validate(
-        {
-            "nodes": {name: {"listen": "127.0.0.1:0"} for name in ("b1", "b2", "b3")},
-            "links": [{"between": ["b1", "b2"], "forward": mode}, {"between": ["b2", "b3"], "forward": mode}],
-            "clients": {name: {"node": node} for name, node in CLIENTS.items()},
-            "quality": {
-                "indicators": PARIS["indicators"],
-                "collectors": [
-                    {"topics": "paris/#", "collect": [{"indicator": "location-quality", **metric}]},
-                    {"topics": "paris/pollution/#", "collect": [{"indicator": "precision", **metric}]},
-                    {"topics": "paris/bob/vitals", "collect": [{"indicator": "precision", **metric}]},
-                ],
-            },
-            "contracts": {"producers": producers, "consumers": consumers, "situations": PARIS["situations"]},
-        }
-    )
-
-
-def paris(scope: str = "global", want: str = "global", mode: str = "subscribed") -> Rehearsal:
-    """The same, with all clients connected."""
-    domain = paris_domain(scope, want, mode)
->>>>>>> f9d832a (Contracts, quality and privacy policies on Spark: the stage release)
     rehearsal = Rehearsal(domain, ensemble(domain))
     for client in CLIENTS:
         rehearsal.connect(client)

@@ -2,10 +2,12 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from penstock.domain import Domain
 from penstock.pipeline import tables
 from penstock.pipeline.govern import view
 from penstock.pipeline.policies import Asker, Policies, as_it_stood, judged_by
@@ -17,9 +19,13 @@ SUBJECTS = tuple(name for name in CLIENTS if name not in PUBLISHERS)
 ASKERS = tuple(map(Asker, SUBJECTS))
 
 
+def city(scope: str = "global", want: str = "global", **more: Any) -> Domain:
+    return Domain.model_validate({**paris_domain(scope, want), **more})
+
+
 @pytest.fixture(scope="module")
 def paris(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tuple[Played, DataFrame]:
-    made = played(paris_domain(), tmp_path_factory.mktemp("paris"), STORY, SUBJECTS)
+    made = played(city(), tmp_path_factory.mktemp("paris"), STORY, SUBJECTS)
     return made, tables.events(spark, made.journal).cache()
 
 
@@ -36,12 +42,12 @@ def test_as_it_stood(paris: tuple[Played, DataFrame]) -> None:
 
 
 def test_as_it_stands_everything_is_worked_out_again(paris: tuple[Played, DataFrame], tmp_path: Path) -> None:
-    same = wanting(paris_domain(), assertions=[{"can": "bob-phone to free-air"}])
+    same = city(assertions=[{"can": "bob-phone to free-air"}])
     assert not wrong(_given(paris, judged_by(same, tmp_path, paris[0].journal)), paris[0].got)
 
 
 def test_a_draft_without_contracts_gives_what_was_published(paris: tuple[Played, DataFrame], tmp_path: Path) -> None:
-    plain = judged_by(wanting(paris_domain(), contracts=None, quality=None), tmp_path, paris[0].journal)
+    plain = judged_by(city(contracts=None, quality=None), tmp_path, paris[0].journal)
     found = _given(paris, plain, (Asker("curious"), Asker("ads")))
     everything = [(one[1], json.dumps(one[2]).encode(), 1, ()) for one in STORY if isinstance(one, tuple)]
     assert found["curious", "b1"] == everything
@@ -53,14 +59,12 @@ def test_a_draft_with_another_contract_binds_what_came_from_other_nodes(
     paris: tuple[Played, DataFrame], tmp_path: Path
 ) -> None:
     """It is not known there who published; nothing may pass unbound for that."""
-    domain = paris_domain()
-    assert domain.contracts is not None
     rules = {"rule": {"purpose": "health", "degrade": [{"keep": ["pm"]}]}}
     pollution = {"producer": "paris-sensors", "filter": "paris/pollution/#", "rules": rules}
-    contracts = domain.contracts.model_dump()
-    contracts["producers"] = {**contracts["producers"], "pollution": pollution}
+    contracts = paris_domain()["contracts"]
+    contracts["producers"]["pollution"] = pollution
     contracts["consumers"]["free-air"]["wants"] = {"all": {"filter": "paris/#"}}
-    found = _given(paris, judged_by(wanting(domain, contracts=contracts), tmp_path, paris[0].journal))
+    found = _given(paris, judged_by(city(contracts=contracts), tmp_path, paris[0].journal))
     kept = {node: payload for node, several in found.items() for topic, payload, *_ in several if "poll" in topic}
     assert kept == dict.fromkeys([("free-air", "b2"), ("city-emergency", "b3")], b'{"pm":12}')
 
@@ -68,7 +72,7 @@ def test_a_draft_with_another_contract_binds_what_came_from_other_nodes(
 @pytest.mark.recorded
 @pytest.mark.parametrize(("scope", "want"), [("local", "global"), ("global", "local"), ("local", "local")])
 def test_wherever_privacy_is_evaluated(spark: SparkSession, tmp_path: Path, scope: str, want: str) -> None:
-    made = played(paris_domain(scope, want), tmp_path, STORY, SUBJECTS)
+    made = played(city(scope, want), tmp_path, STORY, SUBJECTS)
     events = tables.events(spark, made.journal)
     assert not wrong(given(view(events, as_it_stood(made.journal), ASKERS)), made.got)
 

@@ -47,6 +47,7 @@ CLIENTS: dict[str, dict[str, Any]] = {
     "p-route": {"node": "route", "type": {"publish": "closed", "notify": "open"}},
     "q-route": {"node": "route", "type": "open"},
     "p-judge": {"node": "judge"},
+    "p-release": {"node": "release"},
     "p-project": {"node": "project"},
     "p-emit": {"node": "emit"},
     **{f"s-{name}": {"node": name} for name in NAMES},
@@ -66,6 +67,7 @@ PUBLISHED = {
     "match": [("p-match", "a", b'{"x": 3}'), ("p-match", "a", b'{"x": 4}'), ("p-match", "b", b'{"x": 3}')],
     "route": [("p-route", "a", b"closed"), ("q-route", "a", b"open")],
     "judge": [("p-judge", "a", b'{"x":1,"secret":2}'), ("p-judge", "a", b'{"x":9}'), ("p-judge", "b", b'{"secret":3}')],
+    "release": [("p-release", "a", b'{"v":17,"w":1}'), ("p-release", "a", b"unreadable"), ("p-release", "b", b"plain")],
     "project": [("p-project", NDATA.format("project"), THREE), ("p-project", NCMD, THREE)],
     "emit": [("p-emit", "a", b"1"), ("p-emit", "b", b"2"), ("p-emit", "none/p-admit", b"3")],
 }
@@ -77,6 +79,7 @@ SEEN: dict[str, list[Got]] = {
     "match": [("a", b'{"x": 4}', 1), ("b", b'{"x": 3}', 1)],
     "route": [("a", b"open", 1)],
     "judge": [("a", b'{"x":1}', 1), ("b", b'{"secret":3}', 1)],
+    "release": [("a", b'{"v":15.0}', 1), ("b", b"plain", 1)],
     "project": [(NDATA.format("project"), metrics("a", "b"), 1)],
     "emit": [("masked", b"1", 1), ("none/p-admit", b"3", 1)],
 }
@@ -95,6 +98,20 @@ STATEMENTS = {
     "apply": [{"policy": "secrets", "to": "subscription", "of": "s-judge", "filter": "a"}],
 }
 
+CONTRACTS = {
+    "producers": {
+        "release": {
+            "producer": "p-release",
+            "filter": "a",
+            "rules": {
+                "some": {"purpose": "test", "degrade": [{"keep": ["v"]}, {"step": {"attribute": "v", "size": 10}}]}
+            },
+        },
+        "others": {"producer": "p-release", "filter": "b"},
+    },
+    "consumers": {"all": {"consumer": "s-release", "purpose": "test", "wants": {}}},
+}
+
 
 def _domain(folder: Path, **more: Any) -> Domain:
     nodes = {name: {"listen": "127.0.0.1:0", "store": "memory"} for name in NAMES}
@@ -108,6 +125,7 @@ def _domain(folder: Path, **more: Any) -> Domain:
             "monitors": MONITORS,
             "access": ACCESS,
             "statements": STATEMENTS,
+            "contracts": CONTRACTS,
             **more,
         }
     )
@@ -156,7 +174,9 @@ def test_a_domain_that_stands_is_asked_at_each_stage(
 ) -> None:
     """Without its rules, everything comes; also what was stopped then, if it was not by a client's own word."""
     clients = {name: {"node": client["node"], "user": client.get("user")} for name, client in CLIENTS.items()}
-    open_domain = _domain(tmp_path, clients=clients, monitors={}, brokering=None, access=None, statements={})
+    open_domain = _domain(
+        tmp_path, clients=clients, monitors={}, brokering=None, access=None, statements={}, contracts=None
+    )
     (tmp_path / "acl").write_text("pattern readwrite #\n")
     events = tables.events(spark, live[0].folder)
     askers = tuple(Asker(f"s-{name}") for name in NAMES)
@@ -190,6 +210,6 @@ def test_every_stage_of_the_engine_has_its_side() -> None:
 
 
 def test_a_stage_that_the_pipeline_does_not_know_lets_nothing_through(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(path, "STAGES", (*path.STAGES, ModuleType("penstock.engine.release")))
-    with pytest.raises(PipelineError, match="stage `release` is not known to the pipeline"):
+    monkeypatch.setattr(path, "STAGES", (*path.STAGES, ModuleType("penstock.engine.bless")))
+    with pytest.raises(PipelineError, match="stage `bless` is not known to the pipeline"):
         check_stages()

@@ -135,7 +135,7 @@ _SITUATIONS, _SOURCES = ("alarm", "fire"), ("s0", "s1")
 _AGE = {"indicator": "up-to-dateness", "measured": "at"}
 
 
-def random_scene(seed: int, binds: int) -> tuple[Domain, list[Said | float], tuple[str, ...]]:
+def random_scene(seed: int, binds: int) -> tuple[Domain, list[Said], tuple[str, ...]]:
     """A domain with contracts that bind so many of four producers each, what is said, and who listens."""
     pick = random.Random(seed)
     makers, takers = [f"p{n}" for n in range(4)], [f"c{n}" for n in range(6)]

@@ -238,6 +238,11 @@ def restore(node: "Node", now: float) -> None:
             _hear_consumer(node.contracts, topic, event.payload)
 
 
+def recorded(now: float) -> float:
+    """A time as journals have it, to the microsecond: so what is decided by it can be decided again."""
+    return int(now * 1_000_000) / 1_000_000
+
+
 # --- what producers say
 
 
@@ -405,7 +410,7 @@ def look(node: "Node", event: Event, sender: Session | None, now: float) -> Even
         return None
     if sender is None or sender.neighbour is not None:
         return None
-    content = node.ensemble.reader.read(event)
+    content, now = node.ensemble.reader.read(event), recorded(now)
     stepped = situation.step(state.contracts.situations, state.open, event.topic, sender.entity, content, now)
     state.open = stepped.open
     told = None

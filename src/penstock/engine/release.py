@@ -45,19 +45,19 @@ def show(node: "Node", session: "Session", forms: Forms, qos: int) -> Forms | No
     is_node = session.neighbour is not None and session.neighbour in node.ensemble.nodes
     if forms.event.topic.startswith((contracts.SITUATION, contracts.CONSUMER)) and not is_node:
         return None  # what situation somebody is in is not for everybody
-    found = _governed(node, forms)
+    found, now = _governed(node, forms), contracts.recorded(forms.now)
     if is_node:
         return forms if found is None else _for_nodes(node, forms, found)
-    found = found or contracts.needed(node, session, forms.event, forms.now)
+    found = found or contracts.needed(node, session, forms.event, now)
     if found is None:
         return forms
-    decided = decide(node, session, forms.event, found, forms.now)
+    decided = decide(node, session, forms.event, found, now)
     if decided.aggregate is not None:
         release_wait.absorb_into(node, session, forms.event._replace(qos=qos), decided, forms.now)
         return None
     if decided.event is None:
         return None
-    if decided.not_before > forms.now:
+    if decided.not_before > now:
         node.later.put(node, decided.not_before, session, decided.event._replace(qos=qos, retain=False))
         return None
     return forms.view_of(decided.event)
@@ -67,7 +67,7 @@ def preview(node: "Node", session: "Session", event: Event, now: float | None) -
     """The event as a client may see it, without consequences: conditions are asked of that."""
     if node.contracts is None or (session.neighbour is not None and session.neighbour in node.ensemble.nodes):
         return event
-    at = node.clock() if now is None else now
+    at = contracts.recorded(node.clock() if now is None else now)
     found = contracts.governed(node, event, at) or contracts.needed(node, session, event, at)
     if found is None:
         return event
@@ -78,28 +78,39 @@ def preview(node: "Node", session: "Session", event: Event, now: float | None) -
 def _governed(node: "Node", forms: Forms) -> Governed | None:
     if not forms.is_asked:
         forms.is_asked = True
-        forms.governed = contracts.governed(node, forms.event, forms.now)
+        forms.governed = contracts.governed(node, forms.event, contracts.recorded(forms.now))
     return forms.governed
 
 
 def _for_nodes(node: "Node", forms: Forms, found: Governed) -> Forms:
     """The event for another node: at its producer's node, with the ACE set of all whose guarantees are known here."""
+    event = for_nodes(node, forms.event, found, contracts.recorded(forms.now))
+    return forms if event is forms.event else forms.view_of(event)
+
+
+def for_nodes(node: "Node", event: Event, found: Governed, now: float) -> Event:
+    """The event as another node gets it."""
     if not found.is_first or not found.is_private or found.wrong:
-        return forms
-    return forms.view_of(enabling(node, forms.event, found, forms.now))
+        return event
+    return enabling(node, event, found, now)
 
 
 def enabling(node: "Node", event: Event, found: Governed, now: float) -> Event:
     """The event with its ACE set."""
+    return travel.having(event, None, ((ACE, write_ace(enabled(node, event.topic, found, now))),), without=ACE)
+
+
+def enabled(node: "Node", topic: str, found: Governed, now: float, only: str | None = None) -> dict[str, str]:
+    """The ACE set of an event: for all whose guarantees are known here, or for `only` one client."""
     state = node.contracts
     assert state is not None
-    enabled: dict[str, str] = {}
+    made: dict[str, str] = {}
     situations = state.open_at(now)
-    for client, consumer, want in state.beyond(event.topic):
-        for producer in found.contracts:
+    for client, consumer, want in state.beyond(topic):
+        for producer in found.contracts if only in (None, client) else ():
             released = state.releaser(client, producer, consumer, want).decide(
                 found.content, found.quality, situations, now
             )
             if released.is_released:
-                enabled[ace_digest(f"{subscription_id(client, consumer, want)} {producer.name}")] = released.rule
-    return travel.having(event, None, ((ACE, write_ace(enabled)),), without=ACE)
+                made[ace_digest(f"{subscription_id(client, consumer, want)} {producer.name}")] = released.rule
+    return made

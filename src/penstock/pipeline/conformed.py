@@ -5,7 +5,7 @@ names of the contracts that bind them. Where they are others, that is taken off 
 attaches what they say (`engine/contracts.py`).
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -15,7 +15,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from penstock.engine import contracts, travel
-from penstock.engine.contracts import CONTRACT, State
+from penstock.engine.contracts import CONTRACT, State, contract_of
 from penstock.engine.node import Node
 from penstock.engine.session import Session
 from penstock.journal.events import ARRIVAL
@@ -25,8 +25,6 @@ from penstock.model.quality import NO_QUALITY, Quality, moment
 from penstock.model.verdict import Verdict
 from penstock.pipeline.monitors import event_of, rows_of
 from penstock.pipeline.policies import Policies, Policy
-from penstock.policy.contract import ProducerContract
-from penstock.policy.contract_text import read_producer
 from penstock.policy.contracts import Contracts
 from penstock.policy.quality_carry import ATTACHED, CLAIMED, read_properties, read_quality, write_properties
 from penstock.policy.release_place import ACE
@@ -54,22 +52,34 @@ def attached(rows: DataFrame, policies: Policies, from_nodes: bool) -> DataFrame
     """
     asked = F.col("passes") & (F.col("kind") == ARRIVAL) & ~is_as_recorded(policies)
     if not from_nodes:
-        asked &= F.col("neighbour").isNull()
-    marked = rows.withColumn(_REATTACHED, asked)
+        nodes = {name for policy in policies.judging for name in policy.ensemble.nodes}
+        asked &= F.col("neighbour").isNull() | ~F.col("neighbour").isin(*nodes)
+    return _over(rows.withColumn(_REATTACHED, asked), policies, lambda steps: steps.step)
 
+
+def made(rows: DataFrame, policies: Policies) -> DataFrame:
+    """What monitors have made now, with what is attached to such; without what breaks a contract."""
+    marked = rows.withColumns({_REATTACHED: F.lit(True), "passes": F.lit(True)})
+    return _over(marked, policies, lambda steps: steps.made).filter("passes").drop("passes")
+
+
+Step = Callable[[dict[str, Any]], tuple[bool, bytes]]
+
+
+def _over(marked: DataFrame, policies: Policies, which: Callable[["Conform"], Step]) -> DataFrame:
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        steps = Conform(policies)
+        step = which(Conform(policies))
         for batch in batches:
-            yield _applied(batch, steps)
+            yield _applied(batch, step)
 
     return marked.mapInArrow(work, marked.schema).drop(_REATTACHED)
 
 
-def _applied(batch: pa.RecordBatch, steps: "Conform") -> pa.RecordBatch:
+def _applied(batch: pa.RecordBatch, step: Step) -> pa.RecordBatch:
     asked = batch.column(_REATTACHED)
     if not asked.true_count:
         return batch
-    made = iter([steps.step(row) for row in rows_of(batch.filter(asked))])
+    made = iter([step(row) for row in rows_of(batch.filter(asked))])
     said = [next(made) if one else None for one in asked.to_pylist()]
     columns = []
     for field, column in zip(batch.schema, batch.columns, strict=True):
@@ -93,10 +103,8 @@ class Conform:
     def step(self, row: dict[str, Any]) -> tuple[bool, bytes]:
         """Whether the event passes, and what travels with it."""
         policy = self._policies.by_digest[row["policy"]].compiled()
-        is_client = row["neighbour"] is None
+        is_client = row["neighbour"] not in policy.ensemble.nodes  # or a foreign broker
         event = event_of(row, row["link_type"])
-        if not is_client and row["neighbour"] not in policy.ensemble.nodes:
-            return True, row["properties"]  # nothing is attached to what foreign brokers say
         before = self._policies.known(row["revision"]) if self._policies.are_recorded else None
         node = self._node(policy, row["node"], is_client)
         plain, brought = _taken_off(node, event, before, row)
@@ -104,11 +112,21 @@ class Conform:
         if node.contracts is None or sender is None:
             return not brought, plain.properties  # what a producer asks for is not given where nobody heeds it
         try:
-            sender.produces = _read(brought, node.contracts.contracts)
+            read = [contract_of(node.contracts.contracts, one) for one in brought]
         except PolicyError:
             return False, plain.properties
-        made = contracts.attach(node, sender, plain, row["time"])
-        return (False, plain.properties) if isinstance(made, Verdict) else (True, made.properties)
+        sender.produces = {one.name: one for one in read}
+        return _attached(node, sender, plain, row)
+
+    def made(self, row: dict[str, Any]) -> tuple[bool, bytes]:
+        """The same for what monitors have made, and nothing is attached to yet."""
+        policy = self._policies.by_digest[row["policy"]].compiled()
+        node = self._node(policy, row["node"], True)
+        event, sender = event_of(row, row["link_type"]), self._sender(policy, node, row)
+        if sender is None or not contracts.is_bound(node, sender, event, is_admitted=True):
+            return True, row["properties"]
+        sender.produces = {}
+        return _attached(node, sender, event, row)
 
     def _node(self, policy: Policy, name: str, is_client: bool) -> Node:
         at = (policy.digest, name, is_client)
@@ -124,6 +142,11 @@ class Conform:
         if at not in self._senders:
             self._senders[at] = policy.publishing(node, *who)
         return self._senders[at]
+
+
+def _attached(node: Node, sender: Session, event: Event, row: dict[str, Any]) -> tuple[bool, bytes]:
+    made = contracts.attach(node, sender, event, row["time"])
+    return (False, event.properties) if isinstance(made, Verdict) else (True, made.properties)
 
 
 def _of_anybody(said: Contracts, nodes: frozenset[str]) -> Contracts:
@@ -170,19 +193,6 @@ def _measured(before: Policy | None, row: dict[str, Any]) -> frozenset[object]:
     said = None if before is None else before.ensemble.contracts
     if said is None:
         return frozenset()
-    if row["neighbour"] is not None:
+    if before is not None and row["neighbour"] in before.ensemble.nodes:
         said = _of_anybody(said, frozenset())
     return frozenset(one.key for one in said.collectors(row["entity"], row["topic"]))
-
-
-def _read(brought: list[str], said: Contracts) -> dict[str, ProducerContract]:
-    """Contracts that a client brought; raises `PolicyError`."""
-    found = {}
-    for text in brought:
-        try:
-            plain = msgspec.json.decode(text, type=dict)
-        except msgspec.MsgspecError as error:
-            raise PolicyError(str(error)) from None
-        name = str(plain.pop("name", ""))
-        found[name] = read_producer(name, plain, said.catalogue)
-    return found

@@ -1,8 +1,8 @@
 """The job `forget`: rows that were released for a time are deleted from tables when it is over.
 
 Each file that has such rows is written again without them, and takes the place of the old one in one step. So whoever
-reads sees either, and a job that was killed is started again. A file stays even if nothing is left in it: a stream knows
-by its batches what it has done.
+reads sees either, and a job that was killed is started again. A file stays even if nothing is left in it: a stream
+knows by its batches what it has done.
 """
 
 import os

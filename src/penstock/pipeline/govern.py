@@ -13,8 +13,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from penstock.engine import path
-from penstock.engine.contracts import SITUATION
-from penstock.engine.session import Session
+from penstock.engine.contracts import CONSUMER, SITUATION
 from penstock.journal.events import ARRIVAL, OUTPUT, RETAINED
 from penstock.language.condition import Condition, all_of
 from penstock.pipeline import conformed, decide, released
@@ -26,7 +25,7 @@ from penstock.pipeline.plants import projected, pruned
 from penstock.pipeline.policies import Asker, Policies
 from penstock.pipeline.released import Releases, with_times
 from penstock.pipeline.satisfied import SEPARATOR, one_holds
-from penstock.pipeline.situations import Timeline, timeline
+from penstock.pipeline.situations import NOTHING_OPEN, timeline
 from penstock.pipeline.tables import typed_columns_of
 from penstock.pipeline.tokens import was_refused
 from penstock.pipeline.typed import MOST_BRANCHES, MOST_CONDITIONS, TypedConditions, narrowed, without
@@ -139,8 +138,6 @@ class Governing:
                     wheres |= _texts([condition for _, condition in session.where])
                     most = max(most, len(session.where))
                 watches |= any(session.watch_out is not None for session in sessions)
-                if node.contracts is not None:
-                    _check_wheres(sessions, judges)
         trusts = policies.stands is None or _reads_alike(policies)
         asked = (advertisers, bool(wheres), frozenset(wheres), most <= 1, trusts)
         contracts = policies.may_have_contracts
@@ -153,17 +150,6 @@ class Governing:
         # Which topics monitors publish on is not known.
         asks = self.asks_subjects and (self.may_run or bool(keys.wheres))
         return replace(self, asks_subjects=asks, wheres=keys.wheres, are_all_wheres=True)
-
-
-def _check_wheres(sessions: list[Session], judges: bool) -> None:
-    """Conditions are asked of what contracts release: not known is what it would be before monitors and policies."""
-    for session in sessions:
-        if session.where and (judges or session.watch_out is not None):
-            what = "policy statements" if judges else "monitors on its link"
-            raise PipelineError(
-                f"`{session.entity}` has a `where`, contracts and {what}: that is not known to the pipeline, and"
-                " nothing can be governed"
-            )
 
 
 def _reads_alike(policies: Policies) -> bool:
@@ -310,6 +296,8 @@ def _edit(rows: DataFrame, governing: Governing) -> DataFrame:
     kept = marked.filter(F.col("passes") & ~runs & stays).drop("runs")
     again = without(marked.filter(F.col("passes") & runs & is_arrival).drop("runs"), typed_columns_of(rows))
     ran = edited(again, governing.policies)
+    if governing.has_contracts:
+        ran = conformed.made(ran, governing.policies)
     again = decide.decide_later(ran.select(*EVENT), governing.policies, governing.askers)
     again = again.withColumns({"passes": F.lit(True), "part": F.lit(0)})
     return kept.unionByName(again, allowMissingColumns=True)
@@ -330,11 +318,11 @@ def _match(rows: DataFrame, governing: Governing) -> DataFrame:
         rows = rows.filter(~(is_carrying() if governing.has_contracts else has_reserved()))
     rows = rows.drop("judged")
     if governing.has_contracts:  # conditions are asked of what is released
-        later = released.is_governed(governing.policies)
-        rows = rows.withColumn("release_asks", F.when(later, F.col("where")))
-        rows = rows.withColumn("where", F.when(~later, F.col("where")))
+        asks = F.col("asks") if governing.judges else F.lit(None)
+        rows = rows.withColumns(released.asked_later(governing.policies, asks))
     else:
-        rows = rows.filter(~F.col("topic").startswith(SITUATION))
+        told = (SITUATION, CONSUMER)  # by nodes to each other
+        rows = rows.filter(~F.col("topic").startswith(told[0]) & ~F.col("topic").startswith(told[1]))
     if not governing.asks_subjects:
         return rows.withColumn("wanted", F.col("reads")).filter(F.col("wanted") | F.col("looks_on"))
     typed = typed_columns_of(rows)
@@ -386,7 +374,7 @@ def _release(views: DataFrame, learnt: DataFrame, governing: Governing) -> DataF
     if not governing.has_contracts:
         return views
     policies, at_rest = governing.policies, governing.at_rest
-    opened = timeline(learnt, policies, at_rest) if governing.has_situations else Timeline()
+    opened = timeline(learnt, policies, at_rest) if governing.has_situations else NOTHING_OPEN
     asked = views.withColumn(released.CONCERNED, released.is_concerned(policies))
     concerned, others = asked.filter(released.CONCERNED), asked.filter(~F.col(released.CONCERNED))
     made = released.released(concerned, Releases(policies, governing.askers, at_rest, opened))

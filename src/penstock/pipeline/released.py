@@ -8,16 +8,18 @@ enabled. By other policies both are worked out again.
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import lru_cache
+from functools import lru_cache, reduce
+from operator import or_
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from penstock.engine import contracts, course, release, travel
-from penstock.engine.contracts import CONTRACT, SITUATION
+from penstock.engine import contracts, course, release, release_wait, travel
+from penstock.engine.contracts import CONSUMER, CONTRACT, SITUATION
 from penstock.engine.node import Node
+from penstock.engine.release_decide import decide
 from penstock.engine.session import Session
 from penstock.language.condition import Condition, condition_of
 from penstock.language.parser import parse
@@ -27,7 +29,7 @@ from penstock.pipeline.filters import is_on
 from penstock.pipeline.judged import has_reserved
 from penstock.pipeline.monitors import event_of, rows_of
 from penstock.pipeline.policies import Asker, Policies, Policy
-from penstock.pipeline.situations import Timeline, place_of, scope_of
+from penstock.pipeline.situations import NOTHING_OPEN, Timeline, place_of, scope_of
 from penstock.policy.degrade import Aggregate, Delay
 from penstock.policy.quality_carry import ATTACHED
 from penstock.policy.release import RETAIN_UNTIL, read_retain
@@ -37,7 +39,7 @@ NOT_BEFORE, UNTIL = "not_before", "retain_until"
 """The columns that say from when on, and up to when, a subject may have a row; NULL: always."""
 CONCERNED = "is_concerned"
 _MOST_FILTERS = 100
-"""Of privacy policies, that Spark asks itself."""
+"""Of topics, that Spark asks itself."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +50,7 @@ class Releases:
     askers: tuple[Asker, ...]
     at_rest: bool = False
     """Events go their way again, from where they began: see `judged.Judges`."""
-    timeline: Timeline = Timeline()
+    timeline: Timeline = NOTHING_OPEN
     waits: bool = True
     """Whether a row may be for later: not on a stream, which has let it go by then."""
 
@@ -61,16 +63,21 @@ def is_concerned(policies: Policies) -> Column:
 def is_governed(policies: Policies) -> Column:
     """Whether contracts may have something to say of a row: by what is attached to it, or by its topic."""
     properties, topic = F.col("properties"), F.col("topic")
-    found = topic.startswith(SITUATION)
+    found = topic.startswith(SITUATION) | topic.startswith(CONSUMER)
     for name in (ATTACHED, CONTRACT):
         found |= F.contains(properties, F.lit(name.encode()))
-    said = (policy.ensemble.contracts for policy in policies.judging)
-    filters = {one.filter for each in said if each is not None for one in each.privacy}
+    said = [policy.ensemble.contracts for policy in policies.judging if policy.ensemble.contracts is not None]
+    filters = {one.filter for each in said for one in each.privacy}
+    filters |= {want.filter for each in said for one in each.consumers for want in one.wants if want.needs}
+    # What is retained may be bound by contracts that came later.
+    later = {one.filter for each in said for one in each.producers if one.is_private}
+    return found | _is_on_one(filters) | (F.col("retain") & _is_on_one(later))
+
+
+def _is_on_one(filters: set[str]) -> Column:
     if len(filters) > _MOST_FILTERS:
         return F.lit(True)
-    for filter in sorted(filters):
-        found |= is_on(filter, topic)
-    return found
+    return reduce(or_, (is_on(filter, F.col("topic")) for filter in sorted(filters)), F.lit(False))
 
 
 def check(policy: Policy, waits: bool) -> None:
@@ -92,6 +99,19 @@ def gap(rule: str, aggregates: bool) -> PipelineError:
     return PipelineError(f"`{rule}` gives events later, and a stream does not wait: use `penstock pipeline govern`")
 
 
+def asked_later(policies: Policies, by_policies: Column) -> dict[str, Column]:
+    """The conditions of subjects, of which those are asked after this stage that are about what it releases.
+
+    What it would release before policies and monitors have changed it is not known: a condition that is asked of that,
+    so one `by_policies` too, is an error, in the job.
+    """
+    where, later = F.col("where"), is_governed(policies)
+    text = "a condition of a subject, a contract, and a monitor or a policy statement all speak of one event: that is"
+    unknown = F.raise_error(F.lit(f"{text} not known to the pipeline, and nothing is governed")).cast("string")
+    wrong = later & (by_policies.isNotNull() | (where.isNotNull() & F.col("watched")))
+    return {"release_asks": F.when(wrong, unknown).when(later, where), "where": F.when(~later, where)}
+
+
 def with_times(rows: DataFrame) -> DataFrame:
     """Rows with columns for when subjects may have them, which are still empty."""
     empty = F.lit(None).cast("timestamp")
@@ -108,7 +128,8 @@ def released(views: DataFrame, releases: Releases) -> DataFrame:
     """Rows as contracts leave them; those that they keep back are left out."""
 
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        stage = Stage(releases, lambda row, scope: releases.timeline.open_at(scope, place_of(scope, row), row["time"]))
+        opened = releases.timeline
+        stage = Stage(releases, lambda row, scope: opened.open_at(scope, place_of(row), row["time"]))
         for batch in batches:
             yield _applied(batch, stage)
 
@@ -154,7 +175,7 @@ class Stage:
         session = self._session(policy, node, row["subject"])
         event, now = event_of(row, row["link_type_now"]), row["time"]
         is_node = course.is_node(node, session)
-        if event.topic.startswith(SITUATION) and not is_node:
+        if event.topic.startswith((SITUATION, CONSUMER)) and not is_node:
             return None
         state = node.contracts
         if state is None:
@@ -162,13 +183,14 @@ class Stage:
         scope = scope_of(row, policies, self._releases.at_rest)
         state.open = self._find(row, scope) if state.contracts.situations else NONE_OPEN
         found = contracts.governed(node, event, now)
-        if found is None:
-            return self._shown(node, row, event, is_node)
         if is_node:
-            return _changes(release.for_nodes(node, event, found, now))
+            return _changes(event if found is None else release.for_nodes(node, event, found, now))
+        found = found or contracts.needed(node, session, event, now)
+        if found is None:
+            return self._shown(node, row, event, False)
         if not self._releases.at_rest and scope != row["node"]:
-            found = found._replace(ace=release.enabled(node, event, found, now, session.entity))
-        decided = release.decide(node, session, event, found, now)
+            found = found._replace(ace=release.enabled(node, event.topic, found, now, session.entity))
+        decided = decide(node, session, event, found, now)
         if decided.aggregate is not None:
             raise gap(decided.rule, True)
         if decided.event is None:
@@ -177,15 +199,18 @@ class Stage:
         if made is not None and decided.not_before > now:
             if not self._releases.waits:
                 raise gap(decided.rule, False)
+            state.open = self._releases.timeline.open_later(scope, decided.not_before)
+            if not release_wait.may_go(node, decided.event, session, decided.not_before):
+                return None
             made[NOT_BEFORE] = _time(decided.not_before)
         return made
 
     def _shown(self, node: Node, row: dict[str, Any], event: Event, is_node: bool) -> dict[str, Any] | None:
         if is_node:
             return _changes(event)
-        if row["release_asks"] is not None:
-            if _condition(row["release_asks"]).holds(node.ensemble.reader.read(event)) is not True:
-                return None
+        asks = row["release_asks"]
+        if asks is not None and _condition(asks).holds(node.ensemble.reader.read(event)) is not True:
+            return None
         return _changes(travel.for_clients(event))
 
     def _node(self, policy: Policy, name: str) -> Node:

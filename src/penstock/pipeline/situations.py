@@ -29,7 +29,7 @@ from penstock.policy.situation import NONE_OPEN, Opened, OpenSituations
 EVERYWHERE = ""
 """In place of a node's name."""
 Place = tuple[float, int, int]
-"""Where in the order of events something happens: its time, if that is what they are ordered by, arrival and place."""
+"""When something happens, and where in the order of its scope: by time, arrival and place; at a node without time."""
 
 _PLACE = pa.struct([("time", pa.float64()), ("arrival", pa.int64()), ("place", pa.int32())])
 _ARROW = pa.schema(
@@ -62,7 +62,7 @@ COLUMNS = (
     "id",
 )
 """What is asked of events that may say something of situations."""
-_NEVER: Place = (math.inf, 0, 0)
+_NEVER = (math.inf, math.inf, math.inf)
 
 
 class Span(NamedTuple):
@@ -84,15 +84,28 @@ class Timeline:
         found = {}
         for (where, name), spans in self.spans.items():
             if where == scope:
-                at = bisect_right(spans, place, key=lambda one: one.begins)
-                if at and now < spans[at - 1].until and place < (spans[at - 1].ends or _NEVER):
+                begins = 0 if scope == EVERYWHERE else 1
+                at = bisect_right(spans, place[begins:], key=lambda one: one.begins[begins:])
+                if at and now < spans[at - 1].until and place[begins:] < (spans[at - 1].ends or _NEVER)[begins:]:
                     found[name] = Opened(now, spans[at - 1].until, "")
         return found
 
+    def open_later(self, scope: str, now: float) -> OpenSituations:
+        """What was open at a time at which no event came."""
+        return {
+            name: Opened(now, one.until, "")
+            for (where, name), spans in self.spans.items()
+            for one in spans
+            if where == scope and one.begins[0] <= now < min(one.until, (one.ends or _NEVER)[0])
+        }
 
-def place_of(scope: str, row: dict[str, Any]) -> Place:
-    """A row's place in the order of its scope."""
-    return (row["time"] if scope == EVERYWHERE else 0.0), row["arrival"], row["place"]
+
+NOTHING_OPEN = Timeline()
+
+
+def place_of(row: dict[str, Any]) -> Place:
+    """A row's place."""
+    return row["time"], row["arrival"], row["place"]
 
 
 def scope_of(row: dict[str, Any], policies: Policies, at_rest: bool) -> str:
@@ -177,7 +190,7 @@ class Openings:
         self._note(scope, before, state.open, row)
 
     def _note(self, scope: str, before: OpenSituations, after: OpenSituations, row: dict[str, Any]) -> None:
-        place, now = place_of(scope, row), row["time"]
+        place, now = place_of(row), row["time"]
         for name in before.keys() - after.keys():
             spans = self.spans[scope, name]
             if spans[-1].until > now:  # else it was over, and is only noticed now

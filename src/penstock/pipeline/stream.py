@@ -18,7 +18,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import StructType
 
 from penstock.journal.events import ARRIVAL, RETAINED
-from penstock.pipeline import decide, govern, plant_state, released, situation_state, state
+from penstock.pipeline import conformed, decide, govern, plant_state, released, situation_state, state
 from penstock.pipeline.follow import FORMAT, MOST_BYTES, JournalSource
 from penstock.pipeline.govern import EVENT, SIDES, Governing, Side
 from penstock.pipeline.judged import Judges, judged, with_ways
@@ -93,7 +93,10 @@ def _edit(rows: DataFrame, governing: Governing) -> DataFrame:
     if not governing.may_run:
         return govern.SIDES["edit"].on_rows(rows, governing)  # type: ignore[misc]
     arrivals = rows.filter((F.col("kind") == ARRIVAL) & F.col("passes")).select(*EVENT, "policy", "source")
-    ran = state.edited(arrivals, governing.policies).select(*EVENT)
+    ran = state.edited(arrivals, governing.policies)
+    if governing.has_contracts:
+        ran = conformed.made(ran, governing.policies)
+    ran = ran.select(*EVENT)
     again = decide.decide_by_batch(ran, governing.policies, governing.askers)
     return again.withColumn("passes", F.lit(True)).withColumn("part", F.lit(0))
 
