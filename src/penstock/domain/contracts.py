@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
 Written = dict[str, Any]
 Where = tuple[str | int, ...]
-ReadPath = Annotated[Path, FileRole.READ]
 
 
 class CollectSettings(Settings):
@@ -74,10 +73,10 @@ class PrivacySettings(Settings):
 
     name: Name = Field(description="what these policies are known by")
     topics: TopicFilter = Field(description="filter of the topics of these events")
-    policies: Annotated[tuple[ReadPath, ...], OneOrMany("the files with policies")] = Field(
+    policies: Annotated[tuple[Path, ...], OneOrMany("the files with policies"), FileRole.READ] = Field(
         description="files with policies or policy sets: XACML 3.0 (`.xml`), or the short form in YAML"
     )
-    references: Annotated[tuple[ReadPath, ...], OneOrMany()] = Field(
+    references: Annotated[tuple[Path, ...], OneOrMany(), FileRole.READ] = Field(
         default=(), description="files with policies that those may refer to"
     )
     combine: str = Field(default="deny-overrides", description="combining algorithm, if there are several policies")
