@@ -31,9 +31,16 @@ class Played(NamedTuple):
 
 
 def played(
-    domain: Domain, folder: Path, story: Iterable[Said | float], subjects: Sequence[str], start: float | None = None
+    domain: Domain,
+    folder: Path,
+    story: Iterable[Said | float],
+    subjects: Sequence[str],
+    start: float | None = None,
+    every: int = 1_000,
 ) -> Played:
-    """Play what clients say, one after the other; a number is a pause in seconds."""
+    """Play what clients say, one after the other; a number is a pause in seconds. After `every` so many of them, the
+    journal has new files.
+    """
     rehearsal = Rehearsal(domain, ensemble(domain))
     rehearsal.now = start or rehearsal.now
     record(rehearsal)
@@ -41,7 +48,11 @@ def played(
         rehearsal.connect(client)
     for client in subjects:
         rehearsal.subscribe(client, "#", no_local=False)
-    for one in story:
+    journal = Written(folder / "journal")
+    revision = journal.keep(domain)
+    for number, one in enumerate(story):
+        if number % every == 0:
+            journal.add_all(rehearsal.nodes.values(), revision)
         if isinstance(one, float):
             rehearsal.wait(one)
             continue
@@ -50,8 +61,7 @@ def played(
         rehearsal.run()
         rehearsal.wait(1.500_001)
     rehearsal.wait(1.0)
-    journal = Written(folder / "journal")
-    journal.add_all(rehearsal.nodes.values(), journal.keep(domain))
+    journal.add_all(rehearsal.nodes.values(), revision)
     got: Gets = {}
     for subject in subjects:
         for message in rehearsal.deliveries(subject):
