@@ -41,11 +41,13 @@ def test_as_it_stood(paris: tuple[Played, DataFrame]) -> None:
     assert not wrong(_given(paris, as_it_stood(paris[0].journal)), got)
 
 
+@pytest.mark.recorded
 def test_as_it_stands_everything_is_worked_out_again(paris: tuple[Played, DataFrame], tmp_path: Path) -> None:
     same = city(assertions=[{"can": "bob-phone to free-air"}])
     assert not wrong(_given(paris, judged_by(same, tmp_path, paris[0].journal)), paris[0].got)
 
 
+@pytest.mark.recorded
 def test_a_draft_without_contracts_gives_what_was_published(paris: tuple[Played, DataFrame], tmp_path: Path) -> None:
     plain = judged_by(city(contracts=None, quality=None), tmp_path, paris[0].journal)
     found = _given(paris, plain, (Asker("curious"), Asker("ads")))
@@ -55,6 +57,7 @@ def test_a_draft_without_contracts_gives_what_was_published(paris: tuple[Played,
     assert found["ads", "b3"] == [one for one in everything if one[1] != bad]
 
 
+@pytest.mark.recorded
 def test_a_draft_with_another_contract_binds_what_came_from_other_nodes(
     paris: tuple[Played, DataFrame], tmp_path: Path
 ) -> None:

@@ -107,6 +107,7 @@ def test_what_was_released_for_a_time_is_forgotten(spark: SparkSession, tmp_path
         forget(spark, tmp_path / "nothing")
 
 
+@pytest.mark.recorded
 def test_what_is_for_later_is_not_there_yet(spark: SparkSession, tmp_path: Path) -> None:
     made = played(clinic(tmp_path), tmp_path, (pulse(4), 20.0), SUBJECTS, start=time.time() + 3600)
     written_ = write_views(spark, made.journal, tmp_path / "tables", as_it_stood(made.journal), ASKERS)
@@ -132,6 +133,7 @@ def test_rules_without_a_side_are_said_before_anything_is_done(spark: SparkSessi
         start(spark, Stream(*places, ASKERS), once=True)
 
 
+@pytest.mark.recorded
 def test_an_obligation_without_a_side_ends_the_job(spark: SparkSession, tmp_path: Path) -> None:
     domain = clinic(tmp_path)
     aggregates = "{id: aggregate, set: {seconds: 60, attribute: v}}"
@@ -141,6 +143,7 @@ def test_an_obligation_without_a_side_ends_the_job(spark: SparkSession, tmp_path
         view(tables.events(spark, made.journal), as_it_stood(made.journal), ASKERS).collect()
 
 
+@pytest.mark.recorded
 def test_a_condition_that_monitors_come_between_ends_the_job(spark: SparkSession, tmp_path: Path) -> None:
     masks = {"masks": {"link": "b2 -> doctor", "states": {"q0": {"*": "pass"}}}}
     made = played(clinic(tmp_path, monitors=masks), tmp_path, (pulse(4),), SUBJECTS)

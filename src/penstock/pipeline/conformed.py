@@ -15,9 +15,10 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from penstock.engine import contracts, travel
-from penstock.engine.contracts import CONTRACT, State, contract_of
+from penstock.engine.contracts import State, contract_of
 from penstock.engine.node import Node
 from penstock.engine.session import Session
+from penstock.engine.travel import CONTRACT
 from penstock.journal.events import ARRIVAL
 from penstock.model.errors import ContentError, PolicyError
 from penstock.model.event import Event

@@ -17,10 +17,11 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from penstock.engine import contracts, course, release, release_wait, travel
-from penstock.engine.contracts import CONSUMER, CONTRACT, SITUATION
+from penstock.engine.contracts import CONSUMER, SITUATION
 from penstock.engine.node import Node
 from penstock.engine.release_decide import decide
 from penstock.engine.session import Session
+from penstock.engine.travel import CONTRACT
 from penstock.language.condition import Condition, condition_of
 from penstock.language.parser import parse
 from penstock.model.event import Event
