@@ -22,7 +22,7 @@ TRUST = {
     "sign": 0.6,
     "penalty": 2,
     "begin": [{"of": "b1", "by": "b2", "good": 6}, {"of": "b2", "by": "b1", "good": 6}],
-    "feedback": {"from": "bob"},
+    "feedback": {"least": 1, "from": "bob"},
     "operators": "op",
 }
 

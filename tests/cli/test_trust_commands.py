@@ -20,7 +20,7 @@ tokens:
     - {clients: bob, subscribe: home/#}
 trust:
   sign: 0.6
-  feedback: {from: bob}
+  feedback: {from: bob, least: 1}
   begin: [{of: b1, by: b2, good: 8}, {of: b2, by: b3, good: 8}]
 """
 TESTS = """

@@ -5,7 +5,9 @@ from typing import Any
 
 from penstock.domain import Domain
 from penstock.domain.ensemble import ensemble
+from penstock.engine import carrying, showing
 from penstock.engine.rehearsal import Rehearsal
+from penstock.policy.token_verify import Verified
 
 FIG_4 = {
     ("b1", "b2"): 0.6,
@@ -131,7 +133,7 @@ def test_strict_refuses_what_no_trusted_neighbour_has_signed() -> None:
 
 
 def test_feedback_changes_decisions_at_once() -> None:
-    trust = {"sign": 0.6, "begin": [begin("b1", "b2", 0.65)], "feedback": {"from": "bob"}}
+    trust = {"sign": 0.6, "begin": [begin("b1", "b2", 0.65)], "feedback": {"least": 1, "from": "bob"}}
     rehearsal = line(2, trust)
     rehearsal.connect("ann", "b1")
     rehearsal.connect("bob", "b2")
@@ -173,3 +175,86 @@ def test_events_below_what_a_contract_guarantees_are_evidence_against_the_neighb
     rehearsal.publish("ben", "home/air", b'{"q": 5}')  # of somebody whom no contract binds: b1 lets it in
     rehearsal.run()
     assert (ratings.of("b1", rehearsal.now).good, ratings.of("b1", rehearsal.now).bad) == (1, 3)
+
+
+DIGEST = "6b86b273ff34fce19d6b804eff5a3f5747ada4eaa22f1d49c01e52ddb7875b4b"
+"""Of the payload `1`."""
+
+
+def rate(rehearsal: Rehearsal, who: str) -> None:
+    told = f'{{"topic":"home/door","good":false,"payload":"{DIGEST}"}}'
+    rehearsal.publish(who, "$penstock/feedback", told.encode())
+    rehearsal.run()
+
+
+def test_one_client_alone_does_not_bring_a_neighbour_down() -> None:
+    rehearsal = line(2, {"feedback": {"from": "*"}})
+    for who in ("bob", "ben"):
+        rehearsal.connect(who, "b2", user=who)
+        rehearsal.subscribe(who, "home/#")
+    rehearsal.connect("ann", "b1")
+    rehearsal.publish("ann", "home/door", b"1")
+    rehearsal.run()
+    ratings = rehearsal.nodes["b2"].ratings
+    assert ratings is not None
+    rate(rehearsal, "bob")
+    assert ratings.rating("b1", rehearsal.now) == 0.5
+    rate(rehearsal, "ben")
+    assert ratings.rating("b1", rehearsal.now) == 0.2
+
+
+def test_what_came_before_one_subscribed_is_not_rated() -> None:
+    rehearsal = line(2, {"feedback": {"from": "*", "least": 1}})
+    for who in ("bob", "late"):
+        rehearsal.connect(who, "b2")
+    rehearsal.subscribe("bob", "home/#")
+    rehearsal.connect("ann", "b1")
+    rehearsal.publish("ann", "home/door", b"1")
+    rehearsal.run()
+    rehearsal.subscribe("late", "home/#")
+    rate(rehearsal, "late")
+    assert denied(rehearsal, "feedback denied") == ["no such message on `home/door` has come from a neighbour lately"]
+
+
+def test_a_client_id_gives_nobody_an_operator_s_right() -> None:
+    rehearsal = line(2, {"operators": "op"}, tokens={"required": False, "grants": []})
+    rehearsal.connect("op", "b2", user="ann")
+    rehearsal.publish("op", "$penstock/evidence", b'{"neighbour":"b1","good":1000,"bad":0,"at":0}')
+    rehearsal.run()
+    ratings = rehearsal.nodes["b2"].ratings
+    assert ratings is not None
+    assert ratings.rating("b1", rehearsal.now) == 0.5
+
+
+def test_the_token_that_goes_with_events_lets_nobody_in() -> None:
+    rehearsal = line(2)
+    rehearsal.connect("ann", "b1")
+    rehearsal.connect("bob", "b2")
+    rehearsal.subscribe("bob", "home/#")
+    rehearsal.publish("ann", "home/door", b"1")
+    rehearsal.run()
+    first, second = rehearsal.nodes["b1"], rehearsal.nodes["b2"]
+    assert second.tokens is not None
+    for token in second.tokens.known.values():
+        if token.claims.issuer == "b1":
+            assert showing.verify(first, token.text, rehearsal.now) == (
+                "token: it is one that goes with events, and lets nobody in"
+            )
+            break
+    else:
+        raise AssertionError("b2 knows no token of b1")
+
+
+def test_a_token_that_comes_back_is_refused() -> None:
+    rehearsal = line(3)
+    rehearsal.connect("ann", "b3")
+    rehearsal.connect("bob", "b1")
+    rehearsal.subscribe("bob", "home/#")
+    rehearsal.publish("ann", "home/door", b"1")
+    rehearsal.run()
+    node = rehearsal.nodes["b2"]
+    heard = next(iter(one for one in node.neighbours["b3"].tokens.heard.values()))  # type: ignore[union-attr]
+    assert isinstance(heard, Verified)
+    found, _ = carrying.weigh(node, "b1", heard)
+    assert found.refusal is not None
+    assert "is of `b3`, which is not beyond `b1`" in found.refusal.reason

@@ -19,7 +19,7 @@ def rate(rehearsal: Rehearsal, payload: bytes, good: bool) -> None:
 
 def square(distrusted: str) -> Rehearsal:
     """By two ways from b1 to b4, one of which b4 does not accept."""
-    trust = {"sign": 0.5, "feedback": {"from": "bob"}, "begin": [begin(distrusted, "b4", 0.3)]}
+    trust = {"sign": 0.5, "feedback": {"least": 1, "from": "bob"}, "begin": [begin(distrusted, "b4", 0.3)]}
     rehearsal = play(SQUARE, trust)
     for client, node in (("ann", "b1"), ("bob", "b4")):
         rehearsal.connect(client, node)
@@ -40,7 +40,7 @@ def test_of_several_ways_the_one_that_was_accepted_is_rated(distrusted: str, tru
 
 
 def test_of_two_that_are_accepted_one_is_rated() -> None:
-    rehearsal = play(SQUARE, {"sign": 0.3, "feedback": {"from": "bob"}})
+    rehearsal = play(SQUARE, {"sign": 0.3, "feedback": {"least": 1, "from": "bob"}})
     for client, node in (("ann", "b1"), ("bob", "b4")):
         rehearsal.connect(client, node)
     rehearsal.subscribe("bob", "home/#")
@@ -53,7 +53,10 @@ def test_of_two_that_are_accepted_one_is_rated() -> None:
 
 
 def test_nobody_can_praise_what_was_refused() -> None:
-    rehearsal = play([("b1", "b2")], {"sign": 0.5, "feedback": {"from": "bob"}, "begin": [begin("b1", "b2", 0.4)]})
+    trust = {"sign": 0.5, "feedback": {"least": 1, "from": "bob"}, "begin": [begin("b1", "b2", 0.4)]}
+    rehearsal = play([("b1", "b2")], trust)
+        [("b1", "b2")], {"sign": 0.5, "feedback": {"least": 1, "from": "bob"}, "begin": [begin("b1", "b2", 0.4)]}
+    )
     for client, node in (("ann", "b1"), ("bob", "b2")):
         rehearsal.connect(client, node)
     rehearsal.subscribe("bob", "home/#")

@@ -41,7 +41,7 @@ def everything(interaction: Interaction) -> bool:
 
 
 def domain(**trust: Any) -> Domain:
-    said = {"sign": 0.0, "feedback": {"from": "*", "most": 1000}, "operators": "op", **trust}
+    said = {"sign": 0.0, "feedback": {"least": 1, "from": "*", "most": 1000}, "operators": "op", **trust}
     return Domain.model_validate(
         {
             "nodes": {name: {"listen": "127.0.0.1:0", "signing_key": f"{name}.pem"} for name in NODES},

@@ -27,7 +27,7 @@ TRUST = {
     "sign": 0.55,
     "penalty": 3,
     "begin": [{"of": of, "by": by, "good": 2} for pair in pairwise(NODES) for of, by in (pair, pair[::-1])],
-    "feedback": {"from": "*", "most": 100},
+    "feedback": {"least": 1, "from": "*", "most": 100},
     "operators": "op",
 }
 

@@ -71,7 +71,7 @@ def federation_of_two(folder: Path, **trust: Any) -> dict[str, Any]:
         "links": [{"between": ["b1", "b2"], "type": "default"}],
         "brokering": {"types": ["default"], "default": "default"},
         "tokens": {"keys": str(folder / "keys.json")},
-        "trust": {"sign": 0.5, "feedback": {"from": "*"}, **trust},
+        "trust": {"sign": 0.5, "feedback": {"least": 1, "from": "*"}, **trust},
     }
 
 

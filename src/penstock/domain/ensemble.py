@@ -6,9 +6,9 @@ the function *type*; `table` is *allow*; `monitors` are the edit automata.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from hashlib import sha256
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -155,6 +155,28 @@ class Ensemble:
     _by_id: dict[Pair, tuple[_Match, ...]] = field(repr=False)
     _reserved: frozenset[str] = field(repr=False)
     _monitors: dict[Pair, tuple[Monitor, ...]] = field(repr=False)
+
+    def beyond(self, node: str, neighbour: str) -> frozenset[str]:
+        """The nodes from which events may come to a node by a neighbour: those that it joins without this one."""
+        return self._beyond(node, neighbour)
+
+    @cached_property
+    def _beyond(self) -> Callable[[str, str], frozenset[str]]:
+        joined: dict[str, set[str]] = {name: set() for name in self.nodes}
+        for source, target in self.links:
+            if source in joined and target in joined:
+                joined[source].add(target)
+
+        @lru_cache(maxsize=4096)
+        def find(node: str, neighbour: str) -> frozenset[str]:
+            found, waiting = {neighbour}, [neighbour]
+            while waiting:
+                more = joined.get(waiting.pop(), set()) - found - {node}
+                found |= more
+                waiting += more
+            return frozenset(found)
+
+        return find
 
     def parents(self, node: str) -> tuple[str, ...]:
         """Whom the node dials: the nodes and foreign brokers above it. (brokering §7.1)"""

@@ -53,6 +53,12 @@ class FeedbackSettings(Settings):
         alias="from", description="clients that may rate what they have received; `*`: any"
     )
     most: Count = Field(default=10, ge=1, description="ratings of one client about one neighbour in a `period`")
+    least: Count = Field(
+        default=2,
+        ge=1,
+        description="clients that must have called something of a neighbour bad within a `period` for it to count: one"
+        " alone cannot bring it down",
+    )
     period: Seconds = Field(default=60.0, ge=1, le=86400 * 366, description="seconds of that period")
     history: Count = Field(
         default=1000, ge=1, le=1_000_000, description="latest events of each neighbour that can be rated"

@@ -38,8 +38,15 @@ MOST_HEARD = 20_000
 DIGEST_LETTERS = 64
 _NOT_TOLD = "not told"
 """In place of the digest of a token that a neighbour names and has not told."""
-_BLAMELESS = {Wrong.EXPIRED, Wrong.NOT_YET_VALID, Wrong.REVOKED, Wrong.UNKNOWN_KEY, Wrong.KEY_NOT_IN_USE}
-"""Reasons to refuse a token for which who sends it on is not to blame: it may not have known."""
+_BLAMELESS = {
+    Wrong.EXPIRED,
+    Wrong.NOT_YET_VALID,
+    Wrong.REVOKED,
+    Wrong.UNKNOWN_KEY,
+    Wrong.KEY_NOT_IN_USE,
+    Wrong.WRONG_AUDIENCE,
+}
+"""Reasons to refuse a token for which who sends it on is not to blame: it may not have known, or it counts there."""
 _LATER = {Wrong.NOT_YET_VALID, Wrong.KEY_NOT_IN_USE}
 """Those that pass with time."""
 LATER_SECONDS = 1.0
@@ -150,6 +157,7 @@ def bind(node: "Node", session: Session, topic: str, digest: str) -> bool:
     assert node.tokens is not None
     if (
         session.outlet is None
+        or not link.is_registered
         or (bound is not None and bound in node.tokens.known)
         or len(link.bound_out) >= MOST_BOUND
     ):
@@ -244,8 +252,12 @@ def weigh(node: "Node", name: str, heard: Verified) -> tuple[Passing, Token | No
     """What becomes of events with a token that a neighbour tells, and the token that they go on with."""
     assert node.tokens is not None
     token, reason, goes = heard.token, "", heard.token
+    beyond = node.ensemble.beyond(node.name, name)
+    if token.claims.issuer not in beyond:
+        why = f"the token that came with it from `{name}` is of `{token.claims.issuer}`, which is not beyond `{name}`"
+        return _refused(token.digest, "token", f"{why}: it has been told there, and comes back"), None
     if node.ratings is not None:
-        ruled = node.ratings.rule(name, heard.signers)
+        ruled = node.ratings.rule(name, heard.signers & beyond)
         reason = ruled.ruling.reason
         if not ruled.ruling.accepts:
             return _refused(token.digest, "trust", reason)._replace(until=heard.end), None
@@ -321,7 +333,14 @@ def _hear(node: "Node", session: Session, link: TokenLink, text: bytes, now: flo
 
 def _hear_vector(node: "Node", session: Session, told: Told) -> None:
     assert node.ratings is not None
-    sums = {Walk(origin, edges): total for origin, edges, total in told.sums}
+    name = session.neighbour or ""
+    beyond, links = node.ensemble.beyond(node.name, name), node.ensemble.links
+    sums = {
+        Walk(origin, edges): total
+        for origin, edges, total in told.sums
+        # What cannot be is not believed: nodes that are not there, or not beyond it, and links that there are not.
+        if origin in beyond and (edges != 1 or (origin, name) in links)
+    }
     try:
         taken = node.ratings.heard(session.neighbour or "", Update(told.number, told.is_whole, sums))
     except PolicyError as error:

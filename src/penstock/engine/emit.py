@@ -281,7 +281,7 @@ def _send_or_queue(
 ) -> Kept | None:
     """`marked`: what is kept as long as it waits, in place of what is sent."""
     if qos == 0:
-        if session.outlet is None:
+        if session.outlet is None or not _is_ready(session):
             return kept
         if session.tokens is not None and not carrying.tell_token(node, session, forms.event):
             forms = Forms(carrying.with_token(node, forms.event), forms.now)
@@ -291,7 +291,7 @@ def _send_or_queue(
             push_lossy(node, session, head + tail)
         return kept
     delivery = Delivery(session, marked or forms.event, qos, retain, ids)
-    sendable = session.quota > 0 and session.outlet is not None and not session.blocked
+    sendable = session.quota > 0 and session.outlet is not None and not session.blocked and _is_ready(session)
     if sendable and not session.queue and not session.resend:
         if session.durable:
             kept = node.ledger.keep(delivery, kept)
@@ -304,6 +304,11 @@ def _send_or_queue(
         session.queue.append(delivery)
         session.queued_bytes += delivery.event.size()
     return kept
+
+
+def _is_ready(session: Session) -> bool:
+    """Whether events may go to a session now: a neighbour must have shown the token that it was given first."""
+    return session.tokens is None or session.tokens.is_registered
 
 
 def _has_room(node: "Node", delivery: Delivery) -> bool:
@@ -320,6 +325,8 @@ def _has_room(node: "Node", delivery: Delivery) -> bool:
 
 def pump(node: "Node", session: Session, now: float) -> None:
     """Send what waits, as far as the window allows; what is left goes on in a later turn, as the client reads."""
+    if not _is_ready(session):
+        return
     room = STEP_BYTES
     while session.resend and session.quota > 0 and room > 0 and not session.blocked:
         # [MQTT-4.3.3-7] [MQTT-4.8.2-4] [MQTT311-2.3.1-4] [MQTT311-4.6.0-1]
@@ -389,6 +396,14 @@ def may_have(node: "Node", event: Event, session: Session) -> bool:
     """Whether rights and brokering table, as they are now, let this session have the event."""
     rights = session.rights
     return (rights is None or rights.may_read(event.topic)) and route.may_pass(node, event.link_type, session)
+
+
+def withdraw(node: "Node", session: Session) -> None:
+    """A client is back with other rights: what it has not acknowledged and may no longer have is not repeated."""
+    for packet_id, delivery in list(session.inflight.items()):
+        if delivery.state != RELEASED and not may_have(node, delivery.event, session):
+            del session.inflight[packet_id]
+            node.ledger.settle(delivery)
 
 
 def resume(node: "Node", session: Session, now: float) -> None:

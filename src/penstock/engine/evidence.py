@@ -37,8 +37,8 @@ def look(node: "Node", session: Session, event: Event, now: float) -> None:
     name = session.neighbour or ""
     if node.ratings.settings.evidence.conform:
         kept = _keeps(node, session, event)
-        if kept is not None:
-            _saw(node, name, kept, "conform", now, is_before=True)
+        if kept is False:  # that it keeps its own word is no merit: it could say anything
+            _saw(node, name, False, "conform", now, is_before=True)
     if node.ratings.settings.evidence.contracts:
         promised = _promised(node, event, now)
         if promised is not None:

@@ -92,7 +92,7 @@ class Carried:
     def _shown(self, node: Node, session: Session) -> Token | None:
         assert node.tokens is not None
         if session.token is not None:
-            return session.token.token
+            return node.tokens.carried(session.token.token)
         granted = _granted(node, session)
         try:
             return granted and node.tokens.issue(Party("client", _holder(session)), *granted, self._now)

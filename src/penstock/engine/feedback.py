@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from penstock.engine import ratings, travel
+from penstock.engine import match, ratings, travel
 from penstock.engine.facts import Seen
 from penstock.engine.render import read_plain
-from penstock.engine.session import Session
+from penstock.engine.session import Session, Subscribed
 from penstock.engine.tell import Outcome
 from penstock.model.errors import PolicyError
 from penstock.model.event import Event
@@ -30,6 +30,7 @@ EVIDENCE = "$penstock/evidence"
 TOPICS = frozenset({FEEDBACK, EVIDENCE})
 MOST_RATED = 100_000
 """Ratings that are remembered, so that nobody rates one message twice."""
+MOST_EVIDENCE = 1e9
 MOST_SAID = 10_000
 """Raters and neighbours whose ratings are counted."""
 
@@ -57,19 +58,31 @@ class Limits:
 
     def __init__(self) -> None:
         self._rated: dict[tuple[str, str, str], None] = {}
-        self._came: dict[str, None] = {}
+        self._came: dict[tuple[str, str, bytes], None] = {}
         self._said: dict[tuple[str, str], list[float]] = {}
+        self._bad: dict[str, dict[str, float]] = {}
+        """By neighbour, who has called something of it bad, and when last."""
 
-    def is_first(self, id: str) -> bool:
+    def is_first(self, event: Event) -> bool:
         """Whether an event that is told apart by an id has not come by another way; without an id there is one way."""
-        if not id:
+        if not event.id:
             return True
-        if id in self._came:
+        key = (event.id, event.topic, event.payload)  # a neighbour may give one id to several
+        if key in self._came:
             return False
         while len(self._came) >= MOST_RATED:
             del self._came[next(iter(self._came))]
-        self._came[id] = None
+        self._came[key] = None
         return True
+
+    def is_alone(self, rater: str, neighbour: str, least: int, period: float, now: float) -> bool:
+        """Whether too few clients have called something of a neighbour bad lately, this one included."""
+        raters = self._bad.setdefault(neighbour, {})
+        raters.pop(rater, None)
+        raters[rater] = now
+        while len(raters) > MOST_SAID:
+            del raters[next(iter(raters))]
+        return sum(at > now - period for at in raters.values()) < least
 
     def takes(self, rater: str, neighbour: str, message: tuple[str, str], most: int, period: float, now: float) -> str:
         """Why a rating does not count; empty if it does, and it is counted."""
@@ -104,7 +117,7 @@ def _rate(node: "Node", session: Session, event: Event, now: float) -> Outcome |
     trust = node.ensemble.trust
     if node.ratings is None or trust is None or trust.feedback is None:
         return Outcome(Reason.NOT_AUTHORIZED, "this node takes no feedback")
-    name = session.entity
+    name = who(session)
     if not ({name, "*"} & set(trust.feedback.from_)):
         return Outcome(Reason.NOT_AUTHORIZED, f"client `{name}` is not one of those who may rate")
     try:
@@ -113,7 +126,7 @@ def _rate(node: "Node", session: Session, event: Event, now: float) -> Outcome |
         return Outcome(Reason.PAYLOAD_FORMAT_INVALID, f"not a rating: {error}")
     if not _may_have_had(node, session, told.topic):
         return Outcome(Reason.NOT_AUTHORIZED, f"client `{name}` does not receive `{told.topic:.80}`")
-    neighbour = _sender(node, told)
+    neighbour = _sender(node, session, told)
     if neighbour is None:
         return Outcome(
             Reason.UNSPECIFIED_ERROR, f"no such message on `{told.topic:.80}` has come from a neighbour lately"
@@ -123,17 +136,38 @@ def _rate(node: "Node", session: Session, event: Event, now: float) -> Outcome |
     refused = node.feedback.takes(name, neighbour, message, most, period, now)
     if refused:
         return Outcome(Reason.QUOTA_EXCEEDED, refused)
+    least = trust.feedback.least
+    if not told.good and node.feedback.is_alone(name, neighbour, least, period, now):
+        return Outcome(Reason.NO_MATCHING_SUBSCRIBERS, f"it counts once {least} clients say so within {period:g} s")
     ratings.saw(node, neighbour, told.good, "feedback", now)
     return Seen(neighbour, told.good, "feedback")
 
 
+def who(session: Session) -> str:
+    """Whose word it is: a client's own choice of a client id makes it nobody else, and no second one."""
+    if session.entry is not None and session.entry.listed:
+        return session.entry.name
+    return session.subject.user or f"anonymous at {session.subject.address.rpartition(':')[0]}"
+
+
+def subscribed(node: "Node", one: Subscribed) -> None:
+    """A client that may rate has subscribed: what came before was not for it."""
+    feedback = node.ensemble.trust.feedback if node.ensemble.trust is not None else None
+    if feedback is not None and ({who(one.session), "*"} & set(feedback.from_)):
+        for session in node.neighbours.values():
+            if session.tokens is not None and session.tokens.history is not None:
+                session.tokens.history.append(one)
+
+
 def _set(node: "Node", session: Session, payload: bytes, now: float) -> Outcome | Seen:
     trust = node.ensemble.trust
-    if node.ratings is None or trust is None or session.entity not in trust.operators:
-        return Outcome(Reason.NOT_AUTHORIZED, f"client `{session.entity}` may not set what this node holds")
+    if node.ratings is None or trust is None or who(session) not in trust.operators:
+        return Outcome(Reason.NOT_AUTHORIZED, f"client `{who(session)}` may not set what this node holds")
     try:
         told = msgspec.json.decode(payload, type=Held)
         held = Evidence(told.good, told.bad, min(told.at, now))
+        if max(held.good, held.bad) > MOST_EVIDENCE:
+            raise PolicyError(f"more than {MOST_EVIDENCE:g}")
     except (msgspec.MsgspecError, PolicyError) as error:
         return Outcome(Reason.PAYLOAD_FORMAT_INVALID, f"not evidence: {error}")
     if told.neighbour not in node.neighbours or told.neighbour not in node.ensemble.nodes:
@@ -150,12 +184,18 @@ def _may_have_had(node: "Node", session: Session, topic: str) -> bool:
     return any(matches(parse_filter(one.filter).filter, topic) for one in session.subscriptions.values())
 
 
-def _sender(node: "Node", told: Rated) -> str | None:
-    """The neighbour that a message was accepted from."""
+def _sender(node: "Node", rater: Session, told: Rated) -> str | None:
+    """The neighbour from which a message was accepted that has gone to the rater."""
     for name, session in node.neighbours.items():
         link = session.tokens
+        mine = {
+            id(one): one for one in rater.subscriptions.values() if matches(parse_filter(one.filter).filter, told.topic)
+        }
         for one in reversed(link.history or ()) if link is not None else ():
-            topic, payload = (one.topic, one.payload) if isinstance(one, Event) else read_plain(one)
-            if topic == told.topic and travel.digest_of(payload) == told.payload:
-                return name
+            if isinstance(one, Subscribed):
+                mine.pop(id(one), None)
+                continue
+            event = one if isinstance(one, Event) else Event(*read_plain(one))
+            if event.topic == told.topic and travel.digest_of(event.payload) == told.payload:
+                return name if any(match.satisfies(node, event, each) for each in mine.values()) else None
     return None

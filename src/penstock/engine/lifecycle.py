@@ -140,6 +140,7 @@ def _open(
     if present and session.rights != before:  # what waits may be more than its token lets it have now
         node.forget_all()
         emit.judge_again(node, session, now)
+        emit.withdraw(node, session)
     proving.attach(node, session, proof, now)
     keepalive = hello.keepalive_of(node, packet)
     # [MQTT-3.1.4-5] [MQTT-3.2.0-1] [MQTT-3.2.0-2]
@@ -299,7 +300,8 @@ def publish_will(node: Node, session: Session, now: float) -> None:
     if will is None:
         return
     expires = None if will.lifetime is None else now + will.lifetime
-    token = session.token.token.digest if session.token is not None else ""
+    carried = showing.carry(node, session)
+    token = carried.digest if carried is not None else ""
     event = will.event._replace(expires=expires, link_type=session.publish_type, token=token)  # as now, as for its plan
     publish.publish_own(node, node.plans_of(session), event, session, now)
 

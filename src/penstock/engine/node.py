@@ -23,6 +23,7 @@ from penstock.engine import (
     place,
     publish,
     review,
+    showing,
     subscribe,
 )
 from penstock.engine.advertised import AdvertisedPolicies
@@ -184,9 +185,10 @@ class Node:
             link = LinkClass(
                 session.rights, session.publish_type, session.neighbour, claims=session.claims, statements=statements
             )
-            if session.token is not None and self.neighbours:
-                shown = session.token.token
-                link = link._replace(token=Passing(shown.digest, shown.digest, shown.claims.publish))
+            if session.token is not None and self.tokens is not None and self.neighbours:
+                carried = showing.carry(self, session)
+                assert carried is not None
+                link = link._replace(token=Passing(carried.digest, carried.digest, carried.claims.publish))
             if watch is not None:
                 link = link._replace(monitors=watch.monitors, states=watch.key)
             plans = session.plans = self._plans(link)

@@ -128,9 +128,12 @@ def receive(node: "Node", session: Session, packet: Publish, now: float, raw: by
 
 
 def policy_refused(node: "Node", session: Session, properties: Properties) -> str:
-    """Why a client may not attach a policy to what it publishes; empty if it may, or does not."""
+    """Why a client may not have these user properties with what it publishes, a policy above all; empty if it may."""
     if session.neighbour is not None:
         return ""
+    for name, _ in properties.user_properties:
+        if name in travel.OF_NODES:
+            return f"user property `{name}` is for nodes only"
     if sum(name == travel.POLICY for name, _ in properties.user_properties) > MOST_ATTACHED:
         return f"policy: more than {MOST_ATTACHED} policies on one publication"
     for name, text in properties.user_properties:
@@ -197,7 +200,7 @@ def _look(node: "Node", session: Session, event: Event, packet: Publish, plans: 
     if link.history is not None and token.judge(event.topic) is None:
         # Of several ways, the first that is accepted is the one by which clients have it.
         id = travel.id_of(packet.properties) if node.ensemble.is_cyclic else ""
-        if node.feedback.is_first(id):
+        if node.feedback.is_first(event._replace(id=id)):
             link.history.append(event)
 
 

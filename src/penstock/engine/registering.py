@@ -46,17 +46,27 @@ def given(node: "Node", session: Session, text: str, now: float) -> None:
     if claims.issuer != name or claims.subject != Party("node", node.name):
         deny(node, session, f"what `{name}` gives is `{claims.issuer}`'s for `{claims.subject}`")
         return
-    tell(node, session, Said(shows=text))
+    assert node.tokens is not None
+    # With its own signature: who only knows the secret of the link cannot register.
+    tell(node, session, Said(shows=node.tokens.signed(found.token).text.decode()))
 
 
 def shown(node: "Node", session: Session, link: TokenLink, text: bytes, now: float) -> None:
+    """The neighbour shows what it was given: from now on events go to it."""
     found = verify(node, text, now)
     name = session.neighbour or ""
     if isinstance(found, TokenError):
         why = str(found)
     elif found.token.claims.issuer != node.name or found.token.claims.subject != Party("node", name):
         why = f"it is `{found.token.claims.issuer}`'s for `{found.token.claims.subject}`"
+    elif name not in found.signers:
+        why = f"`{name}` has not signed it"
     else:
         link.registered = found.end
+        if not link.is_registered:
+            link.is_registered = True
+            node.forget_all()
+            emit.pump(node, session, now)
+            node.go_on(session)
         return
     deny(node, session, f"what `{name}` shows to subscribe with: {why}")

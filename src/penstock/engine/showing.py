@@ -6,8 +6,9 @@ from penstock.domain.ensemble import ClientEntry
 from penstock.engine.admit import Door
 from penstock.engine.session import Session
 from penstock.model.subject import Subject
-from penstock.policy.token import Party
+from penstock.policy.token import Party, Token
 from penstock.policy.token_errors import TokenError
+from penstock.policy.token_revoked import CARRIED
 from penstock.policy.token_verify import Verified
 from penstock.wire.packet import Connect
 from penstock.wire.properties import Properties
@@ -65,6 +66,8 @@ def verify(node: "Node", text: bytes, now: float) -> Verified | str:
         verified = node.tokens.verifier.verify(text, now)
     except TokenError as error:
         return f"token: {error}"
+    if verified.token.claims.id.startswith(CARRIED):
+        return "token: it is one that goes with events, and lets nobody in"
     issuer, issuers = verified.token.claims.issuer, node.tokens.settings.issuers
     if issuer != node.name and issuer not in issuers:
         return f"token: issued by `{issuer}`, and clients of this node need one of `{node.name}`"
@@ -87,9 +90,18 @@ def attach(node: "Node", session: Session, token: Verified | None) -> None:
     session.token = token
     if token is not None and node.tokens is not None:
         node.tokens.ends(session)
-        if node.tokens.keep(token.token):
-            node.ledger.token(token.token)
+        carry(node, session)
     session.rights = node.rights_for(session)
+
+
+def carry(node: "Node", session: Session) -> Token | None:
+    """The token that goes with what a client publishes; None if it has shown none."""
+    if session.token is None or node.tokens is None:
+        return None
+    carried = node.tokens.carried(session.token.token)
+    if node.tokens.keep(carried):
+        node.ledger.token(carried)
+    return carried
 
 
 def renew(node: "Node", session: Session, text: bytes, now: float) -> str:

@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Hashable
 from typing import TYPE_CHECKING, NamedTuple
 
-from penstock.engine import again, bindings, bring, emit, judge, judge_filters, match, travel
+from penstock.engine import again, bindings, bring, emit, feedback, judge, judge_filters, match, travel
 from penstock.engine.plan import Group, Target
 from penstock.engine.predicates import Predicates
 from penstock.engine.render import Forms
@@ -74,6 +74,8 @@ def subscribe(node: "Node", session: Session, packet: Subscribe, now: float) -> 
             reason = Reason(subscribed.qos)
             is_new = key not in session.subscriptions
             add(node, subscribed, filter)
+            if node.ratings is not None:
+                feedback.subscribed(node, subscribed)
             node.ledger.subscription(session, key, subscribed)
             bring.subscribed(node, subscribed, brought, now)
             handling = subscription.retain_handling
@@ -236,6 +238,8 @@ def _narrowing(session: Session, filter: Filter) -> tuple[tuple[str, Condition],
 
 def advance(node: "Node", session: Session, now: float) -> None:
     """Send the next retained messages; what is left goes on in a later turn, as the client reads."""
+    if session.tokens is not None and not session.tokens.is_registered:
+        return
     budget, room = REPLAY_STEP, emit.STEP_BYTES
     while session.replays and budget and room > 0 and not session.blocked and session.outlet is not None:
         replay = session.replays[0]

@@ -6,17 +6,18 @@ node says itself, or lets in without a token, with one of the node's own (`carry
 
 from collections import deque
 from collections.abc import Callable
+from dataclasses import replace
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.domain.tokens import TokenSettings
-from penstock.engine.session import NEVER, Session
+from penstock.engine.session import NEVER, Session, Subscribed
 from penstock.model.event import Event
 from penstock.model.verdict import Effect, Verdict
 from penstock.policy.token import Claims, Party, Token, issue, sign
 from penstock.policy.token_errors import TokenError
 from penstock.policy.token_keys import KeySet, SigningKey
-from penstock.policy.token_revoked import NOTHING, Revoked
+from penstock.policy.token_revoked import NOTHING, Revoked, carried_id
 from penstock.policy.token_rights import Filters
 from penstock.policy.token_verify import Verified, Verifier
 
@@ -73,6 +74,7 @@ class TokenLink:
         "bound_out",
         "heard",
         "history",
+        "is_registered",
         "passings",
         "plans",
         "refused",
@@ -82,8 +84,10 @@ class TokenLink:
     )
 
     def __init__(self) -> None:
-        self.history: deque[bytes | Event] | None = None
-        """The latest events that came by it, to be rated: as packets of MQTT 5 without properties, or as events."""
+        self.history: deque[bytes | Event | Subscribed] | None = None
+        """The latest events that came by it, to be rated: as packets of MQTT 5 without properties, or as events. And
+        subscriptions, where they began: what came before them was not for them.
+        """
         self.begin(NEVER)
 
     def begin(self, registered: float) -> None:
@@ -98,7 +102,8 @@ class TokenLink:
         """By topic, the token that events have unless they say another: as we told; in `bound_in` as we were."""
         self.bound_in: dict[str, str] = {}
         self.registered = registered
-        """Until when the neighbour has shown a token of ours."""
+        """Until when the neighbour has shown a token of ours, or has time to; before it has, nothing goes to it."""
+        self.is_registered = False
         self.forget()
 
     def forget(self) -> None:
@@ -125,6 +130,8 @@ class Tokens:
         self.own_due = 0.0
         self._signed: dict[str, str] = {}
         """By digest, the same token with this node's signature too."""
+        self._carried: dict[str, Token] = {}
+        """By what a token says that a client has shown, the one that goes with its events."""
         self._nonce = nonce
         self._due: list[tuple[float, int, str]] = []
         """When tokens of sessions end, as a heap: with the session's number and the token's digest."""
@@ -140,9 +147,10 @@ class Tokens:
         subscribe: frozenset[str],
         now: float,
         seconds: float | None = None,
+        is_carried: bool = False,
     ) -> Token:
-        """A new token for a client or a neighbour; raises `TokenError`."""
-        begins = int(now)
+        """A new token for a client or a neighbour; raises `TokenError`. `is_carried`: it only goes with events."""
+        begins, id = int(now), self._nonce().hex()[:32]
         claims = Claims(
             issuer=self.node,
             subject=holder,
@@ -152,13 +160,26 @@ class Tokens:
             issued=begins,
             not_before=max(0, begins - SKEW),
             expiry=begins + max(1, int(seconds or self.settings.lifetime)),
-            id=self._nonce().hex()[:32],
+            id=carried_id(id) if is_carried else id,
         )
         return issue(claims, self.keys.signing)
 
+    def carried(self, shown: Token) -> Token:
+        """The token that goes with the events of a client. Neighbours see it, and with the one that the client has
+        shown they could come as the client.
+        """
+        known = self._carried.get(shown.claims.digest)
+        if known is None:
+            while len(self._carried) >= MOST_KEPT:
+                del self._carried[next(iter(self._carried))]
+            id = carried_id(shown.claims.id)
+            claims = replace(shown.claims, issuer=self.node, subscribe=frozenset(), id=id)
+            known = self._carried[shown.claims.digest] = issue(claims, self.keys.signing)
+        return known
+
     def renew_own(self, now: float) -> Token:
         """Make the token for what the node says itself."""
-        made = self.issue(Party("client", OWN + self.node), EVERYTHING, frozenset(), now)
+        made = self.issue(Party("client", OWN + self.node), EVERYTHING, frozenset(), now, is_carried=True)
         self.keep(made)
         self.own, self.own_due = made.digest, now + self.settings.lifetime / 2
         return made
@@ -205,7 +226,7 @@ class Tokens:
 
     def _is_revoked(self, token: Token) -> bool:
         keys = {one.key_id for one in token.signatures if one.node == token.claims.issuer}
-        return token.claims.id in self.keys.revoked.tokens or not keys.isdisjoint(self.keys.revoked.keys)
+        return self.keys.revoked.has(token.claims.id) or not keys.isdisjoint(self.keys.revoked.keys)
 
     def signed(self, token: Token) -> Token:
         """The same with this node's signature, made once."""

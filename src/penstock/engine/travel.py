@@ -26,6 +26,8 @@ CONTRACT = "penstock-contract"
 CONTRACT_BYTES = CONTRACT.encode()
 MADE = "penstock-made"
 """Of what policies have made: how many events they may make because of it."""
+OF_NODES = frozenset({PATH, ID, REPLAY, MADE, TOKEN, "penstock-quality", "penstock-contract", "penstock-ace"})
+"""What nodes tell each other of an event: a client that says so is refused, and other reserved ones are removed."""
 RESERVED = "penstock-"
 """User properties that only nodes may set; from a client they are removed."""
 RESERVED_BYTES = RESERVED.encode()

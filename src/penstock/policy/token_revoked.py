@@ -15,6 +15,14 @@ from penstock.policy.token_errors import show
 
 _LINE = re.compile(r"(token|key)[ \t]+([A-Za-z0-9_-]{1,64})[ \t]*", re.ASCII)
 _MODE = 0o644
+_LONGEST = 64
+CARRIED = "carried-"
+"""Before the id of a token that goes with events: made of one that a client has shown, it lets nobody in."""
+
+
+def carried_id(id: str) -> str:
+    """The id of the token that goes with the events of a client which has shown the one of this id."""
+    return f"{CARRIED}{id}"[:_LONGEST]
 
 
 @dataclass(frozen=True)
@@ -23,6 +31,12 @@ class Revoked:
 
     tokens: frozenset[str] = frozenset()
     keys: frozenset[str] = frozenset()
+
+    def has(self, id: str) -> bool:
+        """Whether the token of an id counts no more, or the one that a carried token was made of."""
+        if id in self.tokens:
+            return True
+        return id.startswith(CARRIED) and id in {f"{CARRIED}{one}"[:_LONGEST] for one in self.tokens}
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> "Revoked":

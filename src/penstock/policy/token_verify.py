@@ -67,7 +67,7 @@ def verify(
         raise TokenError(Reason.NOT_YET_VALID, f"it counts in `{claims.not_before - now:.0f}` s")
     if now >= claims.expiry:
         raise TokenError(Reason.EXPIRED, f"`{now - claims.expiry:.0f}` s ago")
-    if claims.id in revoked.tokens:
+    if revoked.has(claims.id):
         raise TokenError(Reason.REVOKED, f"token `{claims.id}`")
     if claims.issuer not in token.nodes:
         raise TokenError(Reason.ISSUER_MISSING, f"`{claims.issuer}` has not signed")
