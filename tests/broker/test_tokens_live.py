@@ -248,30 +248,41 @@ OWN = [
     ("penstock-id", "b1/1"),
     ("penstock-replay", "1"),
     ("penstock-made", "1000"),
-    ("penstock-trace-host", "b9"),
-    ("mine", "kept"),
+    ("penstock-quality", "[]"),
+    ("penstock-contract", "x"),
+    ("penstock-ace", "{}"),
 ]
 
 
 @pytest.mark.parametrize("way", ["publish", "retained", "will"])
-async def test_the_nodes_own_user_properties_are_taken_from_what_clients_send(folder: Path, way: str) -> None:
+async def test_a_client_that_sets_the_nodes_own_user_properties_is_refused(folder: Path, way: str) -> None:
     async with live(secured(folder, [*PAIR, ("b2", "b3"), ("b1", "b3")])) as at:
         bob, eve = await at.client("b2", "bob"), await at.client("b1", "eve")
         await bob.subscribe("home/#", qos=1, retain_as_published=True)
         await at.settled(bob, eve)
-        forged = Properties(user_properties=tuple(OWN))
-        if way == "will":
-            ann = await at.client("b1", "ann", will=Will("home/x", b"w", 1, properties=forged))
-            await ann.abort()
-        else:
-            ann = await at.client("b1", "ann")
-            await ann.publish("home/x", b"w", 1, retain=way == "retained", properties=forged)
+        for pair in OWN:
+            forged = Properties(user_properties=(pair, ("mine", "kept")))
+            if way == "will":
+                will = Will("home/x", b"w", 1, properties=forged)
+                token = token_of("ann", "b1").text
+                answer = await refused_connect(at, "b1", Connect("ann", username="ann", password=token, will=will))
+                assert answer.reason == NOT_AUTHORIZED
+            else:
+                ann = await at.client("b1", "ann")
+                answer_code = await ann.publish("home/x", b"w", 1, retain=way == "retained", properties=forged)
+                assert answer_code == NOT_AUTHORIZED, pair
+        await bob.expect_nothing()
+
+
+async def test_other_reserved_user_properties_of_clients_are_removed(folder: Path) -> None:
+    async with live(secured(folder, PAIR)) as at:
+        bob, ann = await at.client("b2", "bob"), await at.client("b1", "ann")
+        await bob.subscribe("home/#", qos=1)
+        await at.settled(bob, ann)
+        said = (("penstock-trace-host", "b9"), ("penstock-retain-until", "2026-01-01T00:00:00Z"), ("mine", "kept"))
+        await ann.publish("home/x", b"w", 1, properties=Properties(user_properties=said))
         message = await bob.receive("home/x", payload=b"w")
         assert message.properties.user_properties == (("mine", "kept"),)
-        tokens = at.node("b2").tokens
-        assert tokens is not None
-        assert "ann" in {one.claims.subject.name for one in tokens.known.values()}, "it came with the client's own"
-        await bob.expect_nothing()
 
 
 async def test_a_client_has_no_say_on_the_topics_of_nodes(folder: Path) -> None:

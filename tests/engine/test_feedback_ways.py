@@ -55,8 +55,6 @@ def test_of_two_that_are_accepted_one_is_rated() -> None:
 def test_nobody_can_praise_what_was_refused() -> None:
     trust = {"sign": 0.5, "feedback": {"least": 1, "from": "bob"}, "begin": [begin("b1", "b2", 0.4)]}
     rehearsal = play([("b1", "b2")], trust)
-        [("b1", "b2")], {"sign": 0.5, "feedback": {"least": 1, "from": "bob"}, "begin": [begin("b1", "b2", 0.4)]}
-    )
     for client, node in (("ann", "b1"), ("bob", "b2")):
         rehearsal.connect(client, node)
     rehearsal.subscribe("bob", "home/#")

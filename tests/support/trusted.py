@@ -16,7 +16,7 @@ from penstock.domain import Domain
 from penstock.engine import saying
 from penstock.engine.greeting import Greeting
 from penstock.engine.node import Node
-from penstock.policy.token import Party, Token, issue, parse_token
+from penstock.policy.token import Party, Token, issue, parse_token, sign
 from penstock.policy.token_keys import KeySet, SigningKey
 from penstock.wire.framing import PACKET_MOST
 from penstock.wire.packet import Connack, Connect, Disconnect, Packet, Pingreq, Pingresp, Puback, Publish
@@ -203,8 +203,8 @@ class Neighbour(Peer):
         await peer.send(Greeting.of_node(name, SECRET.encode(), PACKET_MOST).packet())
         await peer.expect(Connack, reason=0)
         if registers:
-            given = await peer.hears("gives")
-            await peer.says(shows=given)
+            given = parse_token(await peer.hears("gives"))
+            await peer.says(shows=sign(given, name, KEYS[name]).text.decode())
         return peer
 
     async def next(self, patience: float = PATIENCE) -> Packet | None:

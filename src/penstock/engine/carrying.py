@@ -107,6 +107,8 @@ def tick(node: "Node", now: float) -> None:
         if session.outlet is not None and now > link.registered:
             node.notice("not registered", session, "", "the neighbour does not show the token that it was given")
             session.outlet.disconnect(Reason.NOT_AUTHORIZED, "the token that was given has not been shown")
+        elif session.outlet is not None and not link.is_registered:
+            registering.register(node, session, now)  # it may not have had the new domain, or the key to verify it
     if node.ratings is not None and node.ratings.settings.half_life is not None:
         node.ratings.is_stale = True
 
@@ -335,14 +337,16 @@ def _hear_vector(node: "Node", session: Session, told: Told) -> None:
     assert node.ratings is not None
     name = session.neighbour or ""
     beyond, links = node.ensemble.beyond(node.name, name), node.ensemble.links
-    sums = {
-        Walk(origin, edges): total
-        for origin, edges, total in told.sums
-        # What cannot be is not believed: nodes that are not there, or not beyond it, and links that there are not.
-        if origin in beyond and (edges != 1 or (origin, name) in links)
+    sums = {Walk(origin, edges): total for origin, edges, total in told.sums}
+    # What the domain does not know is not believed: nodes that are not beyond it, and links that there are not.
+    believed = {
+        walk: total
+        for walk, total in sums.items()
+        if walk.origin in beyond and (walk.edges != 1 or (walk.origin, name) in links)
     }
     try:
-        taken = node.ratings.heard(session.neighbour or "", Update(told.number, told.is_whole, sums))
+        node.ratings.table.check(name, Update(told.number, told.is_whole, sums))
+        taken = node.ratings.heard(name, Update(told.number, told.is_whole, believed))
     except PolicyError as error:
         raise WireError(Reason.PROTOCOL_ERROR, f"ratings of node `{session.neighbour}`: {error}") from None
     if not taken:

@@ -60,6 +60,7 @@ def _prepare(node: "Node", session: Session, now: float) -> None:
         session.tokens = TokenLink()
         if session.outlet is not None:
             carrying.begin(node, session, now)
+            session.tokens.is_registered = True  # it has had events before: the link does not rest while it registers
     link = session.tokens
     link.history = deque(link.history or (), most) if most else None
     for digest, heard in list(link.heard.items()):

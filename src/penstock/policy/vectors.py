@@ -70,6 +70,12 @@ class Table:
         """Whether there is a link to the neighbour."""
         return neighbour in self._ratings
 
+    @staticmethod
+    def check(neighbour: str, update: Update) -> None:
+        """Raise `PolicyError` if it says what cannot be, wherever it is."""
+        for walk, total in update.sums.items():
+            _check(neighbour, walk, total)
+
     def heard(self, neighbour: str, update: Update) -> bool:
         """Take a neighbour's update; False if one before it is missing, so that the whole is needed.
 
@@ -149,14 +155,16 @@ class Table:
     def _about_others(self, neighbour: str, sums: Mapping[Walk, int | None]) -> Iterator[tuple[Walk, int | None]]:
         """What a neighbour says, without what it says about this node and about itself, which need no telling."""
         for walk, total in sums.items():
-            if walk.edges < 0 or (total is not None and not 0 <= total <= walk.edges * UNIT):
-                raise PolicyError(
-                    f"`{neighbour}` tells of `{walk.edges}` edges from `{walk.origin}` that sum to `{total}`"
-                )
-            if walk.edges == 0 and walk.origin != neighbour:
-                raise PolicyError(f"`{neighbour}` says that it is `{walk.origin}`")
+            _check(neighbour, walk, total)
             if walk.origin not in (neighbour, self.node) and walk.edges < self.longest:
                 yield walk, total
+
+
+def _check(neighbour: str, walk: Walk, total: int | None) -> None:
+    if walk.edges < 0 or (total is not None and not 0 <= total <= walk.edges * UNIT):
+        raise PolicyError(f"`{neighbour}` tells of `{walk.edges}` edges from `{walk.origin:.80}` that sum to `{total}`")
+    if walk.edges == 0 and walk.origin != neighbour:
+        raise PolicyError(f"`{neighbour}` says that it is `{walk.origin:.80}`")
 
 
 _NONE = 1 << 62
