@@ -9,6 +9,7 @@ import yaml
 
 from penstock.domain import Domain
 from penstock.domain.ensemble import ensemble
+from penstock.engine.record import Recorder
 from penstock.engine.rehearsal import Rehearsal
 
 PARIS = yaml.safe_load((Path(__file__).parents[1] / "cases" / "contracts" / "paris.yaml").read_text())
@@ -99,3 +100,18 @@ def test_nobody_else_opens_a_situation() -> None:
     say(rehearsal, "curious", "paris/bob/health", {"danger": True})
     assert set(say(rehearsal, "bob-phone", "paris/bob/location", LOCATION)) == {"free-air"}
     assert any("may not say" in one.reason for one in rehearsal.notices if one.kind == "situation")
+
+
+def test_the_journal_names_those_who_were_sent_it_and_nobody_else() -> None:
+    rehearsal = paris()
+    for node in rehearsal.nodes.values():
+        node.recorder = Recorder()
+    got = say(rehearsal, "bob-phone", "paris/bob/location", LOCATION)
+    say(rehearsal, "paris-sensors", "paris/pollution/45", {"pm": 12, "q": 91})
+    for name, node in rehearsal.nodes.items():
+        assert node.recorder is not None
+        rows = node.recorder.take()
+        here = {client for client, at in CLIENTS.items() if at == name}
+        first = {one.entity for one in rows.notes[0].reached} - {one.entity for one in rows.missed.get(0, ())}
+        assert first & here == set(got) & here
+        assert 1 not in rows.missed, "pollution is for all"

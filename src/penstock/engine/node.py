@@ -138,6 +138,8 @@ class Node:
         self.contracts = contracts.renewed(None, self.ensemble.contracts)
         """What contracts say, if the domain has any; and in `later` what they hold back for a while."""
         self.later = Later()
+        self.withheld = 0
+        """How often they have kept an event from a receiver: who delivers sees by it that this one was."""
         self.sparkplug = None if self.ensemble.access is None else Sparkplug(self.ensemble.access)
         """What it knows of edge nodes, if there are access policies."""
         self.judged_access = self.ensemble.access_digest

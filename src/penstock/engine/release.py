@@ -56,6 +56,7 @@ def show(node: "Node", session: "Session", forms: Forms, qos: int) -> Forms | No
         release_wait.absorb_into(node, session, forms.event._replace(qos=qos), decided, forms.now)
         return None
     if decided.event is None:
+        node.withheld += 1
         return None
     if decided.not_before > now:
         node.later.put(node, decided.not_before, session, decided.event._replace(qos=qos, retain=False))

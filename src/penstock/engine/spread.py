@@ -31,7 +31,7 @@ def spread(
         _flood(node, judging, plan, event)
     # [MQTT-4.5.0-1] [MQTT-4.6.0-5] [MQTT-4.6.0-6] [MQTT311-4.6.0-6]
     for target in plan.targets:
-        session = target.session
+        session, withheld = target.session, node.withheld
         if target.no_local and session is sender:  # [MQTT-3.8.3-3]
             if target.own is None:
                 _pass_over(node, (target,), sender)
@@ -53,13 +53,17 @@ def spread(
                 _pass_over(node, (target,), sender)
                 continue
             if shown is not forms:
-                target = judging.counting(target)
-                retain = event.retain and target.retain_as_published
-                qos = min(event.qos, target.qos)
-                shown.kept = emit.deliver(node, session, qos, retain, target.ids, shown, shown.kept)
+                counting = judging.counting(target)
+                retain = event.retain and counting.retain_as_published
+                qos = min(event.qos, counting.qos)
+                shown.kept = emit.deliver(node, session, qos, retain, counting.ids, shown, shown.kept)
+                if node.withheld != withheld:
+                    _pass_over(node, (target,), sender)
                 continue
         # [MQTT-3.8.4-8]
         kept = emit.deliver(node, session, min(event.qos, target.qos), retain, target.ids, forms, kept)
+        if node.withheld != withheld:
+            _pass_over(node, (target,), sender)
     for watch, targets in plan.watched:
         if event.id and not node.once.is_first(event, watch.link):
             _pass_over(node, targets, sender)
@@ -136,9 +140,11 @@ def _spread_watched(
             for target in behind(node, watch, several, output, sender, now):
                 session = target.session
                 if session.id not in local:
-                    sent[session.id] = target
+                    withheld = node.withheld
                     retain = output.retain and target.retain_as_published
                     emit.deliver(node, session, min(output.qos, target.qos), retain, target.ids, forms, None)
+                    if node.withheld == withheld:
+                        sent[session.id] = target
     if node.recorder is not None and sender is not None:
         _pass_over(node, tuple(target for target in targets if target.session.id not in sent), sender)
         for target in () if targets else sent.values():

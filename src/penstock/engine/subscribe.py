@@ -265,8 +265,9 @@ def advance(node: "Node", session: Session, now: float) -> None:
             if told is None:
                 continue
             told = told if session.neighbour is None else travel.as_replay(told)
+            withheld = node.withheld
             sent, _ = emit.notify(node, session, qos, True, ids, Forms(told, now), None)  # [MQTT-3.3.1-8]
-            if sent and node.recorder is not None and event.origin:
+            if sent and node.withheld == withheld and node.recorder is not None and event.origin:
                 node.recorder.kept(again.source(node, event), event, Target([subscribed]), subscribed.filter, now)
     if session.replays and not session.blocked and session.outlet is not None:
         node.go_on(session)
