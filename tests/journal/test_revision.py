@@ -76,3 +76,16 @@ def test_files_with_policies_are_kept_and_read_from_there(tmp_path: Path) -> Non
     kept = load(tmp_path / FOLDER / revision.digest / "domain.yaml", {})
     (given,) = ensemble(kept).statements.given
     assert given.policy.uses() == {"Log"}
+
+
+def test_files_of_privacy_policies_are_beside_the_domain_file_and_kept(tmp_path: Path) -> None:
+    (tmp_path / "p.yaml").write_text("policy: p\nrules:\n  - permit: {}\n")
+    (tmp_path / "domain.yaml").write_text(
+        "nodes: {n: {listen: '127.0.0.1:1'}}\nprivacy: [{name: p, topics: a, policies: p.yaml}]\n"
+    )
+    domain = load(tmp_path / "domain.yaml")
+    assert domain.privacy[0].policies == (tmp_path / "p.yaml",)
+    revision = Revision.of(domain, tmp_path)
+    assert dict(revision.files)["privacy/0-policy-0.yaml"] == (tmp_path / "p.yaml").read_bytes()
+    (tmp_path / "p.yaml").write_text("policy: p\nrules:\n  - deny: {}\n")
+    assert Revision.of(domain, tmp_path).digest != revision.digest
