@@ -140,9 +140,10 @@ def test_a_client_cannot_set_what_only_nodes_set() -> None:
     ):
         right.subscribe("#", 1)
         settled(right, left)
-        forged = [("penstock-path", "b"), ("mine", "kept")]
-        left.publish("t", b"", 1, UserProperty=forged)
+        left.publish("t", b"refused", 1, UserProperty=[("penstock-path", "b"), ("mine", "kept")])
+        left.publish("t", b"cleaned", 1, UserProperty=[("penstock-other", "b"), ("mine", "kept")])
         message = right.receive()
+        assert message.payload == b"cleaned"
         assert value(message.properties, "UserProperty") == [("mine", "kept")]
 
 

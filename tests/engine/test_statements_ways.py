@@ -233,7 +233,12 @@ def test_clients_cannot_forge_what_nodes_tell_and_do_not_see_it() -> None:
     join(rehearsal, p="n0", s="n1")
     rehearsal.subscribe("s", "t")
     actor = rehearsal._actors["p", "n0"]
-    forged = ((f"penstock-{name}", "1") for name in ("made", "trace-host", "path", "facts"))
+    for name in ("made", "path"):
+        actor._send(Publish("t", b"{}", properties=Properties(user_properties=((f"penstock-{name}", "1"),))))
+        rehearsal.run()
+        assert rehearsal.deliveries("s") == ()
+        assert rehearsal.notices[-1].reason == f"user property `penstock-{name}` is for nodes only"
+    forged = ((f"penstock-{name}", "1") for name in ("trace-host", "facts"))
     told = (*forged, ("mine", "2"))
     actor._send(Publish("t", b"{}", properties=Properties(user_properties=told)))
     rehearsal.run()

@@ -69,6 +69,7 @@ def _place(chance: random.Random, number: int) -> str:
     )
 
 
+@pytest.mark.recorded
 def test_killed_between_state_and_checkpoint(tmp_path: Path) -> None:
     """The windows are in the table, and the checkpoint does not know yet; they go out to topics of a node too."""
     city, some = City(tmp_path), readings(2, 160)
