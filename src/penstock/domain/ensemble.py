@@ -6,9 +6,9 @@ the function *type*; `table` is *allow*; `monitors` are the edit automata.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -158,25 +158,28 @@ class Ensemble:
 
     def beyond(self, node: str, neighbour: str) -> frozenset[str]:
         """The nodes from which events may come to a node by a neighbour: those that it joins without this one."""
-        return self._beyond(node, neighbour)
+        known = self._beyond.get((node, neighbour))
+        if known is None:
+            found, waiting = {neighbour}, [neighbour]
+            while waiting:
+                more = self._joined.get(waiting.pop(), set()) - found - {node}
+                found |= more
+                waiting += more
+            known = self._beyond[node, neighbour] = frozenset(found)
+        return known
 
     @cached_property
-    def _beyond(self) -> Callable[[str, str], frozenset[str]]:
+    def _beyond(self) -> dict[Pair, frozenset[str]]:
+        return {}
+
+    @cached_property
+    def _joined(self) -> dict[str, set[str]]:
+        """For each node, the nodes that a link leads to."""
         joined: dict[str, set[str]] = {name: set() for name in self.nodes}
         for source, target in self.links:
             if source in joined and target in joined:
                 joined[source].add(target)
-
-        @lru_cache(maxsize=4096)
-        def find(node: str, neighbour: str) -> frozenset[str]:
-            found, waiting = {neighbour}, [neighbour]
-            while waiting:
-                more = joined.get(waiting.pop(), set()) - found - {node}
-                found |= more
-                waiting += more
-            return frozenset(found)
-
-        return find
+        return joined
 
     def parents(self, node: str) -> tuple[str, ...]:
         """Whom the node dials: the nodes and foreign brokers above it. (brokering §7.1)"""
