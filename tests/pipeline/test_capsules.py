@@ -16,6 +16,8 @@ from penstock.pipeline.policies import following
 from penstock.pipeline.stream import Batch
 from tests.support.capsules import AIR, FUSED, NOON, City, Reading, differences, expected, readings, table
 
+pytestmark = pytest.mark.recorded
+
 
 def _streamed(spark: SparkSession, city: City, name: str, most_bytes: int = 1) -> tuple[Path, list[Batch]]:
     reference = Reference(following(city.domain, city.journal), name)

@@ -21,6 +21,8 @@ from tests.engine.test_contracts_paris import paris_domain
 from tests.pipeline.test_govern_contracts import SUBJECTS, city
 from tests.support.contracted import STORY, Gets, Played, given, health, location, played, random_scene, wanting, wrong
 
+pytestmark = pytest.mark.recorded
+
 
 def test_what_is_open_comes_back() -> None:
     openings = Openings(None)  # type: ignore[arg-type]

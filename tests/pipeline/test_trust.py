@@ -24,6 +24,8 @@ from penstock.policy.trust import Evidence, Weights
 from penstock.policy.vectors import Table
 from tests.support.recorded import Written, record
 
+pytestmark = pytest.mark.recorded
+
 NODES = ("b1", "b2", "b3")
 JUDGES = "tests.pipeline.test_trust"
 STOPPED = {"link": "b1 -> b2", "states": {"q0": {"home/loud": "suppress", "*": "pass"}}}
