@@ -185,19 +185,16 @@ def _look(node: "Node", session: Session, event: Event, packet: Publish, plans: 
     """Look at an event from a neighbour as evidence, if it is accepted; if there is nothing to look for, the next ones
     on its topic are passed on without a look at their token, until what was found of this one ends.
     """
-    link, token = session.tokens, plans.key.token
+    link, raw = session.tokens, event.topic.encode()
     assert link is not None
-    assert token is not None
+    plan = find_plan(node, plans, raw)
+    is_accepted = plan.verdict.effect is not Effect.SUPPRESS or plan.verdict.stage != "admit"
     if evidence.looks_at(node, session, event.topic):
-        if token.judge(event.topic) is None and not _is_known_replay(node, session, packet, event):
+        if is_accepted and not _is_known_replay(node, session, packet, event):
             evidence.look(node, session, event, now)
     elif packet.properties is NO_PROPERTIES:
-        raw = event.topic.encode()
-        known = node.plans_of(session).known
-        plan = known.get(raw)
-        if plan is None or not plan.valid:
-            known[raw] = find_plan(node, plans, raw)
-    if link.history is not None and token.judge(event.topic) is None:
+        node.plans_of(session).known[raw] = plan
+    if link.history is not None and is_accepted:
         # Of several ways, the first that is accepted is the one by which clients have it.
         id = travel.id_of(packet.properties) if node.ensemble.is_cyclic else ""
         if node.feedback.is_first(event._replace(id=id)):

@@ -28,7 +28,8 @@ def check(domain: Domain) -> Iterator[Finding | Said]:
     for producer in contracts.producers:
         yield from _clients(domain, ("contracts", "producers", producer.name, "producer"), producer.producers)
         for rule in producer.rules:
-            yield from _situations(contracts.situations, producer.name, rule.id, rule.during | rule.outside)
+            known = [one.name for one in contracts.situations]
+            yield from _situations(known, producer.name, rule.id, rule.during | rule.outside)
     for consumer in contracts.consumers:
         yield from _clients(domain, ("contracts", "consumers", consumer.name, "consumer"), consumer.consumers)
     for situation in contracts.situations:
@@ -115,8 +116,7 @@ def _clients(
             yield Finding(where, f"a client, {expected}", f"`{client}`")
 
 
-def _situations(known: object, producer: str, rule: str, named: frozenset[str]) -> Iterator[Finding]:
-    names = [one.name for one in known]  # type: ignore[attr-defined]
-    for name in sorted(named - set(names)):
+def _situations(known: list[str], producer: str, rule: str, named: frozenset[str]) -> Iterator[Finding]:
+    for name in sorted(named - set(known)):
         where = ("contracts", "producers", producer, "rules", rule, "situation")
-        yield Finding(where, f"a situation, {hint(name, names)}", f"`{name}`")
+        yield Finding(where, f"a situation, {hint(name, known)}", f"`{name}`")
