@@ -16,7 +16,7 @@ CEL := var/cel/package
 export PATH := $(PATH):/usr/sbin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test pipeline lint format types imports bench reproduce fuzz soak cluster cel xacml clean test-tools java
+.PHONY: help demo test pipeline lint format types imports docs bench reproduce fuzz soak cluster cel xacml clean test-tools java
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -51,6 +51,9 @@ types: $(VENV)/.ready-dev ## types: mypy, strict
 
 imports: $(VENV)/.ready-dev ## dependencies between folders point downwards only: import-linter
 	$(BIN)/lint-imports
+
+docs: $(VENV)/.ready-dev ## the pages as a site in build/site, every link checked
+	$(BIN)/python -m sphinx -q -W --keep-going -d build/pages -c docs . build/site
 
 bench: $(VENV)/.ready-bench test-tools ## the node beside Mosquitto and amqtt: processor time, throughput, latency; then matching by content, the journal, views on Spark
 	$(BIN)/python -m benchmarks $(ARGS)
