@@ -41,10 +41,11 @@ lint: $(VENV)/.ready-dev ## style: ruff, rules and format
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
-format: $(VENV)/.ready-dev ## rewrite the sources as `lint` wants them, and the tables of settings as the schema is
+format: $(VENV)/.ready-dev ## rewrite the sources as `lint` wants them, and tables and pages of reference as the code is
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 	$(BIN)/python -m scripts.settings_table
+	$(BIN)/python -m scripts.reference
 
 types: $(VENV)/.ready-dev ## types: mypy, strict
 	$(BIN)/mypy

@@ -108,7 +108,7 @@ def utf8(text: str) -> str:
 
 def parse(kind: type[T], argv: Sequence[str]) -> T:
     """Read a command line; raises UsageError, or HelpWanted."""
-    known = {name: (dest, option) for dest, option in _options(kind) for name in option.names}
+    known = {name: (dest, option) for dest, option in _fields(kind) for name in option.names}
     given: dict[str, Any] = {}
     words = iter(argv)
     for word in words:
@@ -125,14 +125,19 @@ def parse(kind: type[T], argv: Sequence[str]) -> T:
 def usage(kind: type[Any], synopsis: str) -> str:
     """The help text: the synopsis, then every option."""
     lines = [synopsis, ""]
-    for _, option in _options(kind):
+    for option in options_of(kind):
         name = ", ".join(option.names)
         lines.append(f"  {name} {option.values}".rstrip())
         lines += textwrap.wrap(option.help, _WIDTH, initial_indent=" " * 8, subsequent_indent=" " * 8)
     return "\n".join(lines)
 
 
-def _options(kind: type[Any]) -> list[tuple[str, Option]]:
+def options_of(kind: type[Any]) -> tuple[Option, ...]:
+    """The options of a command line, in the order of its help."""
+    return tuple(option for _, option in _fields(kind))
+
+
+def _fields(kind: type[Any]) -> list[tuple[str, Option]]:
     return [(each.name, each.metadata["option"]) for each in fields(kind) if "option" in each.metadata]
 
 

@@ -1,0 +1,35 @@
+"""The rule elements of policy statements."""
+
+from penstock.language.statement import Message
+from penstock.policy.elements.attributes import ATTRIBUTES
+from penstock.policy.elements.conditions import CONDITIONS
+from penstock.policy.elements.effects import EFFECTS
+from penstock.policy.elements.element import ANY_MESSAGE, Element
+from penstock.policy.elements.tracing import TRACING
+from scripts.reference.markdown import code, heading, plain, table
+
+_GROUPS = {"Conditions": CONDITIONS, "Attributes": ATTRIBUTES, "Tracing": TRACING, "Effects": EFFECTS}
+_INTRODUCTION = """\
+The conditions and actions that [policy statements](../statements.md) call by name. `penstock statement --elements`
+lists them with those of packages that are installed.
+"""
+
+
+def page() -> str:
+    parts = [f"\n## {title}\n\n{_table(group)}" for title, group in _GROUPS.items()]
+    return heading("Rule elements", "`penstock.policy.elements`") + _INTRODUCTION + "".join(parts)
+
+
+def _table(group: tuple[Element, ...]) -> str:
+    rows = ((code(one.usage), _gives(one), _messages(one), plain(one.about)) for one in group)
+    return table(("element", "gives", "in rules about", "what for"), rows)
+
+
+def _gives(one: Element) -> str:
+    return "an action" if one.gives is None else code(str(one.gives))
+
+
+def _messages(one: Element) -> str:
+    if one.messages == ANY_MESSAGE:
+        return "any message"
+    return ", ".join(f"{message.lower()}s" for message in Message if message in one.messages)
