@@ -1,0 +1,152 @@
+"""`penstock init`: what it writes checks, passes its own tests, and runs at once."""
+
+import re
+import ssl
+import stat
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from penstock.cli.certificate import Authority
+from penstock.cli.init import main as init
+from penstock.cli.main import main
+from tests.support.commands import finish, penstock, run, start
+from tests.support.mosquitto import free_port
+
+CASES = {
+    "as it is without answers": [],
+    "several nodes": ["--nodes", "hub,line-1,line-2", "--devices", "press,drill,saw"],
+    "for the network": ["--hosts", "plant.example.org,10.1.2.3,fd00::1"],
+    "nobody who watches": ["--viewers", "none"],
+    "only who watches": ["--devices", "none", "--operators", "none"],
+    "without a journal": ["--journal", "no"],
+}
+
+
+@pytest.mark.parametrize("arguments", CASES.values(), ids=CASES.keys())
+def test_what_it_writes_is_right(arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert init([str(tmp_path), "--yes", *arguments]) == 0
+    file = str(tmp_path / "domain.yaml")
+    for command in (["check", "--strict", file], ["fmt", "--check", file]):
+        assert main(command) == 0, capsys.readouterr()
+    if "tests:" in Path(file).read_text():
+        assert main(["test", file]) == 0, capsys.readouterr()
+
+
+def test_it_runs_at_once_and_its_commands_work(tmp_path: Path) -> None:
+    port, admin = free_port(), free_port()
+    words = ["--nodes", "hub", "--port", str(port), "--admin-port", str(admin)]
+    code, told, _ = run(penstock("init", str(tmp_path), "--yes", *words))
+    assert code == 0
+    subscribe, publish = (line.split() for line in re.findall(r"^  penstock ((?:sub|pub) .*)$", told, re.MULTILINE))
+    node = start(penstock("run", str(tmp_path / "domain.yaml")))
+    try:
+        assert node.stdout is not None
+        assert b"ready" in node.stdout.readline()
+        assert run(penstock(*publish, "-q", "1", "-r"))[0] == 0
+        seen = run(penstock(*[word.strip("'") for word in subscribe], "-C", "1"))
+    finally:
+        node.terminate()
+        finish(node)
+    assert seen == (0, "sensors/sensor/temperature 21.5\n", "")
+
+
+def test_answers_are_asked_for(tmp_path: Path) -> None:
+    answers = b"\ntwo words; no\nhub edge\npress\n\nnone\n\n70000\n1999\nmaybe\nno\n"
+    code, told, asked = run(penstock("init", str(tmp_path / "works")), answers)
+    assert (code, "press" in told, "operator" in told) == (0, True, False)
+    assert "Name of the domain [works]" in asked
+    for mistake in ("`words;` is not a name", "`70000` is not a port", "`maybe` is neither yes nor no"):
+        assert mistake in asked
+    text = (tmp_path / "works" / "domain.yaml").read_text()
+    assert "{between: [edge, hub], type: inside}" in text
+    assert "listen: 127.0.0.1:2000" in text
+    assert "# journal:" in text
+
+
+def test_without_an_answer_nothing_is_written(tmp_path: Path) -> None:
+    code, _, asked = run(penstock("init", str(tmp_path / "new")), b"\n\n")
+    assert (code, "nothing was written" in asked) == (1, True)
+    assert not (tmp_path / "new").exists()
+
+
+def test_nothing_is_overwritten_unless_asked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "acl").write_text("mine")
+    assert init([str(tmp_path), "--yes"]) == 1
+    assert "acl` is there already" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["acl"]
+    assert (tmp_path / "acl").read_text() == "mine"
+    assert init([str(tmp_path), "--yes", "--force"]) == 0
+    assert (tmp_path / "acl").read_text() != "mine"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (["--name", "a b"], "argument --name: `a b` is not a name"),
+        (["--hosts", "a b!"], "argument --hosts: `b!` is neither a host name nor an address"),
+        (["--port", "0"], "argument --port: `0` is not a port"),
+    ],
+)
+def test_bad_options(arguments: list[str], why: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        init([str(tmp_path / "new"), "--yes", *arguments])
+    assert ended.value.code == 2
+    assert why in capsys.readouterr().err
+    assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (["--nodes", "main", "--devices", "main"], "`main` is the name of two"),
+        (["--devices", "none", "--viewers", "none", "--operators", "none"], "there are no clients"),
+    ],
+)
+def test_answers_that_do_not_go_together(
+    arguments: list[str], why: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert init([str(tmp_path / "new"), "--yes", *arguments]) == 1
+    assert why in capsys.readouterr().err
+    assert not (tmp_path / "new").exists()
+
+
+def test_secrets_are_for_their_owner(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert init([str(tmp_path), "--yes", "--hosts", "localhost"]) == 0
+    shown = re.findall(r"^  \w+ +([0-9a-f]{16})$", capsys.readouterr().out, re.MULTILINE)
+    assert len(shown) == 3
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert [path.name for path in files for word in shown if word in path.read_text()] == []
+    private = {path.name for path in files if stat.S_IMODE(path.stat().st_mode) == 0o600}
+    assert private == {"passwords", "ca.key", "main.key"}
+
+
+def test_certificates_are_good_for_the_hosts_and_no_others() -> None:
+    authority = Authority("test")
+    pair = authority.sign("main", ["plant.example.org", "10.1.2.3"])
+    for host, good in {"plant.example.org": True, "10.1.2.3": True, "localhost": True, "elsewhere.org": False}.items():
+        assert _accepts(authority, pair.certificate, pair.key, host) is good, host
+
+
+def _accepts(authority: Authority, certificate: bytes, key: bytes, host: str) -> bool:
+    """Whether a client that trusts the authority takes the certificate for `host`: a handshake in memory."""
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(certificate + key)
+        file.flush()
+        serving = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        serving.load_cert_chain(file.name)
+    trusting = ssl.create_default_context(cadata=authority.pair.certificate.decode())
+    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+    client = trusting.wrap_bio(to_client, to_server, server_hostname=host)
+    server = serving.wrap_bio(to_server, to_client, server_side=True)
+    try:
+        for _ in range(4):
+            for side in (client, server):
+                try:
+                    side.do_handshake()
+                except ssl.SSLWantReadError:
+                    continue
+    except ssl.SSLCertVerificationError:
+        return False
+    return client.getpeercert() is not None
