@@ -14,6 +14,7 @@ import uvloop
 
 from penstock.broker import log as logs
 from penstock.broker.federation import Federation
+from penstock.broker.notify import notify
 from penstock.broker.server import Server
 from penstock.domain import Domain
 from penstock.model.errors import PenstockError
@@ -41,8 +42,10 @@ async def _serve(federation: Federation, reread: Reread | None, ready: Ready) ->
             loop.add_signal_handler(number, stop.set)
         loop.add_signal_handler(signal.SIGHUP, lambda: tasks.add(loop.create_task(_reload(federation, reread))))
         ready([address for server in servers for address in server.addresses] + [admin.address for admin in admins])
+        notify("READY=1")
         await stop.wait()
     finally:
+        notify("STOPPING=1")
         for admin in admins:
             await admin.stop()
         await federation.stop()
