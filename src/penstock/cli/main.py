@@ -25,11 +25,12 @@ COMMANDS = {
     "journal": "look at what nodes have recorded, and compact it",
     "trust": "show how far nodes trust each other",
     "token": "make, sign, look at and verify authorisation tokens, and the keys of nodes",
+    "completion": "print or install what lets a shell complete this command",
     "passwd": "manage a password file, as mosquitto_passwd does",
 }
 
 _USAGE = "usage: penstock COMMAND [OPTIONS]\n\ncommands:\n" + "".join(
-    f"  {name:9} {text}\n" for name, text in COMMANDS.items()
+    f"  {name:10} {text}\n" for name, text in COMMANDS.items()
 )
 
 
@@ -43,6 +44,8 @@ def main(argv: list[str] | None = None) -> int:
         print(_USAGE + "\n`penstock COMMAND --help` says more.")
         return 0 if arguments else 2
     name, *rest = arguments
+    if name in ("--show-completion", "--install-completion"):  # as commands made with Typer have it
+        name, rest = "completion", [*rest, *(["--install"] if name.startswith("--install") else [])]
     if name not in COMMANDS:
         print(f"penstock: no command `{name}`\n\n{_USAGE}", file=sys.stderr, end="")
         return 2

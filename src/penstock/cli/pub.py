@@ -97,6 +97,9 @@ class PubOptions(ClientOptions):
         return self.given_topic if self.given_topic is not None else self.url_topic
 
 
+OPTIONS = PubOptions
+
+
 def main(argv: Sequence[str]) -> int:
     """Run `penstock pub` with these arguments; returns the exit code."""
     try:

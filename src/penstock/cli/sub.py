@@ -194,6 +194,9 @@ class SubOptions(ClientOptions):
             print(f"Warning: {text}", file=sys.stderr)
 
 
+OPTIONS = SubOptions
+
+
 def main(argv: Sequence[str]) -> int:
     """Run `penstock sub` with these arguments; returns the exit code."""
     try:
