@@ -2,18 +2,17 @@
 
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 
-PATIENCE = 60.0
+from tests.support.forking import PENSTOCK, Process
 
-_PENSTOCK = [sys.executable, "-c", "import sys; from penstock.cli.main import main; sys.exit(main())"]
+PATIENCE = 60.0
 
 
 def penstock(*arguments: str) -> list[str]:
     """The words of a command line that runs `penstock`."""
-    return [*_PENSTOCK, *arguments]
+    return [*PENSTOCK, *arguments]
 
 
 def start(command: list[str]) -> subprocess.Popen[bytes]:
@@ -25,7 +24,9 @@ def start(command: list[str]) -> subprocess.Popen[bytes]:
     def heed() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=heed)
+    is_ours = command[: len(PENSTOCK)] == PENSTOCK  # what is forked heeds interrupts
+    how = {} if is_ours else {"preexec_fn": heed}
+    return Process(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **how)
 
 
 def finish(process: subprocess.Popen[bytes]) -> tuple[int, str, str]:
@@ -39,8 +40,12 @@ def finish(process: subprocess.Popen[bytes]) -> tuple[int, str, str]:
 
 def run(command: list[str], stdin: bytes = b"") -> tuple[int, str, str]:
     """Run a command to its end; as `finish`."""
-    done = subprocess.run(command, input=stdin, capture_output=True, timeout=PATIENCE)
-    return done.returncode, done.stdout.decode(errors="surrogateescape"), done.stderr.decode()
+    with Process(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        try:
+            out, err = process.communicate(stdin, timeout=PATIENCE)
+        finally:
+            process.kill()
+    return process.returncode, out.decode(errors="surrogateescape"), err.decode()
 
 
 def until(is_so: Callable[[], bool], what: str) -> None:

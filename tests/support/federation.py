@@ -12,6 +12,7 @@ from typing import Any
 import yaml
 
 from tests.support.commands import PATIENCE, penstock, until
+from tests.support.forking import Process
 from tests.support.mosquitto import free_port
 from tests.support.paho import Paho
 
@@ -51,7 +52,7 @@ class Nodes:
     def _launch(self, name: str, *arguments: str) -> None:
         with (self.folder / f"{name}.log").open("ab") as errors:
             command = penstock("run", str(self.folder / "domain.yaml"), *arguments)
-            self._processes[name] = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True)
+            self._processes[name] = Process(command, stdout=subprocess.PIPE, stderr=errors, text=True)
 
     def _until_ready(self, name: str) -> None:
         line = self._processes[name].stdout.readline()  # type: ignore[union-attr]

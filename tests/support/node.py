@@ -19,7 +19,8 @@ from urllib.parse import urlsplit
 import psutil
 import yaml
 
-from tests.support.commands import PATIENCE, penstock, until
+from tests.support.commands import PATIENCE, penstock, run, until
+from tests.support.forking import Process
 from tests.support.mosquitto import program
 
 ANY_PORT = "127.0.0.1:0"
@@ -47,7 +48,7 @@ class LiveNode:
     def start(self) -> None:
         """Start it and wait for the line with `ready`."""
         with (self.folder / "log").open("ab") as errors:
-            self._process = subprocess.Popen(
+            self._process = Process(
                 penstock("run", str(self.folder / "domain.yaml")),
                 stdout=subprocess.PIPE,
                 stderr=errors,
@@ -169,11 +170,9 @@ def passwords(**users: str) -> str:
 
 def refused(folder: Path) -> tuple[int, str]:
     """Run the domain file of a folder, of which it is expected that it cannot run: exit code and error."""
-    done = subprocess.run(
-        penstock("run", str(folder / "domain.yaml")), capture_output=True, text=True, timeout=PATIENCE, check=False
-    )
-    assert done.stdout == ""
-    return done.returncode, done.stderr
+    code, out, err = run(penstock("run", str(folder / "domain.yaml")))
+    assert out == ""
+    return code, err
 
 
 def open_files(node: LiveNode) -> int:
