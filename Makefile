@@ -14,6 +14,8 @@ CEL := var/cel/package
 
 # Debian keeps mosquitto in /usr/sbin, which is not on everybody's path.
 export PATH := $(PATH):/usr/sbin
+# Many processes are started: each would compile all sources again where the environment says to keep nothing of it.
+export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test pipeline lint format types imports docs bench reproduce fuzz soak cluster cel xacml clean test-tools java

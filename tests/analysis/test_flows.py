@@ -14,6 +14,7 @@ from penstock.policy.automaton import Automaton
 from penstock.policy.brokering import Table
 from tests.support.automata import automaton
 from tests.support.ensembles import both_ways
+from tests.support.examples import some
 from tests.support.flow_graphs import flow_paths, floyd_warshall, graphs, is_flow_path
 
 OPEN = Table.of_deny((), ["t"])
@@ -48,7 +49,7 @@ def test_pairs_of_entities_are_those_of_their_links(graph: Graph, routes: bool) 
     assert all(pairs.can(a, b) is ((a, b) in closure) for a, b in product(graph.links, graph.links))
 
 
-@settings(max_examples=50)
+@settings(max_examples=some(50))
 @given(graphs(most_brokers=4, most_devices=2), st.booleans())
 def test_a_witness_is_a_shortest_flow_path(graph: Graph, routes: bool) -> None:
     most = 4

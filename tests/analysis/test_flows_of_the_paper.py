@@ -14,6 +14,7 @@ from penstock.semantics.explore import Publication, explore
 from penstock.semantics.ordering import by_publication, unordered
 from penstock.semantics.schema import BrokeringPolicy, ConnectionGraph, EventPolicy, Pair, Schema
 from tests.support.ensembles import both_ways, figure_1, hierarchy, roles, smart_home, subscribed_to_all
+from tests.support.examples import some
 from tests.support.flow_graphs import SMART_HOME_EDITORS, automata, flow_paths, graph_of
 from tests.support.random_domains import as_semantics, parts, words
 
@@ -179,7 +180,7 @@ def trees(draw: st.DrawFn, monitored: bool) -> tuple[Schema, Graph]:
     return schema, graph_of(schema, {link: (monitor,) for link, monitor in monitors.items()})
 
 
-@settings(max_examples=60)
+@settings(max_examples=some(60))
 @given(trees(monitored=True), st.data())
 def test_what_the_semantics_can_deliver_flow_analysis_finds(made: tuple[Schema, Graph], data: st.DataObject) -> None:
     schema, graph = made

@@ -13,6 +13,7 @@ from penstock.cli.check import examine
 from penstock.domain import Domain, read
 from penstock.domain.ensemble import ensemble
 from penstock.engine.rehearsal import Rehearsal
+from tests.support.examples import some
 
 ON = "PolicyStatement {{ On(Forward, Publication) {{ {} }} }}"
 
@@ -244,7 +245,7 @@ def givens(draw: st.DrawFn) -> dict[str, Any]:
     return made
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=some(25), deadline=None)
 @given(givens(), givens())
 def test_two_policies_are_told_to_be_at_odds_if_and_only_if_some_message_shows_it(
     first: dict[str, Any], second: dict[str, Any]

@@ -89,10 +89,9 @@ async def test_table_1_on_live_nodes(nodes: Nodes) -> None:
         # and closes again
         await paris.says("bob-health-capsule", HAZARD, {"danger": False, "q": 90})
         assert set(await paris.says("bob-phone", "paris/bob/location", LOCATION)) == {"free-air"}
-        log = nodes.log("together")
-        assert "`life-hazard` opened by `bob-health-capsule`" in log
-        assert "`life-hazard` closed by `bob-health-capsule`" in log
-        assert "`curious` may not say that it is opened" in log
+        nodes.until_logged("together", "`life-hazard` opened by `bob-health-capsule`")
+        nodes.until_logged("together", "`life-hazard` closed by `bob-health-capsule`")
+        nodes.until_logged("together", "`curious` may not say that it is opened")
 
 
 TWO: dict[str, Any] = {

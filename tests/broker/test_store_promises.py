@@ -30,6 +30,7 @@ from penstock.wire.packet import (
 )
 from penstock.wire.session import RELEASED
 from tests.support.disk import Disk, durable_state, read_disk
+from tests.support.examples import some
 from tests.support.invariants import check_node
 from tests.support.joined import Client, Joined
 
@@ -306,4 +307,4 @@ def _repeated(packet: Publish) -> Publish:
 
 
 TestPromises = Promises.TestCase
-TestPromises.settings = settings(max_examples=150, stateful_step_count=50)
+TestPromises.settings = settings(max_examples=some(150), stateful_step_count=50)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from penstock.domain import Domain, check, load, read
 from penstock.model.errors import DomainError, Problem
+from tests.support.examples import some
 
 CASES = Path(__file__).parent.parent / "cases" / "domain"
 FILE = Path("domain.yaml")
@@ -180,7 +181,7 @@ PIECES = st.sampled_from([*WORDS.split(), " ", "\n", "\n  ", ": ", "\t", "\x00",
 
 
 @given(st.lists(PIECES, max_size=40).map("".join))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=some(300), deadline=None)
 def test_no_text_gives_an_error_of_another_kind(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
     file = tmp_path_factory.getbasetemp() / "any.yaml"
     file.write_text(text, "utf-8")

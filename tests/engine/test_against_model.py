@@ -13,6 +13,7 @@ from penstock.language.condition import make_condition
 from penstock.model.topic import parse_filter
 from penstock.policy.acl import Acl
 from penstock.wire.packet import Pubrec, Pubrel, Will
+from tests.support.examples import some
 from tests.support.invariants import check_node
 from tests.support.joined import Client, Joined
 from tests.support.plain_broker import NEVER, Message, Outcome, PlainBroker, PlainSession, Sub
@@ -329,4 +330,4 @@ class DurableHistories(Histories):
 
 TestHistories = Histories.TestCase
 TestDurableHistories = DurableHistories.TestCase
-TestHistories.settings = TestDurableHistories.settings = settings(max_examples=150, stateful_step_count=50)
+TestHistories.settings = TestDurableHistories.settings = settings(max_examples=some(150), stateful_step_count=50)

@@ -11,6 +11,7 @@ from penstock.domain.ensemble import ensemble
 from penstock.engine.arrival import arrival, hypothetical
 from penstock.engine.explain import explain
 from penstock.engine.rehearsal import Rehearsal
+from tests.support.examples import some
 
 CLIENTS = {"bob": "b1", "near": "b1", "far": "b2", "capsule": "b1"}
 TOPIC = "bob/location"
@@ -84,7 +85,7 @@ def read_directly(rules: dict[str, Any], said: dict[str, Any] | None, scope: str
 
 
 @given(rules=rules(), consumers=consumers(), scope=SCOPES, is_open=st.booleans())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=some(60), deadline=None)
 def test_what_is_delivered_is_what_contracts_say_and_what_is_explained(
     rules: dict[str, Any], consumers: dict[str, Any], scope: str, is_open: bool
 ) -> None:

@@ -15,6 +15,7 @@ from penstock.model.decision import Decision
 from penstock.model.event import Event
 from penstock.model.sparkplug_plain import read_plain, write_plain
 from penstock.model.verdict import Verdict
+from tests.support.examples import some
 
 DOMAIN = """
 nodes: {a: {listen: "127.0.0.1:0"}, b: {listen: "127.0.0.1:0"}}
@@ -99,7 +100,7 @@ STEPS = st.lists(
 
 @pytest.mark.parametrize("text", [DOMAIN, ROUND])
 @given(steps=STEPS)
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=some(25))
 def test_what_is_told_is_what_happens_and_asking_changes_nothing(
     text: str, steps: list[tuple[tuple[str, str], dict[str, int], int]]
 ) -> None:

@@ -16,6 +16,7 @@ from penstock.engine.rehearsal import Rehearsal
 from penstock.engine.telling import Interest
 from penstock.engine.want import Want
 from penstock.engine.widest import MOST_CONDITIONS
+from tests.support.examples import some
 from tests.support.networks import SMALL_PACKETS, Scene, begin, network, scenes
 
 
@@ -96,7 +97,7 @@ def told(rehearsal: Rehearsal) -> Counter[str]:
 
 
 @given(scenes(cyclic=True))
-@settings(max_examples=60)
+@settings(max_examples=some(60))
 def test_when_nobody_wants_or_advertises_any_more_nothing_is_left(scene: Scene) -> None:
     rehearsal = begin(scene)
     for number, wish in enumerate(scene.wanted):
@@ -108,7 +109,7 @@ def test_when_nobody_wants_or_advertises_any_more_nothing_is_left(scene: Scene) 
 
 
 @given(scenes(cyclic=True), st.data())
-@settings(max_examples=60)
+@settings(max_examples=some(60))
 def test_after_links_were_cut_and_nodes_restarted_all_is_as_if_nothing_had_happened(
     scene: Scene, data: st.DataObject
 ) -> None:
@@ -138,7 +139,7 @@ def _knowledge(rehearsal: Rehearsal) -> dict[str, object]:
 
 
 @given(scenes(cyclic=True, modes=("subscribed", "routed"), one_mode=True), st.data())
-@settings(max_examples=60)
+@settings(max_examples=some(60))
 def test_while_there_is_another_way_a_cut_link_is_no_loss(scene: Scene, data: st.DataObject) -> None:
     rehearsal = begin(scene)
     link = data.draw(st.sampled_from(scene.domain.links))

@@ -10,6 +10,7 @@ from penstock.domain import Domain
 from penstock.domain.ensemble import ensemble
 from penstock.engine.rehearsal import Rehearsal
 from penstock.policy.trust import Average, in_millionths
+from tests.support.examples import some
 from tests.support.trust_graphs import Edge, Graph, acyclic, exhaustive, linked, nodes_of
 
 SEEN = 1_000_000.0
@@ -108,7 +109,7 @@ def change(rehearsal: Rehearsal, data: st.DataObject, graph: Graph, cut: frozens
             return cut
 
 
-@settings(max_examples=15)
+@settings(max_examples=some(15))
 @given(linked(extra=0, most=6), st.data())
 def test_on_trees_it_is_the_exhaustive_search_over_all_paths(graph: Graph, data: st.DataObject) -> None:
     rehearsal, cut = play(graph), frozenset[Edge]()
@@ -119,7 +120,7 @@ def test_on_trees_it_is_the_exhaustive_search_over_all_paths(graph: Graph, data:
         cut = change(rehearsal, data, graph, cut)
 
 
-@settings(max_examples=15)
+@settings(max_examples=some(15))
 @given(acyclic(most=5), st.data())
 def test_on_directed_acyclic_graphs_whose_links_also_lead_back(graph: Graph, data: st.DataObject) -> None:
     """A link is a connection, which each end rates: the way back is there too. So it is all walks that are compared."""

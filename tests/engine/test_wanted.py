@@ -14,6 +14,7 @@ from penstock.language.condition import Condition, make_condition
 from penstock.language.ranges import covers as ranges_cover
 from penstock.language.ranges import intersects
 from penstock.model.topic import covers, overlaps
+from tests.support.examples import some
 
 FILTERS = ("#", "+/#", "a", "a/#", "a/+", "+/b", "a/b", "/#", "/+", "$a/b", "$a/#", "a/b/c", "+/+", "+")
 CONDITIONS = (
@@ -82,7 +83,7 @@ def shortest(wants: set[Want]) -> set[Want]:
 
 
 @given(rounds())
-@settings(max_examples=150)
+@settings(max_examples=some(150))
 def test_told_is_what_no_other_want_covers_whatever_came_and_went(rounds: Rounds) -> None:
     wanted = Wanted()
     sources: dict[int, list[Want]] = {}
@@ -108,7 +109,7 @@ def test_told_is_what_no_other_want_covers_whatever_came_and_went(rounds: Rounds
 
 
 @given(rounds())
-@settings(max_examples=100)
+@settings(max_examples=some(100))
 def test_where_conditions_crowd_all_is_told_that_is_wanted(rounds: Rounds) -> None:
     wanted = Wanted(most=2)
     sources: dict[int, list[Want]] = {}
@@ -143,7 +144,7 @@ def meet(left: Matter, right: Matter) -> bool:
 
 
 @given(moves)
-@settings(max_examples=150)
+@settings(max_examples=some(150))
 def test_a_subscription_is_met_if_it_meets_an_offer_whatever_came_and_went(
     moves: list[tuple[bool, int, Matter | None]],
 ) -> None:
@@ -168,7 +169,7 @@ def test_a_subscription_is_met_if_it_meets_an_offer_whatever_came_and_went(
 
 
 @given(st.lists(st.tuples(st.integers(0, 40), st.integers(0, 20), st.integers(0, 20)), max_size=400))
-@settings(max_examples=60)
+@settings(max_examples=some(60))
 def test_intervals_are_found_by_how_they_lie(moves: list[tuple[int, int, int]]) -> None:
     intervals: Intervals[int] = Intervals()
     known: dict[int, tuple[int, int]] = {}

@@ -18,6 +18,7 @@ from penstock.policy.quality_carry import (
     write_properties,
     write_quality,
 )
+from tests.support.examples import some
 from tests.support.qualities import qualities
 
 NOW = moment(1000)
@@ -40,7 +41,7 @@ CARRIERS = [
 
 
 @pytest.mark.parametrize("payload", CARRIERS)
-@settings(max_examples=40)
+@settings(max_examples=some(40))
 @given(quality=qualities, other=qualities)
 def test_what_is_written_is_read_again_and_the_rest_stays(payload: bytes, quality: Quality, other: Quality) -> None:
     written = write_quality(Content(payload), quality)

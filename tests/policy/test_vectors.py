@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from penstock.model.errors import PolicyError
 from penstock.policy.trust import Average, Thresholds, by_path
 from penstock.policy.vectors import Table, Update, Walk, difference
+from tests.support.examples import some
 from tests.support.trust_graphs import FIGURE_4, Graph, Network, acyclic, exhaustive, linked, nodes_of
 
 seeds = st.integers(0, 2**32).map(random.Random)
@@ -53,7 +54,7 @@ def test_on_trees_with_links_in_both_directions_too(graph: Graph, draw: random.R
     _check(network)
 
 
-@settings(max_examples=40)
+@settings(max_examples=some(40))
 @given(linked(most=5), seeds)
 def test_on_graphs_with_cycles_it_errs_on_the_safe_side(graph: Graph, draw: random.Random) -> None:
     network = Network(graph, draw)
@@ -65,7 +66,7 @@ def test_on_graphs_with_cycles_it_errs_on_the_safe_side(graph: Graph, draw: rand
         assert all(found[origin] <= paths[origin] for origin in paths)
 
 
-@settings(max_examples=60)
+@settings(max_examples=some(60))
 @given(acyclic(), seeds, st.data())
 def test_it_converges_after_changes_losses_and_restarts(graph: Graph, draw: random.Random, data: st.DataObject) -> None:
     network = Network(graph, draw)
@@ -83,7 +84,7 @@ def test_it_converges_after_changes_losses_and_restarts(graph: Graph, draw: rand
     _check(network)
 
 
-@settings(max_examples=30)
+@settings(max_examples=some(30))
 @given(linked(most=5), seeds)
 def test_what_is_no_longer_true_is_forgotten_on_cycles_too(graph: Graph, draw: random.Random) -> None:
     """No counting to infinity: cut one node off; nobody knows a path from it any more."""
