@@ -5,6 +5,7 @@ taken, or comes late and is to be kept, has a `problem`, and the event beside it
 but an `arrival`: how far the capsule is, whatever it leaves out.
 """
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
@@ -27,9 +28,11 @@ from penstock.model.json_objects import read_objects
 from penstock.model.quality import NO_QUALITY, Quality
 from penstock.model.values import Timestamp
 from penstock.pipeline.policies import Policies, Standing
-from penstock.policy.capsule import Capsule, Fuse, Late, Window
+from penstock.pipeline.released import UNTIL
+from penstock.policy.capsule import MICROSECONDS, Capsule, Fuse, Late, Window
 from penstock.policy.capsule_steps import Taken, take
 from penstock.policy.quality_carry import ATTACHED, CLAIMED, MEMBER, read_properties, read_quality
+from penstock.policy.release import RETAIN_UNTIL, read_retain
 from penstock.wire.properties import Properties, encode_properties
 
 EVENT = ("node", "seq", "place", "part", "arrival", "topic", "payload")
@@ -44,6 +47,7 @@ EVENT_TYPE = pa.struct(
         ("arrival", pa.int64()),
         ("topic", pa.string()),
         ("payload", pa.binary()),
+        (UNTIL, pa.int64()),
     ]
 )
 _PLACE = ("seq", "place", "part")
@@ -211,7 +215,19 @@ def _quality(content: Content, properties: bytes | None, came: int) -> Quality:
 
 def _put_aside(batch: pa.RecordBatch, at: int, problem: str) -> dict[str, Any]:
     event = {name: batch[name][at].as_py() for name in EVENT}
+    event[UNTIL] = _until(batch["properties"][at].as_py())
     return {"arrival": event["arrival"], "problem": problem, "event": event}
+
+
+def _until(properties: bytes | None) -> int | None:
+    """When an event with such properties is to be deleted, in microseconds; if that cannot be read, at once."""
+    if properties is None or RETAIN_UNTIL.encode() not in properties:
+        return None
+    texts = [text for name, text in travel.carried(properties).user_properties if name == RETAIN_UNTIL]
+    try:
+        return min((math.floor(read_retain(text) * MICROSECONDS) for text in texts), default=None)
+    except ContentError:
+        return 0
 
 
 def _array(column: Any, type: pa.DataType, length: int) -> pa.Array:

@@ -21,7 +21,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import StructType
 
-from penstock.pipeline import capsule_sums, source, stream
+from penstock.pipeline import capsule_sums, released, source, stream
 from penstock.pipeline.capsule_rows import Reference, taken
 from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.filters import is_on
@@ -38,7 +38,7 @@ from penstock.policy.capsule import Capsule
 RESULTS, QUARANTINE, LOST = "results", "quarantine", "lost"
 TOLD_BY = ("capsule", "window", "group")
 """The columns by which results are told apart when they are published."""
-_STATES, _DRAFTS, _SPOOL, _CHECKPOINT = "_states", "_drafts", "_spool", "_checkpoint"
+STATES, _DRAFTS, _SPOOL, _CHECKPOINT = "_states", "_drafts", "_spool", "_checkpoint"
 _PROGRESS = "_progress.json"
 
 
@@ -64,7 +64,15 @@ class Running:
 def given(events: DataFrame, policies: Policies, capsule: Capsule) -> DataFrame:
     """Of recorded events, those that the capsule may have and takes."""
     asker = Asker(capsule.client)
-    return _on_topics(view(events, policies, (asker,)), capsule)
+    return _had(_on_topics(view(events, policies, (asker,)), capsule))
+
+
+def _had(rows: DataFrame) -> DataFrame:
+    """Rows of a view that its subject may have now, with when it gets them as their time: a contract may give them
+    later than they came, and what was released for a time that is over is not taken any more.
+    """
+    later = F.coalesce(F.col(released.NOT_BEFORE), F.col("time"))
+    return released.current(rows).withColumn("time", later)
 
 
 def process(rows: DataFrame, reference: Reference) -> DataFrame:
@@ -102,6 +110,8 @@ def start(
     capsule = running.reference.capsule()
     if isinstance(running.origin, Path):
         check_places(running.reference.policies, (Asker(capsule.client),))
+        for policy in running.reference.policies.judging:
+            released.check(policy, waits=False)
     ledger = Ledger.open(running.folder, running.checkpoint, shape(running), RESULTS)
     for key, value in {**stream.SETTINGS, "spark.sql.shuffle.partitions": str(running.partitions)}.items():
         spark.conf.set(key, value)
@@ -125,7 +135,7 @@ def _recorded(spark: SparkSession, running: Running, capsule: Capsule) -> DataFr
         .option("nodes", ",".join(sorted(entry.node)))
     )
     governing = Governing.of(policies, (Asker(capsule.client),))
-    return _on_topics(stream.view(events.load(str(running.origin.resolve())), governing), capsule)
+    return _had(_on_topics(stream.view(events.load(str(running.origin.resolve())), governing), capsule))
 
 
 def _sent(spark: SparkSession, running: Running, capsule: Capsule) -> DataFrame:
@@ -167,7 +177,7 @@ class _Sink:
         self._tell = tell
 
     def take(self, rows: DataFrame, number: int) -> None:
-        state = self._place(_STATES, number)
+        state = self._place(STATES, number)
         if state.exists():  # it was killed after that: monitors must go on from the states that the batch leaves
             rows.write.format("noop").mode("overwrite").save()
         else:
@@ -196,27 +206,28 @@ class _Sink:
             left = left.filter(F.col("problem").isNull() & F.col("start").isNotNull())
             left = left if closed is None else left.filter(capsule_sums.is_open(self._capsule, closed))
             sums = capsule_sums.together(left.unionByName(sums), self._capsule)
-        draft = self._folder / _DRAFTS / f"{_STATES}-{number}"
+        draft = self._folder / _DRAFTS / f"{STATES}-{number}"
         sums.write.mode("overwrite").parquet(str(draft))
         seen = pc.max(_table(draft, ["seen"])["seen"]).as_py()
         reached = max((at for at in (closed, seen) if at is not None), default=None)
         (draft / _PROGRESS).write_text(json.dumps({"closed": reached}))
-        self._finish(draft, _STATES, number)
+        self._finish(draft, STATES, number)
 
     def _put_aside(self, spark: SparkSession, number: int) -> None:
-        state, done = self._place(_STATES, number), self._place(QUARANTINE, number)
+        state, done = self._place(STATES, number), self._place(QUARANTINE, number)
         if done.exists() or not _table(state, ["problem"], ds.field("problem").is_valid()).num_rows:
             return
         rows = spark.read.parquet(str(state)).filter(F.col("problem").isNotNull())
         kept = rows.select(F.lit(self._capsule.name).alias("capsule"), "problem", "event.*")
-        kept = kept.withColumn("arrival", F.timestamp_micros("arrival")).withColumnRenamed("arrival", "time")
+        micros = {name: F.timestamp_micros(name) for name in ("arrival", released.UNTIL)}
+        kept = kept.withColumns(micros).withColumnRenamed("arrival", "time")
         draft = self._folder / _DRAFTS / f"{QUARANTINE}-{number}"
         kept.write.mode("overwrite").parquet(str(draft))
         self._finish(draft, QUARANTINE, number)
 
     def _conclude(self, spark: SparkSession, number: int) -> None:
         """What is made of the windows that the batch has closed."""
-        state = self._place(_STATES, number)
+        state = self._place(STATES, number)
         closed = _progress(state)
         if closed is None or self._place(RESULTS, number).exists():
             return
@@ -231,7 +242,7 @@ class _Sink:
 
     def _before(self, number: int) -> Path | None:
         """The state that a batch goes on from."""
-        states = self._folder / _STATES
+        states = self._folder / STATES
         earlier = [one for one in states.iterdir() if _number(one) < number] if states.is_dir() else []
         return max(earlier, key=_number, default=None)
 

@@ -17,9 +17,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
+from penstock.pipeline.capsules import STATES
 from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.released import UNTIL
-from penstock.pipeline.views import METRICS, VIEW
+from penstock.pipeline.views import METRICS, QUARANTINE, VIEW
 
 _TYPES = "path string, kept bigint, gone bigint"
 _DRAFT = "_forgetting-"
@@ -28,7 +29,7 @@ _SUBJECT = "subject="
 
 
 class Forgotten(NamedTuple):
-    """What was deleted from a table: rows by subject; and how many are left."""
+    """What was deleted from a table: rows by subject, or capsule; and how many are left."""
 
     table: str
     counts: dict[str, int]
@@ -38,13 +39,18 @@ class Forgotten(NamedTuple):
 def forget(spark: SparkSession, folder: Path, now: datetime | None = None) -> tuple[Forgotten, ...]:
     """Delete from the tables in a folder what is to be deleted by now; raises `PipelineError`."""
     tables = [name for name in (VIEW, METRICS) if (folder / name).is_dir()]
-    if not tables:
-        raise PipelineError(f"there are no tables in `{folder}`: expected what `govern` or `stream` has written")
+    capsules = sorted(folder.glob(f"*/{STATES}")) if folder.is_dir() else ()
+    aside = [f"{one.parent.name}/{QUARANTINE}" for one in capsules if (one.parent / QUARANTINE).is_dir()]
+    if not tables and not capsules:
+        made_by = "`govern`, `stream` or `capsules`"
+        raise PipelineError(f"there are no tables in `{folder}`: expected what {made_by} has written")
     at = datetime.now(UTC) if now is None else now
-    return tuple(_forget(spark, (folder / name).resolve(), at) for name in tables)
+    return tuple(_forget(spark, folder.resolve(), name, at) for name in (*tables, *aside))
 
 
-def _forget(spark: SparkSession, table: Path, now: datetime) -> Forgotten:
+def _forget(spark: SparkSession, folder: Path, name: str, now: datetime) -> Forgotten:
+    table = folder / name
+
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             rows = [(path, *rewrite(Path(path), now)) for path in batch.column("path").to_pylist()]
@@ -60,9 +66,9 @@ def _forget(spark: SparkSession, table: Path, now: datetime) -> Forgotten:
     for row in named.mapInArrow(work, _TYPES).collect():
         left += row.kept
         if row.gone:
-            subject = _subject(Path(row.path))
+            subject = _subject(Path(row.path)) or table.parent.name
             counts[subject] = counts.get(subject, 0) + row.gone
-    return Forgotten(table.name, dict(sorted(counts.items())), left)
+    return Forgotten(name, dict(sorted(counts.items())), left)
 
 
 def _files(table: Path) -> Iterator[Path]:

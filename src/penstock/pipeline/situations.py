@@ -192,8 +192,8 @@ class Openings:
     def _note(self, scope: str, before: OpenSituations, after: OpenSituations, row: dict[str, Any]) -> None:
         place, now = place_of(row), row["time"]
         for name in before.keys() - after.keys():
-            spans = self.spans[scope, name]
-            if spans[-1].until > now:  # else it was over, and is only noticed now
+            spans = self.spans.get((scope, name))  # none, on a stream, if a batch before this one has opened it
+            if spans and spans[-1].until > now:  # else it was over, and is only noticed now
                 spans[-1] = spans[-1]._replace(ends=place)
         for name, opened in after.items():
             spans = self.spans.setdefault((scope, name), [])
