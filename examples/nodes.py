@@ -8,11 +8,11 @@ import signal
 import socket
 import subprocess
 import sys
-import urllib.request
 from collections.abc import Mapping
 from pathlib import Path
 
 from examples.narration import PATIENCE, wait_for
+from penstock.client.admin import Admin
 
 PENSTOCK = str(Path(sys.executable).with_name("penstock"))
 
@@ -104,5 +104,4 @@ class NodeProcess:
 
     def page(self, usual: int, path: str) -> str:
         """A page of the admin port."""
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.port(usual)}{path}", timeout=PATIENCE) as answer:
-            return str(answer.read(), "utf-8")
+        return Admin(f"http://127.0.0.1:{self.port(usual)}").ask("GET", path).decode()

@@ -13,11 +13,11 @@ import contextlib
 import random
 import sys
 import time
-import urllib.request
 from dataclasses import dataclass, field
 
 from penstock.wire.packet import Publish, Will
 from penstock.wire.properties import Properties
+from tests.support.admin import ask
 from tests.support.mosquitto import HOST
 from tests.support.node import ANY_PORT, LiveNode, open_files, running
 from tests.support.peer import Peer
@@ -46,8 +46,8 @@ class Report:
 
 def metrics(node: LiveNode) -> dict[str, float]:
     """The node's own figures."""
-    with urllib.request.urlopen(f"http://{HOST}:{node.ports('http')[0]}/metrics", timeout=20) as answer:
-        lines = [line for line in answer.read().decode().splitlines() if not line.startswith("#")]
+    body = ask(f"http://{HOST}:{node.ports('http')[0]}/metrics")[2]
+    lines = [line for line in body.splitlines() if not line.startswith("#")]
     return {line.partition("{")[0].removeprefix("penstock_"): float(line.split()[-1]) for line in lines}
 
 

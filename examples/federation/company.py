@@ -99,7 +99,7 @@ class Company:
 
     def trust(self, node: str) -> dict[str, Any]:
         """What a node holds of its neighbours, and the paths that it knows."""
-        found: dict[str, Any] = json.loads(self.process.page(ADMIN[node], "/trust"))["trust"]
+        found: dict[str, Any] = json.loads(self.process.page(ADMIN[node], "/api/trust"))["trust"]
         return found
 
     def rating(self, of: str, by: str) -> float:
@@ -113,7 +113,7 @@ class Company:
         """What would become of a message; nothing is published to find out."""
         asked = [("from", client), ("topic", topic_of(client)), ("payload", json.dumps({"celsius": celsius}))]
         asked += [("to", name) for name in CLIENTS if name != client]
-        told: dict[str, Any] = json.loads(self.process.page(ADMIN[CLIENTS[client]], f"/explain?{urlencode(asked)}"))
+        told: dict[str, Any] = json.loads(self.process.page(ADMIN[CLIENTS[client]], f"/api/explain?{urlencode(asked)}"))
         return told
 
     def reaches(self, client: str, celsius: float = 21.5) -> list[str]:

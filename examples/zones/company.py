@@ -101,7 +101,7 @@ class Company:
     def _towards(self, topic: str, content: dict[str, Any]) -> list[dict[str, Any]]:
         """What the street decides about something of the shop towards the dmz."""
         asked = urlencode({"from": "shop", "topic": topic, "payload": json.dumps(content), "to": "dmz"})
-        told = json.loads(self.nodes["street"].page(ADMIN["street"], f"/explain?{asked}"))
+        told = json.loads(self.nodes["street"].page(ADMIN["street"], f"/api/explain?{asked}"))
         return [one for one in told["decisions"] if one["goes_by"] and one["goes_by"]["target"] == "dmz"]
 
     def logged(self, node: str, *words: str) -> list[str]:

@@ -18,6 +18,7 @@ from starlette.requests import Request
 
 from penstock.broker import authorisation
 from penstock.broker.admin import Admin
+from penstock.broker.api.api import Api
 from penstock.broker.attempts import MOST_AS, MOST_FROM, MOST_KEPT, PERIOD, Attempts
 from penstock.broker.federation import Federation
 from penstock.domain import Domain
@@ -343,7 +344,7 @@ async def in_here(folder: Path) -> AsyncIterator[Admin]:
     }
     federation = Federation(Domain.model_validate(domain), ("main",), None)
     await federation.start()
-    admin = Admin(federation.servers["main"])
+    admin = Admin(federation.servers["main"], Api(federation))
     await admin.start()
     try:
         yield admin

@@ -9,8 +9,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-from urllib.error import HTTPError
-from urllib.request import urlopen
 
 import psutil
 import pyarrow as pa
@@ -25,6 +23,7 @@ from penstock.journal.read import parts
 from penstock.wire.codec import encode
 from penstock.wire.packet import Pingreq, Pingresp, Puback, Publish
 from penstock.wire.properties import NO_PROPERTIES, Properties
+from tests.support.admin import ask
 from tests.support.commands import PATIENCE, until
 from tests.support.journals import DAY, NOON, events, problems, rows
 from tests.support.node import ANY_PORT, LiveNode
@@ -66,11 +65,8 @@ class Journalled(LiveNode):
         return peer
 
     def admin(self, path: str) -> tuple[int, str]:
-        try:
-            with urlopen(f"http://127.0.0.1:{self.ports('http')[0]}{path}") as answer:
-                return answer.status, answer.read().decode()
-        except HTTPError as error:
-            return error.code, error.read().decode()
+        status, _, body = ask(f"http://127.0.0.1:{self.ports('http')[0]}{path}")
+        return status, body
 
 
 @contextmanager

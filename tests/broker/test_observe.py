@@ -8,6 +8,7 @@ import urllib.request
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from tests.support.admin import ask
 from tests.support.commands import until
 from tests.support.mosquitto import HOST
 from tests.support.node import LiveNode, running
@@ -25,8 +26,7 @@ load/messages/sent/5min, load/publish/received/15min, load/bytes/sent/1min, load
 
 def _get(node: LiveNode, path: str) -> tuple[int, str, str]:
     """Status, content type and body."""
-    with urllib.request.urlopen(f"http://{HOST}:{node.ports('http')[0]}{path}", timeout=20) as answer:
-        return answer.status, answer.headers["content-type"], answer.read().decode()
+    return ask(f"http://{HOST}:{node.ports('http')[0]}{path}")
 
 
 def _metrics(node: LiveNode) -> dict[str, float]:

@@ -3,13 +3,13 @@
 import asyncio
 import contextlib
 import resource
-import urllib.request
 from collections.abc import Iterator
 
 import pytest
 
 from penstock.wire.codec import encode
 from penstock.wire.packet import Connack, Connect, Disconnect, Packet, Pingreq, Publish, Subscribe, Subscription
+from tests.support.admin import ask
 from tests.support.commands import until
 from tests.support.deaf import Deaf, is_closed
 from tests.support.mosquitto import HOST
@@ -148,8 +148,7 @@ def tight(request: pytest.FixtureRequest) -> Iterator[LiveNode]:
 
 
 def _metric(node: LiveNode, name: str) -> float:
-    with urllib.request.urlopen(f"http://{HOST}:{node.ports('http')[0]}/metrics", timeout=20) as answer:
-        lines = answer.read().decode().splitlines()
+    lines = ask(f"http://{HOST}:{node.ports('http')[0]}/metrics")[2].splitlines()
     return float(next(line.split()[-1] for line in lines if line.startswith(f"{name}{{")))
 
 

@@ -5,17 +5,18 @@ import json
 import sqlite3
 from collections.abc import AsyncIterator
 from pathlib import Path
-from urllib.error import HTTPError
-from urllib.request import urlopen
 
 import pytest
 
 from penstock.broker.admin import Admin
+from penstock.broker.api.api import Api
+from penstock.broker.federation import Federation
 from penstock.broker.server import Server
 from penstock.broker.store import Store
-from penstock.domain import NodeSettings
+from penstock.domain import Domain, NodeSettings
 from penstock.wire.packet import Puback, Publish
 from penstock.wire.properties import Properties
+from tests.support.admin import ask
 from tests.support.disk import read_disk
 from tests.support.peer import Peer
 
@@ -62,23 +63,21 @@ class Live:
 
 
 def _get(address: str) -> tuple[int, str]:
-    try:
-        with urlopen(address) as response:
-            return response.status, json.load(response)["status"]
-    except HTTPError as error:
-        return error.code, json.load(error)["status"]
+    status, _, body = ask(address)
+    return status, json.loads(body)["status"]
 
 
 @pytest.fixture
 async def live(tmp_path: Path) -> AsyncIterator[Live]:
     path = tmp_path / "node.db"
     settings = NodeSettings(listen="127.0.0.1:0", store=str(path), admin="127.0.0.1:0", sys_interval=0)  # type: ignore[arg-type]
-    server = Server("main", settings)
+    federation = Federation(Domain(nodes={"main": settings}), ("main",), None)
+    server = federation.servers["main"]
     assert server.store is not None
     server.store.close()
     server.store = disk = Disk(path, "full")
     await server.start()
-    admin = Admin(server)
+    admin = Admin(server, Api(federation))
     await admin.start()
     yield Live(server, admin, disk)
     await admin.stop()

@@ -4,7 +4,6 @@ import contextlib
 import io
 import json
 import sqlite3
-import urllib.request
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from penstock.engine.changes import Persisted
 from penstock.engine.node import Node
 from penstock.engine.rehearsal import Rehearsal
 from penstock.wire.properties import Properties
+from tests.support.admin import ask
 from tests.support.disk import durable_state
 from tests.support.joined import START, Joined
 from tests.support.mosquitto import HOST
@@ -358,8 +358,7 @@ def test_the_command_makes_no_store(tmp_path: Path) -> None:
 
 
 def persisted(address: str) -> Any:
-    with urllib.request.urlopen(address) as answer:
-        return json.loads(answer.read())
+    return json.loads(ask(address)[2])
 
 
 async def test_kill_9_and_a_restart_keep_policies_and_what_was_persisted() -> None:
@@ -387,7 +386,7 @@ async def test_kill_9_and_a_restart_keep_policies_and_what_was_persisted() -> No
         await reader.connect("reader", clean_start=False, properties=Properties(session_expiry=3600))
         got = {json.dumps(json.loads((await reader.receive("t")).payload)) for _ in range(2)}
         assert got == {'{"a": 1}', '{"a": 2}'}, "the first was not acknowledged before the node was killed"
-        kept = persisted(f"http://{HOST}:{node.ports('http')[0]}/persisted?collection=audit")
+        kept = persisted(f"http://{HOST}:{node.ports('http')[0]}/api/persisted?collection=audit")
         assert [json.loads(one["payload"])["a"] for one in kept] == [1, 2]
         assert run("--store", str(node.folder / "node.db"))[0] == 1, "a node that runs has its store for itself"
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import urllib.request
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,9 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from penstock.broker.admin import Admin
+from penstock.broker.api.api import Api
 from penstock.cli.main import main
+from tests.support.admin import ask
 from tests.support.mosquitto import HOST
 from tests.support.trusted import Live, Neighbour, live, secured, token_of, until
 
@@ -147,13 +148,14 @@ async def test_what_operators_see(tmp_path: Path, capsys: pytest.CaptureFixture[
     rated = trust(("b1", "b2", 0.65), ("b3", "b2", 0.9), ("b2", "b3", 0.7), rule="path", accept=0.5)
     everything = frozenset({"home/#", "$SYS/#"})
     async with live(secured(tmp_path, LINE, nodes=nodes, trust=rated), "b2", "b3") as at:
-        admins = [Admin(at.federation.servers[name], at.federation.servers) for name in ("b2", "b3")]
+        api = Api(at.federation)
+        admins = [Admin(at.federation.servers[name], api) for name in ("b2", "b3")]
         for admin in admins:
             await admin.start()
         bad = await Neighbour.join(at, "b2")
         await bad.says(token="{}")
         await until(lambda: least(at, "b3") == {"b1": 0.632609, "b2": 0.7}, "vectors have come")
-        seen = json.loads(await fetch(f"{admins[0].address}/trust"))
+        seen = json.loads(await fetch(f"{admins[0].address}/api/trust"))
         assert seen["tokens"]["refused"] == 1
         assert seen["tokens"]["required"] is True
         told = seen["trust"]
@@ -204,8 +206,7 @@ async def test_what_operators_see(tmp_path: Path, capsys: pytest.CaptureFixture[
 
 async def fetch(address: str) -> str:
     def get() -> str:
-        with urllib.request.urlopen(address, timeout=20) as answer:
-            return str(answer.read().decode())
+        return ask(address)[2]
 
     return str(await in_thread(get))
 

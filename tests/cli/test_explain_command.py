@@ -1,8 +1,6 @@
 """`penstock explain`, as its own process, for a file and for live nodes."""
 
 import json
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,6 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.support.admin import ask
 from tests.support.commands import penstock, run, until
 from tests.support.ensembles import SMART_HOME_FILE as SMART_HOME
 from tests.support.federation import Nodes, together
@@ -223,10 +222,9 @@ def test_a_client_that_is_not_there_is_told_about(live: tuple[Nodes, str]) -> No
     ],
 )
 def test_bad_questions_are_answered_with_what_is_wrong(live: tuple[Nodes, str], query: str, message: str) -> None:
-    with pytest.raises(urllib.error.HTTPError) as caught:
-        urllib.request.urlopen(f"{live[1]}/explain?{query}", timeout=20)
-    assert caught.value.code == 400
-    assert message in json.loads(caught.value.read())["error"]
+    status, _, body = ask(f"{live[1]}/api/explain?{query}")
+    assert status == 400
+    assert message in json.loads(body)["error"]
 
 
 def test_a_node_that_cannot_be_asked(live: tuple[Nodes, str]) -> None:

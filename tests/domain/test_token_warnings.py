@@ -5,10 +5,7 @@ from typing import Any
 import pytest
 
 from penstock.domain import Domain
-from penstock.domain.checks.tokens import warnings
 from penstock.domain.ensemble import ensemble
-
-CLEAR = "who asks for a token here sends its password in the clear: listen on loopback, behind TLS"
 
 
 def domain(node: dict[str, Any] | None = None, **more: Any) -> Domain:
@@ -20,19 +17,6 @@ def domain(node: dict[str, Any] | None = None, **more: Any) -> Domain:
             **more,
         }
     )
-
-
-@pytest.mark.parametrize(
-    ("node", "said"),
-    [
-        pytest.param({"admin": "0.0.0.0:8080", "passwords": "passwords"}, [CLEAR], id="open to a network"),
-        pytest.param({"admin": "127.0.0.1:8080", "passwords": "passwords"}, [], id="on loopback"),
-        pytest.param({"admin": "0.0.0.0:8080"}, [], id="nobody has a password"),
-        pytest.param({"passwords": "passwords"}, [], id="no endpoint"),
-    ],
-)
-def test_passwords_in_the_clear(node: dict[str, Any], said: list[str]) -> None:
-    assert [one.what for one in warnings(domain(node))] == said
 
 
 @pytest.mark.parametrize(

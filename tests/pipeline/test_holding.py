@@ -48,7 +48,7 @@ def saying(body: bytes, code: int = 200) -> Iterator[str]:
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            self.send_response(code if self.path == "/trust" else 404)
+            self.send_response(code if self.path == "/api/trust" else 404)
             self.end_headers()
             self.wfile.write(body)
 
@@ -88,7 +88,7 @@ def test_what_is_not_an_answer(title: str, body: bytes, code: int, words: str) -
 def test_an_answer_may_say_more() -> None:
     body = b'{"node": "b2", "new": 1, "trust": {"neighbours": {"b1": {"good": 1, "bad": 2.5, "at": 7, "new": 1}}}}'
     with saying(body) as url:
-        assert ask(f"{url}/trust") == ask(url) == ("b2", {"b1": Evidence(1, 2.5, 7)})
+        assert ask(f"{url}/") == ask(url) == ("b2", {"b1": Evidence(1, 2.5, 7)})
 
 
 @pytest.mark.parametrize("url", ["file:///etc/passwd", "b2:8080"])

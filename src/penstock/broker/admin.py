@@ -1,38 +1,33 @@
-"""The admin HTTP of a node.
+"""The admin HTTP of a node: its listener, and what is behind it.
 
-`/metrics` for Prometheus, `/health` for a watchdog, `/explain` for who asks why, `/persisted` for what policies keep,
-`/trust` for what the node holds of its neighbours; and where clients get tokens (`authorisation.py`).
+`/health` for a watchdog, `/metrics` for Prometheus, `/api/...` for operators (`api/`), and where clients get tokens
+(`authorisation.py`). Only `/health` is told to everybody.
 """
 
 import asyncio
-from collections.abc import Mapping
+import contextlib
+import ipaddress
 from typing import TYPE_CHECKING
 
-import msgspec
 import uvicorn
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from starlette.applications import Starlette
-from starlette.datastructures import QueryParams
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
 
+from penstock.broker.api.api import HEADERS, Api, wrong
+from penstock.broker.api.endpoint import Refused
 from penstock.broker.authorisation import Authorisation
 from penstock.broker.metrics import make_registry
-from penstock.broker.persisted import Selection, plain
-from penstock.engine.account import Account, account
-from penstock.engine.arrival import ExplainError, arrival, hypothetical
-from penstock.engine.explain import explain
-from penstock.engine.standing import standing
-from penstock.model.errors import PenstockError, TopicError
-from penstock.model.topic import check_topic
+from penstock.broker.tls import make_context
+from penstock.client import local_token
+from penstock.model.errors import PenstockError
 
 if TYPE_CHECKING:
     from penstock.broker.server import Server
-
-
-MOST_PERSISTED = 1000
-"""Messages in one answer."""
 
 
 class _Quiet(uvicorn.Server):
@@ -45,27 +40,35 @@ class _Quiet(uvicorn.Server):
 class Admin:
     """An HTTP server on the node's own event loop."""
 
-    def __init__(self, server: "Server", others: "Mapping[str, Server] | None" = None) -> None:
-        """`others` are the nodes that run here too: an explanation follows an event through them."""
+    def __init__(self, server: "Server", api: Api) -> None:
         assert server.settings.admin is not None
         self._server = server
-        self._servers = others if others is not None else {server.name: server}
+        self._api = api
         self._registry = make_registry(server)
         self._address = server.settings.admin
         self.address = ""
+        self._names: set[str] = set()
+        """By which it is reached; what asks for another has been led here by a name server that lies."""
         self._authorisation = Authorisation(server)
         routes = [
             Route("/metrics", self._metrics),
             Route("/health", self._health),
-            Route("/explain", self._explain, methods=["GET", "POST"]),
-            Route("/persisted", self._persisted),
-            Route("/trust", self._trust),
+            *api.routes(server),
             *self._authorisation.routes,
         ]
-        app = Starlette(routes=routes)
         config = uvicorn.Config(
-            app, host=self._address.host, port=self._address.port, log_config=None, lifespan="off", access_log=False
+            self._named(Starlette(routes=routes, exception_handlers={HTTPException: _not_there})),
+            host=self._address.host,
+            port=self._address.port,
+            log_config=None,
+            lifespan="off",
+            access_log=False,
+            server_header=False,
+            timeout_graceful_shutdown=1,
         )
+        config.load()
+        if server.settings.admin_tls is not None:
+            config.ssl = make_context(server.settings.admin_tls)
         self._http = _Quiet(config)
         self._task: asyncio.Task[None] | None = None
 
@@ -78,67 +81,67 @@ class Admin:
             raise PenstockError(f"admin address `{self._address}` cannot be listened on") from None
         socket.listen()  # before the node says that it is ready: who comes now waits, and is not refused
         host, port = socket.getsockname()[:2]
-        self.address = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+        scheme = "https" if self._server.settings.admin_tls is not None else "http"
+        self.address = f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
+        self._names = {host, self._address.host, "localhost"}
+        try:
+            local_token.leave(self.address, self._api.guard.local)
+        except OSError as error:
+            self._server.log.warning("the local admin token cannot be left", extra={"cause": str(error)})
         self._task = asyncio.create_task(self._http.serve([socket]))
+        self._api.start()
 
     async def stop(self) -> None:
         self._http.should_exit = True
+        local_token.take_back(self.address, self._api.guard.local)
         if self._task is not None:
-            await self._task
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._task
         self._authorisation.stop()
+        self._api.stop()
 
-    async def _metrics(self, _request: Request) -> Response:
-        return Response(generate_latest(self._registry), media_type=CONTENT_TYPE_LATEST)
+    def _named(self, app: ASGIApp) -> ASGIApp:
+        """Only for who asks for this node by a name of its own: a page elsewhere cannot have its name lead here."""
 
-    async def _health(self, _request: Request) -> Response:
-        server = self._server
-        body = {
-            "status": server.trouble or "ok",
-            "node": server.name,
-            "connected": server.node.connected,
-        }
-        return JSONResponse(body, status_code=503 if server.trouble else 200)
+        async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
+            if scope["type"] == "http":
+                hosts = [value.decode("latin-1") for name, value in scope["headers"] if name == b"host"]
+                is_known = len(hosts) == 1 and self._is_own(hosts[0])
+                if not is_known:
+                    await wrong(Refused("this node has another name", 421))(scope, receive, send)
+                    return
+            await app(scope, receive, send)
 
-    async def _explain(self, request: Request) -> Response:
-        """Why an event would be delivered, changed or withheld, as things are now. Nothing is published.
+        return guarded
 
-        A payload that is not text, or long, is the body of a POST.
-        """
-        asked = request.query_params
-        payload = await request.body() if request.method == "POST" else asked.get("payload", "").encode()
-        try:
-            told = self._account(asked, payload)
-        except (ExplainError, TopicError) as error:
-            return JSONResponse({"error": str(error)}, status_code=400)
-        return Response(msgspec.json.encode(told), media_type="application/json")
+    def _is_own(self, host: str) -> bool:
+        name = host.rpartition(":")[0] if not host.endswith("]") and ":" in host else host
+        name = name.strip("[]").lower().rstrip(".")
+        is_anywhere = self._address.host in ("0.0.0.0", "::")  # as the domain says
+        return name in self._names or name in self._api.settings.hosts or (is_anywhere and _is_address(name))
 
-    async def _persisted(self, request: Request) -> Response:
-        """Messages that policies have had persisted: the newest, the oldest of these first."""
-        asked, store = request.query_params, self._server.store
-        try:
-            since, until = float(asked.get("since", "-inf")), float(asked.get("until", "inf"))
-            most = min(int(asked.get("limit", str(MOST_PERSISTED))), MOST_PERSISTED)
-        except ValueError:
-            error = "`since` and `until` are seconds since 1970, `limit` is a number"
-            return JSONResponse({"error": error}, status_code=400)
-        wanted = Selection(asked.get("collection"), since, until)
-        rows = [] if store is None else [plain(row) for row in store.persisted(wanted, max(0, most))]
-        return Response(msgspec.json.encode(rows), media_type="application/json")
+    async def _metrics(self, request: Request) -> Response:
+        right = None if "metrics" in self._api.settings.open else "read"
+        refused = self._api.refusal(self._server, request, right)
+        return refused or Response(generate_latest(self._registry), media_type=CONTENT_TYPE_LATEST, headers=HEADERS)
 
-    async def _trust(self, _request: Request) -> Response:
-        """Evidence, opinion and rating of each neighbour, the least trustworthy paths, and what the node asks for."""
-        told = standing(self._server.node, self._server.now())
-        return Response(msgspec.json.encode(told), media_type="application/json")
+    async def _health(self, request: Request) -> Response:
+        """For a watchdog: good or not; what is wrong only for who may know."""
+        server, trouble = self._server, self._server.trouble
+        body: dict[str, object] = {"status": "trouble" if trouble else "ok"}
+        if self._api.refusal(server, request, "read") is None:
+            body = {"status": trouble or "ok", "node": server.name, "connected": server.node.connected}
+        return JSONResponse(body, 503 if trouble else 200, HEADERS)
 
-    def _account(self, asked: QueryParams, payload: bytes) -> Account:
-        node, to = self._server.node, asked.getlist("to")
-        for name in ("from", "topic"):
-            if not asked.get(name):
-                raise ExplainError(f"`{name}` is missing")
-        if asked.get("qos", "0") not in ("0", "1", "2"):
-            raise ExplainError(f"`qos` is 0, 1 or 2, found `{asked['qos']:.20}`")
-        topic, qos, retain = check_topic(asked["topic"]), int(asked.get("qos", "0")), asked.get("retain") == "1"
-        event = hypothetical(topic, payload, qos, retain, asked.get("content_type", ""), asked.get("policy", ""))
-        nodes = {name: server.node for name, server in self._servers.items()}
-        decisions = explain(nodes, arrival(node, asked["from"], event), self._server.now(), to)
-        return account(decisions, node.ensemble, (), to)
+
+async def _not_there(_request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    return wrong(Refused(error.detail.lower(), error.status_code))
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True

@@ -7,7 +7,6 @@ import asyncio
 import base64
 import time
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import parse_qsl, unquote_plus
 
@@ -15,7 +14,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from penstock.broker.attempts import Attempts
+from penstock.broker.logins import LoginRefused, Logins
 from penstock.engine.tokens import OWN, Tokens
 from penstock.policy.token import Party, Token
 from penstock.policy.token_errors import TokenError, show
@@ -29,8 +28,6 @@ MOST_BODY = 16 * 1024
 """Bytes of a request's body."""
 BODY_SECONDS = 10.0
 """Within which the body must have come."""
-MOST_WAITING = 200
-"""Log-ins under way at a time: a hash takes long on purpose."""
 MOST_TOLD, TOLD_SECONDS = 40, 10.0
 """Refusals that are logged in so many seconds."""
 _MOST_PARAMETERS = 32
@@ -69,10 +66,7 @@ class Authorisation:
 
     def __init__(self, server: "Server") -> None:
         self._server = server
-        self._attempts = Attempts()
-        self._checker = ThreadPoolExecutor(1, "passwords")
-        self._turn = asyncio.Lock()
-        self._waiting = 0
+        self._logins = Logins()
         self._told: list[float] = []
 
     @property
@@ -84,7 +78,7 @@ class Authorisation:
         ]
 
     def stop(self) -> None:
-        self._checker.shutdown(wait=False, cancel_futures=True)
+        self._logins.stop()
 
     async def _token(self, request: Request) -> Response:
         if self._server.node.tokens is None:
@@ -122,27 +116,13 @@ class Authorisation:
             self._server.log.warning("token not issued", extra=extra)
 
     async def _log_in(self, address: str, asked: Asked) -> None:
-        if self._waiting >= MOST_WAITING:
-            raise Refusal("temporarily_unavailable", "too many log-ins at once", 503, {"Retry-After": "1"})
-        self._waiting += 1
         try:
-            async with self._turn:  # one after the other, so that each knows of those that failed before it
-                await self._check(address, asked)
-        finally:
-            self._waiting -= 1
-
-    async def _check(self, address: str, asked: Asked) -> None:
-        wait = self._attempts.wait(address, asked.user, time.monotonic())
-        if wait > 0:
-            later = {"Retry-After": str(int(wait) + 1)}
-            raise Refusal("temporarily_unavailable", "too many failed log-ins", 429, later)
-        passwords, is_good = self._server.node.passwords, False
-        if passwords is not None:
-            loop = asyncio.get_running_loop()
-            is_good = await loop.run_in_executor(self._checker, passwords.check, asked.user, asked.password)
-        if not is_good:
-            self._attempts.failed(address, asked.user, time.monotonic())
-            raise Refusal("invalid_client", "unknown user or wrong password", 401, _BASIC)
+            await self._logins.check(self._server.node.passwords, address, asked.user, asked.password)
+        except LoginRefused as refused:
+            if refused.status == 401:
+                raise Refusal("invalid_client", str(refused), 401, _BASIC) from None
+            later = {"Retry-After": str(refused.later)}
+            raise Refusal("temporarily_unavailable", str(refused), refused.status, later) from None
 
     def _issue(self, asked: Asked) -> tuple[Token, Grant]:
         node = self._server.node

@@ -95,6 +95,8 @@ class Connection(asyncio.Protocol):
         if server.is_full:
             frames = server.hold(self, buffer, frames)
         session = self.session
+        if server.sampler is not None and session is not None:
+            server.sampler(session, buffer, frames)
         known, version = node.plans_of(session).known if session is not None else _NONE_KNOWN, self.version
         link = session.tokens if session is not None else None
         history = link.history if link is not None else None
@@ -160,6 +162,8 @@ class Connection(asyncio.Protocol):
         stats = node.stats
         stats.received += relayed
         stats.packets_received += len(frames)
+        if session is not None:
+            session.took += len(frames)
         server.took(self, len(frames))
 
     def _greet(self, data: bytes) -> bytes:
@@ -219,6 +223,7 @@ class Connection(asyncio.Protocol):
         leaves = self.phase == LEAVING and _cut(packets)
         stats = self.server.node.stats
         stats.packets_sent += len(packets)
+        self.session.gave += len(packets)
         data = packets[0] if len(packets) == 1 else b"".join(packets)
         packets.clear()
         stats.bytes_sent += len(data)

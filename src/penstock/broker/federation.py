@@ -26,8 +26,8 @@ class Federation:
 
     def __init__(self, domain: Domain, names: tuple[str, ...], folder: Path | None) -> None:
         """`names`: which of the domain's nodes run here. `folder`: where the domain file is, if there is one."""
-        self._domain = domain
-        self._folder = folder
+        self.domain = domain
+        self.folder = folder
         whole = ensemble(domain, folder)
         self._group_secrets = _group_secrets(domain, names)
         self.servers = {name: Server(name, domain.nodes[name], whole) for name in names}
@@ -50,12 +50,12 @@ class Federation:
         for name in self.servers:
             if name not in domain.nodes:
                 raise PenstockError(f"node `{name}` runs here and is not in the new domain: stop it first")
-        whole = ensemble(domain, self._folder)
+        whole = ensemble(domain, self.folder)
         group_secrets = _group_secrets(domain, self.servers)
         files = {name: server.read_files(domain.nodes[name], whole) for name, server in self.servers.items()}
-        for change in diff(self._domain, domain).changes:
+        for change in diff(self.domain, domain).changes:
             log.log(logging.WARNING if change.needs_restart else logging.INFO, str(change))
-        self._domain = domain
+        self.domain = domain
         self._group_secrets = group_secrets
         for name, server in self.servers.items():
             if server.journal is not None and domain.journal is not None:
@@ -70,7 +70,7 @@ class Federation:
         if server.journal is not None:
             from penstock.journal.revision import Revision
 
-            server.journal.govern(Revision.of(domain, self._folder))
+            server.journal.govern(Revision.of(domain, self.folder))
 
     async def stop(self) -> None:
         for server in self.servers.values():
@@ -80,7 +80,7 @@ class Federation:
         server.node.secrets = {
             name: self._secret(connection)
             for name, connection in overlay.connections(server.node)
-            if name in self._domain.nodes
+            if name in self.domain.nodes
         }
         proving.hold(server.node, self._group_secrets[server.name], server.now())
 
@@ -99,11 +99,11 @@ class Federation:
     def _terms(self, server: Server, connection: LinkSettings) -> tuple[LinkSettings, ForeignSettings | None, bool]:
         """What a connection is made with; whether the two prove groups to each other is settled when it begins."""
         name = connection.between[1]
-        return _dialled(connection), self._domain.foreign.get(name), bool(groups.shared(server.node, name))
+        return _dialled(connection), self.domain.foreign.get(name), bool(groups.shared(server.node, name))
 
     def _dial(self, server: Server, name: str, connection: LinkSettings) -> None:
         neighbour = server.node.neighbours[name]
-        foreign = self._domain.foreign.get(name)
+        foreign = self.domain.foreign.get(name)
         if foreign is not None:
             overlay.subscribe_foreign(server.node, neighbour, foreign.out, foreign.qos)
         greeting = self._greet_foreign(server, foreign) if foreign else self._greet_node(server, name)
@@ -121,12 +121,12 @@ class Federation:
         password = None
         if foreign.password_file is not None:
             password = foreign.password_file.read_bytes().strip()
-        client_id = foreign.client_id or f"{self._domain.domain}-{server.name}"
+        client_id = foreign.client_id or f"{self.domain.domain}-{server.name}"
         return Greeting(client_id, foreign.version, foreign.user, password, foreign.in_, foreign.qos)
 
     def _locate(self, connection: LinkSettings) -> Address:
         name = connection.between[1]
-        foreign = self._domain.foreign.get(name)
+        foreign = self.domain.foreign.get(name)
         if connection.address is not None:
             return connection.address
         if foreign is not None:
@@ -134,7 +134,7 @@ class Federation:
         here = self.servers.get(name)
         if here is not None and here.bound:
             return here.bound[0]
-        return self._domain.nodes[name].listeners[0].address
+        return self.domain.nodes[name].listeners[0].address
 
     def _secret(self, connection: LinkSettings) -> bytes:
         """What the dialling node shows: as the domain says, or one that is made and kept beside the domain file."""
@@ -148,9 +148,9 @@ class Federation:
 
     def _read_or_make(self) -> bytes:
         fresh = secrets.token_hex(32).encode()
-        if self._folder is None:
+        if self.folder is None:
             return fresh
-        path = self._folder / f".{self._domain.domain}.secret"
+        path = self.folder / f".{self.domain.domain}.secret"
         try:
             _make_whole(path, fresh + b"\n")
         except FileExistsError:

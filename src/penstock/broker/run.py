@@ -6,7 +6,7 @@ import gc
 import logging
 import resource
 import signal
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +15,6 @@ import uvloop
 from penstock.broker import log as logs
 from penstock.broker.federation import Federation
 from penstock.broker.notify import notify
-from penstock.broker.server import Server
 from penstock.domain import Domain
 from penstock.model.errors import PenstockError
 
@@ -28,9 +27,9 @@ Reread = Callable[[], Domain]
 Ready = Callable[[list[str]], None]
 
 
-async def _serve(federation: Federation, reread: Reread | None, ready: Ready) -> None:
+async def _serve(federation: Federation, file: Path | None, reread: Reread | None, ready: Ready) -> None:
     servers = federation.servers.values()
-    admins = _admins(federation.servers)
+    admins = _admins(federation, file, reread)
     stop = asyncio.Event()
     tasks: set[asyncio.Task[None]] = set()
     loop = asyncio.get_running_loop()
@@ -51,13 +50,15 @@ async def _serve(federation: Federation, reread: Reread | None, ready: Ready) ->
         await federation.stop()
 
 
-def _admins(servers: Mapping[str, Server]) -> list["Admin"]:
-    administered = [server for server in servers.values() if server.settings.admin is not None]
+def _admins(federation: Federation, file: Path | None, reread: Reread | None) -> list["Admin"]:
+    administered = [server for server in federation.servers.values() if server.settings.admin is not None]
     if not administered:
         return []
     from penstock.broker.admin import Admin  # a third of the time that a node takes to start is for its HTTP server
+    from penstock.broker.api.api import Api
 
-    return [Admin(server, servers) for server in administered]
+    api = Api(federation, file, reread)
+    return [Admin(server, api) for server in administered]
 
 
 async def _reload(federation: Federation, reread: Reread | None) -> None:
@@ -80,7 +81,7 @@ def _raise_file_limit() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
-def run(domain: Domain, names: tuple[str, ...], folder: Path | None, reread: Reread | None, ready: Ready) -> None:
+def run(domain: Domain, names: tuple[str, ...], file: Path | None, reread: Reread | None, ready: Ready) -> None:
     """Serve until SIGTERM or SIGINT. `ready` gets the addresses once all nodes listen."""
     settings = domain.nodes[names[0]]
     logs.configure(settings.log.level, settings.log.format)
@@ -88,4 +89,5 @@ def run(domain: Domain, names: tuple[str, ...], folder: Path | None, reread: Rer
     gc.set_threshold(20_000, 50, 100)
     gc.freeze()
     _raise_file_limit()
-    uvloop.run(_serve(Federation(domain, names, folder), reread, ready))
+    folder = file.parent if file is not None else None
+    uvloop.run(_serve(Federation(domain, names, folder), file, reread, ready))

@@ -62,6 +62,7 @@ _WARNINGS = ("monitor failed", "full", "slow", "too long to tell", NOT_PROVEN, "
 _SUPPRESSED = {"tell": Reason.NOT_AUTHORIZED, "hide": Reason.SUCCESS}
 
 Deferred = list[tuple[Session, object, bytes]]
+Sampler = Callable[[Session, bytes, list[Frame]], None]
 
 
 class Files(NamedTuple):
@@ -104,6 +105,8 @@ class Server:
         self._closing: dict[Connection, float] = {}
         self._paused: list[Connection] = []
         """Connections that wait for the store."""
+        self.sampler: Sampler | None = None
+        """Looks at some of what comes, while somebody looks on."""
         self.is_full = False
         """Nothing may be published now: the journal is behind, or cannot be written."""
         self._held: dict[Connection, list[tuple[bytes, list[Frame], int]]] = {}

@@ -7,9 +7,6 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from urllib.error import HTTPError, URLError
-from urllib.parse import urlencode
-from urllib.request import Request, urlopen
 
 import msgspec
 
@@ -18,6 +15,7 @@ from penstock.cli.options import UsageError as BadOption
 from penstock.cli.policy_files import policy_given
 from penstock.cli.stage import Stage, everything
 from penstock.cli.table import print_table
+from penstock.client.admin import Admin
 from penstock.domain import check, read
 from penstock.engine import project
 from penstock.engine.account import Account, DecisionAccount, account
@@ -29,8 +27,6 @@ from penstock.model.event import Event
 from penstock.model.sparkplug_plain import write_plain
 from penstock.model.topic import check_topic, parse_filter
 
-PATIENCE = 10.0
-"""Seconds that a node may take to answer."""
 _EPILOG = """\
 With FILE: for a hypothetical event. Every client that the file lists is taken to be connected, and to subscribe to `#`,
 or with --subscribed only to what that says; monitors are in their first states, or in those of --state.
@@ -259,25 +255,11 @@ def _of_node(options: argparse.Namespace) -> Account:
     asked += [("content_type", options.content_type)] if options.content_type else []
     asked += [("policy", _policy(options))] if options.policy else []
     asked += [("to", name) for name in options.to]
-    address = options.node if "://" in options.node else f"http://{options.node}"
-    if not address.startswith(("http://", "https://")):
-        raise UsageError(f"--node: expected an http address, found `{options.node}`")
-    question = Request(f"{address.rstrip('/')}/explain?{urlencode(asked)}", _payload(options), method="POST")
-    question.add_header("Content-Type", "application/octet-stream")
     try:
-        with urlopen(question, timeout=PATIENCE) as answer:
-            return msgspec.json.decode(answer.read(), type=Account)
-    except HTTPError as error:
-        raise PenstockError(f"node at `{options.node}`: {_said(error)}") from None
-    except (URLError, OSError, ValueError, msgspec.MsgspecError) as error:
+        found = Admin(options.node).ask("POST", "/api/explain", _payload(options), asked, "application/octet-stream")
+        return msgspec.json.decode(found, type=Account)
+    except msgspec.MsgspecError as error:
         raise PenstockError(f"node at `{options.node}` cannot be asked: {error}") from None
-
-
-def _said(error: HTTPError) -> str:
-    try:
-        return str(json.loads(error.read())["error"])
-    except (ValueError, KeyError, TypeError):
-        return f"HTTP {error.code}"
 
 
 # --- for people

@@ -14,7 +14,7 @@ from penstock.cli.table import print_table
 from penstock.engine.changes import Persisted
 
 _EPILOG = """\
-A node that runs has its store for itself: ask its admin address then, at /persisted.
+A node that runs has its store for itself: ask its admin address then, at /api/persisted.
 Exit code: 0, 1 if the store cannot be opened, 2 for bad arguments.
 """
 _MOST_PAYLOAD = 200

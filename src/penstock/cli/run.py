@@ -49,7 +49,7 @@ def main(argv: list[str]) -> int:
     reread = (lambda: _domain(options)) if options.file is not None else None
     try:
         names = (options.node,) if options.node is not None else tuple(domain.nodes)
-        run(domain, names, options.file.parent if options.file is not None else None, reread, _say_ready)
+        run(domain, names, options.file, reread, _say_ready)
     except (PenstockError, OSError) as error:
         print(f"penstock: {error}", file=sys.stderr)
         return EXIT_DOMAIN if isinstance(error, DomainError) else EXIT_ERROR

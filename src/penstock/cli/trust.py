@@ -3,18 +3,15 @@
 import argparse
 import json
 import sys
-from urllib.error import HTTPError, URLError
-from urllib.request import urlopen
 
 import msgspec
 
 from penstock.cli.exits import EXIT_ERROR
 from penstock.cli.table import print_table
+from penstock.client.admin import Admin
 from penstock.engine.standing import Standing, TrustStanding
 from penstock.model.errors import PenstockError
 
-PATIENCE = 20.0
-"""Seconds that a node may take to answer."""
 _EPILOG = """\
 URL is the admin address of a node, as http://127.0.0.1:8080.
 Exit code: 0, 1 if a node cannot be asked or has no trust, 2 for bad arguments.
@@ -63,15 +60,9 @@ def _apply(argv: list[str]) -> int:
 
 def ask(address: str) -> Standing:
     """What a node says of itself; raises `PenstockError`."""
-    where = address if "://" in address else f"http://{address}"
-    if not where.startswith(("http://", "https://")):
-        raise PenstockError(f"--admin: expected an http address, found `{address}`")
     try:
-        with urlopen(f"{where.rstrip('/')}/trust", timeout=PATIENCE) as answer:
-            return msgspec.json.decode(answer.read(), type=Standing)
-    except HTTPError as error:
-        raise PenstockError(f"node at `{address}`: HTTP {error.code}") from None
-    except (URLError, OSError, ValueError, msgspec.MsgspecError) as error:
+        return msgspec.json.decode(Admin(address).ask("GET", "/api/trust"), type=Standing)
+    except msgspec.MsgspecError as error:
         raise PenstockError(f"node at `{address}` cannot be asked: {error}") from None
 
 

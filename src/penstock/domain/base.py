@@ -33,6 +33,7 @@ MEMORY = "memory"
 ReadFile = Annotated[Path, FileRole.READ]
 OptionalReadFile = Annotated[Path | None, FileRole.READ]
 StorePath = Annotated[str, StringConstraints(min_length=1), FileRole.STORE]
+OptionalMadeFile = Annotated[str | None, FileRole.STORE]
 MadeFolder = Annotated[Path, FileRole.FOLDER]
 Count = Annotated[int, Strict()]
 LONGEST_NAME = 64

@@ -10,6 +10,7 @@ from pathlib import Path
 from penstock.domain.base import MEMORY
 from penstock.domain.checks import (
     access,
+    admin,
     assertions,
     capsules,
     contents,
@@ -33,7 +34,7 @@ from penstock.domain.tree import Entry, found_text, locate, path_text
 from penstock.domain.units import Address
 from penstock.model.errors import DomainError, Problem
 
-_CHECKS = (structure, assertions, contents, access, contracts, trust_groups, tokens, statements, capsules)
+_CHECKS = (structure, admin, assertions, contents, access, contracts, trust_groups, tokens, statements, capsules)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +129,8 @@ def _around(written: Domain, expansion: Expansion, nodes: Collection[str] | None
             yield from _missing_files(files(group, ("trust_groups", name)))
     for index, private in enumerate(domain.privacy):
         yield from _missing_files(files(private, ("privacy", index)))
+    if domain.admin is not None:
+        yield from _missing_files(files(domain.admin, ("admin",)))
     if domain.tokens is not None:
         yield from _missing_files(files(domain.tokens, ("tokens",)))
     for name, broker in domain.foreign.items():
@@ -165,6 +168,8 @@ def _claimed_twice(node: NodeSettings, loc: Loc) -> Iterator[Finding]:
     ]
     if node.admin is not None:
         claims.append(((*loc, "admin"), node.admin))
+    if node.console is not None:
+        claims.append(((*loc, "console"), node.console))
     seen = set[Address]()
     for where, address in claims:
         if address in seen:

@@ -97,7 +97,7 @@ class Difference:
 
 
 _OF_NODE = {"listen": Kind.LISTENERS, "limits": Kind.LIMITS, "passwords": Kind.PASSWORDS, "acl": Kind.ACL}
-_AT_START = ("listen", "store", "synchronous", "admin", "log")
+_AT_START = ("listen", "store", "synchronous", "admin", "admin_tls", "console", "log")
 _ELSEWHERE = ("brokering",)
 _OF_JOURNAL_AT_START = ("folder",)
 

@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, model_validator
 
 from penstock.domain.access import Access
+from penstock.domain.admin import AdminSettings
 from penstock.domain.base import (
     MEMORY,
     Count,
@@ -237,6 +238,15 @@ class NodeSettings(Settings):
         default=None,
         description="`host:port` of the HTTP server for operators, and for who asks for tokens; unset: none",
     )
+    admin_tls: Tls | None = Field(
+        default=None,
+        description="transport encryption of `admin` and `console`; required unless they are on loopback",
+    )
+    console: HostPort | None = Field(
+        default=None,
+        description="`host:port` of the console, a page for operators, usually 127.0.0.1:18083; needs `admin`;"
+        " unset: none",
+    )
     suppressed: Literal["tell", "hide"] = Field(
         default="tell",
         description="what an MQTT 5 client gets for a QoS 1 or 2 message that a monitor suppressed: `tell` is reason"
@@ -309,6 +319,10 @@ class Domain(Settings):
         default=(), description="connections between nodes, and with foreign brokers"
     )
     foreign: dict[Name, ForeignSettings] = Field(default={}, description="brokers that are not ours, by name")
+    admin: AdminSettings | None = Field(
+        default=None,
+        description="who may ask nodes about themselves, and change them; unset: only the system's user that runs them",
+    )
     clients: dict[Name, ClientSettings] = Field(default={}, description="the clients that are known, by name")
     content: tuple[ContentRule, ...] = Field(
         default=(), description="how payloads are read, by topic; the first rule that matches counts"

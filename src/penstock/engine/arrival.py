@@ -61,30 +61,36 @@ class Arrival:
 
 def arrival(node: Node, entity: str, event: Event) -> Arrival:
     """The event as it would come from a client, a neighbour or a foreign broker; raises `ExplainError`."""
-    session, stand_in = _session(node, entity), None
+    session = _session(node, entity)
     if session is not None:
-        subject, rights, bound = session.subject, rights_of(node, session), session.claims
-        actor = actor_of(node, session)
-        link = Link(session.entity, node.name, session.publish_type)
-    else:
-        subject = node.ensemble.shown(node.name, entity) or Subject(entity, None, "", f"{node.name}/0")
-        entry = node.ensemble.client(node.name, subject.client_id, subject.user, subject.listener, subject.certificate)
-        if entry is None:
-            raise ExplainError(f"`{entity}` has no place at node `{node.name}`")
-        link, _ = entry.links(node.name)
-        is_own_id = node.ensemble.is_own_id(node.name, link.source, subject.client_id)
-        actor = make_actor(subject, entry, link.source, is_own_id)
-        stand_in = Session(-1, subject, 5)
-        stand_in.entity, stand_in.entry = entry.name, entry
-        rights, bound = rights_of(node, stand_in), claims((), entry.advertises)
-        stand_in.rights = rights
-    path = (entity,) if session is not None and session.neighbour is not None else ()
-    if session is not None and session.neighbour in node.ensemble.foreign:
+        return arrived(node, session, event)
+    subject = node.ensemble.shown(node.name, entity) or Subject(entity, None, "", f"{node.name}/0")
+    entry = node.ensemble.client(node.name, subject.client_id, subject.user, subject.listener, subject.certificate)
+    if entry is None:
+        raise ExplainError(f"`{entity}` has no place at node `{node.name}`")
+    link, _ = entry.links(node.name)
+    is_own_id = node.ensemble.is_own_id(node.name, link.source, subject.client_id)
+    actor = make_actor(subject, entry, link.source, is_own_id)
+    stand_in = Session(-1, subject, 5)
+    stand_in.entity, stand_in.entry = entry.name, entry
+    rights, bound = rights_of(node, stand_in), claims((), entry.advertises)
+    stand_in.rights = rights
+    return Arrival(node, link, _told(node, subject, link, event, ()), None, rights, bound, actor, stand_in)
+
+
+def arrived(node: Node, session: Session, event: Event) -> Arrival:
+    """The event as it comes from a session."""
+    link = Link(session.entity, node.name, session.publish_type)
+    if session.neighbour in node.ensemble.foreign:
         event = travel.for_clients(event)  # a foreign broker attaches no policies
+    path = (session.neighbour,) if session.neighbour is not None else ()
+    told = _told(node, session.subject, link, event, path)
+    return Arrival(node, link, told, session, rights_of(node, session), session.claims, actor_of(node, session))
+
+
+def _told(node: Node, subject: Subject, link: Link, event: Event, path: tuple[str, ...]) -> Event:
     told = event._replace(origin=subject.client_id, user=subject.user, link_type=link.type, path=path)
-    if node.ensemble.is_cyclic:
-        told = told._replace(id="explained")
-    return Arrival(node, link, told, session, rights, bound, actor, stand_in)
+    return told._replace(id="explained") if node.ensemble.is_cyclic else told
 
 
 def _session(node: Node, entity: str) -> Session | None:

@@ -49,6 +49,7 @@ from penstock.engine.tokens import BETWEEN_NODES, EVERYTHING, Keys, Passing, Tok
 from penstock.engine.want import Want
 from penstock.model.event import Event
 from penstock.model.topic import Filter
+from penstock.model.verdict import Verdict
 from penstock.policy.acl import Acl, Rights
 from penstock.policy.monitor import State
 from penstock.policy.passwords import Passwords
@@ -56,6 +57,8 @@ from penstock.policy.token import Token
 from penstock.policy.token_rights import NO_RIGHTS, TokenRights
 from penstock.policy.trust import Evidence
 from penstock.wire.reason import Reason
+
+Onlooker = Callable[[Session, Event, Verdict, float], None]
 
 
 class Notice(NamedTuple):
@@ -153,6 +156,8 @@ class Node:
         self.once = Once()
         self.recorder: Recorder | None = None
         """Gathers what the journal keeps, if there is one."""
+        self.onlooker: Onlooker | None = None
+        """Is told of what is refused, as it happens, if somebody looks on."""
         self.stats = Stats()
         self.connected = 0
         self.dirty: list[Session] = []
@@ -464,4 +469,6 @@ class Node:
     def deny(self, kind: str, session: Session | None, topic: str, reason: str) -> None:
         """A publication or subscription was refused."""
         self.stats.denied += 1
+        if session is not None:
+            session.denied += 1
         self.notice(kind, session, topic, reason)

@@ -377,7 +377,11 @@ def _record(
     now: float,
     verdict: Verdict | None = None,
 ) -> None:
-    """Tell the journal, if there is one; `verdict`: what was decided about this event alone."""
+    """Tell the journal, if there is one, and who looks on; `verdict`: what was decided about this event alone."""
+    if node.onlooker is not None and sender is not None:
+        told = plan.verdict if verdict is None else verdict
+        if told.effect is Effect.SUPPRESS:
+            node.onlooker(sender, event, told, now)
     if node.recorder is not None and sender is not None:
         is_output = plans.key.is_admitted
         node.recorder.add(sender, event, plan, now, is_output, verdict)

@@ -177,6 +177,7 @@ class Session:
         "buffer",
         "client_id",
         "consumes",
+        "denied",
         "doubted",
         "doubted_offers",
         "durable",
@@ -186,6 +187,7 @@ class Session:
         "entry",
         "exchange",
         "expiry",
+        "gave",
         "given",
         "held",
         "id",
@@ -219,6 +221,7 @@ class Session:
         "subscriptions",
         "token",
         "tokens",
+        "took",
         "version",
         "watch_in",
         "watch_out",
@@ -312,6 +315,10 @@ class Session:
         self.last_id = 0
         # receiving
         self.received: set[int] | None = None
+        # counted, for who looks on: packets from it and to it since the node began, and what it was refused
+        self.took = 0
+        self.gave = 0
+        self.denied = 0
         # of the connection
         self.plain = True
         """Takes packets as they are: no packet size limit, no topic aliases."""

@@ -1,18 +1,13 @@
 """What live nodes hold of their neighbours, asked for by HTTP, beside what was worked out again."""
 
-import json
-import urllib.error
-import urllib.request
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
+from penstock.client.admin import Admin, AdminError
 from penstock.model.errors import PolicyError
 from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.trust import Fleet, Rated
 from penstock.policy.trust import Evidence, Weights
-
-_SECONDS = 10.0
-_MOST_BYTES = 16 * 2**20
 
 
 class Difference(NamedTuple):
@@ -39,20 +34,17 @@ class Difference(NamedTuple):
 
 def ask(url: str) -> tuple[str, dict[str, Evidence]]:
     """The name of a node, and what it holds of each neighbour; raises `PipelineError`."""
-    base = url.rstrip("/")
-    address = base if base.endswith("/trust") else f"{base}/trust"
-    if not address.startswith(("http://", "https://")):
+    if not url.startswith(("http://", "https://")):
         raise PipelineError(f"`{url}` is not the address of a node's admin HTTP: expected http://HOST:PORT")
     try:
-        with urllib.request.urlopen(address, timeout=_SECONDS) as answer:
-            told = json.loads(answer.read(_MOST_BYTES))
+        told = Admin(url).get("/api/trust")
         if told["trust"] is None:
             raise PipelineError(f"node `{told['node']}` has no trust: its domain says nothing of it")
         return str(told["node"]), dict(_held(told))
-    except (OSError, urllib.error.URLError) as error:
-        raise PipelineError(f"`{address}` does not say what its node holds: {error}") from None
+    except AdminError as error:
+        raise PipelineError(f"`{url}` does not say what its node holds: {error}") from None
     except (ValueError, LookupError, TypeError, AttributeError, PolicyError) as error:
-        raise PipelineError(f"`{address}` says something else than what its node holds: {error}") from None
+        raise PipelineError(f"`{url}` says something else than what its node holds: {error}") from None
 
 
 def _held(told: Mapping[str, Any]) -> Iterator[tuple[str, Evidence]]:

@@ -37,7 +37,6 @@ def check(domain: Domain) -> Iterator[Finding]:
 
 def warnings(domain: Domain) -> Iterator[Said]:
     """Tokens that nobody gets."""
-    yield from _admin(domain)
     if domain.tokens is not None and domain.tokens.required and not domain.tokens.grants:
         what = "no node issues tokens: clients need those that `penstock token issue` makes"
         yield Said(("tokens",), what)
@@ -47,13 +46,6 @@ def warnings(domain: Domain) -> Iterator[Said]:
         if trust.base_rate < asked and not trust.begin:
             what = f"nodes begin with ratings of {trust.base_rate}, and accept nothing below {asked}: so it stays"
             yield Said(("trust", "base_rate"), what)
-
-
-def _admin(domain: Domain) -> Iterator[Said]:
-    for name, node in domain.nodes.items():
-        if domain.tokens is not None and node.passwords and node.admin is not None and not node.admin.loopback:
-            what = "who asks for a token here sends its password in the clear: listen on loopback, behind TLS"
-            yield Said(("nodes", name, "admin"), what)
 
 
 def _nodes(domain: Domain) -> Iterator[Finding]:

@@ -1,0 +1,58 @@
+"""Who logged in and who changed what: logged, appended to a file if the domain names one, and the last of it told."""
+
+import logging
+import os
+from collections import deque
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from penstock.broker.api.endpoint import Asked, Endpoint
+
+if TYPE_CHECKING:
+    from penstock.broker.server import Server
+
+MOST_KEPT = 1_000
+
+
+class Audited(msgspec.Struct, frozen=True):
+    """One thing that somebody did, or was not let do."""
+
+    at: float
+    node: str
+    who: str
+    how: str
+    address: str
+    what: str
+    detail: str
+    done: bool
+
+
+class Audit:
+    """What was done over the admin HTTP of the nodes of this process."""
+
+    def __init__(self) -> None:
+        self.kept: deque[Audited] = deque(maxlen=MOST_KEPT)
+        self.file: str | None = None
+
+    def tell(self, server: "Server", one: Audited) -> None:
+        self.kept.append(one)
+        extra = {"who": one.who, "how": one.how, "address": one.address, "detail": one.detail or None}
+        server.log.log(logging.INFO if one.done else logging.WARNING, f"admin: {one.what}", extra=extra)
+        if self.file is not None:
+            try:
+                handle = os.open(self.file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+                with os.fdopen(handle, "ab") as file:
+                    file.write(msgspec.json.encode(one) + b"\n")
+            except OSError as error:
+                server.log.error("the audit file cannot be written", extra={"cause": str(error)})
+
+
+async def _audit(asked: Asked) -> list[Audited]:
+    most = int(asked.number("limit", 200, MOST_KEPT))
+    return list(asked.api.audit.kept)[-most:] if most else []
+
+
+ENDPOINTS = (
+    Endpoint("GET", "/api/audit", "read", "who logged in and who changed what, the last of it", list[Audited], _audit),
+)

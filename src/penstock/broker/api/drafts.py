@@ -1,0 +1,238 @@
+"""Drafts of the domain file: shown without secrets, checked in a process of their own, put into force."""
+
+import asyncio
+import contextlib
+import json
+import os
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import msgspec
+
+from penstock.broker.api.audit import Audited
+from penstock.broker.api.endpoint import Asked, Done, Endpoint, Refused
+from penstock.broker.api.masks import masked, unmasked
+from penstock.domain import diff
+from penstock.model.errors import PenstockError
+
+CHECK_SECONDS = 60.0
+"""In which a draft must have been checked."""
+MOST_ERRORS = 2_000
+"""Characters of what a check says that has gone wrong itself."""
+
+
+class DomainText(msgspec.Struct, frozen=True):
+    """The domain file as it is now; marks stand for its secrets."""
+
+    file: str
+    text: str
+    revision: str
+
+
+class Draft(msgspec.Struct, frozen=True):
+    """A domain file as it might be."""
+
+    text: str
+    revision: str = ""
+    """That of the file which it was made of: if another is in force by now, it is not taken. Empty: it is."""
+
+
+class Problem(msgspec.Struct, frozen=True):
+    """What is wrong, or odd, and where."""
+
+    file: str
+    line: int
+    path: str
+    what: str
+
+
+class Checked(msgspec.Struct, frozen=True):
+    """What a check has found."""
+
+    good: bool
+    problems: tuple[Problem, ...]
+    warnings: tuple[Problem, ...]
+
+
+class Reloaded(msgspec.Struct, frozen=True):
+    """What is other now; nothing, if the draft does not check."""
+
+    done: bool
+    checked: Checked
+    changes: tuple[str, ...] = ()
+
+
+def file_of(asked: Asked) -> Path:
+    """The domain file of the nodes that answer."""
+    if asked.api.file is None:
+        raise Refused("the node runs without a domain file", 409)
+    return asked.api.file
+
+
+def with_secrets(asked: Asked, text: str) -> str:
+    """The draft with the secrets that its marks stand for."""
+    try:
+        return unmasked(text, file_of(asked).read_text())
+    except PenstockError as error:
+        raise Refused(str(error)) from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise Refused(f"the domain file cannot be read: {error}", 409) from None
+
+
+@contextlib.asynccontextmanager
+async def beside(asked: Asked, text: str) -> AsyncIterator[Path]:
+    """A draft as a file in the folder of the domain file, so that names of files in it mean the same; for a while."""
+    place = file_of(asked)
+    try:
+        handle, name = tempfile.mkstemp(dir=place.parent, prefix=".draft-", suffix=".yaml")
+        with os.fdopen(handle, "w") as file:
+            file.write(text)
+    except OSError as error:
+        raise Refused(f"a draft cannot be written beside the domain file: {error.strerror}", 409) from None
+    try:
+        yield Path(name)
+    finally:
+        with contextlib.suppress(OSError):
+            os.unlink(name)
+
+
+async def run_penstock(*arguments: str, seconds: float = CHECK_SECONDS) -> tuple[int, bytes, bytes]:
+    """A command of ours in a process of its own, behind the node in the queue for the processor."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        "penstock",
+        *arguments,
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        preexec_fn=lambda: os.nice(10),  # there is nothing between fork and exec that could lock
+    )
+    try:
+        said, wrong = await asyncio.wait_for(process.communicate(), seconds)
+    except TimeoutError:
+        process.kill()
+        await process.wait()
+        raise Refused(f"it took longer than {seconds:g} seconds", 503) from None
+    return process.returncode or 0, said, wrong
+
+
+async def checked(asked: Asked, text: str) -> Checked:
+    """What `penstock check` says of a draft with its secrets."""
+    async with beside(asked, text) as path:
+        code, said, wrong = await run_penstock("check", "--json", str(path))
+        try:
+            found = json.loads(said)
+        except ValueError:
+            raise Refused(
+                f"the check has failed, {code}: {wrong.decode(errors='replace')[-MOST_ERRORS:]}", 500
+            ) from None
+        name, shown = str(path), file_of(asked).name
+        told = msgspec.convert(found, Checked)
+        return Checked(
+            told.good,
+            tuple(_of_file(one, name, shown) for one in told.problems),
+            tuple(_of_file(one, name, shown) for one in told.warnings),
+        )
+
+
+def _of_file(one: Problem, draft: str, shown: str) -> Problem:
+    """It is told of the domain file, not of the file that the draft was checked in."""
+    return Problem(one.file.replace(draft, shown), one.line, one.path, one.what.replace(draft, shown))
+
+
+async def _text(asked: Asked) -> DomainText:
+    file = file_of(asked)
+    try:
+        return DomainText(file.name, masked(file.read_text()), asked.api.revision.digest)
+    except (OSError, UnicodeDecodeError) as error:
+        raise Refused(f"the domain file cannot be read: {error}", 409) from None
+
+
+async def _check(asked: Asked) -> Checked:
+    return await checked(asked, with_secrets(asked, asked.said(Draft).text))
+
+
+async def _put(asked: Asked) -> Reloaded:
+    draft = asked.said(Draft)
+    async with asked.api.changing:
+        if draft.revision and draft.revision != asked.api.revision.digest:
+            raise Refused("another revision has come into force since the draft was begun: look at it first", 409)
+        text = with_secrets(asked, draft.text)
+        found = await checked(asked, text)
+        if not found.good:
+            _tell(asked, "draft", "it does not check", False)
+            return Reloaded(False, found)
+        file, before = file_of(asked), file_of(asked).read_bytes()
+        _write(file, text.encode())
+        try:
+            changes = await _reread(asked)
+        except Refused as refused:
+            _write(file, before)
+            _tell(asked, "draft", str(refused), False)
+            raise
+        _tell(asked, "draft", "; ".join(changes) or "nothing changes", True)
+        return Reloaded(True, found, changes)
+
+
+async def _reload(asked: Asked) -> Done:
+    async with asked.api.changing:
+        try:
+            changes = await _reread(asked)
+        except Refused as refused:
+            _tell(asked, "reload", str(refused), False)
+            raise
+        _tell(asked, "reload", "; ".join(changes) or "nothing changes", True)
+    return Done()
+
+
+async def _reread(asked: Asked) -> tuple[str, ...]:
+    api = asked.api
+    if api.reread is None:
+        raise Refused("the node runs without a domain file", 409)
+    before = api.domain
+    try:
+        after = api.reread()
+        await api.federation.reload(after)
+    except PenstockError as error:
+        raise Refused(f"not reloaded, the old settings stay in force: {error}", 409) from None
+    return tuple(str(change) for change in diff(before, after).changes)
+
+
+def _write(file: Path, data: bytes) -> None:
+    """Put it in the place of the file, whole or not at all, with the same rights."""
+    try:
+        handle, draft = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}-")
+        with os.fdopen(handle, "wb") as into:
+            into.write(data)
+            into.flush()
+            os.fsync(into.fileno())
+        os.chmod(draft, file.stat().st_mode & 0o777)
+        os.replace(draft, file)
+    except OSError as error:
+        raise Refused(f"the domain file cannot be written: {error.strerror}", 409) from None
+
+
+def _tell(asked: Asked, what: str, detail: str, is_done: bool) -> None:
+    who = asked.who
+    told = Audited(time.time(), asked.server.name, who.name, who.how, asked.address, what, detail, is_done)
+    asked.api.audit.tell(asked.server, told)
+
+
+ENDPOINTS = (
+    Endpoint("GET", "/api/draft", "read", "the domain file, with marks for its secrets", DomainText, _text),
+    Endpoint("POST", "/api/draft/check", "change", "check a draft of the domain file", Checked, _check, body=Draft),
+    Endpoint(
+        "POST",
+        "/api/draft",
+        "change",
+        "put a draft into force, if it checks; the file is rewritten",
+        Reloaded,
+        _put,
+        body=Draft,
+    ),
+    Endpoint("POST", "/api/reload", "change", "read the domain file again, as SIGHUP does", Done, _reload),
+)

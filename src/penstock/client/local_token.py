@@ -1,0 +1,60 @@
+"""The token of a node for the system's user that runs it: a file that only this user can read, found by the address.
+
+Whoever may read that user's files could read the node's store too, so it gives nothing away; and the command line, run
+by the same user on the same machine, needs no log-in.
+"""
+
+import contextlib
+import os
+import re
+import tempfile
+from pathlib import Path
+from urllib.parse import urlsplit
+
+
+def folder() -> Path:
+    """Where nodes of this user leave their tokens: systemd's folder, the session's, or one of our own."""
+    for name, inside in (("RUNTIME_DIRECTORY", ""), ("XDG_RUNTIME_DIR", "penstock")):
+        given = os.environ.get(name, "").partition(":")[0]
+        if given and Path(given).is_dir():
+            return Path(given) / inside
+    return Path(tempfile.gettempdir()) / f"penstock-{os.getuid()}"
+
+
+def place(url: str) -> Path:
+    """The file with the token of the node whose admin address this is."""
+    parts = urlsplit(url if "://" in url else f"http://{url}")
+    return folder() / f"{re.sub(r'[^0-9A-Za-z.]', '_', parts.hostname or '')}_{parts.port or 80}.token"
+
+
+def leave(url: str, token: str) -> Path:
+    """Write the token for the user that runs this process; raises `OSError`."""
+    path = place(url)
+    path.parent.mkdir(mode=0o700, exist_ok=True)
+    owner = path.parent.stat()
+    if owner.st_uid != os.getuid() or owner.st_mode & 0o022:
+        raise PermissionError(f"folder `{path.parent}` is not this user's alone")
+    handle, draft = tempfile.mkstemp(dir=path.parent, prefix=".token")
+    with os.fdopen(handle, "w") as file:  # mkstemp makes it readable for its owner only
+        file.write(token)
+    os.replace(draft, path)
+    return path
+
+
+def take_back(url: str, token: str) -> None:
+    """The node stops: its token is good for nothing, unless another node has its address by now."""
+    with contextlib.suppress(OSError):
+        path = place(url)
+        if path.read_text() == token:
+            path.unlink()
+
+
+def find(url: str) -> str | None:
+    """The token of a node, if this user runs it here."""
+    try:
+        path = place(url)
+        if path.stat().st_uid != os.getuid():
+            return None
+        return path.read_text().strip() or None
+    except (OSError, ValueError):
+        return None
