@@ -18,6 +18,7 @@ COMMANDS = {
     "statement": "check a policy statement, print it in another form; list rule elements",
     "xacml": "check XACML policies, decide by them, print them; run conformance cases",
     "flows": "show from where to where information can flow in a domain",
+    "console": "serve the console, a page for operators, of a node that runs",
     "pipeline": "run a job on Spark over what nodes recorded",
     "pub": "publish, with mosquitto_pub's flags",
     "sub": "subscribe, with mosquitto_sub's flags",

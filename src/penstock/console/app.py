@@ -1,0 +1,95 @@
+"""The console's server: the page behind its door."""
+
+import contextlib
+import os
+import socket
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import uvicorn
+from starlette.requests import Request
+
+from penstock.console.person import People
+from penstock.domain.units import Address
+from penstock.model.errors import PenstockError
+
+STATIC = Path(__file__).parent / "static"
+
+
+class Served(NamedTuple):
+    """Where the console is, and of which node."""
+
+    node: str
+    """The admin address of the node that it asks first."""
+    at: Address
+    cert: str | None = None
+    key: str | None = None
+    ca: str | None = None
+    """By which certificates of nodes are checked."""
+    hosts: tuple[str, ...] = ()
+    """Names by which it is reached besides its address."""
+
+
+def serve(served: Served, ready: Callable[[str], None]) -> None:
+    """Serve until a signal says to stop; `ready` gets the address once it listens."""
+    # The framework would keep files of its own in the present folder.
+    os.environ.setdefault("NICEGUI_STORAGE_PATH", tempfile.mkdtemp(prefix="penstock-console-"))
+    from fastapi import FastAPI
+    from nicegui import app as pages
+    from nicegui import ui
+
+    from penstock.console.door import Door, person_of
+    from penstock.console.parts import PARTS, Part
+    from penstock.console.shell import shell
+
+    people = People(served.node, served.ca)
+    pages.add_static_files("/static", STATIC)
+
+    def add(part: Part) -> None:
+        @ui.page(part.path, response_timeout=30)
+        async def page(request: Request) -> None:
+            ui.add_head_html('<link rel="stylesheet" href="/static/console.css">')
+            await shell(person_of(people, request), part)
+
+    for part in PARTS:
+        add(part)
+    inner = FastAPI(openapi_url=None, docs_url=None, redoc_url=None)
+    ui.run_with(
+        inner,
+        title="Penstock",
+        favicon=STATIC / "penstock.svg",
+        dark=None,
+        binding_refresh_interval=None,
+        show_welcome_message=False,
+        tailwind=False,
+    )
+    listening = _listen(served.at)
+    host, port = listening.getsockname()[:2]
+    named = f"[{host}]" if ":" in host else host
+    hosts = {f"{named}:{port}", f"localhost:{port}", f"{served.at.host}:{port}", *served.hosts}
+    door = Door(inner, people, served.cert is not None, tuple(hosts))
+    config = uvicorn.Config(
+        door,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        ssl_certfile=served.cert,
+        ssl_keyfile=served.key,
+        timeout_graceful_shutdown=1,
+        ws="websockets-sansio",
+    )
+    ready(f"{'https' if served.cert else 'http'}://{named}:{port}")
+    with contextlib.suppress(KeyboardInterrupt):
+        uvicorn.Server(config).run([listening])
+
+
+def _listen(at: Address) -> socket.socket:
+    try:
+        family = socket.AF_INET6 if ":" in at.host else socket.AF_INET
+        found = socket.create_server((at.host, at.port), family=family, backlog=128)
+    except OSError as error:
+        raise PenstockError(f"console address `{at}` cannot be listened on: {error.strerror}") from None
+    found.setblocking(False)
+    return found

@@ -1,0 +1,100 @@
+"""The nodes' admin HTTP, asked on behalf of one person."""
+
+import contextlib
+import json
+import ssl
+from collections.abc import AsyncIterator, Mapping
+from typing import Any, TypeVar
+
+import httpx
+import msgspec
+
+SECONDS = 20.0
+Said = TypeVar("Said")
+
+
+class AskError(Exception):
+    """A node that cannot be asked, or says no; the text is for people."""
+
+    def __init__(self, message: str, status: int = 0) -> None:
+        super().__init__(message)
+        self.status = status
+        """Of HTTP; 0 if there was no answer."""
+
+
+class Asking:
+    """One process with nodes, by the address of one of them."""
+
+    def __init__(self, url: str, ca: str | None = None) -> None:
+        self.url = url.rstrip("/")
+        self.token = ""
+        verify: ssl.SSLContext | bool = ssl.create_default_context(cafile=ca) if ca else True
+        self._http = httpx.AsyncClient(base_url=self.url, timeout=SECONDS, verify=verify, trust_env=False)
+
+    async def log_in(self, user: str, password: str) -> None:
+        """Get a token for this person; raises `AskError`."""
+        told = await self._send("POST", "/api/login", json={"user": user, "password": password})
+        self.token = str(json.loads(told)["token"])
+
+    async def get(self, path: str, kind: type[Said], **query: str | int) -> Said:
+        """What the node says to that; raises `AskError`."""
+        return self._read(await self._send("GET", path, params=_given(query)), kind)
+
+    async def post(self, path: str, kind: type[Said], body: object = None, **query: str | int) -> Said:
+        sent = msgspec.json.encode(body)
+        headers = {"Content-Type": "application/json"}
+        return self._read(await self._send("POST", path, content=sent, params=_given(query), headers=headers), kind)
+
+    async def lines(self, path: str, kind: type[Said], **query: str | int) -> AsyncIterator[Said]:
+        """A stream of JSON, line by line; ends when the node does. Raises `AskError`."""
+        try:
+            timeout = httpx.Timeout(SECONDS, read=60.0)
+            async with self._http.stream(
+                "GET", path, params=_given(query), headers=self._headers, timeout=timeout
+            ) as answer:
+                if answer.status_code != httpx.codes.OK:
+                    raise AskError(f"{self.url}: HTTP {answer.status_code}", answer.status_code)
+                async for line in answer.aiter_lines():
+                    if line.strip():
+                        yield self._read(line.encode(), kind)
+        except httpx.HTTPError as error:
+            raise AskError(f"{self.url} cannot be asked: {error or type(error).__name__}") from None
+
+    async def close(self) -> None:
+        """Make the token worthless, if there is one."""
+        if self.token:
+            with contextlib.suppress(AskError):
+                await self._send("POST", "/api/logout")
+        await self._http.aclose()
+
+    @property
+    def _headers(self) -> dict[str, str]:
+        return {"Authorization": f"Bearer {self.token}"} if self.token else {}
+
+    async def _send(self, method: str, path: str, **more: Any) -> bytes:
+        headers = {**self._headers, **more.pop("headers", {})}
+        try:
+            answer = await self._http.request(method, path, headers=headers, **more)
+        except httpx.HTTPError as error:
+            raise AskError(f"{self.url} cannot be asked: {error or type(error).__name__}") from None
+        if answer.status_code != httpx.codes.OK:
+            raise AskError(_told(answer), answer.status_code)
+        return answer.content
+
+    def _read(self, data: bytes, kind: type[Said]) -> Said:
+        try:
+            return msgspec.json.decode(data, type=kind)
+        except msgspec.MsgspecError as error:
+            raise AskError(f"{self.url} says something that is not understood: {error}") from None
+
+
+def _given(query: Mapping[str, str | int]) -> dict[str, str | int]:
+    """Parameters without those that say nothing; `from_` is `from`."""
+    return {name.rstrip("_"): value for name, value in query.items() if value != ""}
+
+
+def _told(answer: httpx.Response) -> str:
+    try:
+        return str(answer.json()["error"])
+    except (ValueError, LookupError, TypeError):
+        return f"HTTP {answer.status_code}"

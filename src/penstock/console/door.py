@@ -1,0 +1,168 @@
+"""Who may come in: a log-in page that needs no script, and a guard before everything else.
+
+What a browser shows is a cookie that no script can read and no other site can have sent. Without it there is nothing,
+not even the scripts and pictures of the page.
+"""
+
+from html import escape
+from http.cookies import CookieError, SimpleCookie
+from pathlib import Path
+from string import Template
+from urllib.parse import parse_qs
+
+from starlette.datastructures import Headers
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from penstock.console.asking import AskError
+from penstock.console.person import People, Person
+
+COOKIE = "penstock_console"
+MOST_FORM = 32 * 1024
+_OPEN = ("/login", "/logout")
+_HEADERS = {
+    "Cache-Control": "no-store",
+    "Referrer-Policy": "same-origin",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+}
+_LOGIN_POLICY = (
+    "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+)
+PAGE_POLICY = (
+    "default-src 'self'; script-src 'self' 'unsafe-inline' 'unsafe-eval'; style-src 'self' 'unsafe-inline';"
+    " img-src 'self' data: blob:; font-src 'self' data:; connect-src 'self'; frame-src 'self'; frame-ancestors 'none';"
+    " form-action 'self'; base-uri 'self'; object-src 'none'"
+)
+"""The page's framework compiles templates, so that scripts may be evaluated; all of them come from here."""
+
+_PAGE = Template((Path(__file__).parent / "static" / "login.html").read_text())
+
+
+class Door:
+    """The guard before the page."""
+
+    def __init__(self, app: ASGIApp, people: People, is_secure: bool, hosts: tuple[str, ...]) -> None:
+        self._app = app
+        self._people = people
+        self._is_secure = is_secure
+        self._hosts = {host.lower() for host in hosts}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] not in ("http", "websocket"):
+            await self._app(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+        if not self._is_own(headers) or (scope["type"] == "websocket" and not _is_same_site(headers, strict=True)):
+            await _refuse(scope, receive, send, 421)
+            return
+        path = scope["path"]
+        if scope["type"] == "http" and path in _OPEN:
+            await (await self._answer(Request(scope, receive), path))(scope, receive, send)
+            return
+        if self._people.find(mark_of(headers)) is None:
+            if scope["type"] == "http" and scope["method"] == "GET" and "text/html" in headers.get("accept", ""):
+                await RedirectResponse("/login", 303, _HEADERS)(scope, receive, send)
+            else:
+                await _refuse(scope, receive, send, 401)
+            return
+        if scope["type"] == "http" and scope["method"] not in ("GET", "HEAD") and not _is_same_site(headers):
+            await _refuse(scope, receive, send, 403)
+            return
+        await self._app(scope, receive, _with_headers(send))
+
+    def _is_own(self, headers: Headers) -> bool:
+        """Asked for by a name of its own: another has been led here by a name server that lies."""
+        return headers.get("host", "").lower() in self._hosts and len(headers.getlist("host")) == 1
+
+    async def _answer(self, request: Request, path: str) -> Response:
+        if path == "/logout":
+            if request.method != "POST" or not _is_same_site(request.headers):
+                return PlainTextResponse("no", 405, _HEADERS)
+            await self._people.log_out(mark_of(request.headers))
+            answer: Response = RedirectResponse("/login", 303, _HEADERS)
+            answer.delete_cookie(COOKIE, path="/")
+            return answer
+        if request.method == "GET":
+            return _page("")
+        if request.method != "POST" or not _is_same_site(request.headers):
+            return PlainTextResponse("no", 403, _HEADERS)
+        return await self._log_in(request)
+
+    async def _log_in(self, request: Request) -> Response:
+        body = b""
+        async for chunk in request.stream():
+            body += chunk
+            if len(body) > MOST_FORM:
+                return _page("That is too long.", 413)
+        said = {name: values[0] for name, values in parse_qs(body.decode(errors="replace")).items()}
+        user, password, token = said.get("user", ""), said.get("password", ""), said.get("token", "").strip()
+        if not token and not (user and password):
+            return _page("Give your user name and password.", 400)
+        try:
+            mark = await self._people.log_in(user, password, token)
+        except AskError as error:
+            wrong = {
+                401: "Unknown user, wrong password, or a token that does not count.",
+                0: f"The node cannot be asked: {error}",
+            }
+            return _page(wrong.get(error.status, str(error)), error.status or 502, bool(token))
+        answer = RedirectResponse("/", 303, _HEADERS)
+        answer.set_cookie(COOKIE, mark, path="/", httponly=True, samesite="strict", secure=self._is_secure)
+        return answer
+
+
+def _page(wrong: str, status: int = 200, with_token: bool = False) -> Response:
+    told = f'<p class="wrong" role="alert">{escape(wrong)}</p>' if wrong else ""
+    text = _PAGE.substitute(wrong=told, opened=" open" if with_token else "")
+    return HTMLResponse(text, status, {**_HEADERS, "Content-Security-Policy": _LOGIN_POLICY})
+
+
+def mark_of(headers: Headers) -> str:
+    """What the browser shows."""
+    try:
+        found = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
+    except CookieError:
+        return ""
+    return found.value if found is not None else ""
+
+
+def person_of(people: People, request: Request) -> Person:
+    """Who looks at a page; raises `LookupError`."""
+    person = people.find(mark_of(request.headers))
+    if person is None:
+        raise LookupError("logged out")
+    return person
+
+
+def _is_same_site(headers: Headers, strict: bool = False) -> bool:
+    """Sent by a page of ours. A browser says so with everything but plain GETs; who says nothing is no browser."""
+    site, origin = headers.get("sec-fetch-site"), headers.get("origin")
+    if site is not None and site not in ("same-origin", "none"):
+        return False
+    if origin is None:
+        return not strict
+    return origin.partition("://")[2].lower() == headers.get("host", "").lower()
+
+
+async def _refuse(scope: Scope, receive: Receive, send: Send, status: int) -> None:
+    if scope["type"] == "websocket":
+        await receive()
+        await send({"type": "websocket.close", "code": 1008})
+        return
+    await PlainTextResponse("no", status, _HEADERS)(scope, receive, send)
+
+
+def _with_headers(send: Send) -> Send:
+    async def sending(message):  # type: ignore[no-untyped-def]
+        if message["type"] == "http.response.start":
+            kept = [(name, value) for name, value in message["headers"] if name.lower() != b"cache-control"]
+            more = {**_HEADERS, "Content-Security-Policy": PAGE_POLICY}
+            said = Headers(raw=message["headers"])
+            if "immutable" in said.get("cache-control", ""):
+                more["Cache-Control"] = "private, max-age=86400"
+            message["headers"] = [*kept, *((name.lower().encode(), value.encode()) for name, value in more.items())]
+        await send(message)
+
+    return sending

@@ -1,0 +1,156 @@
+"""A person who has logged in: its tokens at the nodes, and what they have told last."""
+
+import asyncio
+import contextlib
+import secrets
+import tempfile
+import time
+from pathlib import Path
+
+import msgspec
+
+from penstock.broker.api.looking import Nodes, NodeState, RevisionState
+from penstock.broker.api.people import About
+from penstock.console.asking import AskError, Asking
+from penstock.domain import Domain, expand, read
+from penstock.model.errors import DomainError
+
+FRESH_SECONDS = 0.8
+"""For so long what nodes have told is not asked for again: several pages of a person ask once."""
+LONGEST_SECONDS = 12 * 3600.0
+MOST_PEOPLE = 200
+
+
+class Person:
+    """One session of the console."""
+
+    def __init__(self, asking: Asking, ca: str | None) -> None:
+        self.first = asking
+        """The process that the console was started for."""
+        self.others: list[Asking] = []
+        """Processes with other nodes of the domain, where the same log-in counts."""
+        self.about = About("", "", "", (), "", "", "")
+        self.states: dict[str, NodeState] = {}
+        """By node, what it has told last."""
+        self.unheard: dict[str, str] = {}
+        """By admin address, why its nodes cannot be asked."""
+        self.error = ""
+        """Why the first process cannot be asked; empty if it can."""
+        self.domain: Domain | None = None
+        self.began = time.monotonic()
+        self._ca = ca
+        self._revision = ""
+        self._asked = float("-inf")
+        self._lock = asyncio.Lock()
+
+    @property
+    def asked(self) -> list[Asking]:
+        return [self.first, *self.others]
+
+    async def begin(self, user: str, password: str, token: str) -> None:
+        """Log in, here and at the other nodes of the domain; raises `AskError`."""
+        if token:
+            self.first.token = token
+        else:
+            await self.first.log_in(user, password)
+        self.about = await self.first.get("/api/about", About)
+        await self.refresh()
+        await self._log_in_elsewhere(user, password, token)
+
+    async def _log_in_elsewhere(self, user: str, password: str, token: str) -> None:
+        known = set(self.about.nodes)
+        for name, node in (self.domain.nodes if self.domain is not None else {}).items():
+            if name in known or node.admin is None or not node.admin.port:
+                continue
+            other = Asking(f"{'https' if node.admin_tls else 'http'}://{node.admin}", self._ca)
+            try:
+                if token:
+                    other.token = token
+                else:
+                    await other.log_in(user, password)
+                known |= set((await other.get("/api/about", About)).nodes)
+                self.others.append(other)
+            except AskError as error:
+                self.unheard[other.url] = str(error)
+                await other.close()
+
+    async def refresh(self) -> None:
+        """Have what the nodes tell now, unless it is known already."""
+        async with self._lock:
+            if time.monotonic() - self._asked < FRESH_SECONDS:
+                return
+            found: dict[str, NodeState] = {}
+            for one in self.asked:
+                try:
+                    told = await one.get("/api/nodes", Nodes)
+                    found |= told.nodes
+                    self.unheard.pop(one.url, None)
+                    if one is self.first:
+                        self.error = ""
+                        await self._learn(told.revision)
+                except AskError as error:
+                    if one is self.first:
+                        self.error = str(error)
+                    else:
+                        self.unheard[one.url] = str(error)
+            self.states = found
+            self._asked = time.monotonic()
+
+    async def _learn(self, revision: str) -> None:
+        """Read the domain as it is in force; nothing of it is run here, whatever it names."""
+        if revision == self._revision:
+            return
+        told = await self.first.get("/api/revision", RevisionState)
+        try:
+            with tempfile.TemporaryDirectory(prefix="penstock-revision-") as name:
+                file = Path(name) / "domain.yaml"
+                file.write_text(next((one.text for one in told.files if one.name == file.name), ""))
+                self.domain = expand(read(file).domain)
+            self._revision = revision
+        except (DomainError, OSError) as error:
+            self.error = f"the domain is not understood, is the console older than the node? {error}"[:500]
+
+    async def end(self) -> None:
+        for one in self.asked:
+            with contextlib.suppress(AskError):
+                await one.close()
+
+
+class People:
+    """Who is logged in, by what their browser shows."""
+
+    def __init__(self, url: str, ca: str | None) -> None:
+        self._url = url
+        self._ca = ca
+        self._known: dict[str, Person] = {}
+
+    async def log_in(self, user: str, password: str, token: str) -> str:
+        """What the browser is to show from now on; raises `AskError`."""
+        person = Person(Asking(self._url, self._ca), self._ca)
+        try:
+            await person.begin(user, password, token)
+        except AskError:
+            await person.end()
+            raise
+        while len(self._known) >= MOST_PEOPLE:
+            await self._known.pop(next(iter(self._known))).end()
+        mark = secrets.token_urlsafe(32)
+        self._known[mark] = person
+        return mark
+
+    def find(self, mark: str) -> Person | None:
+        person = self._known.get(mark)
+        if person is not None and time.monotonic() - person.began > LONGEST_SECONDS:
+            del self._known[mark]
+            return None
+        return person
+
+    async def log_out(self, mark: str) -> None:
+        person = self._known.pop(mark, None)
+        if person is not None:
+            await person.end()
+
+
+def plain(value: object) -> object:
+    """For what takes JSON."""
+    return msgspec.to_builtins(value)

@@ -1,0 +1,59 @@
+"""What every part of the page uses: headings, and how it looks when there is nothing, not yet, or something wrong."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from nicegui import ui
+
+
+def heading(text: str, about: str = "") -> None:
+    """The heading of a part, with a line on what it is for."""
+    ui.label(text).classes("pk-heading").props("role=heading aria-level=1")
+    if about:
+        ui.label(about).classes("pk-about")
+
+
+def subheading(text: str) -> None:
+    ui.label(text).classes("pk-subheading").props("role=heading aria-level=2")
+
+
+@contextmanager
+def card(label: str = "") -> Iterator[ui.element]:
+    """A box with a border; a region with that name for who does not see it."""
+    box = ui.element("section").classes("pk-card")
+    if label:
+        box.props(f'aria-label="{label}"')
+    with box:
+        yield box
+
+
+def empty(title: str, hint: str = "") -> ui.element:
+    """There is nothing to show, and what to do about it."""
+    with ui.element("div").classes("pk-state").props("role=status") as box:
+        ui.icon("inbox").classes("pk-state-icon").props("aria-hidden=true")
+        ui.label(title).classes("pk-state-title")
+        if hint:
+            ui.label(hint).classes("pk-about")
+    return box
+
+
+def wrong(title: str, why: str) -> ui.element:
+    """Something cannot be shown, and why."""
+    with ui.element("div").classes("pk-state pk-wrong").props("role=alert") as box:
+        ui.icon("error_outline").classes("pk-state-icon").props("aria-hidden=true")
+        ui.label(title).classes("pk-state-title")
+        ui.label(why).classes("pk-about")
+    return box
+
+
+def loading(text: str = "Asking the nodes") -> ui.element:
+    """It is on its way."""
+    with ui.element("div").classes("pk-state").props("role=status aria-live=polite") as box:
+        ui.spinner(size="2em").props("aria-hidden=true")
+        ui.label(text).classes("pk-about")
+    return box
+
+
+def verdict(effect: str) -> ui.label:
+    """The word for an effect, with its colour; the word alone says it too."""
+    return ui.label(effect).classes(f"pk-effect pk-{effect}")
