@@ -25,6 +25,7 @@ from penstock.domain import (
     Tls,
 )
 from penstock.domain.access import AccessControl, AccessSettings
+from penstock.domain.admin import AdminSettings
 from penstock.domain.base import keys
 from penstock.domain.capsules import (
     AggregateSettings,
@@ -147,7 +148,10 @@ CAPSULES_TABLES: tuple[tuple[str, type[BaseModel]], ...] = (
     ("capsules.NAME.operations.infer", InferenceRule),
     ("capsules.NAME.output", CapsuleOutput),
 )
+ADMIN_PAGE = _DOCS / "admin-api.md"
+ADMIN_TABLES: tuple[tuple[str, type[BaseModel]], ...] = (("admin", AdminSettings),)
 PAGES = (
+    (ADMIN_PAGE, ADMIN_TABLES),
     (TOKEN_PAGE, TOKEN_TABLES),
     (RATINGS_PAGE, RATINGS_TABLES),
     (PAGE, TABLES),

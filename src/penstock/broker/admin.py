@@ -50,6 +50,8 @@ class Admin:
         self._names: set[str] = set()
         """By which it is reached; what asks for another has been led here by a name server that lies."""
         self._authorisation = Authorisation(server)
+        self._open = {"/health", *self._authorisation.paths}
+        """What is the same by whatever name: health, and tokens, for which each question proves who asks."""
         routes = [
             Route("/metrics", self._metrics),
             Route("/health", self._health),
@@ -104,7 +106,7 @@ class Admin:
         """Only for who asks for this node by a name of its own: a page elsewhere cannot have its name lead here."""
 
         async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
-            if scope["type"] == "http":
+            if scope["type"] == "http" and scope["path"] not in self._open:
                 hosts = [value.decode("latin-1") for name, value in scope["headers"] if name == b"host"]
                 is_known = len(hosts) == 1 and self._is_own(hosts[0])
                 if not is_known:
@@ -136,7 +138,9 @@ class Admin:
 
 async def _not_there(_request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    return wrong(Refused(error.detail.lower(), error.status_code))
+    answer = wrong(Refused(error.detail.lower(), error.status_code))
+    answer.headers.update(error.headers or {})
+    return answer
 
 
 def _is_address(name: str) -> bool:

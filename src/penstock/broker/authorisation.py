@@ -77,6 +77,10 @@ class Authorisation:
             Route("/.well-known/oauth-authorization-server", self._metadata),
         ]
 
+    @property
+    def paths(self) -> set[str]:
+        return {route.path for route in self.routes}
+
     def stop(self) -> None:
         self._logins.stop()
 
