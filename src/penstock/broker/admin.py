@@ -42,7 +42,7 @@ class Admin:
 
     def __init__(self, server: "Server", api: Api) -> None:
         assert server.settings.admin is not None
-        self._server = server
+        self.server = server
         self._api = api
         self._registry = make_registry(server)
         self._address = server.settings.admin
@@ -74,6 +74,11 @@ class Admin:
         self._http = _Quiet(config)
         self._task: asyncio.Task[None] | None = None
 
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """Names by which it is reached besides its address."""
+        return self._api.settings.hosts
+
     async def start(self) -> None:
         """Listen, or say why not."""
         socket = None
@@ -83,13 +88,13 @@ class Admin:
             raise PenstockError(f"admin address `{self._address}` cannot be listened on") from None
         socket.listen()  # before the node says that it is ready: who comes now waits, and is not refused
         host, port = socket.getsockname()[:2]
-        scheme = "https" if self._server.settings.admin_tls is not None else "http"
+        scheme = "https" if self.server.settings.admin_tls is not None else "http"
         self.address = f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
         self._names = {host, self._address.host, "localhost"}
         try:
             local_token.leave(self.address, self._api.guard.local)
         except OSError as error:
-            self._server.log.warning("the local admin token cannot be left", extra={"cause": str(error)})
+            self.server.log.warning("the local admin token cannot be left", extra={"cause": str(error)})
         self._task = asyncio.create_task(self._http.serve([socket]))
         self._api.start()
 
@@ -124,12 +129,12 @@ class Admin:
 
     async def _metrics(self, request: Request) -> Response:
         right = None if "metrics" in self._api.settings.open else "read"
-        refused = self._api.refusal(self._server, request, right)
+        refused = self._api.refusal(self.server, request, right)
         return refused or Response(generate_latest(self._registry), media_type=CONTENT_TYPE_LATEST, headers=HEADERS)
 
     async def _health(self, request: Request) -> Response:
         """For a watchdog: good or not; what is wrong only for who may know."""
-        server, trouble = self._server, self._server.trouble
+        server, trouble = self.server, self.server.trouble
         body: dict[str, object] = {"status": "trouble" if trouble else "ok"}
         if self._api.refusal(server, request, "read") is None:
             body = {"status": trouble or "ok", "node": server.name, "connected": server.node.connected}

@@ -15,6 +15,7 @@ import uvloop
 from penstock.broker import log as logs
 from penstock.broker.federation import Federation
 from penstock.broker.notify import notify
+from penstock.broker.page import Page
 from penstock.domain import Domain
 from penstock.model.errors import PenstockError
 
@@ -30,6 +31,7 @@ Ready = Callable[[list[str]], None]
 async def _serve(federation: Federation, file: Path | None, reread: Reread | None, ready: Ready) -> None:
     servers = federation.servers.values()
     admins = _admins(federation, file, reread)
+    pages = [Page(admin.server, admin) for admin in admins if admin.server.settings.console is not None]
     stop = asyncio.Event()
     tasks: set[asyncio.Task[None]] = set()
     loop = asyncio.get_running_loop()
@@ -37,6 +39,8 @@ async def _serve(federation: Federation, file: Path | None, reread: Reread | Non
         await federation.start()
         for admin in admins:
             await admin.start()
+        for page in pages:
+            page.start()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, stop.set)
         loop.add_signal_handler(signal.SIGHUP, lambda: tasks.add(loop.create_task(_reload(federation, reread))))
@@ -45,6 +49,8 @@ async def _serve(federation: Federation, file: Path | None, reread: Reread | Non
         await stop.wait()
     finally:
         notify("STOPPING=1")
+        for page in pages:
+            await page.stop()
         for admin in admins:
             await admin.stop()
         await federation.stop()

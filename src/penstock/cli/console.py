@@ -28,6 +28,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--key", type=Path, metavar="FILE", help="its private key")
     parser.add_argument("--ca", type=Path, metavar="FILE", help="authorities by which nodes' certificates are checked")
     parser.add_argument("--host", action="append", default=[], metavar="NAME", help="another name that it is known by")
+    parser.add_argument("--behind-proxy", action="store_true", help="something before it encrypts: no certificate")
+    parser.add_argument("--pin", type=Path, metavar="FILE", help="the very certificate that the node must have")
+    parser.add_argument("--until-eof", action="store_true", help="end when standard input does")
     return parser
 
 
@@ -41,8 +44,8 @@ def main(argv: list[str]) -> int:
         at: Address = parse_address(options.at)
     except ValueError as error:
         parser.error(f"--at: {error}")
-    if not at.loopback and options.cert is None:
-        parser.error("--cert and --key are needed unless the page is on loopback")
+    if not at.loopback and options.cert is None and not options.behind_proxy:
+        parser.error("--cert and --key are needed unless the page is on loopback, or --behind-proxy")
     if (options.cert is None) != (options.key is None):
         parser.error("--cert and --key go together")
     try:
@@ -50,9 +53,10 @@ def main(argv: list[str]) -> int:
     except ModuleNotFoundError as error:
         print(f"penstock: the console needs `{error.name}`: install `penstock[console]`", file=sys.stderr)
         return EXIT_ERROR
-    cert, key, ca = (str(path) if path is not None else None for path in (options.cert, options.key, options.ca))
+    given = (options.cert, options.key, options.ca, options.pin)
+    cert, key, ca, pin = (str(path) if path is not None else None for path in given)
     try:
-        serve(Served(node, at, cert, key, ca, tuple(options.host)), _ready)
+        serve(Served(node, at, cert, key, ca, pin, tuple(options.host)), _ready, options.until_eof)
     except (PenstockError, OSError) as error:
         print(f"penstock: {error}", file=sys.stderr)
         return EXIT_ERROR

@@ -3,7 +3,9 @@
 import contextlib
 import os
 import socket
+import sys
 import tempfile
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -28,12 +30,14 @@ class Served(NamedTuple):
     key: str | None = None
     ca: str | None = None
     """By which certificates of nodes are checked."""
+    pin: str | None = None
+    """The certificate that the first node must have."""
     hosts: tuple[str, ...] = ()
     """Names by which it is reached besides its address."""
 
 
-def serve(served: Served, ready: Callable[[str], None]) -> None:
-    """Serve until a signal says to stop; `ready` gets the address once it listens."""
+def serve(served: Served, ready: Callable[[str], None], until_eof: bool = False) -> None:
+    """Serve until a signal says to stop, or standard input ends; `ready` gets the address once it listens."""
     # The framework would keep files of its own in the present folder.
     os.environ.setdefault("NICEGUI_STORAGE_PATH", tempfile.mkdtemp(prefix="penstock-console-"))
     from fastapi import FastAPI
@@ -44,7 +48,7 @@ def serve(served: Served, ready: Callable[[str], None]) -> None:
     from penstock.console.parts import PARTS, Part
     from penstock.console.shell import shell
 
-    people = People(served.node, served.ca)
+    people = People(served.node, served.ca, served.pin)
     pages.add_static_files("/static", STATIC)
 
     def add(part: Part) -> None:
@@ -81,8 +85,16 @@ def serve(served: Served, ready: Callable[[str], None]) -> None:
         ws="websockets-sansio",
     )
     ready(f"{'https' if served.cert else 'http'}://{named}:{port}")
+    server = uvicorn.Server(config)
+    if until_eof:
+        threading.Thread(target=_wait_for_end, args=(server,), daemon=True).start()
     with contextlib.suppress(KeyboardInterrupt):
-        uvicorn.Server(config).run([listening])
+        server.run([listening])
+
+
+def _wait_for_end(server: uvicorn.Server) -> None:
+    sys.stdin.buffer.read()
+    server.should_exit = True
 
 
 def _listen(at: Address) -> socket.socket:

@@ -119,14 +119,15 @@ class Person:
 class People:
     """Who is logged in, by what their browser shows."""
 
-    def __init__(self, url: str, ca: str | None) -> None:
+    def __init__(self, url: str, ca: str | None, pin: str | None) -> None:
         self._url = url
         self._ca = ca
+        self._pin = pin
         self._known: dict[str, Person] = {}
 
     async def log_in(self, user: str, password: str, token: str) -> str:
         """What the browser is to show from now on; raises `AskError`."""
-        person = Person(Asking(self._url, self._ca), self._ca)
+        person = Person(Asking(self._url, self._ca, self._pin), self._ca)
         try:
             await person.begin(user, password, token)
         except AskError:

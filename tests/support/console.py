@@ -1,0 +1,145 @@
+"""The console in a real browser: live nodes, the console, and a page in Debian's Chromium that is logged in."""
+
+import contextlib
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+
+from penstock.client.local_token import find
+from tests.support.commands import PATIENCE, penstock
+from tests.support.forking import Process
+from tests.support.node import ANY_PORT, LiveNode, passwords
+
+CHROMIUM = "/usr/bin/chromium"
+SCREENSHOTS = Path(__file__).parents[2] / "build" / "screenshots"
+PEOPLE = {"ada": "change", "cai": "content", "eve": "read"}
+"""People of every console in tests, and what they may do; the password of each is its name twice."""
+_ARGUMENTS = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+
+
+class Looking:
+    """Live nodes of one domain, their console, and a browser."""
+
+    def __init__(self, nodes: LiveNode, address: str, browser: Browser) -> None:
+        self.nodes = nodes
+        self.address = address
+        self.browser = browser
+
+    @property
+    def admin(self) -> str:
+        """The admin address of the nodes."""
+        return next(one for one in self.nodes.addresses if one.startswith("http"))
+
+    @property
+    def token(self) -> str:
+        """The local token of the nodes."""
+        return find(self.admin) or ""
+
+    @contextlib.contextmanager
+    def page(self, path: str = "/", user: str = "ada", width: int = 1280, scheme: str = "light") -> Iterator[Page]:
+        """A page of the console, where this person has logged in; all that its scripts complain of is an error."""
+        context = self._context(width, scheme)
+        page = context.new_page()
+        wrong: list[str] = []
+        page.on("pageerror", lambda error: wrong.append(str(error)))
+        page.on("requestfailed", lambda request: wrong.append(f"not loaded: {request.url} {request.failure}"))
+        try:
+            self.log_in(page, user)
+            page.goto(f"{self.address}{path}")
+            page.wait_for_selector(".pk-main")
+            yield page
+            assert not [one for one in wrong if self.address not in one or "ERR_ABORTED" not in one], wrong
+        finally:
+            context.close()
+
+    def _context(self, width: int, scheme: Any) -> BrowserContext:
+        made = self.browser.new_context(viewport={"width": width, "height": 844}, color_scheme=scheme)
+        made.set_default_timeout(PATIENCE * 1000)
+        return made
+
+    def log_in(self, page: Page, user: str) -> None:
+        page.goto(f"{self.address}/login")
+        page.fill("#user", user)
+        page.fill("#password", user * 2)
+        page.click("button[type=submit]")
+        page.wait_for_url(f"{self.address}/")
+
+    def picture(self, page: Page, name: str) -> Path:
+        """A screenshot, kept among what was built."""
+        SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+        page.screenshot(path=SCREENSHOTS / f"{name}.png")
+        return SCREENSHOTS / f"{name}.png"
+
+    def pictures(self, path: str, name: str, ready: str = ".pk-main") -> None:
+        """A part light, dark and on a telephone."""
+        for width, scheme, kind in ((1280, "light", "light"), (1280, "dark", "dark"), (390, "light", "narrow")):
+            with self.page(path, width=width, scheme=scheme) as page:
+                page.wait_for_selector(ready)
+                self.picture(page, f"{name}-{kind}")
+
+
+@contextlib.contextmanager
+def browsing() -> Iterator[Browser]:
+    with sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=CHROMIUM, args=list(_ARGUMENTS))
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+@contextlib.contextmanager
+def looking(domain: Mapping[str, Any], files: Mapping[str, str] | None = None) -> Iterator[Looking]:
+    """Run all nodes of a domain (as a domain file has it) in one process, with a console.
+
+    Nodes listen on free ports and keep nothing unless the domain says otherwise; the first has the admin address.
+    """
+    whole = dict(domain)
+    whole["nodes"] = {
+        name: {"store": "memory", **dict(settings), "listen": ANY_PORT} for name, settings in domain["nodes"].items()
+    }
+    next(iter(whole["nodes"].values()))["admin"] = ANY_PORT
+    whole["admin"] = {"passwords": "people", "users": PEOPLE, **domain.get("admin", {})}
+    with tempfile.TemporaryDirectory(prefix="penstock-console-") as name:
+        nodes = LiveNode(Path(name))
+        nodes.write("people", passwords(**{user: user * 2 for user in PEOPLE}))
+        for file, text in (files or {}).items():
+            nodes.write(file, text)
+        nodes.write("domain.yaml", yaml.safe_dump(whole, sort_keys=False))
+        nodes.start()
+        try:
+            admin = next(one for one in nodes.addresses if one.startswith("http"))
+            with _console(admin, Path(name)) as address, browsing() as browser:
+                yield Looking(nodes, address, browser)
+        finally:
+            if nodes.is_alive:
+                nodes.stop()
+
+
+@contextlib.contextmanager
+def _console(admin: str, folder: Path) -> Iterator[str]:
+    with (folder / "console.log").open("ab") as errors:
+        process = Process(
+            penstock("console", admin, "--at", ANY_PORT), stdout=subprocess.PIPE, stderr=errors, text=True
+        )
+    assert process.stdout is not None
+    try:
+        line = process.stdout.readline()
+        assert "ready" in line, (folder / "console.log").read_text()
+        yield line.split()[-1]
+    finally:
+        process.terminate()
+        process.wait(PATIENCE)
