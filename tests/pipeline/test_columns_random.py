@@ -13,6 +13,7 @@ from penstock.language.errors import Failure, Kind
 from penstock.language.parser import parse
 from penstock.language.reference import decide
 from tests.support import spark as on_spark
+from tests.support.examples import some
 from tests.support.random_conditions import contents, expressions, usual_contents
 from tests.support.spark import Question, answers, question
 
@@ -27,10 +28,10 @@ pairs = st.tuples(
 
 
 def some_pairs() -> list[tuple[str, dict[str, Any]]]:
-    """As many as the profile has examples, gathered first, as each Spark job costs; a pair is small already."""
+    """Gathered first, as each Spark job costs; a pair is small already."""
     found: list[tuple[str, dict[str, Any]]] = []
 
-    @settings(phases=[Phase.generate], suppress_health_check=list(HealthCheck), database=None)
+    @settings(max_examples=some(100), phases=[Phase.generate], suppress_health_check=list(HealthCheck), database=None)
     @given(pairs)
     def gather(pair: tuple[str, dict[str, Any]]) -> None:
         found.append(pair)
