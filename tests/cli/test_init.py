@@ -1,5 +1,6 @@
 """`penstock init`: what it writes checks, passes its own tests, and runs at once."""
 
+import json
 import re
 import ssl
 import stat
@@ -11,6 +12,7 @@ import pytest
 from penstock.cli.certificate import Authority
 from penstock.cli.init import main as init
 from penstock.cli.main import main
+from penstock.client.admin import Admin
 from tests.support.commands import finish, penstock, run, start
 from tests.support.mosquitto import free_port
 
@@ -21,6 +23,8 @@ CASES = {
     "nobody who watches": ["--viewers", "none"],
     "only who watches": ["--devices", "none", "--operators", "none"],
     "without a journal": ["--journal", "no"],
+    "without people": ["--admin", "none", "--console", "no"],
+    "with a console": ["--console", "yes"],
 }
 
 
@@ -36,7 +40,7 @@ def test_what_it_writes_is_right(arguments: list[str], tmp_path: Path, capsys: p
 
 def test_it_runs_at_once_and_its_commands_work(tmp_path: Path) -> None:
     port, admin = free_port(), free_port()
-    words = ["--nodes", "hub", "--port", str(port), "--admin-port", str(admin)]
+    words = ["--nodes", "hub", "--port", str(port), "--admin-port", str(admin), "--console", "no"]
     code, told, _ = run(penstock("init", str(tmp_path), "--yes", *words))
     assert code == 0
     subscribe, publish = (line.split() for line in re.findall(r"^  penstock ((?:sub|pub) .*)$", told, re.MULTILINE))
@@ -46,14 +50,21 @@ def test_it_runs_at_once_and_its_commands_work(tmp_path: Path) -> None:
         assert b"ready" in node.stdout.readline()
         assert run(penstock(*publish, "-q", "1", "-r"))[0] == 0
         seen = run(penstock(*[word.strip("'") for word in subscribe], "-C", "1"))
+        status = run(penstock("status", str(tmp_path / "domain.yaml")))
+        password = re.search(r"^  admin +(\w+)$", told, re.MULTILINE)
+        assert password is not None
+        login = json.dumps({"user": "admin", "password": password[1]}).encode()
+        entered = json.loads(Admin(f"127.0.0.1:{admin}").ask("POST", "/api/login", login))
     finally:
         node.terminate()
         finish(node)
     assert seen == (0, "sensors/sensor/temperature 21.5\n", "")
+    assert (status[0], "all is well" in status[1]) == (0, True)
+    assert entered["right"] == "change"
 
 
 def test_answers_are_asked_for(tmp_path: Path) -> None:
-    answers = b"\ntwo words; no\nhub edge\npress\n\nnone\n\n70000\n1999\nmaybe\nno\n"
+    answers = b"\ntwo words; no\nhub edge\npress\n\nnone\n\n70000\n1999\nada\nno\nmaybe\nno\n"
     code, told, asked = run(penstock("init", str(tmp_path / "works")), answers)
     assert (code, "press" in told, "operator" in told) == (0, True, False)
     assert "Name of the domain [works]" in asked
@@ -63,6 +74,7 @@ def test_answers_are_asked_for(tmp_path: Path) -> None:
     assert "{between: [edge, hub], type: inside}" in text
     assert "listen: 127.0.0.1:2000" in text
     assert "# journal:" in text
+    assert "users: {ada: change}" in text
 
 
 def test_without_an_answer_nothing_is_written(tmp_path: Path) -> None:
@@ -115,11 +127,11 @@ def test_answers_that_do_not_go_together(
 def test_secrets_are_for_their_owner(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert init([str(tmp_path), "--yes", "--hosts", "localhost"]) == 0
     shown = re.findall(r"^  \w+ +([0-9a-f]{16})$", capsys.readouterr().out, re.MULTILINE)
-    assert len(shown) == 3
+    assert len(shown) == 4
     files = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert [path.name for path in files for word in shown if word in path.read_text()] == []
     private = {path.name for path in files if stat.S_IMODE(path.stat().st_mode) == 0o600}
-    assert private == {"passwords", "ca.key", "main.key"}
+    assert private == {"passwords", "admin-passwords", "ca.key", "main.key"}
 
 
 def test_certificates_are_good_for_the_hosts_and_no_others() -> None:

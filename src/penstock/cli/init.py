@@ -14,6 +14,7 @@ from penstock.cli.certificate import Authority
 from penstock.cli.exits import EXIT_ERROR
 from penstock.cli.starter import (
     ADMIN_PORT,
+    CONSOLE_PORT,
     DOMAIN_FILE,
     MQTT_PORT,
     TLS_PORT,
@@ -25,7 +26,7 @@ from penstock.cli.starter import (
 from penstock.domain.base import NAME
 from penstock.domain.format import formatted
 from penstock.model.errors import PenstockError
-from penstock.policy.passwords import hash_password
+from penstock.policy.passwords import DEFAULT_ITERATIONS, hash_password
 from penstock.policy.textfile import replace_file
 
 _EPILOG = """\
@@ -35,6 +36,8 @@ without --force.
 Exit code: 0, 1 if something cannot be written or is there already, 2 for bad arguments.
 """
 _FOR_OWNER, _FOR_ALL = 0o600, 0o644
+_ROUNDS = 100_000
+"""Of the hash of a person's password: people log in seldom, and choose worse ones later."""
 _HOST = r"[A-Za-z0-9]([A-Za-z0-9.-]{0,252}[A-Za-z0-9])?|[0-9a-fA-F:]*:[0-9a-fA-F:.]+"
 
 
@@ -57,7 +60,8 @@ def main(argv: list[str]) -> int:
     options = parser.parse_args(argv)
     try:
         starter = _starter(options)
-        passwords = {name: secrets.token_hex(8) for name in starter.clients}
+        people = (starter.admin,) if starter.admin is not None else ()
+        passwords = {name: secrets.token_hex(8) for name in (*people, *starter.clients)}
         _write(options.folder, _files(starter, passwords), options.force)
     except argparse.ArgumentTypeError as error:
         parser.error(str(error))
@@ -92,6 +96,10 @@ def _parser() -> argparse.ArgumentParser:
         help="names and addresses by which the network reaches the nodes, with TLS and certificates that are made now;"
         " `none`: this machine only (the default)",
     )
+    parser.add_argument(
+        "--admin", metavar="NAME", help="person who may look at nodes and change them (default admin); `none`: nobody"
+    )
+    parser.add_argument("--console", choices=["yes", "no"], help="whether to serve the console (default: if it can)")
     parser.add_argument("--journal", choices=["yes", "no"], help="whether to record what happens (default: if it can)")
     parser.add_argument("--port", metavar="PORT", help=f"where the first node listens (default {MQTT_PORT})")
     parser.add_argument(
@@ -104,13 +112,18 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--tls-port", type=_port, default=TLS_PORT, metavar="PORT", help="of its TLS listener (default %(default)s)"
     )
+    parser.add_argument(
+        "--console-port", type=_port, default=CONSOLE_PORT, metavar="PORT", help="of the console (default %(default)s)"
+    )
     parser.add_argument("-y", "--yes", action="store_true", help="ask nothing: take the defaults")
     parser.add_argument("--force", action="store_true", help="overwrite what is there")
     return parser
 
 
 def _questions(folder: Path) -> tuple[Question, ...]:
-    journal = "yes" if importlib.util.find_spec("pyarrow") is not None else "no"
+    journal, console = (
+        "yes" if importlib.util.find_spec(module) is not None else "no" for module in ("pyarrow", "nicegui")
+    )
     return (
         Question("name", "Name of the domain", _name_of(folder), _name),
         Question("nodes", "Nodes (brokers); one is enough to begin with", "main", _names),
@@ -119,6 +132,8 @@ def _questions(folder: Path) -> tuple[Question, ...]:
         Question("operators", "Operators: clients that read and command", "operator", _clients),
         Question("hosts", "Names by which the network reaches it (none: this machine only)", "none", _hosts),
         Question("port", "Port of the first node on this machine", str(MQTT_PORT), _port),
+        Question("admin", "Person who administers it", "admin", _person),
+        Question("console", "Serve the console, a page to look at it", console, _yes),
         Question("journal", "Record what happens, for audit and replay", journal, _yes),
     )
 
@@ -134,12 +149,18 @@ def _starter(options: argparse.Namespace) -> Starter:
             found[question.option] = question.read(question.default)
         else:
             found[question.option] = _asked(question)
-    starter = Starter(domain=found.pop("name"), admin_port=options.admin_port, tls_port=options.tls_port, **found)
+    starter = Starter(
+        domain=found.pop("name"),
+        admin_port=options.admin_port,
+        console_port=options.console_port,
+        tls_port=options.tls_port,
+        **found,
+    )
     if not starter.clients:
         raise InitError("there are no clients: name at least one device, viewer or operator")
-    names = (*starter.nodes, *starter.clients)
+    names = (*starter.nodes, *starter.clients, *filter(None, [starter.admin]))
     if twice := sorted({name for name in names if names.count(name) > 1}):
-        raise InitError(f"`{twice[0]}` is the name of two: nodes and clients have names of their own")
+        raise InitError(f"`{twice[0]}` is the name of two: nodes, clients and people have names of their own")
     return starter
 
 
@@ -183,6 +204,10 @@ def _clients(text: str) -> tuple[str, ...]:
     return () if text == "none" else _names(text)
 
 
+def _person(text: str) -> str | None:
+    return None if text == "none" else _name(text)
+
+
 def _hosts(text: str) -> tuple[str, ...]:
     hosts = () if text == "none" else _listed(text)
     for host in hosts:
@@ -209,13 +234,15 @@ def _port(text: str) -> int:
 
 def _files(starter: Starter, passwords: dict[str, str]) -> dict[str, tuple[str, int]]:
     """What to write: by name, the text, and who may read it."""
-    hashed = "".join(f"{name}:{hash_password(word.encode())}\n" for name, word in passwords.items())
     files = {
         DOMAIN_FILE: (domain_file(starter), _FOR_ALL),
         "acl": (acl_file(starter), _FOR_ALL),
-        "passwords": (hashed, _FOR_OWNER),
+        "passwords": (_hashed({name: passwords[name] for name in starter.clients}), _FOR_OWNER),
         ".gitignore": (_IGNORED, _FOR_ALL),
     }
+    if starter.admin is not None:
+        admin = {starter.admin: passwords[starter.admin]}
+        files["admin-passwords"] = (_hashed(admin, _ROUNDS), _FOR_OWNER)
     if starter.hosts:
         authority = Authority(starter.domain)
         pairs = {"ca": authority.pair, **{name: authority.sign(name, starter.hosts) for name in starter.nodes}}
@@ -225,7 +252,12 @@ def _files(starter: Starter, passwords: dict[str, str]) -> dict[str, tuple[str, 
     return files
 
 
-_IGNORED = "# Secrets, and what nodes write.\npasswords\n*.key\n.*.secret\n*.db\n*.db-*\njournal/\n"
+def _hashed(passwords: dict[str, str], rounds: int = DEFAULT_ITERATIONS) -> str:
+    return "".join(f"{name}:{hash_password(word.encode(), rounds)}\n" for name, word in passwords.items())
+
+
+_WRITTEN = ("passwords", "admin-passwords", "admin.jsonl", "*.key", ".*.secret", "*.db", "*.db-*", "journal/")
+_IGNORED = "\n".join(["# Secrets, and what nodes write.", *_WRITTEN, ""])
 
 
 def _write(folder: Path, files: dict[str, tuple[str, int]], force: bool) -> None:

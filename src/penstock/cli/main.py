@@ -8,6 +8,7 @@ from penstock import __version__
 COMMANDS = {
     "run": "run the nodes of a domain file, or one open node on loopback",
     "init": "write a commented domain file to begin with",
+    "status": "show how nodes are: clients, links, rates, denials, journal, trouble",
     "check": "check a domain file, and show what its patterns expand to",
     "fmt": "print a domain file in its canonical form",
     "schema": "print the JSON schema of the domain file, for editors",

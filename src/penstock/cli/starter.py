@@ -20,10 +20,14 @@ class Starter:
     port: int = MQTT_PORT
     """Where the first node listens on loopback; the others on the ports that follow."""
     admin_port: int = ADMIN_PORT
+    console_port: int = CONSOLE_PORT
     hosts: tuple[str, ...] = ()
     """Names and addresses by which the network reaches the nodes; none: this machine only."""
     tls_port: int = TLS_PORT
     journal: bool = True
+    admin: str | None = None
+    """The person who looks after it; none: only the system's user that runs it."""
+    console: bool = False
 
     @property
     def clients(self) -> tuple[str, ...]:
@@ -49,6 +53,7 @@ def domain_file(starter: Starter) -> str:
             _HEAD.format(domain=starter.domain),
             _nodes(starter),
             _links(starter),
+            _admin(starter),
             _clients(starter),
             _brokering(starter),
             _JOURNAL if starter.journal else _NO_JOURNAL,
@@ -85,6 +90,7 @@ def _nodes(starter: Starter) -> str:
 def _node(starter: Starter, at: int, name: str) -> list[tuple[str, str]]:
     """The settings of a node, a line for each, with why."""
     plain = f"127.0.0.1:{starter.port + at}"
+    has_console = starter.console and at == 0
     if starter.hosts:
         listen = [
             ("listen:", ""),
@@ -99,7 +105,8 @@ def _node(starter: Starter, at: int, name: str) -> list[tuple[str, str]]:
         (f"store: {name}.db", "sessions, queued and retained messages survive a restart"),
         ("passwords: passwords", "of clients; change one with `penstock passwd passwords NAME`, then SIGHUP"),
         ("acl: acl", "topic rights, as Mosquitto has them"),
-        (f"admin: 127.0.0.1:{starter.admin_port + at}", "/health, /metrics; `penstock status` asks here"),
+        (f"admin: 127.0.0.1:{starter.admin_port + at}", "for operators: `penstock status` and the console ask here"),
+        *([(f"console: 127.0.0.1:{starter.console_port}", "a page to look at it all")] if has_console else []),
     ]
 
 
@@ -108,6 +115,10 @@ def _links(starter: Starter) -> str:
         return _ONE_NODE
     centre, *others = starter.nodes
     return _LINKS_HEAD + "".join(f"  - {{between: [{name}, {centre}], type: inside}}\n" for name in others)
+
+
+def _admin(starter: Starter) -> str:
+    return _ADMIN.format(admin=starter.admin) if starter.admin is not None else _NO_ADMIN
 
 
 def _clients(starter: Starter) -> str:
@@ -179,6 +190,20 @@ _LINKS_HEAD = _text("""
     # another machine add `address: HOST:PORT`, and copy there the secret that the first start writes beside this file.
     links:
 """)
+_ADMIN = _text("""
+    # --- Admin: who may ask nodes about themselves, besides the system's user that runs them. `read` is to look at all
+    # but payloads, `content` to look at these too, `change` to load other policies as well.
+    admin:
+      passwords: admin-passwords
+      users: {{{admin}: change}}
+      audit: admin.jsonl
+""")
+_NO_ADMIN = _text("""
+    # --- Admin: who may ask nodes about themselves, besides the system's user that runs them.
+    # admin:
+    #   passwords: admin-passwords     # penstock passwd -c admin-passwords ada
+    #   users: {ada: change}
+""")
 _CLIENTS_HEAD = _text("""
     # --- Clients: who is known; nobody else is admitted. A client is the user that it logs in as, with any client id.
     # `node` is where it connects, or a list of nodes; `type` its link type, by which `brokering` decides. Which topics
@@ -240,6 +265,9 @@ def next_steps(starter: Starter, folder: str, passwords: dict[str, str]) -> str:
         f"  penstock status {prefix}{DOMAIN_FILE}    # in another terminal: how is it?\n"
     )
     lines += _tries(starter, passwords)
+    if starter.console:
+        page = f"http://127.0.0.1:{starter.console_port}"
+        lines.append(f"The console is at {page}" + (f"; log in as {starter.admin}.\n" if starter.admin else ".\n"))
     if starter.hosts:
         lines.append(f"Clients in the network trust {prefix}tls/ca.pem; keep {prefix}tls/ca.key to yourself.\n")
     return "\n".join(lines)
