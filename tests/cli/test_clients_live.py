@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from tests.support.commands import PATIENCE, finish, penstock, run, start, until
-from tests.support.mosquitto import HOST, Mosquitto, free_port, mosquitto, program
+from tests.support.mosquitto import HOST, Mosquitto, free_port, mosquitto, program, until_listening
 
 
 @pytest.fixture(scope="module")
@@ -165,6 +165,7 @@ def test_websocket_and_its_urls() -> None:
     port = free_port()
     # Mosquitto 2.0.11 does not start with WebSocket listeners alone.
     with mosquitto(f"allow_anonymous true\nlistener {port} {HOST}\nprotocol websockets") as broker:
+        until_listening(port)
         place, words = ["-h", HOST, "-p", str(port), "--ws"], ["-t", "a", "-m", "x", "-q", "1"]
         assert run(penstock("pub", *place, *words)) == (0, "", "")
         assert run(penstock("pub", "-L", f"ws://{HOST}:{port}/mqtt", *words)) == (0, "", "")

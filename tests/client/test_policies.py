@@ -67,7 +67,7 @@ async def test_who_is_refused_by_the_policy_of_another_does_not_hear_whose_it_is
             await reader.set_policy(early, policies.trim())
         assert (refused.value.code, refused.value.words) == (0x87, "a policy does not let it in")
         assert early.policy is None
-    assert f"{producer.client_id}: hidden" in granting.log
+    granting.until_logged(f"{producer.client_id}: hidden")
 
 
 async def test_the_policy_of_a_publication_goes_with_it(granting: LiveNode, name: str) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from penstock.cli.main import COMMANDS
+from penstock.client import local_token
 from tests.support.commands import PATIENCE
 from tests.support.node import running
 
@@ -65,3 +66,21 @@ def test_a_node_says_when_it_is_ready_and_when_it_stops(manager: socket.socket) 
         assert manager.recv(100) == b"READY=1"
         assert node.stop() == 0
     assert manager.recv(100) == b"STOPPING=1"
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only the system's administrator may")
+def test_the_administrator_finds_the_token_of_the_service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(local_token, "SERVICE", tmp_path)
+    monkeypatch.delenv("RUNTIME_DIRECTORY", raising=False)
+    url = "http://127.0.0.1:59999"
+    file = tmp_path / local_token.place(url).name
+    file.write_text("secret")
+    os.chown(file, 61184, 61184)  # as one of systemd's dynamic users
+    assert local_token.find(url) == "secret"
+    monkeypatch.setattr(os, "getuid", lambda: 1000)
+    assert local_token.find(url) is None
+
+
+def test_the_runtime_directory_is_where_tokens_are_looked_for() -> None:
+    (name,) = (line.partition("=")[2] for line in UNIT.read_text().splitlines() if line.startswith("RuntimeDirectory="))
+    assert Path("/run", name) == local_token.SERVICE

@@ -77,13 +77,25 @@ def mosquitto(config: str = "allow_anonymous true", *, port: int = 0, options: s
                     process.wait()
 
 
+def until_listening(port: int) -> None:
+    """Wait for another listener than the first: they come one after the other."""
+    deadline = time.monotonic() + _PATIENCE
+    while not _listens(port):
+        assert time.monotonic() < deadline, f"nobody listens on port {port}"
+        time.sleep(0.02)
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex((HOST, port)) == 0
+
+
 def _wait(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
     deadline = time.monotonic() + _PATIENCE
     while time.monotonic() < deadline:
         if process.poll() is not None:
             raise RuntimeError(f"mosquitto ended with {process.returncode}:\n{log.read_text()}")
-        with socket.socket() as probe:
-            if probe.connect_ex((HOST, port)) == 0:
-                return
+        if _listens(port):
+            return
         time.sleep(0.02)
     raise RuntimeError(f"mosquitto does not listen on port {port}:\n{log.read_text()}")

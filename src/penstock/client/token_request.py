@@ -97,7 +97,8 @@ def _endpoint(url: str) -> str:
 def _refusal(url: str, status: int, body: bytes) -> TokenRequestError:
     said = _object(body)
     error, why = said.get("error"), said.get("error_description", "")
-    if not isinstance(error, str) or not isinstance(why, str):
+    is_endpoint = status not in (404, 405)  # elsewhere at a node an error is told in the same words
+    if not is_endpoint or not isinstance(error, str) or not isinstance(why, str):
         return TokenRequestError(f"`{url}` answers with status {status}")
     shown = "".join(one if one.isprintable() else "?" for one in f"{error}: {why}" if one)[:500]
     return TokenRequestError(f"`{url}` gives no token: {shown}", error)
