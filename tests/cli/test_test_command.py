@@ -307,7 +307,7 @@ def test_a_file_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
     assert "nowhere" in capsys.readouterr().err
 
 
-# --- docs/testing-policies.md and docs/explain.md
+# --- docs/testing-policies.md
 
 PAGE = TEST_PAGE.read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```yaml\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
@@ -330,14 +330,6 @@ def test_the_page_shows_a_failure_as_it_is(capsys: pytest.CaptureFixture[str]) -
     assert main(["test", str(DOMAIN)]) == 4
     printed = capsys.readouterr().out
     assert re.sub(r"home\.yaml:\d+", "home.yaml:", printed) == re.sub(r"home\.yaml:\d+", "home.yaml:", shown)
-
-
-def test_the_page_on_explaining_shows_what_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
-    page = (TEST_PAGE.parent / "explain.md").read_text(encoding="utf-8")
-    (shown,) = re.findall(r"^```\n(motion publishes.*?)^```$", page, re.DOTALL | re.MULTILINE)
-    DOMAIN.write_text(BLOCKS[0], "utf-8")
-    assert main(["explain", str(DOMAIN), "--from", "motion", "--topic", "MD_motion"]) == 0
-    assert capsys.readouterr().out == shown
 
 
 def test_the_tables_are_as_the_models_are() -> None:

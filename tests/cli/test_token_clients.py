@@ -2,7 +2,6 @@
 clients; and ratings by `penstock sub --rate`.
 """
 
-import re
 import stat
 import time
 from collections.abc import Callable, Iterator
@@ -16,8 +15,6 @@ from tests.support.commands import PATIENCE, finish, penstock, run, start, until
 from tests.support.federation import Nodes, together
 from tests.support.mosquitto import HOST, program
 from tests.support.node import LiveNode
-from tests.support.pages import commands, move
-from tests.support.pages import run as run_page
 from tests.support.paho import Paho
 from tests.support.token_node import USERS, federation_of_two, issued, token_for, token_node
 
@@ -234,18 +231,3 @@ def test_why_a_rating_is_refused(nodes: Nodes, folder: Path) -> None:
         "Warning: rating of a message on `home/own` was refused: "
         "no such message on `home/own` has come from a neighbour lately\n"
     )
-
-
-def test_the_commands_of_the_page(tmp_path: Path) -> None:
-    page = (Path(__file__).parents[2] / "docs" / "tokens.md").read_text(encoding="utf-8")
-    (tmp_path / "domain.yaml").write_text(page.split("```yaml\n")[1].split("```")[0])
-    ports = move(tmp_path / "domain.yaml")
-    script = commands(page, "Step by step").replace("127.0.0.1:8080", f"127.0.0.1:{ports['8080']}")
-    script = re.sub(r"(mosquitto_[ps]ub -p) 1883", rf"\1 {ports['1883']}", script)
-    # A machine under load takes longer than a reader to reload.
-    reloaded = 'count=$((count + 1)); until [ "$(grep -c reloaded log)" = $count ]; do sleep 0.05; done\n'
-    script = re.sub(r"(kill -HUP \$node\n)sleep 1\n", lambda found: found[1] + reloaded, script)
-    script = script.replace("run domain.yaml &", "run domain.yaml 2> log &")
-    printed = run_page(script, tmp_path, ports)
-    wanted = ("may publish", "on", "off", "its token has no filter to publish that matches it", "no longer")
-    assert [text for text in wanted if text not in printed] == [], printed

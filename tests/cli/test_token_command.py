@@ -3,7 +3,6 @@
 import io
 import json
 import os
-import shlex
 import stat
 import sys
 from pathlib import Path
@@ -17,7 +16,6 @@ from penstock.policy.token import MAX_BYTES, Party, parse_token
 from penstock.policy.token_keys import KeySet, SigningKey
 from penstock.policy.token_revoked import Revoked
 from tests.support.commands import penstock, run
-from tests.support.pages import commands
 from tests.support.tokens import token as some_token
 
 ISSUE = [
@@ -273,12 +271,3 @@ def test_as_a_command_of_penstock() -> None:
     code, out, err = run(penstock("token", *VERIFY))
     assert (code, err) == (0, "")
     assert "good" in out
-
-
-def test_the_commands_of_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    page = Path(__file__).parents[2] / "docs" / "tokens.md"
-    block = commands(page.read_text(encoding="utf-8"), "By hand").replace("\\\n", " ")
-    lines = [shlex.split(line, comments=True)[2:] for line in block.splitlines()]
-    (tmp_path / "new").mkdir()
-    monkeypatch.chdir(tmp_path / "new")
-    assert [said(*words) for words in lines] == [0] * 7 + [3]

@@ -1,8 +1,5 @@
 """Section 3 of the contracts paper, as the example has it: its file, its page, its demo, and its map."""
 
-import json
-import re
-import shutil
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -12,7 +9,6 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.support import pages
 from tests.support.commands import penstock, run
 
 FOLDER = Path(__file__).parent.parent.parent / "examples" / "free-air"
@@ -49,29 +45,6 @@ def flat(said: dict[str, Any], before: str = "") -> dict[str, Any]:
     for key, value in said.items():
         found.update(flat(value, f"{before}{key}.") if isinstance(value, dict) else {f"{before}{key}": value})
     return found
-
-
-def test_the_commands_of_its_page(tmp_path: Path) -> None:
-    shutil.copytree(FOLDER, tmp_path / "examples" / "free-air")
-    ports = pages.move(tmp_path / "examples" / "free-air" / "domain.yaml")
-    page = (FOLDER / "README.md").read_text(encoding="utf-8")
-    printed = pages.run(pages.commands(page, "Try it"), tmp_path, ports)
-    assert "good: 4 nodes" in printed
-    assert "warning:" not in printed
-    assert "3 tests, all passed" in printed
-    assert re.search(r"emergency .*location +rule-2 +fits +during life-hazard", printed)
-    assert "free-air gets `paris/bob/location" in printed
-    assert "rule `rule-2`: the situation is not `life-hazard`" in printed
-    assert "rule `rule-1`: subject purpose is `advertising`, asked is: only `health`" in printed
-    told = [json.loads(line.split(" ", 1)[1]) for line in printed.splitlines() if line.startswith("paris/bob/")]
-    seen = {(one["lat"], one["lon"]): one["qoc"][0]["value"] for one in told if "lat" in one}
-    assert {place: round(value, 1) for place, value in seen.items()} == {
-        (48.865882, 2.277105): 79.6,
-        (48.8629, 2.2873): 99.2,
-        (48.852407, 2.303796): 79.6,
-    }
-    assert [one for one in told if "lat" not in one] == [{"danger": True}]
-    assert re.findall(r"`life-hazard` (\w+) by `bob-health-capsule`", printed) == ["opened", "closed"]
 
 
 def test_the_demo_goes_as_told(tmp_path: Path) -> None:

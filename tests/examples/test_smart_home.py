@@ -1,7 +1,6 @@
 """The smart home of brokering §4.3, as the example's domain file has it: four policies, real nodes, real clients."""
 
 import random
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,7 +11,6 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.support import pages
 from tests.support.automata import M2, automaton, topics
 from tests.support.commands import penstock, run, until
 from tests.support.federation import Nodes, federated
@@ -117,16 +115,6 @@ def test_the_example_is_in_canonical_form() -> None:
 def test_its_policy_tests_pass() -> None:
     code, printed, _ = run(penstock("test", str(FILE)))
     assert code == 0, printed
-
-
-def test_the_commands_of_its_page(tmp_path: Path) -> None:
-    page = (FILE.parent / "README.md").read_text(encoding="utf-8")
-    shutil.copytree(FILE.parent, tmp_path / "examples" / "smart-home")
-    ports = pages.move(tmp_path / "examples" / "smart-home" / "domain.yaml")
-    printed = pages.run(pages.commands(page, "Try it"), tmp_path, ports)
-    assert "DL_unlock come in" in printed.splitlines()
-    assert "DL_unlock let me in" not in printed
-    assert "monitor `unlock-after-grant` suppresses `DL_unlock` in state `q0`" in printed
 
 
 def test_the_play_goes_as_told() -> None:

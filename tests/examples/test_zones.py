@@ -1,6 +1,5 @@
 """The security zones and the firewall of statements §5.2, as the example has them: its file, its page, and its demo."""
 
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -9,7 +8,6 @@ import pytest
 import yaml
 
 from penstock.language.statement_parser import parse_statement
-from tests.support import pages
 from tests.support.commands import penstock, run
 
 FOLDER = Path(__file__).parent.parent.parent / "examples" / "zones"
@@ -32,25 +30,6 @@ def test_its_policies_are_those_of_the_paper(name: str, figure: str, added: int)
     ours = parse_statement(yaml.safe_load(FILE.read_text("utf-8"))["statements"]["policies"][name]).rules
     assert ours[: len(papers)] == papers
     assert len(ours) - len(papers) == added
-
-
-def test_the_commands_of_its_page(tmp_path: Path) -> None:
-    shutil.copytree(FOLDER, tmp_path / "examples" / "zones")
-    ports = pages.move(tmp_path / "examples" / "zones" / "domain.yaml")
-    page = (FOLDER / "README.md").read_text(encoding="utf-8")
-    printed = pages.run(pages.commands(page, "Try it"), tmp_path, ports)
-    assert "good: 4 nodes" in printed
-    assert "warning:" not in printed
-    assert "8 tests, all passed" in printed
-    assert """board gets `shifts/press {"class":"shift","hours":8}`""" in printed
-    assert "passer-by gets nothing" in printed
-    assert "dmz -> street: judge: suppress by attached policy#1.3: BlockMessage()" in printed
-    lines = [line for line in printed.splitlines() if line.startswith(("shifts/", "$penstock/"))]
-    assert sorted(lines) == [
-        '$penstock/meta/UnauthorizedSubscribe {"class":"UnauthorizedSubscribe","message":"shifts/+"}',
-        'shifts/press {"class": "shift", "hours": 8, "name": "Ada"}',
-        'shifts/press {"class":"shift","hours":8}',
-    ]
 
 
 def test_the_demo_goes_as_told() -> None:

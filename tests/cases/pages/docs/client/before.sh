@@ -1,0 +1,2 @@
+penstock run 2> log > ready &
+sleep 1

@@ -1,0 +1,1 @@
+cp examples/smart-home/domain.yaml home.yaml

@@ -1,0 +1,2 @@
+penstock run live.yaml 2> log > ready &
+sleep 1

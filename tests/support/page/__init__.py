@@ -1,0 +1,1 @@
+"""Pages that people read, and their commands run as they stand there."""

@@ -1,0 +1,30 @@
+"""Ports of pages: each stands for one that is free."""
+
+import re
+
+from tests.support.mosquitto import free_port
+
+DEFAULT = "1883"
+_PORT = re.compile(
+    r"(?:(?<=127\.0\.0\.1:)|(?<=localhost:)|(?<=0\.0\.0\.0:)|(?<=-p )|(?<=--port )|(?<=^listener ))\d+", re.M
+)
+
+
+class Ports:
+    def __init__(self) -> None:
+        self._given: dict[str, str] = {}
+
+    def __getitem__(self, port: str) -> str:
+        if port not in self._given:
+            self._given[port] = str(free_port())
+        return self._given[port]
+
+    def put(self, text: str) -> str:
+        """A text of a page with free ports in place of its own."""
+        return _PORT.sub(lambda found: self[found[0]], text)
+
+    def back(self, text: str) -> str:
+        """What was printed, with the ports of the page."""
+        for port, given in self._given.items():
+            text = text.replace(given, port)
+        return text

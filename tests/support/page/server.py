@@ -1,0 +1,89 @@
+"""Runs commands for the shells of pages: each in a process of its own, forked from one that has everything imported.
+
+A command of `penstock` spends most of its time on imports. Its process here has its own memory, files, folder and
+environment, as if a shell had started it.
+"""
+
+import importlib
+import json
+import os
+import select
+import signal
+import socket
+import sys
+import traceback
+from pathlib import Path
+from typing import NoReturn
+
+from penstock.cli.main import COMMANDS, main
+
+
+def serve(path: str) -> None:
+    """Until standard input ends."""
+    for name in COMMANDS:
+        importlib.import_module(f"penstock.cli.{name}")
+    for name in ("broker.run", "broker.journal", "broker.admin", "journal.read", "journal.compact", "analysis.flows"):
+        importlib.import_module(f"penstock.{name}")
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(path)
+        listening.listen(64)
+        while 0 not in select.select([listening.fileno(), 0], [], [])[0]:
+            taken, _ = listening.accept()
+            if os.fork() == 0:
+                listening.close()
+                _supervise(taken)
+                os._exit(0)
+            taken.close()
+
+
+def _supervise(taken: socket.socket) -> None:
+    """Run one command; hand on signals, and end it if who asked for it is gone."""
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    length, files, _, _ = socket.recv_fds(taken, 4, 3)
+    said = b""
+    while len(said) < int.from_bytes(length, "big"):
+        said += taken.recv(2**16)
+    request = json.loads(said)
+    process = os.fork()
+    if process == 0:
+        taken.close()
+        _run(request["argv"], request["cwd"], request["environ"], files)
+    for file in files:
+        os.close(file)
+    mark = Path(request["environ"]["PAGE_PROCESSES"], str(process))
+    mark.write_text(str(request["asked"]))
+    ended = os.pidfd_open(process)
+    while ended not in select.select([ended, taken.fileno()], [], [])[0]:
+        numbers = taken.recv(16)
+        for number in numbers or [signal.SIGKILL]:
+            os.kill(process, number)
+        if not numbers:
+            break
+    code = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+    mark.unlink()
+    taken.sendall(bytes([code if code >= 0 else 128 - code]))
+
+
+def _run(argv: list[str], folder: str, environ: dict[str, str], files: list[int]) -> NoReturn:
+    for number, file in enumerate(files):
+        os.dup2(file, number)
+    os.closerange(3, 256)
+    os.chdir(folder)
+    os.environ.clear()
+    os.environ.update(environ)
+    sys.argv = ["penstock", *argv]
+    code: object = 1
+    try:
+        code = main(argv)
+    except SystemExit as end:
+        code = end.code if end.code is not None else 0
+    except BaseException:
+        traceback.print_exc()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code if isinstance(code, int) else 1)
+
+
+if __name__ == "__main__":
+    serve(sys.argv[1])
