@@ -94,7 +94,7 @@ java:
 	@scripts/need java:default-jre-headless
 
 test-tools:
-	@scripts/need mosquitto:mosquitto mosquitto_pub:mosquitto-clients openssl:openssl java:default-jre-headless chromium:chromium
+	@scripts/need mosquitto:mosquitto mosquitto_pub:mosquitto-clients openssl:openssl curl:curl java:default-jre-headless chromium:chromium
 
 # One mark for each set of dependencies, each on top of the one before, so that `make -j demo test` sets up in order.
 $(VENV)/.ready-run: pyproject.toml scripts/setup-venv

@@ -29,6 +29,7 @@ LEFT_OUT = {
     r"\.venv/bin/(pytest|py-spy|pyinstrument|penstock)": "are about the tests, and about profilers of `make bench`",
     r"python examples/factory/shift.py": "tests/examples/test_factory.py runs it, on ports of its own",
     r"scp ": "copies to another machine",
+    r".*/opt/penstock|.*systemctl |journalctl ": "install and run a service of the machine",
     r"penstock xacml conformance": "needs the public conformance cases, which are not ours to pass on",
 }
 """Commands that are not run, by the pattern of their line, and why."""

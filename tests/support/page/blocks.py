@@ -1,4 +1,4 @@
-"""The fenced blocks of a page: commands, what they print, and files."""
+"""The fenced blocks of a page: commands, what they print, and files, which are in the reader's folder."""
 
 import re
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[3]
 _FENCE = re.compile(r"^(?P<indent> *)```(?P<language>[\w-]*)\n(?P<text>.*?)^(?P=indent)```$", re.MULTILINE | re.DOTALL)
-_NAMED = re.compile(r"(?:# |// |<!-- )(?P<name>[\w./-]+\.\w+)(?: -->)?\n")
+_NAMED = re.compile(r"(?:# |// |<!-- )(?P<name>\w[\w./-]*\.\w+)(?: -->)?\n")
 _ABOVE = re.compile(r"<!-- file: (?P<name>\S+) -->\n$")
 
 

@@ -30,6 +30,10 @@ tell() { case $BASH_COMMAND in wait*|kill*) ;; *) echo "$2 $1" >> "$PAGE_ERRORS"
 trap 'tell $? $LINENO' ERR
 trap 'kill $(jobs -p) 2>/dev/null || true' EXIT
 """
+_PROGRAMS = r"penstock sleep kill wait cp mkdir echo printf cat grep sed touch curl mosquitto \w+_pub \w+_sub"
+_SYNTAX = r"$|#|\(umask 077; |(?:for|do|done) ?|eval \"\$\(penstock "
+_OUTSIDE = r"(?!.*[ =>]/(?!dev/))"  # an absolute path
+_HARMLESS = re.compile(rf"\s*(?:{_SYNTAX}|(?:{'|'.join(_PROGRAMS.split())})\b{_OUTSIDE})")
 _MAY_FAIL = re.compile(r"#.*\b(?:refused|fails)\b")
 _ENDLESS = re.compile(
     r"penstock (?:run|journal tail|pipeline stream(?!.*--once)|sub(?!.* -[CWE]\b))(?!.*&\s*(?:\w+=\$!)?\s*(?:#.*)?$)"
@@ -77,16 +81,20 @@ def run_page(
     """Run all commands of a page in one shell, in `folder`, with files in it; raises `CommandFailed`."""
     ports = Ports()
     work, tools, processes = folder / "work", folder / "bin", folder / "processes"
-    for made in (work, tools, processes):
+    for made in (work, tools, processes, folder / "home"):
         made.mkdir(parents=True)
     _make_tools(tools)
     for name, text in files.items():
+        assert (work / name).resolve().is_relative_to(work.resolve()), f"`{name}` is not in the reader's folder"
         (work / name).parent.mkdir(parents=True, exist_ok=True)
         (work / name).write_text(ports.put(text), encoding="utf-8")
+    _check_programs(commands, is_left_out)
     script, lines = _script(commands, ports, is_left_out)
     (folder / "script").write_text(script, encoding="utf-8")
     environment = {
         **_environment(),
+        "HOME": str(folder / "home"),
+        "SHELL": "/bin/bash",
         "PATH": f"{tools}:{Path(sys.executable).parent}:{os.environ['PATH']}:/usr/sbin",
         "PAGE_SERVER": str(server),
         "PAGE_PROCESSES": str(processes),
@@ -100,7 +108,7 @@ def run_page(
             ["bash", str(folder / "script")],
             cwd=work,
             env=environment,
-            stdin=subprocess.DEVNULL,
+            input="\n" * 100,  # who is asked takes what stands there
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -112,6 +120,13 @@ def run_page(
     _check_codes(folder / "errors", lines, out)
     parts = re.split(rf"{_MARK}(\d+)\n", out)[1:]
     return [Printed(commands[int(number)], text) for number, text in zip(parts[::2], parts[1::2], strict=True)]
+
+
+def _check_programs(commands: list[Command], is_left_out: Callable[[str], bool]) -> None:
+    """Nothing is run that is not known to be harmless here: pages also say what to do to a machine."""
+    lines = [line for one in commands for line in _whole_lines(one.text) if not is_left_out(line)]
+    unknown = [line for line in lines if not _HARMLESS.match(line)]
+    assert unknown == [], f"neither run nor left out with a reason: {unknown}"
 
 
 def _script(commands: list[Command], ports: Ports, is_left_out: Callable[[str], bool]) -> tuple[str, dict[int, str]]:
@@ -164,4 +179,5 @@ def _end(processes: Path) -> None:
 
 def _environment() -> dict[str, str]:
     path = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
-    return {**os.environ, "PYTHONPATH": path, "COLUMNS": "200", "TERM": "dumb"}
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("XDG_", "PENSTOCK_"))}
+    return {**kept, "PYTHONPATH": path, "COLUMNS": "200", "TERM": "dumb"}
