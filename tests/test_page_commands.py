@@ -29,6 +29,7 @@ LEFT_OUT = {
     r"\.venv/bin/(pytest|py-spy|pyinstrument|penstock)": "are about the tests, and about profilers of `make bench`",
     r"python examples/factory/shift.py": "tests/examples/test_factory.py runs it, on ports of its own",
     r"scp ": "copies to another machine",
+    r"docker ": "needs a Docker daemon",
     r".*/opt/penstock|.*systemctl |journalctl ": "install and run a service of the machine",
     r"penstock xacml conformance": "needs the public conformance cases, which are not ours to pass on",
 }
@@ -174,3 +175,16 @@ def test_what_is_left_out_is_there() -> None:
         for line in one.text.splitlines()
     ]
     assert [pattern for pattern in LEFT_OUT if not any(re.match(pattern, line) for line in lines)] == []
+
+
+@pytest.mark.parametrize(
+    "line", ["docker volume create x", "systemctl stop x", "cp x /etc/y", "rm -r ~", "cat x > /etc/y"]
+)
+def test_what_could_change_the_machine_is_never_run(line: str, server: Path, tmp_path: Path) -> None:
+    with pytest.raises(AssertionError, match="neither run nor left out"):
+        run_page([Command(f"{line}\n", 1, None)], {}, tmp_path / "1", server, 0.0, lambda line: False)
+
+
+def test_no_file_of_a_page_is_outside_of_its_folder(server: Path, tmp_path: Path) -> None:
+    with pytest.raises(AssertionError, match="reader's folder"):
+        run_page([], {"/tmp/elsewhere.yaml": ""}, tmp_path / "1", server, 0.0, lambda line: False)

@@ -19,6 +19,10 @@ class Ports:
             self._given[port] = str(free_port())
         return self._given[port]
 
+    def usual(self) -> dict[str, str]:
+        """Those that stand for ports which commands choose themselves."""
+        return {str(port): self[str(port)] for port in (*range(1883, 1886), *range(8080, 8083), *range(18083, 18086))}
+
     def put(self, text: str) -> str:
         """A text of a page with free ports in place of its own."""
         return _PORT.sub(lambda found: self[found[0]], text)

@@ -1,6 +1,7 @@
 """The commands of a page, run by a shell as a reader would type them."""
 
 import contextlib
+import json
 import os
 import re
 import signal
@@ -31,7 +32,7 @@ trap 'tell $? $LINENO' ERR
 trap 'kill $(jobs -p) 2>/dev/null || true' EXIT
 """
 _PROGRAMS = r"penstock sleep kill wait cp mkdir echo printf cat grep sed touch curl mosquitto \w+_pub \w+_sub"
-_SYNTAX = r"$|#|\(umask 077; |(?:for|do|done) ?|eval \"\$\(penstock "
+_SYNTAX = r"$|#|\(umask 077; |(?:for|do|done)\b|[A-Z_]+=|eval \"\$\(penstock "
 _OUTSIDE = r"(?!.*[ =>]/(?!dev/))"  # an absolute path
 _HARMLESS = re.compile(rf"\s*(?:{_SYNTAX}|(?:{'|'.join(_PROGRAMS.split())})\b{_OUTSIDE})")
 _MAY_FAIL = re.compile(r"#.*\b(?:refused|fails)\b")
@@ -94,12 +95,14 @@ def run_page(
     environment = {
         **_environment(),
         "HOME": str(folder / "home"),
+        "XDG_RUNTIME_DIR": str(folder / "home"),
         "SHELL": "/bin/bash",
         "PATH": f"{tools}:{Path(sys.executable).parent}:{os.environ['PATH']}:/usr/sbin",
         "PAGE_SERVER": str(server),
         "PAGE_PROCESSES": str(processes),
         "PAGE_ERRORS": str(folder / "errors"),
         "PAGE_PORT": ports[DEFAULT],
+        "PAGE_PORTS": json.dumps(ports.usual()),
         "PAGE_PATIENCE": str(patience),
         **({"PAGE_KILLS": "yes"} if "kill -9" in script else {}),
     }

@@ -5,6 +5,7 @@ It imports little, so that it starts at once. The runner puts an interpreter in 
 
 import json
 import os
+import re
 import signal
 import socket
 import sys
@@ -35,4 +36,10 @@ with socket.socket(socket.AF_UNIX) as server:
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
         signal.signal(number, lambda number, frame: server.sendall(bytes([number])))
     answer = server.recv(1)
+if argv[:1] == ["init"] and answer == b"\0":  # what it has written gets the ports of the page too
+    given = json.loads(os.environ["PAGE_PORTS"])
+    with open(f"{argv[1]}/domain.yaml") as file:
+        text = file.read()
+    with open(f"{argv[1]}/domain.yaml", "w") as file:
+        file.write(re.sub(r"(?<=127\.0\.0\.1:)\d+", lambda found: given[found[0]], text))
 sys.exit(answer[0] if answer else 1)

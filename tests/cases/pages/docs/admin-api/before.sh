@@ -1,0 +1,2 @@
+penstock run plant.yaml 2> log > ready &
+sleep 1
