@@ -463,9 +463,9 @@ def test_of_what_is_aggregated_the_mean_is_judged() -> None:
     release = releaser.decide(Content(b'{"t": 1}'), quality(60), (), NOW)
     assert release.is_released
     assert release.aggregate == Aggregate(60, ("t",))
-    reasons = {n: releaser.why_not("r", Mean(b"{}", quality(n), 2)) for n in (80, 79, 69)}
+    reasons = {n: releaser.why_not("r", Mean(b"{}", quality(n), 2, 60.0)) for n in (80, 79, 69)}
     assert [len(reasons[n]) for n in (80, 79, 69)] == [0, 1, 2]
-    assert releaser.why_not("other", Mean(b"{}", quality(100), 2)) == ("rule `other` does not permit it",)
+    assert releaser.why_not("other", Mean(b"{}", quality(100), 2, 60.0)) == ("rule `other` does not permit it",)
 
 
 def test_a_released_event_says_when_it_is_to_be_deleted() -> None:

@@ -53,7 +53,7 @@ def show(node: "Node", session: "Session", forms: Forms, qos: int) -> Forms | No
         return forms
     decided = decide(node, session, forms.event, found, now)
     if decided.aggregate is not None:
-        release_wait.absorb_into(node, session, forms.event._replace(qos=qos), decided, forms.now)
+        release_wait.absorb_into(node, session, forms.event._replace(qos=qos), decided, now)
         return None
     if decided.event is None:
         node.withheld += 1

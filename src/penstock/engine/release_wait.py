@@ -129,8 +129,15 @@ def tick(node: "Node", now: float) -> None:
 
 
 def _release(node: "Node", one: Collected, mean: Mean, now: float) -> None:
-    """A mean goes out if its rules are still what they were, and it has the quality that its consumer needs; what is
-    marked is asked for the rest when it goes.
+    made = of_mean(node, one, mean, now)
+    if made is not None:
+        at, event = made
+        node.later.put(node, at, one.session, event)
+
+
+def of_mean(node: "Node", one: Collected, mean: Mean, now: float) -> tuple[float, Event] | None:
+    """When a mean goes out, and as what: if its rules are still what they were, and it has the quality that its
+    consumer needs; what is marked is asked for the rest when it goes.
     """
     state = node.contracts
     assert state is not None
@@ -144,13 +151,13 @@ def _release(node: "Node", one: Collected, mean: Mean, now: float) -> None:
         try:
             producer = contracts.contract_of(state.contracts, about.producer)
         except PolicyError:
-            return
+            return None
         if not asking:
-            return
+            return None
         releaser = state.releaser(asking[0].client, producer, asking[0].contract, asking[0].want)
         if releaser.why_not(about.rule, mean):
-            return
-    at = now + about.delay
+            return None
+    at = mean.at + about.delay
     until = None if about.retention is None else at + about.retention
     made = shown(session, one.event, Content(mean.payload, Format.JSON), mean.quality, until, read_marks(about.marks))
-    node.later.put(node, at, session, made._replace(retain=False))
+    return at, made._replace(retain=False)

@@ -110,8 +110,7 @@ def start(
     capsule = running.reference.capsule()
     if isinstance(running.origin, Path):
         check_places(running.reference.policies, (Asker(capsule.client),))
-        for policy in running.reference.policies.judging:
-            released.check(policy, waits=False)
+        stream.check(Governing.of(running.reference.policies, (Asker(capsule.client),)))
     ledger = Ledger.open(running.folder, running.checkpoint, shape(running), RESULTS)
     for key, value in {**stream.SETTINGS, "spark.sql.shuffle.partitions": str(running.partitions)}.items():
         spark.conf.set(key, value)

@@ -16,7 +16,7 @@ from penstock.engine import path
 from penstock.engine.contracts import CONSUMER, SITUATION
 from penstock.journal.events import ARRIVAL, OUTPUT, RETAINED
 from penstock.language.condition import Condition, all_of
-from penstock.pipeline import conformed, decide, released
+from penstock.pipeline import collected, conformed, decide, released
 from penstock.pipeline.decide import AS_IT_CAME, RECORDED, RUN
 from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.judged import Judges, has_reserved, is_carrying, is_judged, judged, with_ways
@@ -124,7 +124,6 @@ class Governing:
             access |= whole.access is not None
             judges |= bool(whole.statements.given or whole.statements.grants)
             situations |= whole.contracts is not None and bool(whole.contracts.situations)
-            released.check(policy, waits=True)
             runs |= policies.decide_again and any(
                 policy.ensemble.monitors(link) for link in whole.links.values() if link.target in whole.nodes
             )
@@ -377,7 +376,13 @@ def _release(views: DataFrame, learnt: DataFrame, governing: Governing) -> DataF
     opened = timeline(learnt, policies, at_rest) if governing.has_situations else NOTHING_OPEN
     asked = views.withColumn(released.CONCERNED, released.is_concerned(policies))
     concerned, others = asked.filter(released.CONCERNED), asked.filter(~F.col(released.CONCERNED))
-    made = released.released(concerned, Releases(policies, governing.askers, at_rest, opened))
+    releases = Releases(policies, governing.askers, at_rest, opened)
+    if at_rest:
+        released.check_replay(policies)
+    if not at_rest and released.may_wait(policies):
+        made = collected.released(concerned, releases, collected.known(learnt))
+    else:
+        made = released.released(concerned, releases)
     return others.unionByName(made).drop(released.CONCERNED, "release_asks")
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache, reduce
 from operator import or_
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
@@ -18,20 +18,23 @@ from pyspark.sql import functions as F
 
 from penstock.engine import contracts, course, release, release_wait, travel
 from penstock.engine.contracts import CONSUMER, SITUATION
+from penstock.engine.later import Collecting
 from penstock.engine.node import Node
 from penstock.engine.release_decide import decide
 from penstock.engine.session import Session
 from penstock.engine.travel import CONTRACT
 from penstock.language.condition import Condition, condition_of
 from penstock.language.parser import parse
+from penstock.model.content import Content
 from penstock.model.event import Event
+from penstock.model.quality import Quality
 from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.filters import is_on
 from penstock.pipeline.judged import has_reserved
 from penstock.pipeline.monitors import event_of, rows_of
 from penstock.pipeline.policies import Asker, Policies, Policy
 from penstock.pipeline.situations import NOTHING_OPEN, Timeline, place_of, scope_of
-from penstock.policy.degrade import Aggregate, Delay
+from penstock.policy.degrade import Aggregate, Degradation, Delay
 from penstock.policy.quality_carry import ATTACHED
 from penstock.policy.release import RETAIN_UNTIL, read_retain
 from penstock.policy.situation import NONE_OPEN, OpenSituations
@@ -53,7 +56,7 @@ class Releases:
     """Events go their way again, from where they began: see `judged.Judges`."""
     timeline: Timeline = NOTHING_OPEN
     waits: bool = True
-    """Whether a row may be for later: not on a stream, which has let it go by then."""
+    """Whether a row may be for later: else there is nothing that would hold it back."""
 
 
 def is_concerned(policies: Policies) -> Column:
@@ -81,23 +84,46 @@ def _is_on_one(filters: set[str]) -> Column:
     return reduce(or_, (is_on(filter, F.col("topic")) for filter in sorted(filters)), F.lit(False))
 
 
-def check(policy: Policy, waits: bool) -> None:
-    """Raises `PipelineError` for rules that have no side here; those of contracts that clients brought, and of XACML,
-    are found when they speak.
-    """
+def may_wait(policies: Policies) -> bool:
+    """Whether rules may give events later, or means of several: by what contracts say, and what others may bring."""
+    return any(_may_wait(policy) for policy in policies.judging)
+
+
+def _may_wait(policy: Policy) -> bool:
+    said = policy.ensemble.contracts
+    return said is not None and bool(said.privacy or said.bring or any(True for _ in _waiting(policy)))
+
+
+def _waiting(policy: Policy) -> Iterator[tuple[str, Degradation]]:
+    """The rules by which something waits, and why."""
     said = policy.ensemble.contracts
     for contract in said.producers if said is not None else ():
         for rule in contract.rules:
             for one in rule.degrade:
-                if isinstance(one, Aggregate) or (isinstance(one, Delay) and not waits):
-                    raise gap(f"{contract.name}.{rule.id}", isinstance(one, Aggregate))
+                if isinstance(one, Delay | Aggregate):
+                    yield f"{contract.name}.{rule.id}", one
 
 
-def gap(rule: str, aggregates: bool) -> PipelineError:
+def check_replay(policies: Policies) -> None:
+    """Raises `PipelineError` for rules that a replay cannot follow; those that clients brought, and XACML's, are found
+    when they speak.
+    """
+    for policy in policies.judging:
+        for rule, one in _waiting(policy):
+            if isinstance(one, Aggregate):
+                raise gap(rule)
+
+
+def check_stream(policies: Policies) -> None:
+    """The same, for a stream that holds nothing back."""
+    for policy in policies.judging:
+        for rule, one in _waiting(policy):
+            raise gap(rule, "means over a time" if isinstance(one, Aggregate) else "events later")
+
+
+def gap(rule: str, what: str = "means over a time") -> PipelineError:
     """What is said of a rule that cannot be followed."""
-    if aggregates:
-        return PipelineError(f"`{rule}` gives means over a time, which the pipeline does not make: nothing is governed")
-    return PipelineError(f"`{rule}` gives events later, and a stream does not wait: use `penstock pipeline govern`")
+    return PipelineError(f"`{rule}` gives {what}, which cannot be done here: nothing is governed (docs/pipeline.md)")
 
 
 def asked_later(policies: Policies, by_policies: Column) -> dict[str, Column]:
@@ -129,12 +155,21 @@ def released(views: DataFrame, releases: Releases) -> DataFrame:
     """Rows as contracts leave them; those that they keep back are left out."""
 
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        opened = releases.timeline
-        stage = Stage(releases, lambda row, scope: opened.open_at(scope, place_of(row), row["time"]))
+        stage = stage_of(releases)
         for batch in batches:
             yield _applied(batch, stage)
 
     return views.mapInArrow(work, views.schema)
+
+
+def stage_of(releases: Releases) -> "Stage":
+    """The stage with what was open when, as it was worked out."""
+    opened = releases.timeline
+    return Stage(
+        releases,
+        lambda row, scope: opened.open_at(scope, place_of(row), row["time"]),
+        lambda row, scope, at: opened.open_later(scope, at),
+    )
 
 
 def _applied(batch: pa.RecordBatch, stage: "Stage") -> pa.RecordBatch:
@@ -156,55 +191,86 @@ def _applied(batch: pa.RecordBatch, stage: "Stage") -> pa.RecordBatch:
 
 Find = Callable[[dict[str, Any], str], OpenSituations]
 """What was open for a row, in its scope."""
+FindLater = Callable[[dict[str, Any], str, float], OpenSituations]
+"""What was open for a row that has waited up to a time at which no event came."""
+
+
+class Outcome(NamedTuple):
+    """What becomes of a row: what is other in it now; or from when on it may go out, and as what row it waits; or what
+    of it goes into which mean. Nothing of all this: the subject does not get it.
+    """
+
+    changes: dict[str, Any] | None = None
+    waits: tuple[float, dict[str, Any]] | None = None
+    collected: tuple[Collecting, Content, Quality] | None = None
 
 
 class Stage:
     """The stage `release` of all nodes, for one row after the other."""
 
-    def __init__(self, releases: Releases, find: Find) -> None:
+    def __init__(self, releases: Releases, find: Find, find_later: FindLater) -> None:
         self._releases = releases
         self._find = find
+        self._find_later = find_later
         self._askers = {asker.label: asker for asker in releases.askers}
         self._nodes: dict[tuple[str, str], Node] = {}
         self._sessions: dict[tuple[str, str, str], Session] = {}
 
     def step(self, row: dict[str, Any]) -> dict[str, Any] | None:
-        """What is other in a row now; None if the subject does not get it."""
+        """What is other in a row now; None if the subject does not get it. Raises `PipelineError` for means."""
+        made = self.decide(row)
+        if made.collected is not None:
+            raise gap(made.collected[0].rule)
+        if made.waits is not None and not self._releases.waits:
+            raise gap(f"a contract for `{row['topic']}`", "events later")
+        return made.changes if made.waits is None else self.go(made.waits[1], made.waits[0])
+
+    def decide(self, row: dict[str, Any]) -> Outcome:
+        """What becomes of a row."""
         policies = self._releases.policies
-        policy = policies.by_digest[row["policy"]].compiled()
-        node = self._node(policy, row["node"])
-        session = self._session(policy, node, row["subject"])
+        node, session = self.ends(row)
         event, now = event_of(row, row["link_type_now"]), row["time"]
         is_node = course.is_node(node, session)
         if event.topic.startswith((SITUATION, CONSUMER)) and not is_node:
-            return None
+            return Outcome()
         state = node.contracts
         if state is None:
-            return self._shown(node, row, event, is_node)
+            return Outcome(self._shown(node, row, event, is_node))
         scope = scope_of(row, policies, self._releases.at_rest)
         state.open = self._find(row, scope) if state.contracts.situations else NONE_OPEN
         found = contracts.governed(node, event, now)
         if is_node:
-            return _changes(event if found is None else release.for_nodes(node, event, found, now))
+            return Outcome(_changes(event if found is None else release.for_nodes(node, event, found, now)))
         found = found or contracts.needed(node, session, event, now)
         if found is None:
-            return self._shown(node, row, event, False)
+            return Outcome(self._shown(node, row, event, False))
         if not self._releases.at_rest and scope != row["node"]:
             found = found._replace(ace=release.enabled(node, event.topic, found, now, session.entity))
         decided = decide(node, session, event, found, now)
-        if decided.aggregate is not None:
-            raise gap(decided.rule, True)
+        if decided.aggregate is not None:  # a condition is asked of what the subject sees, and that is nothing yet
+            return Outcome(collected=decided.aggregate if row["release_asks"] is None else None)
         if decided.event is None:
+            return Outcome()
+        if decided.not_before > now:
+            return Outcome(waits=(decided.not_before, waiting(row, decided.event)))
+        return Outcome(self._shown(node, row, decided.event, False))
+
+    def go(self, row: dict[str, Any], at: float) -> dict[str, Any] | None:
+        """What is other in a row that has waited up to now; None if it may not go out any more."""
+        node, session = self.ends(row)
+        event, state = event_of(row, row["link_type_now"]), node.contracts
+        assert state is not None
+        state.open = self._find_later(row, scope_of(row, self._releases.policies, self._releases.at_rest), at)
+        if not release_wait.may_go(node, event, session, at):
             return None
-        made = self._shown(node, row, decided.event, False)
-        if made is not None and decided.not_before > now:
-            if not self._releases.waits:
-                raise gap(decided.rule, False)
-            state.open = self._releases.timeline.open_later(scope, decided.not_before)
-            if not release_wait.may_go(node, decided.event, session, decided.not_before):
-                return None
-            made[NOT_BEFORE] = _time(decided.not_before)
-        return made
+        made = self._shown(node, row, event, False)
+        return None if made is None else {**made, "retain": row["retain"], NOT_BEFORE: _time(at)}
+
+    def ends(self, row: dict[str, Any]) -> tuple[Node, Session]:
+        """The node of a row, and its subject's session there."""
+        policy = self._releases.policies.by_digest[row["policy"]].compiled()
+        node = self._node(policy, row["node"])
+        return node, self._session(policy, node, row["subject"])
 
     def _shown(self, node: Node, row: dict[str, Any], event: Event, is_node: bool) -> dict[str, Any] | None:
         if is_node:
@@ -227,6 +293,11 @@ class Stage:
             assert session is not None  # it is among the receivers of the row's key
             self._sessions[at] = session
         return self._sessions[at]
+
+
+def waiting(row: dict[str, Any], event: Event) -> dict[str, Any]:
+    """The row of an event that waits: with by what it was released, and not retained."""
+    return {**row, "payload": event.payload, "properties": event.properties, "retain": False}
 
 
 def _changes(event: Event) -> dict[str, Any]:

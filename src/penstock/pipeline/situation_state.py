@@ -14,11 +14,13 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle, TimerValues
 from pyspark.sql.types import StructType
 
+from penstock.pipeline import waiting_state
 from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.policies import Policies
 from penstock.pipeline.released import CONCERNED, Releases, Stage
 from penstock.pipeline.situations import COLUMNS, Openings, is_signal
 from penstock.pipeline.state import BUCKETS, unpacked
+from penstock.pipeline.waiting_state import Waiting
 from penstock.policy.situation import NONE_OPEN, Opened
 
 VERSION = 1
@@ -54,29 +56,49 @@ def write_state(openings: Openings) -> tuple[int, bytes]:
 class _Released(StatefulProcessor):
     """The rows of some nodes, in the order of each; those without a subject may speak of situations."""
 
-    def __init__(self, releases: Releases, columns: list[str]) -> None:
+    def __init__(self, releases: Releases, columns: list[str], waits: bool) -> None:
         self._releases = releases
         self._columns = columns
+        self._waits = waits
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         self._state = handle.getValueState("situations", _STATE)
+        if self._waits:
+            self._waiting = handle.getValueState("waiting", waiting_state.STATE)
 
     def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: TimerValues) -> Iterator[Row]:
         openings = Openings(self._releases.policies)
         openings.open.update(read_state(self._state.get() if self._state.exists() else None))
-        stage = Stage(self._releases, lambda row, scope: openings.open.get(row["node"], NONE_OPEN))
+        stage = Stage(
+            self._releases,
+            lambda row, scope: openings.open.get(row["node"], NONE_OPEN),
+            lambda row, scope, at: openings.open.get(row["node"], NONE_OPEN),
+        )
+        waiting = Waiting(stage)
+        if self._waits:
+            waiting.read(self._waiting.get() if self._waiting.exists() else None)
         check = _Check(self._releases.policies)
         for row in sorted((row.asDict() for row in rows), key=_place):
             at = {**row, "time": row["time"] / _MICROSECONDS}
             check.step(at)
+            if self._waits:
+                yield from map(self._row, waiting.due(at))
             if row["subject"] is None:
-                openings.step(at, row["node"])
-                continue
-            made = stage.step(at) if row[CONCERNED] else {}
-            if made is not None:
-                said = {**row, **made}
-                yield Row(**{name: said[name] for name in self._columns})
+                if row["topic"] is not None:
+                    openings.step(at, row["node"])
+            elif not row[CONCERNED]:
+                yield self._row(at)
+            elif self._waits:
+                yield from map(self._row, waiting.step(at))
+            elif (made := stage.step(at)) is not None:
+                yield self._row({**at, **made})
         self._state.update(write_state(openings))
+        if self._waits:
+            self._waiting.update(waiting.write())
+
+    def _row(self, said: dict[str, Any]) -> Row:
+        said = {**said, "time": round(said["time"] * _MICROSECONDS)}
+        return Row(**{name: said[name] for name in self._columns})
 
 
 class _Check:
@@ -106,13 +128,17 @@ def _place(row: dict[str, Any]) -> tuple[object, ...]:
     return row["node"], row["arrival"], row["place"], row["subject"] is not None, row["part"] or 0, row["subject"] or ""
 
 
-def released(views: DataFrame, learnt: DataFrame, releases: Releases) -> DataFrame:
-    """As `released.released`, on a stream."""
-    signals = learnt.filter(is_signal(list(releases.policies.judging))).select(*COLUMNS)
+def released(views: DataFrame, learnt: DataFrame, releases: Releases, waits: bool) -> DataFrame:
+    """As `released.released`, on a stream. If something may have to wait, all that comes tells how late it is."""
+    is_said = is_signal(list(releases.policies.judging))
+    if waits:
+        signals = waiting_state.clocks(learnt.select(*COLUMNS), is_said)
+    else:
+        signals = learnt.filter(is_said).select(*COLUMNS)
     rows = views.unionByName(signals, allowMissingColumns=True)
     numbered = rows.withColumn("time", F.unix_micros("time"))
     types = StructType(list(numbered.schema.fields))
     keyed = numbered.withColumn(_BUCKET, F.pmod(F.hash("node"), F.lit(BUCKETS)))
-    steps = _Released(releases, numbered.columns)
+    steps = _Released(releases, numbered.columns, waits)
     made = keyed.groupBy(_BUCKET).transformWithState(steps, types, "Append", "None")
     return made.select(*(F.timestamp_micros("time").alias("time") if n == "time" else n for n in views.columns))

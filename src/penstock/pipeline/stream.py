@@ -114,11 +114,14 @@ def _release(views: DataFrame, learnt: DataFrame, governing: Governing) -> DataF
     views = released.with_times(views)
     if not governing.has_contracts:
         return views
-    releases = Releases(governing.policies, governing.askers, waits=False)
+    waits = _waits(governing)
+    releases = Releases(governing.policies, governing.askers, waits=waits)
     asked = views.withColumn(released.CONCERNED, released.is_concerned(governing.policies))
-    if not governing.has_situations:
-        return released.released(asked, releases).drop(released.CONCERNED, "release_asks")
-    return situation_state.released(asked, learnt, releases).drop(released.CONCERNED, "release_asks")
+    if waits or governing.has_situations:
+        made = situation_state.released(asked, learnt, releases, waits)
+    else:
+        made = released.released(asked, releases)
+    return made.drop(released.CONCERNED, "release_asks")
 
 
 _OUT = tuple(
@@ -169,8 +172,7 @@ def start(
     policies = stream.policies
     check_places(policies, stream.askers)
     governing = Governing.of(policies, stream.askers)
-    for policy in policies.judging:
-        released.check(policy, waits=False)
+    check(governing)
     ledger = Ledger.open(stream.folder, stream.checkpoint, _shape(governing))
     for key, value in {**SETTINGS, "spark.sql.shuffle.partitions": str(stream.partitions)}.items():
         spark.conf.set(key, value)
@@ -190,6 +192,17 @@ def start(
     return (writer.trigger(availableNow=True) if once else writer.trigger(processingTime=f"{every} seconds")).start()
 
 
+def check(governing: Governing) -> None:
+    """Raises `PipelineError` for what a stream cannot follow."""
+    if governing.has_access:  # what they do goes by the order of an edge node's events
+        released.check_stream(governing.policies)
+
+
+def _waits(governing: Governing) -> bool:
+    """Whether the stream holds back what contracts give later, and collects means."""
+    return governing.has_contracts and not governing.has_access and released.may_wait(governing.policies)
+
+
 def _shape(governing: Governing) -> dict[str, object]:
     """What must stay as it is for a checkpoint to be of use: a stream's operators, and for whom it is."""
     return {
@@ -197,6 +210,7 @@ def _shape(governing: Governing) -> dict[str, object]:
         "monitors on links into nodes": governing.may_run,
         "access policies": governing.has_access,
         "situations": governing.has_situations,
+        "rules that give events later, or means": _waits(governing),
         "monitors on links to subjects, or nodes in a cycle": governing.watches or governing.is_cyclic,
     }
 

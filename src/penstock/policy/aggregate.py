@@ -33,6 +33,8 @@ class Mean(NamedTuple):
     quality: Quality
     of: int
     """How many events it is made of."""
+    at: float
+    """The end of the time, in seconds since the epoch: its quality is as of then, whenever somebody asks."""
 
 
 class Absorbed(NamedTuple):
@@ -74,8 +76,9 @@ def due(aggregate: Aggregate, window: Window | None, catalogue: Catalogue, now: 
     for name, several in zip(aggregate.attributes, zip(*(one for one, _ in window.inputs), strict=True), strict=True):
         _put(means, name, math.fsum(several) / count)
     qualities = [quality for _, quality in window.inputs]
-    made = propagate(Operation.MEAN, qualities, catalogue, now, expected=count + window.left_out)
-    return Due(None, Mean(msgspec.json.encode(means), made, count))
+    end = (window.number + 1) * aggregate.seconds
+    made = propagate(Operation.MEAN, qualities, catalogue, end, expected=count + window.left_out)
+    return Due(None, Mean(msgspec.json.encode(means), made, count, end))
 
 
 def _number(aggregate: Aggregate, now: float) -> int:
