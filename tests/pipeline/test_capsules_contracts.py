@@ -7,6 +7,7 @@ import math
 import random
 import time
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -168,6 +169,28 @@ def test_whatever_the_batches_are(interpreted: SparkSession, tmp_path: Path, nod
     start(interpreted, running, once=True, tell=batches.append).awaitTermination()
     assert len(batches) > 2
     wanted = expected(compiled(domain, "air"), readings(_given_by_contract(made.got[("air", nodes[-1])])))
+    assert differences(table(running.folder), wanted) == []
+
+
+@pytest.mark.recorded
+@pytest.mark.parametrize("late", [60.0, 200.0], ids=["in time", "too late"])
+def test_what_a_contract_gives_later_has_come_then(interpreted: SparkSession, tmp_path: Path, late: float) -> None:
+    """A window waits for it no longer than for anything that comes late."""
+    contracts = json.loads(json.dumps(CONTRACTS))
+    contracts["producers"]["streets"]["rules"]["coarse"]["degrade"].append({"delay": f"{late:g}s"})
+    window = {"length": "30s", "time": "at", "lateness": "100s"}
+    domain = city(("b1",), contracts=contracts, capsules={"air": {**CAPSULE, "window": window}})
+    story: list[Said | float] = [*day(4, 60, NOON), 300.0, ("s0", "city/a/air", {"pm10": 1.0, "q": 99, "at": NOON})]
+    made = played(domain, tmp_path, (*story, 210.0, ("guard", "news", {})), ("air",), start=float(NOON), every=25)
+    got = [one for one in made.got["air", "b1"] if one[0].startswith("city/")]
+    came = [replace(one, came=one.said["at"] + (0.0 if "street" in one.said else late)) for one in readings(got[:-1])]
+    assert len({"street" in one.said for one in came}) == 2, "in the alarm it came at once"
+    running = Running(_policies(domain, tmp_path, made.journal), made.journal, tmp_path / "tables", 1, 1)
+    start(interpreted, running, once=True).awaitTermination()
+    wanted = expected(
+        compiled(domain, "air"), [*sorted(came, key=lambda one: one.came), Reading(NOON + 900, "city/a/air", {})]
+    )
+    assert bool(wanted.aside[:-1]) == (late > 100)
     assert differences(table(running.folder), wanted) == []
 
 

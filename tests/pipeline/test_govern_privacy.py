@@ -15,6 +15,7 @@ from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.forget import Forgotten, forget
 from penstock.pipeline.govern import view
 from penstock.pipeline.policies import Asker, as_it_stood, judged_by
+from penstock.pipeline.replay import replay
 from penstock.pipeline.session import readable
 from penstock.pipeline.stream import Stream, start
 from penstock.pipeline.views import read_view, write_views
@@ -30,6 +31,7 @@ rules:
 SUBJECTS = ("doctor", "lab", "shop")
 ASKERS = tuple(map(Asker, SUBJECTS))
 STEP = {"step": {"attribute": "v", "size": 10}}
+ACCESS = [{"subject": "lab", "topics": "spBv1.0/#", "may": "read"}]
 
 
 def clinic(folder: Path, **more: Any) -> Domain:
@@ -115,32 +117,36 @@ def test_what_is_for_later_is_not_there_yet(spark: SparkSession, tmp_path: Path)
     assert written_.counts["lab"] == 0
 
 
+@pytest.mark.recorded
 def test_rules_without_a_side_are_said_before_anything_is_done(spark: SparkSession, tmp_path: Path) -> None:
+    """A replay makes no means; a stream by access policies, which go by the order of events, holds nothing back."""
     contracts = clinic(tmp_path).contracts
     assert contracts is not None
     plain = contracts.model_dump()
     plain["producers"]["pulse"]["rules"]["late"]["degrade"] = [{"aggregate": {"seconds": 60, "attributes": ["v"]}}]
     made = played(clinic(tmp_path), tmp_path, (pulse(4),), SUBJECTS)
-    with pytest.raises(PipelineError, match=r"`pulse\.late` gives means over a time"):
-        view(
-            tables.events(spark, made.journal),
-            judged_by(clinic(tmp_path, contracts=plain), tmp_path, made.journal),
-            ASKERS,
-        )
-    (tmp_path / "domain.yaml").write_text(written(clinic(tmp_path)))
-    places = made.journal, tmp_path / "domain.yaml", tmp_path / "views", tmp_path / "checkpoint"
-    with pytest.raises(PipelineError, match=r"`pulse\.late` gives events later, and a stream does not wait"):
+    domain = tmp_path / "domain.yaml"
+    domain.write_text(written(clinic(tmp_path, contracts=plain)))
+    with pytest.raises(PipelineError, match=r"`pulse\.late` gives means over a time, which cannot be done here"):
+        replay(spark, made.journal, domain, subjects=SUBJECTS)
+    domain.write_text(written(clinic(tmp_path, access=ACCESS)))
+    places = made.journal, domain, tmp_path / "views", tmp_path / "checkpoint"
+    with pytest.raises(PipelineError, match=r"`pulse\.late` gives events later, which cannot be done here"):
         start(spark, Stream(*places, ASKERS), once=True)
 
 
 @pytest.mark.recorded
-def test_an_obligation_without_a_side_ends_the_job(spark: SparkSession, tmp_path: Path) -> None:
+def test_means_by_an_obligation(spark: SparkSession, tmp_path: Path) -> None:
     domain = clinic(tmp_path)
     aggregates = "{id: aggregate, set: {seconds: 60, attribute: v}}"
     (tmp_path / "place.yaml").write_text(GRID.replace("{id: grid, set: {metres: 500}}", aggregates))
-    made = played(domain, tmp_path, (PLACE,), SUBJECTS)
-    with pytest.raises(PipelineError, match=r"`.*place.*` gives means over a time"), readable():
-        view(tables.events(spark, made.journal), as_it_stood(made.journal), ASKERS).collect()
+    news: Said = ("shop", "news", {})
+    made = played(domain, tmp_path, (news, 60.0, PLACE, PLACE, 61.0, news), SUBJECTS)
+    assert (b'{"v":5.0}', 1) in [(payload, qos) for _, payload, qos, _ in made.got["doctor", "b2"]]
+    found = given(view(tables.events(spark, made.journal), as_it_stood(made.journal), ASKERS))
+    assert {ends: sorted(several) for ends, several in found.items()} == {
+        ends: sorted(several) for ends, several in made.got.items()
+    }
 
 
 @pytest.mark.recorded

@@ -18,7 +18,7 @@ from penstock.domain.write import written
 from penstock.engine import travel
 from penstock.pipeline import tables
 from penstock.pipeline.govern import view
-from penstock.pipeline.policies import Asker, as_it_stood
+from penstock.pipeline.policies import Asker, as_it_stood, judged_by
 from penstock.pipeline.stream import Batch, Stream, start
 from penstock.pipeline.views import read_view
 from tests.support.capsules import NOON
@@ -130,6 +130,8 @@ def test_a_view_has_what_nodes_sent(spark: SparkSession, tmp_path: Path) -> None
     events = tables.events(spark, made.journal).cache()
     found = view(events, as_it_stood(made.journal), tuple(map(Asker, SUBJECTS))).cache()
     assert not _wrong(_given(found), made.got)
+    same = judged_by(hall(assertions=[{"can": "p0 to open"}]), tmp_path, made.journal)
+    assert not _wrong(_given(view(events, same, tuple(map(Asker, SUBJECTS)))), made.got), "worked out again"
     whole = found.filter("subject = 'far' and topic like 'r/%'").orderBy("not_before", "topic").collect()
     assert {row.not_before.timestamp() % 10 for row in whole} == {0.0}
     cut = whole[2].not_before - timedelta(seconds=4)
