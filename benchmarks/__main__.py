@@ -1,14 +1,15 @@
 """`python -m benchmarks`: the node beside other brokers, matching by content, a journal, views and capsules on Spark,
-tokens and trust between nodes, decisions by XACML.
+tokens and trust between nodes, decisions by XACML, the console.
 
-`node`, `matching`, `journal`, `govern`, `capsules`, `tokens`, `federation`, `vectors` or `xacml` as the first argument:
-only that, with its own options. Without, options are those of `node`, and only it is run; but `--quick` is for all.
+`node`, `matching`, `journal`, `govern`, `capsules`, `tokens`, `federation`, `vectors`, `xacml` or `console` as the first
+argument: only that, with its own options. Without, options are those of `node`, and only it is run; but `--quick` is for
+all.
 """
 
 import sys
 from collections.abc import Callable, Sequence
 
-from benchmarks import capsules, federation, govern, journal, node, tokens, vectors, xacml
+from benchmarks import capsules, console, federation, govern, journal, node, tokens, vectors, xacml
 from benchmarks.matching import __main__ as matching
 
 PARTS: dict[str, Callable[[Sequence[str]], int]] = {
@@ -21,6 +22,7 @@ PARTS: dict[str, Callable[[Sequence[str]], int]] = {
     "xacml": xacml.main,
     "federation": federation.main,
     "vectors": vectors.main,
+    "console": console.main,
 }
 
 

@@ -122,7 +122,7 @@ def looking(domain: Mapping[str, Any], files: Mapping[str, str] | None = None) -
         nodes.start()
         try:
             admin = next(one for one in nodes.addresses if one.startswith("http"))
-            with _console(admin, Path(name)) as address, browsing() as browser:
+            with console(admin, Path(name)) as (address, _), browsing() as browser:
                 yield Looking(nodes, address, browser)
         finally:
             if nodes.is_alive:
@@ -130,7 +130,8 @@ def looking(domain: Mapping[str, Any], files: Mapping[str, str] | None = None) -
 
 
 @contextlib.contextmanager
-def _console(admin: str, folder: Path) -> Iterator[str]:
+def console(admin: str, folder: Path) -> Iterator[tuple[str, int]]:
+    """The console of these nodes: its address and process."""
     with (folder / "console.log").open("ab") as errors:
         process = Process(
             penstock("console", admin, "--at", ANY_PORT), stdout=subprocess.PIPE, stderr=errors, text=True
@@ -139,7 +140,7 @@ def _console(admin: str, folder: Path) -> Iterator[str]:
     try:
         line = process.stdout.readline()
         assert "ready" in line, (folder / "console.log").read_text()
-        yield line.split()[-1]
+        yield line.split()[-1], process.pid
     finally:
         process.terminate()
         process.wait(PATIENCE)
