@@ -1,9 +1,9 @@
 """`python -m benchmarks`: the node beside other brokers, matching by content, a journal, views and capsules on Spark,
 tokens and trust between nodes, decisions by XACML, the console.
 
-`node`, `matching`, `journal`, `govern`, `capsules`, `tokens`, `federation`, `vectors`, `xacml` or `console` as the first
-argument: only that, with its own options. Without, options are those of `node`, and only it is run; but `--quick` is for
-all.
+`node`, `matching`, `journal`, `govern`, `capsules`, `tokens`, `federation`, `vectors`, `xacml` or `console` as the
+first argument: only that, with its own options. Without, options are those of `node`, and only it is run; but
+`--quick` is for all.
 """
 
 import sys

@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import msgspec
+from msgspec.structs import replace
 
 from penstock.broker.api.looking import Nodes, NodeState, RevisionState
 from penstock.broker.api.people import About
@@ -17,6 +18,8 @@ from penstock.model.errors import DomainError
 
 FRESH_SECONDS = 0.8
 """For so long what nodes have told is not asked for again: several pages of a person ask once."""
+MANY_CLIENTS = 300
+CLIENTS_SECONDS = 5.0
 LONGEST_SECONDS = 12 * 3600.0
 MOST_PEOPLE = 200
 
@@ -41,6 +44,8 @@ class Person:
         self._ca = ca
         self._revision = ""
         self._asked = float("-inf")
+        self._with_clients = float("-inf")
+        """When clients were asked for last."""
         self._lock = asyncio.Lock()
 
     @property
@@ -82,7 +87,7 @@ class Person:
             found: dict[str, NodeState] = {}
             for one in self.asked:
                 try:
-                    told = await one.get("/api/nodes", Nodes)
+                    told = await self._ask(one)
                     found |= told.nodes
                     self.unheard.pop(one.url, None)
                     if one is self.first:
@@ -95,6 +100,22 @@ class Person:
                         self.unheard[one.url] = str(error)
             self.states = found
             self._asked = time.monotonic()
+
+    async def _ask(self, one: Asking) -> Nodes:
+        """What its nodes tell; many clients are asked for now and then only, and kept meanwhile."""
+        many = sum(len(state.portrait.clients) for state in self.states.values()) > MANY_CLIENTS
+        if not many or time.monotonic() - self._with_clients > CLIENTS_SECONDS:
+            told = await one.get("/api/nodes", Nodes)
+            if one is self.asked[-1]:
+                self._with_clients = time.monotonic()
+            return told
+        told = await one.get("/api/nodes", Nodes, clients=0)
+        return replace(told, nodes={name: self._with_known(name, state) for name, state in told.nodes.items()})
+
+    def _with_known(self, name: str, state: NodeState) -> NodeState:
+        known = self.states.get(name)
+        clients = known.portrait.clients if known is not None else ()
+        return replace(state, portrait=replace(state.portrait, clients=clients))
 
     async def _learn(self, revision: str) -> None:
         """Read the domain as it is in force; nothing of it is run here, whatever it names."""

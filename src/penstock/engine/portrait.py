@@ -84,12 +84,12 @@ class SubscriptionPortrait(msgspec.Struct, frozen=True):
     """The condition that its client gave; empty if none."""
 
 
-def portrait(node: "Node", now: float) -> NodePortrait:
-    """The node as it is now."""
+def portrait(node: "Node", now: float, with_clients: bool = True) -> NodePortrait:
+    """The node as it is now; there may be many clients."""
     return NodePortrait(
         node.name,
         tuple(_link(node, name, session) for name, session in node.neighbours.items()),
-        tuple(_client(one) for one in node.sessions.values() if one.neighbour is None),
+        tuple(_client(one) for one in node.sessions.values() if one.neighbour is None) if with_clients else (),
         tuple(one for watch in node.watches.values() for one in _monitors(watch)),
         len(node.retained),
         tuple(sorted(node.contracts.open_at(now))) if node.contracts is not None else (),

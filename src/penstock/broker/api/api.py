@@ -65,8 +65,8 @@ class Api:
         self.logins = Logins()
         self.changing = asyncio.Lock()
         self.history: deque[Rated] = deque(maxlen=MOST_HISTORY)
-        self.told, self.told_at = b"", float("-inf")
-        """The state of the nodes as it was told last, and when."""
+        self.told: dict[bool, tuple[bytes, float]] = {}
+        """The state of the nodes as it was told last, with and without clients, and when."""
         self.is_running = True
         self._revision: tuple[Domain, Revision] | None = None
         self._passwords: tuple[object, Passwords | None] = (None, None)

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 MOST_KEPT = 5_000
 MOST_ASKED = 1_000
-SAMPLES = 40
+SAMPLES = 20
 """Events that are explained in a second at most, and in `SHARE` the part of a second that this may take."""
 SHARE = 0.02
 MOST_TOWARDS = 20

@@ -104,14 +104,16 @@ class Rated(msgspec.Struct, frozen=True):
 
 
 async def _nodes(asked: Asked) -> msgspec.Raw:
-    api, now = asked.api, time.monotonic()
-    if now - api.told_at > FRESH_SECONDS:
-        states = {name: _state(server) for name, server in api.servers.items()}
-        api.told, api.told_at = msgspec.json.encode(Nodes(time.time(), api.revision.digest, states)), now
-    return msgspec.Raw(api.told)
+    api, now, with_clients = asked.api, time.monotonic(), asked.query.get("clients") != "0"
+    told, at = api.told.get(with_clients, (b"", float("-inf")))
+    if now - at > FRESH_SECONDS:
+        states = {name: _state(server, with_clients) for name, server in api.servers.items()}
+        told = msgspec.json.encode(Nodes(time.time(), api.revision.digest, states))
+        api.told[with_clients] = told, now
+    return msgspec.Raw(told)
 
 
-def _state(server: "Server") -> NodeState:
+def _state(server: "Server", with_clients: bool) -> NodeState:
     stats, journal, now = server.node.stats, server.journal, server.now()
     counters = Counters(
         stats.received,
@@ -133,7 +135,7 @@ def _state(server: "Server") -> NodeState:
         server.node.connected,
         counters,
         kept,
-        portrait(server.node, now),
+        portrait(server.node, now, with_clients),
     )
 
 
@@ -230,7 +232,15 @@ _EXPLAIN = (
 _WHY = "why an event would be delivered, changed or withheld, as things are now; nothing is published"
 
 ENDPOINTS = (
-    Endpoint("GET", "/api/nodes", "read", "the nodes of this process: links, clients, counters", Nodes, _nodes),
+    Endpoint(
+        "GET",
+        "/api/nodes",
+        "read",
+        "the nodes of this process: links, clients, counters",
+        Nodes,
+        _nodes,
+        (Query("clients", "0: without clients, of which there may be many", "integer"),),
+    ),
     Endpoint(
         "GET",
         "/api/subscriptions",
