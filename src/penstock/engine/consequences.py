@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from penstock.engine import travel
+from penstock.engine import private, travel
 from penstock.engine.changes import Persisted
 from penstock.engine.session import Session
 from penstock.model.event import Event
@@ -69,7 +69,7 @@ def _make(node: "Node", made: Made, sender: Session | None, share: int, cause: E
         node.notice("policy failed", sender, topic, f"{made.content['policy']}: {made.detail}")
     told = Properties(content_type="application/json", user_properties=((travel.MADE, str(share)),))
     event = Event(topic, msgspec.json.encode(made.content), 0, False, encode_properties(told))
-    node.made.append((sender, event if cause is None else travel.inheriting(cause, event)))
+    node.made.append((sender, event if cause is None else private.inheriting(node, cause, event)))
 
 
 def _oblige(node: "Node", obligation: Obligation, sender: Session | None, now: float) -> None:

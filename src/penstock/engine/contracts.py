@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from penstock.engine import travel
+from penstock.engine import private, travel
+from penstock.engine.private import Private
 from penstock.engine.session import Session
 from penstock.engine.travel import CONTRACT, CONTRACT_BYTES
 from penstock.model.content import Content
@@ -23,11 +24,10 @@ from penstock.policy.contract import ConsumerContract, ProducerContract, Subject
 from penstock.policy.contract_plain import plain_producer
 from penstock.policy.contract_text import read_consumer, read_producer
 from penstock.policy.contracts import Contracts, wants_of
-from penstock.policy.privacy import PrivacyPolicy
 from penstock.policy.quality_carry import ATTACHED, CLAIMED, read_properties, read_quality, write_properties
 from penstock.policy.quality_collect import Collector, collect
 from penstock.policy.quality_need import why_not
-from penstock.policy.release import RELEASED, Releaser
+from penstock.policy.release import PRIVACY, RELEASED, Mark, Releaser, read_marks
 from penstock.policy.situation import NONE_OPEN, Opened, OpenSituations
 
 if TYPE_CHECKING:
@@ -207,10 +207,12 @@ class Governed(NamedTuple):
     """Whether this is its producer's node."""
     ace: dict[str, str]
     """By digest of a subscription, the rule that releases it: as its producer's node has found."""
-    private: tuple[PrivacyPolicy, ...] = ()
+    private: tuple[Private, ...] = ()
     """Policies in XACML about it."""
     wrong: str = ""
     """Why nobody gets it: what came with it cannot be read."""
+    marks: tuple[Mark, ...] = ()
+    """By what it is released already."""
 
     @property
     def is_private(self) -> bool:
@@ -261,7 +263,11 @@ def is_bound(node: "Node", sender: Session | None, event: Event, is_admitted: bo
     """
     if node.contracts is None or sender is None or sender.neighbour in node.ensemble.nodes:
         return False
-    return not is_admitted or (CONTRACT_BYTES not in event.properties and ATTACHED.encode() not in event.properties)
+    if not is_admitted or (CONTRACT_BYTES not in event.properties and ATTACHED.encode() not in event.properties):
+        return True
+    known = travel.told(event, CONTRACT)
+    bound = producing(node, sender, event.topic)
+    return any(one.is_private and named(node.contracts, one) not in known for one in bound)
 
 
 def attach(node: "Node", session: Session, event: Event, now: float) -> Event | Verdict:
@@ -275,21 +281,24 @@ def attach(node: "Node", session: Session, event: Event, now: float) -> Event | 
     if not bound and not collectors:
         return event
     content, now = node.ensemble.reader.read(event), recorded(now)
+    known = travel.told(event, CONTRACT)
+    measured = tuple((ATTACHED, value) for value in travel.told(event, ATTACHED))
+    catalogue = state.contracts.catalogue
     try:
-        quality = _claimed(event, content, now)
+        if measured:  # before a monitor put it on this topic
+            quality = read_properties(measured, moment(now), ATTACHED)
+        else:
+            quality = collect(collectors, catalogue, content, now).beside(_claimed(event, content, now), catalogue)
     except ContentError as error:
         return Verdict("conform", Effect.SUPPRESS, "quality", f"its quality cannot be read: {error}")
-    catalogue = state.contracts.catalogue
-    collected = collect(collectors, catalogue, content, now)
-    quality = collected.beside(quality, catalogue)
     for contract in bound:
         missed = why_not(contract.guarantees, quality, content)
         if missed:
             reason = f"not as its producer guarantees: {'; '.join(missed)}"
             return Verdict("conform", Effect.SUPPRESS, f"contract {contract.name}", reason)
-    told = [(CONTRACT, named(state, one)) for one in bound if one.is_private]
-    attached = write_properties(quality, ATTACHED)
-    state.last = attached, quality
+    told = [(CONTRACT, name) for name in (named(state, one) for one in bound if one.is_private) if name not in known]
+    attached = () if measured else write_properties(quality, ATTACHED)
+    state.last = measured or attached, quality
     made = travel.having(event, None, (*attached, *told), without=CLAIMED)
     return node.ensemble.reader.known(made, content)
 
@@ -354,27 +363,44 @@ def governed(node: "Node", event: Event, now: float) -> Governed | None:
         return None
     late = of_origin(node, event) if event.retain and state.concerns(event.topic) else ()
     late = tuple(one for one in late if one.is_private)
-    is_released = bool(travel.told(event, RELEASED))
-    private = () if is_released else state.contracts.private(event.topic)
-    if travel.RESERVED_BYTES not in event.properties and not late and not private:
+    policies = private.of_topic(state.contracts, event.topic)
+    if travel.RESERVED_BYTES not in event.properties and not late and not policies:
         return None
     pairs = travel.carried(event.properties).user_properties if event.properties else ()
+    released = [value for name, value in pairs if name == RELEASED]
+    if released:
+        return _unasked(node, event, released, policies)
     names = [value for name, value in pairs if name == CONTRACT]
     attached = tuple(pair for pair in pairs if pair[0] == ATTACHED)
-    if is_released or not (names or attached or late or private):
+    if not (names or attached or late or policies):
         return None
     content = node.ensemble.reader.read(event)
     is_first = not any(one in node.ensemble.nodes for one in event.path)
     try:
-        found = tuple(contract_of(state.contracts, one) for one in names)
+        found = tuple(contract_of(state.contracts, one) for one in names if not one.startswith(PRIVACY))
         found += tuple(one for one in late if one.name not in {each.name for each in found})
+        inherited = private.told(state.contracts, (one for one in names if one.startswith(PRIVACY)))
+        policies += tuple(one for one in inherited if one not in policies)
         known, quality = state.last
         if attached != known:
             quality = read_properties(attached, moment(now), ATTACHED)
         ace = release_place.read_ace(next((value for name, value in pairs if name == release_place.ACE), "{}"))
     except (PolicyError, ContentError) as error:
-        return Governed((), NO_QUALITY, content, is_first, {}, private, str(error))
-    return Governed(found, quality, content, is_first, ace, private)
+        return Governed((), NO_QUALITY, content, is_first, {}, policies, str(error))
+    return Governed(found, quality, content, is_first, ace, policies)
+
+
+def _unasked(node: "Node", event: Event, released: list[str], policies: tuple[Private, ...]) -> Governed | None:
+    """What has been released to a client, and a monitor on its link has put on another topic: that topic's policies
+    are asked of it.
+    """
+    content = node.ensemble.reader.read(event)
+    try:
+        marks = tuple(mark for text in released for mark in read_marks(text))
+    except ContentError as error:
+        return Governed((), NO_QUALITY, content, True, {}, policies, str(error))
+    left = tuple(one for one in policies if one.policy.name not in {mark.rule for mark in marks})
+    return Governed((), NO_QUALITY, content, True, {}, left, marks=marks) if left else None
 
 
 def contract_of(contracts: Contracts, told: str) -> ProducerContract:

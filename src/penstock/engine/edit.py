@@ -3,7 +3,7 @@
 from copy import deepcopy
 from typing import TYPE_CHECKING
 
-from penstock.engine import travel
+from penstock.engine import private
 from penstock.engine.plan import Draft, Plan
 from penstock.model.event import Event
 from penstock.model.link import Link
@@ -138,7 +138,7 @@ def _step(node: "Node", watch: Watch, place: int, event: Event, now: float) -> t
     if state is not before and state != before:
         watch.move(place, state)
         node.ledger.monitor(watch.link, monitor.name, state)
-    return outputs if node.contracts is None else tuple(travel.inheriting(event, one) for one in outputs)
+    return outputs if node.contracts is None else tuple(private.inheriting(node, event, one) for one in outputs)
 
 
 def _report(node: "Node", watch: Watch, event: Event, text: str) -> None:

@@ -6,10 +6,11 @@ applies them; here is what they are applied to, and what comes of it. Filters ar
 """
 
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
-from penstock.engine import bindings, consequences, groups, travel
-from penstock.engine.course import Course, Courses, asked_by, bounds_for, came_from, make_course, points
+from penstock.engine import bindings, consequences, groups, private, release, travel
+from penstock.engine.course import Course, Courses, asked_by, bounds_for, came_from, is_node, make_course, points
 from penstock.engine.facts import Facts, Noted
 from penstock.engine.plan import Draft, Target
 from penstock.engine.render import Forms
@@ -92,6 +93,9 @@ def plan(draft: Draft) -> None:
 
 class Towards(Judgement):
     """What becomes of a copy that goes to a session. What most policies do not ask for is found when one does."""
+
+    released: Event | None = None
+    """What the session is shown of a private event: that is what its own policies are asked about."""
 
     def __init__(self, judging: "Judging", session: Session | None) -> None:
         self.copy = PublicationCopy(judging.event, judging.content)
@@ -218,7 +222,8 @@ class Judging:
         course = None if known is None else known.get(self._came)
         if course is None or course.ensemble is not self.node.ensemble:
             course = self._course(session, subscribed, known)
-        key = self._key(course, session, subscribed) if self._has_more or course.key is None else course.key
+        is_apart = self._has_more or course.key is None or (course.mine and self._is_private)
+        key = self._key(course, session, subscribed) if is_apart else course.key
         self._last = key
         if key in self._forms:
             return self._forms[key]
@@ -250,7 +255,7 @@ class Judging:
 
     def _key(self, course: Course, session: Session, subscribed: Sequence[Subscribed]) -> tuple[object, ...]:
         """What copies that are equal have in common."""
-        key = course.key
+        key = None if course.mine and self._is_private else course.key
         if key is not None and (self._attached or self._associated):
             if all(one.policy.is_shared for one in (*self._attached, *self._associated)):
                 key = (*key, *asked_by(subscribed))
@@ -285,7 +290,11 @@ class Judging:
         """The policies that may have a say in it, whoever gets it."""
         return (*self._asked_before, *self._attached, *self._associated)
 
-    def _judged(self, session: Session, subscribed: Sequence[Subscribed], course: Course) -> Judgement:
+    @cached_property
+    def _is_private(self) -> bool:
+        return private.is_private(self.node, self.event)
+
+    def _judged(self, session: Session, subscribed: Sequence[Subscribed], course: Course) -> "Towards":
         judgement = Towards(self, session)
         judgement.asked = course.asked
         mine = course.mine
@@ -299,12 +308,31 @@ class Judging:
                 mine = tuple(one for one in mine if not _asks_hidden(one[0], judgement.copy))
             if mine:
                 judgement.copy.settle()
+        own: Sequence[Bound] = course.own
+        if course.mine and self._is_private:
+            own = [one for one in own if one.is_given]
+            mine = () if is_node(self.node, session) else mine  # only the consumer's node knows what it is shown
+            if mine and not self._release(judgement, session):
+                return judgement
         judgement.may_only_block = _is_kept_beyond(self.event, session)
         run(judgement, mine)
         if course.attaches:
-            on = attach(self._attached, [one for one in course.own if not _asks_hidden(one, judgement.copy)])
+            on = attach(self._attached, [one for one in own if not _asks_hidden(one, judgement.copy)])
             judgement.attached = None if on == self._attached else on
         return judgement
+
+    def _release(self, judgement: "Towards", session: Session) -> bool:
+        """Go on with what contracts and privacy policies show the session: by what its own policies do with that, it
+        learns nothing of the rest. Whether there is such.
+        """
+        released = release.at_once(self.node, session, self._changed(judgement), self.now)
+        if isinstance(released, Verdict):
+            judgement.blocked = released.rule or released.stage
+            judgement.note(released)
+            return False
+        judgement.released = released
+        judgement.copy = PublicationCopy(released, self.node.ensemble.reader.read(released))
+        return True
 
     def _judge_first(
         self, judgement: Judgement, session: Session, subscribed: Sequence[Subscribed], course: Course
@@ -334,12 +362,12 @@ class Judging:
             self._here = found if self.facts is None else Noted.on(found, self.facts)
         return self._here
 
-    def _changed(self, judgement: Judgement) -> Event:
-        copy = judgement.copy
+    def _changed(self, judgement: "Towards") -> Event:
+        copy, event = judgement.copy, judgement.released or self.event
         assert isinstance(copy, PublicationCopy)
         if not copy.is_changed and judgement.attached is None:
-            return self.event
-        event = Event._make((self.event.topic, copy.payload, *self.event[2:]))
+            return event
+        event = Event._make((event.topic, copy.payload, *event[2:]))
         if judgement.attached is not None:
             texts = [(travel.POLICY, one.policy.text) for one in judgement.attached]
             return travel.having(event, copy.content_type, [*copy.beside, *texts], without=travel.POLICY)

@@ -3,12 +3,11 @@
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from penstock.engine import project, release, route
+from penstock.engine import private, project, release, route
 from penstock.engine.edit import Watch
 from penstock.engine.plan import Draft, Group, LinkClass, Plan
 from penstock.engine.predicates import Predicates
 from penstock.engine.session import Session, Subscribed
-from penstock.engine.travel import CONTRACT_BYTES
 from penstock.language.condition import Condition, all_of
 from penstock.model.event import Event
 from penstock.model.topic import matches, parse_filter
@@ -67,7 +66,7 @@ def _satisfied_by_views(
     views: dict[int, Event | None] = {}
     found: dict[tuple[bytes, str], set[int]] = {}
     for one in asking:
-        if _is_kept_beyond(event, one):
+        if _is_kept_beyond(node, event, one):
             yield one
             continue
         session = one.session
@@ -89,7 +88,7 @@ def satisfies(node: "Node", event: Event, subscribed: Subscribed, now: float | N
 
     It is asked of what the subscriber may see: otherwise it could find out the rest by asking.
     """
-    if _is_kept_beyond(event, subscribed) or next(conditions(subscribed, event.topic), None) is None:
+    if _is_kept_beyond(node, event, subscribed) or next(conditions(subscribed, event.topic), None) is None:
         return True
     view = _view(node, subscribed.session, event, now)
     return view is not None and not any(unmet(node, view, subscribed))
@@ -103,7 +102,7 @@ def _view(node: "Node", session: Session, event: Event, now: float | None) -> Ev
 
 def unmet(node: "Node", event: Event, subscribed: Subscribed) -> Iterator[str]:
     """What the subscription asks for and the event's content is not, and why."""
-    if _is_kept_beyond(event, subscribed):
+    if _is_kept_beyond(node, event, subscribed):
         return
     for condition in conditions(subscribed, event.topic):
         outcome = condition.holds(node.ensemble.reader.read(event))
@@ -111,11 +110,11 @@ def unmet(node: "Node", event: Event, subscribed: Subscribed) -> Iterator[str]:
             yield f"`{condition.text}` {'is false' if outcome is False else f'fails: {outcome}'}"
 
 
-def _is_kept_beyond(event: Event, subscribed: Subscribed) -> bool:
+def _is_kept_beyond(node: "Node", event: Event, subscribed: Subscribed) -> bool:
     """Whether a neighbour must have the event whatever it asks for: it may hold an older one of the topic, which it
     would go on giving to new subscribers. Of what is private, only it knows what its consumers see, and asks of that.
     """
-    return subscribed.session.neighbour is not None and (event.retain or CONTRACT_BYTES in event.properties)
+    return subscribed.session.neighbour is not None and (event.retain or private.is_private(node, event))
 
 
 def _kept_beyond(node: "Node", topic: str) -> Iterator[Subscribed]:

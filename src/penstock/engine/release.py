@@ -14,12 +14,15 @@ from penstock.engine.plan import Draft
 from penstock.engine.release_decide import decide
 from penstock.engine.render import Forms
 from penstock.model.event import Event
+from penstock.model.verdict import Effect, Verdict
 from penstock.policy.contracts import subscription_id
 from penstock.policy.release_place import ACE, ace_digest, write_ace
 
 if TYPE_CHECKING:
     from penstock.engine.node import Node
     from penstock.engine.session import Session
+
+_CANNOT_ASK = "it is released later, or in a mean: what policies of its subscription would ask is not known yet"
 
 
 def plan(draft: Draft) -> None:
@@ -74,6 +77,21 @@ def preview(node: "Node", session: "Session", event: Event, now: float | None) -
         return event
     decided = decide(node, session, event, found, at)
     return event._replace(payload=b"") if decided.aggregate is not None else decided.event
+
+
+def at_once(node: "Node", session: "Session", event: Event, now: float) -> Event | Verdict:
+    """The event as a client is shown it, marked as released, so that the stage passes it on then; or why there is
+    nothing that could be shown now.
+    """
+    at = contracts.recorded(now)
+    found = contracts.governed(node, event, at) or contracts.needed(node, session, event, at)
+    if found is None:
+        return event
+    decided = decide(node, session, event, found, at)
+    if decided.event is not None and decided.not_before <= at:
+        return decided.event
+    reasons = decided.reasons if not decided.is_released else (_CANNOT_ASK,)
+    return Verdict("release", Effect.SUPPRESS, decided.rule, "; ".join(reasons))
 
 
 def _governed(node: "Node", forms: Forms) -> Governed | None:

@@ -74,7 +74,8 @@ def decide(node: "Node", session: "Session", event: Event, found: Governed, now:
     if not asking:
         if found.is_private:
             return Decided(None, reasons=("it is private, and who would get it guarantees nothing",))
-        return _by_policies(node.contracts, session, event, found, (), _Left(found.content, found.quality, now), now)
+        left = _Left(found.content, found.quality, now, found.marks)
+        return _by_policies(node.contracts, session, event, found, (), left, now)
     for one in asking:
         made = _by_want(node.contracts, session, event, found, one, now)
         if made.is_released:
@@ -100,7 +101,7 @@ class _Left(NamedTuple):
 def _by_want(state: State, session: "Session", event: Event, found: Governed, asking: Asking, now: float) -> Decided:
     """All contracts of the event must release it: each degrades what the one before has left."""
     _, consumer, want = asking
-    left = _Left(found.content, found.quality, now)
+    left = _Left(found.content, found.quality, now, found.marks)
     for producer in found.contracts or (_PUBLIC,):
         where, made = _released(state, producer, asking, found, left.content, left.quality, now)
         if made.aggregate is not None and left.collected is not None:
@@ -143,9 +144,9 @@ def _by_policies(
     now: float,
 ) -> Decided:
     """What the policies in XACML let a client have of what contracts have left."""
-    asked = asked_of(state, session, consumers, event.topic, event.origin if found.is_first else "", now)
-    for policy in found.private:
-        permitted = policy.decide(asked, found.content, now)
+    origin = event.origin if found.is_first else ""
+    for policy, topic in found.private:
+        permitted = policy.decide(asked_of(state, session, consumers, topic, origin, now), found.content, now)
         if isinstance(permitted, str):
             return Decided(None, reasons=(permitted,), steps=left.steps)
         aggregate = next((one for one in permitted.degrade if isinstance(one, Aggregate)), None)
@@ -166,7 +167,7 @@ def _by_policies(
             content=left.content if payload is left.content.payload else Content(payload, left.content.format),
             quality=quality,
             not_before=max(left.not_before, later),
-            marks=(*left.marks, mark_of_policy(policy.name, permitted)),
+            marks=(*left.marks, mark_of_policy(policy.name, topic, permitted)),
             untils=left.untils if permitted.retain is None else (*left.untils, now + permitted.retain),
             collected=collected,
             steps=(*left.steps, Step(f"{PRIVACY}{policy.name}", Place.EVALUATE, made)),

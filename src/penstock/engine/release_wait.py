@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from penstock.engine import contracts, travel
+from penstock.engine import contracts, private, travel
 from penstock.engine.contracts import Governed, State
 from penstock.engine.later import Collected
 from penstock.engine.release_decide import Decided, asked_of, decide, shown
@@ -72,8 +72,9 @@ def _permits(
 ) -> bool:
     """Whether a policy in XACML says of what is left of the event just what it said of the event."""
     origin = "" if event.path else event.origin
-    permitted = policy.decide(asked_of(state, session, consumers, event.topic, origin, now), content, now)
-    return not isinstance(permitted, str) and mark_of_policy(policy.name, permitted) == mark
+    topic = mark.topic or event.topic
+    permitted = policy.decide(asked_of(state, session, consumers, topic, origin, now), content, now)
+    return not isinstance(permitted, str) and mark_of_policy(policy.name, topic, permitted) == mark
 
 
 def still(node: "Node", session: "Session", event: Event, now: float) -> Event | None:
@@ -87,12 +88,12 @@ def still(node: "Node", session: "Session", event: Event, now: float) -> Event |
         return None
     if travel.told(event, RELEASED):
         return event
-    bound, private = contracts.of_origin(node, event), state.contracts.private(event.topic)
-    if not private and not any(one.is_private for one in bound):
+    bound, policies = contracts.of_origin(node, event), private.of_topic(state.contracts, event.topic)
+    if not policies and not any(one.is_private for one in bound):
         return event
     content = node.ensemble.reader.read(event)
     quality = contracts.claimed(node, event, content, now)
-    decided = decide(node, session, event, Governed(bound, quality, content, True, {}, private), now)
+    decided = decide(node, session, event, Governed(bound, quality, content, True, {}, policies), now)
     return decided.event
 
 

@@ -85,16 +85,6 @@ def having(event: Event, content_type: str | None, add: Iterable[tuple[str, str]
     return event._replace(properties=encode_properties(made))
 
 
-def inheriting(cause: Event, made: Event) -> Event:
-    """What was made of a private event is as private: it has the contracts of its cause, and who may have that. Of its
-    quality nothing is known.
-    """
-    if made is cause or CONTRACT_BYTES not in cause.properties or CONTRACT_BYTES in made.properties:
-        return made
-    pairs = carried(cause.properties).user_properties
-    return having(made, None, (pair for pair in pairs if pair[0] in (CONTRACT, ACE)), without=ACE)
-
-
 def carried(properties: bytes) -> Properties:
     """What travels with an event, read back."""
     return _carried(properties) if len(properties) <= _MOST_KNOWN else _decoded(properties)

@@ -28,6 +28,7 @@ from penstock.pipeline.monitors import event_of, rows_of
 from penstock.pipeline.policies import Policies, Policy
 from penstock.policy.contracts import Contracts
 from penstock.policy.quality_carry import ATTACHED, CLAIMED, read_properties, read_quality, write_properties
+from penstock.policy.release import PRIVACY
 from penstock.policy.release_place import ACE
 from penstock.wire.properties import encode_properties
 
@@ -169,7 +170,9 @@ def _taken_off(node: Node, event: Event, before: Policy | None, row: dict[str, A
         return event, []
     pairs = properties.user_properties
     brought = [value for name, value in pairs if name == CONTRACT and value.startswith("{")]
-    left = tuple(pair for pair in pairs if not pair[0].startswith((ATTACHED, CONTRACT, ACE)))
+    left = tuple(
+        pair for pair in pairs if not pair[0].startswith((ATTACHED, CONTRACT, ACE)) or _is_inherited(node, pair)
+    )
     received = moment(row["time"])
     try:
         said = read_properties(pairs, received, ATTACHED)
@@ -180,6 +183,16 @@ def _taken_off(node: Node, event: Event, before: Policy | None, row: dict[str, A
     own = (one for one in said if one.key not in measured and inside.get(one.key) != one)
     made = msgspec.structs.replace(properties, user_properties=(*left, *write_properties(Quality(own), CLAIMED)))
     return event._replace(properties=encode_properties(made)), brought
+
+
+def _is_inherited(node: Node, pair: tuple[str, str]) -> bool:
+    """Whether it says that the event was made of what a policy of this domain in XACML is about: by its topic nobody
+    would know.
+    """
+    if node.contracts is None or pair[0] != CONTRACT:
+        return False
+    name = pair[1].removeprefix(PRIVACY).rpartition("#")[0]
+    return pair[1].startswith(PRIVACY) and name in {one.name for one in node.contracts.contracts.privacy}
 
 
 def _inside(node: Node, event: Event, row: dict[str, Any]) -> Quality:

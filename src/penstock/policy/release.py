@@ -156,6 +156,8 @@ class Mark(msgspec.Struct, frozen=True, array_like=True):
     """Of all that the rule says."""
     during: tuple[str, ...] = ()
     outside: tuple[str, ...] = ()
+    topic: str = ""
+    """Of a policy in XACML, the topic that it was asked about."""
 
     @property
     def named(self) -> str:
@@ -175,9 +177,9 @@ def mark_of(producer: ProducerContract, rule: str) -> Mark:
     return Mark(producer.name, rule, said, tuple(sorted(found.during)), tuple(sorted(found.outside)))
 
 
-def mark_of_policy(name: str, permitted: Permitted) -> Mark:
+def mark_of_policy(name: str, topic: str, permitted: Permitted) -> Mark:
     """The mark of what a policy in XACML releases on these conditions."""
-    return Mark(PRIVACY, name, blake2b(repr(permitted).encode(), digest_size=8).hexdigest())
+    return Mark(PRIVACY, name, blake2b(repr(permitted).encode(), digest_size=8).hexdigest(), topic=topic)
 
 
 def write_marks(marks: Iterable[Mark]) -> str:

@@ -1,0 +1,147 @@
+"""Ways by which more might get out than is shown: contracts, and privacy policies in XACML, must both hold."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.domain import Domain
+from penstock.domain.ensemble import ensemble
+from penstock.engine.rehearsal import Rehearsal
+
+TOPIC = "bob/location"
+POLICY = """
+policy: coarse
+combine: deny-unless-permit
+rules:
+  - permit: {subject.purpose: health, resource.topic: bob/location}
+    obligations: [{id: step, set: {attribute: lat, size: 10}}]
+"""
+RULES = {"coarse": {"purpose": "health", "degrade": [{"step": {"attribute": "lat", "size": 10}}]}}
+CLIENTS = {"bob": "a", "alice": "a", "doctor": "b", "near": "a", "spy": "b", "spy-near": "a"}
+KINDS = pytest.mark.parametrize("kind", ["contract", "xacml"])
+
+
+def play(kind: str, folder: Path, producers: Any = None, **more: Any) -> Rehearsal:
+    """Bob at the first node, and at both somebody who is shown his place in steps of ten degrees, and a spy."""
+    file = folder / "policy.yaml"
+    file.write_text(POLICY)
+    bob = {"producer": "bob", "filter": TOPIC, **({"rules": RULES} if kind == "contract" else {})}
+    said: dict[str, Any] = {
+        "nodes": {name: {"listen": "127.0.0.1:0"} for name in "ab"},
+        "links": [{"between": ["a", "b"]}],
+        "clients": {name: {"node": node} for name, node in CLIENTS.items()},
+        "contracts": {
+            "producers": {"bob": bob, **(producers or {})},
+            "consumers": {
+                "doctor": {"consumer": ["doctor", "near"], "purpose": "health", "wants": {"all": {"filter": "#"}}}
+            },
+        },
+        "statements": {"grants": [{"to": "*", "set": ["subscription"], "elements": "*"}]},
+        **({"privacy": [{"name": "coarse", "topics": TOPIC, "policies": str(file)}]} if kind == "xacml" else {}),
+        **more,
+    }
+    domain = Domain.model_validate(said)
+    rehearsal = Rehearsal(domain, ensemble(domain))
+    for client in CLIENTS:
+        rehearsal.connect(client)
+    return rehearsal
+
+
+def says(rehearsal: Rehearsal, topic: str = TOPIC, lat: float = 48.9) -> None:
+    rehearsal.publish("bob" if topic == TOPIC else "alice", topic, json.dumps({"lat": lat}).encode(), 1)
+    rehearsal.run()
+
+
+def got(rehearsal: Rehearsal, who: str) -> list[Any]:
+    return [json.loads(one.payload) for one in rehearsal.deliveries(who)]
+
+
+@KINDS
+@pytest.mark.parametrize("who", ["doctor", "near"])
+@pytest.mark.parametrize("filter", ["bob/#", "$share/g/bob/#"])
+@pytest.mark.parametrize(
+    ("where", "is_told"), [("lat > 47.0", False), ("lat < 47.0", True), ("lat == 45.0", True), ("lat == 48.9", False)]
+)
+def test_conditions_are_asked_of_what_is_shown(
+    kind: str, who: str, filter: str, where: str, is_told: bool, tmp_path: Path
+) -> None:
+    rehearsal = play(kind, tmp_path)
+    rehearsal.subscribe(who, filter, where=where, no_local=False)
+    says(rehearsal)
+    assert got(rehearsal, who) == [{"lat": 45.0}] * is_told
+
+
+@KINDS
+@pytest.mark.parametrize("link", ["b -> spy", "bob -> a", "a -> b", "a -> spy-near"])
+def test_what_a_monitor_makes_of_a_private_event_is_as_private(kind: str, link: str, tmp_path: Path) -> None:
+    mapper = {"link": link, "mapper": {TOPIC: "public", "elsewhere": "plain"}}
+    rehearsal = play(kind, tmp_path, monitors={"renames": mapper})
+    for who in ("spy", "spy-near", "doctor"):
+        rehearsal.subscribe(who, "#")
+    says(rehearsal)
+    assert got(rehearsal, "spy") == got(rehearsal, "spy-near") == []
+    assert got(rehearsal, "doctor") == [{"lat": 45.0}]
+    says(rehearsal, "elsewhere")
+    assert got(rehearsal, "spy") == got(rehearsal, "spy-near") == [{"lat": 48.9}]
+
+
+@KINDS
+def test_a_renamed_event_is_bound_by_contracts_of_its_new_topic_too(kind: str, tmp_path: Path) -> None:
+    mapper = {"link": "bob -> a", "mapper": {TOPIC: "bob/mood"}}
+    mood = {"producer": "bob", "filter": "bob/mood", "rules": {"one": {"purpose": "art"}}}
+    rehearsal = play(kind, tmp_path, {"mood": mood}, monitors={"renames": mapper})
+    for who in ("near", "doctor"):
+        rehearsal.subscribe(who, "#")
+    says(rehearsal)
+    assert got(rehearsal, "near") == got(rehearsal, "doctor") == []
+
+
+@KINDS
+@pytest.mark.parametrize("who", ["spy", "spy-near"])
+def test_what_a_policy_publishes_of_a_private_event_is_as_private(kind: str, who: str, tmp_path: Path) -> None:
+    rehearsal = play(kind, tmp_path)
+    tell = 'PolicyStatement { On(Forward, Publication) { If {} Then {Publish("[message,$Message]", "public")} } }'
+    rehearsal.subscribe(who, "public")
+    for topic in (TOPIC, "elsewhere"):
+        for reader in (who, "near", "doctor"):
+            rehearsal.subscribe(reader, topic, policy=tell)
+    says(rehearsal)
+    assert got(rehearsal, who) == []
+    says(rehearsal, "elsewhere")
+    assert any("message" in one for one in got(rehearsal, who)), "what is not private is published"
+
+
+@KINDS
+@pytest.mark.parametrize("who", ["doctor", "near"])
+@pytest.mark.parametrize("place", ["", "@broker: Egress", "@broker: Ingress", "@broker: Routing", "@attach: Always"])
+@pytest.mark.parametrize("beyond", [47.0, 50.0])
+def test_policies_of_a_subscription_are_asked_of_what_is_shown(
+    kind: str, who: str, place: str, beyond: float, tmp_path: Path
+) -> None:
+    rule = f"On(Forward, Publication) {{ {place} If {{lat > {beyond}}} Then {{BlockMessage()}} }}"
+    rehearsal = play(kind, tmp_path)
+    rehearsal.subscribe(who, TOPIC, policy=f"PolicyStatement {{ {rule} }}")
+    says(rehearsal)
+    assert got(rehearsal, who) == [{"lat": 45.0}], "whether it comes says nothing of the true place"
+
+
+@KINDS
+@pytest.mark.parametrize("who", ["doctor", "near"])
+def test_policies_of_a_subscription_count(kind: str, who: str, tmp_path: Path) -> None:
+    rehearsal = play(kind, tmp_path)
+    rule = "On(Forward, Publication) { If {lat > 52.0} Then {BlockMessage()} }"
+    rehearsal.subscribe(who, TOPIC, policy=f"PolicyStatement {{ {rule} }}")
+    says(rehearsal, lat=51.0)
+    assert got(rehearsal, who) == [], "55 is shown"
+
+
+@KINDS
+def test_a_policy_of_a_subscription_changes_what_is_shown_and_that_stays_degraded(kind: str, tmp_path: Path) -> None:
+    rehearsal = play(kind, tmp_path)
+    rule = 'On(Forward, Publication) { If {lat < 47.0} Then {RemoveAttributes("lat")} }'
+    for who in ("near", "doctor"):
+        rehearsal.subscribe(who, TOPIC, policy=f"PolicyStatement {{ {rule} }}")
+    says(rehearsal)
+    assert got(rehearsal, "near") == got(rehearsal, "doctor") == [{}]
