@@ -35,6 +35,10 @@ class Person:
         self.about = About("", "", "", (), "", "", "")
         self.states: dict[str, NodeState] = {}
         """By node, what it has told last."""
+        self.told_at: dict[str, float] = {}
+        """By node, when it told that, in seconds since 1970 by its own clock."""
+        self.homes: dict[str, Asking] = {}
+        """By node, the process that told it."""
         self.unheard: dict[str, str] = {}
         """By admin address, why its nodes cannot be asked."""
         self.error = ""
@@ -85,10 +89,14 @@ class Person:
             if time.monotonic() - self._asked < FRESH_SECONDS:
                 return
             found: dict[str, NodeState] = {}
+            told_at: dict[str, float] = {}
+            homes: dict[str, Asking] = {}
             for one in self.asked:
                 try:
                     told = await self._ask(one)
                     found |= told.nodes
+                    told_at |= dict.fromkeys(told.nodes, told.at)
+                    homes |= dict.fromkeys(told.nodes, one)
                     self.unheard.pop(one.url, None)
                     if one is self.first:
                         self.error = ""
@@ -98,7 +106,7 @@ class Person:
                         self.error = str(error)
                     else:
                         self.unheard[one.url] = str(error)
-            self.states = found
+            self.states, self.told_at, self.homes = found, told_at, homes
             self._asked = time.monotonic()
 
     async def _ask(self, one: Asking) -> Nodes:

@@ -1,0 +1,90 @@
+"""The picture of the ensemble as an element of a page: drawn by the browser, kept up to date from here."""
+
+from collections.abc import Iterable, Sequence
+
+from nicegui import events, ui
+from nicegui.element import Element
+
+from penstock.console.person import Person, plain
+from penstock.console.rates import Rates
+from penstock.console.scene import Live, Scene, live, scene
+
+STYLE = '<link rel="stylesheet" href="/static/map.css">'
+BEAT = 1.0
+
+
+class Map(Element, component="map.js"):
+    """Nodes, clients and links, live.
+
+    It emits `open` with what was clicked (`node`, or `a` and `b` of a link) and `close` on Escape.
+    """
+
+    def __init__(self, drawn: Scene, now: Live | None = None) -> None:
+        super().__init__()
+        ui.add_head_html(STYLE)
+        self.drawn = drawn
+        self.props["scene"], self.props["now"], self.props["lit"] = plain(drawn), plain(now), []
+
+    def draw(self, drawn: Scene) -> None:
+        """Draw another one; nothing is sent if it is the same."""
+        if drawn != self.drawn:
+            self.drawn = drawn
+            self.props["scene"] = plain(drawn)
+
+    def tell(self, now: Live) -> None:
+        """What has changed."""
+        self.run_method("tell", plain(now))
+
+    def light(self, path: Sequence[tuple[str, str]]) -> None:
+        """Light up a way over links, in order, and let all else fade; an empty one puts the light out."""
+        self.props["lit"] = [list(ends) for ends in path]
+
+    def point_at(self, who: tuple[str, ...]) -> None:
+        """Show which node, or which link by its ends, is open; none if empty."""
+        self.run_method("point", list(who))
+
+
+class LiveMap:
+    """A map of what a person's nodes tell, which follows them while somebody looks."""
+
+    def __init__(self, person: Person, rates: Rates | None = None) -> None:
+        self.person = person
+        self.rates = rates or Rates()
+        self._also: tuple[str, ...] = ()
+        self.rates.note(person.states, person.told_at)
+        drawn = scene(person.domain, person.states)
+        self.element = Map(drawn, live(drawn, person.states, self.rates))
+        ui.timer(BEAT, self.beat)
+
+    async def beat(self) -> None:
+        """Ask, and tell what has changed."""
+        await self.person.refresh()
+        self.rates.note(self.person.states, self.person.told_at)
+        self._show()
+
+    def light(self, path: Iterable[tuple[str, str]]) -> None:
+        """Light up a way over links, in order: `[("motion", "gateway"), ("gateway", "bell")]`. Clients on it are drawn,
+        however many others there are. An empty way puts the light out.
+        """
+        way = list(path)
+        self._also = tuple(dict.fromkeys(end for ends in way for end in ends))
+        self._show()
+        self.element.light(way)
+
+    @property
+    def nodes(self) -> list[str]:
+        """The names of all nodes and foreign brokers."""
+        return [one.name for one in self.element.drawn.nodes]
+
+    def _show(self) -> None:
+        person = self.person
+        self.element.draw(scene(person.domain, person.states, self._also))
+        self.element.tell(live(self.element.drawn, person.states, self.rates))
+
+
+def opened(event: events.GenericEventArguments) -> tuple[str, ...]:
+    """What a map's event `open` is about: a node's name, or the two ends of a link."""
+    told = event.args
+    if not isinstance(told, list) or not all(isinstance(one, str) for one in told) or len(told) not in (1, 2):
+        return ()
+    return tuple(told)
