@@ -9,7 +9,7 @@ from pathlib import Path
 from penstock.analysis.flows import check_assertions
 from penstock.analysis.statement_conflicts import conflicts
 from penstock.cli.exits import EXIT_DOMAIN
-from penstock.domain import Domain, Source, check, ensemble, read
+from penstock.domain import Domain, Source, check, diff, ensemble, read
 from penstock.domain.check import in_order
 from penstock.domain.expand import Expansion
 from penstock.domain.finding import Said
@@ -20,9 +20,18 @@ from penstock.policy.monitor import MonitorError
 _EPILOG = """\
 Checked are the file and those it includes, names and link types, that links and files exist, what patterns ask,
 that monitors can be made (Python monitors are imported), and that the assertions hold; policies that are at odds are
-told as warnings.
+told as warnings. With --against it is also said what is other than in that file.
 Exit code: 0 if all is well, 2 for bad arguments, 3 if the domain does not check.
 """
+
+
+@dataclass(frozen=True, slots=True)
+class Asserted:
+    """An assertion, whether it holds, and if not why."""
+
+    text: str
+    holds: bool
+    why: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +42,7 @@ class Report:
     """Without patterns and protocols; None if there are problems in the file."""
     problems: tuple[Problem, ...] = ()
     warnings: tuple[Problem, ...] = ()
+    assertions: tuple[Asserted, ...] = ()
 
     def is_good(self, strict: bool) -> bool:
         return not self.problems and not (strict and self.warnings)
@@ -48,6 +58,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("file", type=Path, metavar="FILE", help="the domain file")
     parser.add_argument("--expand", action="store_true", help="print the domain with patterns and protocols expanded")
     parser.add_argument("--json", action="store_true", help="print what was found as one JSON object")
+    parser.add_argument("--against", type=Path, metavar="OLD", help="say what is other than in this domain file")
     parser.add_argument("--strict", action="store_true", help="fail for warnings too")
     parser.add_argument(
         "--node", action="append", metavar="NAME", help="look only for the files of this node (may be repeated)"
@@ -68,7 +79,13 @@ def main(argv: list[str]) -> int:
         report = examine(source, options.node)
     if report.domain is not None and (unknown := set(options.node or ()) - report.domain.nodes.keys()):
         parser.error(f"no node `{min(unknown)}` in `{options.file}`, it has {', '.join(report.domain.nodes)}")
-    _show(report, options)
+    changes = None
+    if options.against is not None and report.domain is not None:
+        try:
+            changes = tuple(map(str, diff(read(options.against).domain, report.domain).changes))
+        except DomainError as error:
+            parser.error(f"--against: {error}")
+    _show(report, options, changes)
     return 0 if report.is_good(options.strict) else EXIT_DOMAIN
 
 
@@ -83,6 +100,8 @@ def examine(source: Source, nodes: list[str] | None = None) -> Report:
         failures = check_assertions(whole)
     except MonitorError as error:  # what a Python monitor says of its outputs
         return Report(None, (Problem(str(source.folder), 0, "monitors", str(error)),))
+    wrong = {failure.index: failure.reason for failure in failures}
+    asserted = (Asserted(str(one), at not in wrong, wrong.get(at, "")) for at, one in enumerate(whole.assertions))
     problems = (
         source.problem(Said(("assertions", failure.index), str(failure)), Expansion(checked.domain))
         for failure in failures
@@ -91,17 +110,20 @@ def examine(source: Source, nodes: list[str] | None = None) -> Report:
         source.problem(Said(("statements", "apply", conflict.place), conflict.what), Expansion(checked.domain))
         for conflict in conflicts(whole.statements)
     )
-    return Report(checked.domain, tuple(problems), tuple(in_order([*checked.warnings, *odd])))
+    return Report(checked.domain, tuple(problems), tuple(in_order([*checked.warnings, *odd])), tuple(asserted))
 
 
-def _show(report: Report, options: argparse.Namespace) -> None:
+def _show(report: Report, options: argparse.Namespace, changes: tuple[str, ...] | None) -> None:
     if options.json:
         plain = {
             "file": str(options.file),
             "good": report.is_good(options.strict),
             "problems": [asdict(problem) for problem in report.problems],
             "warnings": [asdict(warning) for warning in report.warnings],
+            "assertions": [asdict(one) for one in report.assertions],
         }
+        if changes is not None:
+            plain["changes"] = changes
         print(json.dumps(plain, indent=2))
         return
     for problem in report.problems:
@@ -112,6 +134,10 @@ def _show(report: Report, options: argparse.Namespace) -> None:
         print(written(report.domain, options.file.parent), end="")
     elif report.domain is not None and report.is_good(options.strict):
         print(f"{options.file}: good: {_summary(report.domain)}")
+    for change in changes or ():
+        print(change)
+    if changes == ():
+        print("nothing changes")
 
 
 def _summary(domain: Domain) -> str:

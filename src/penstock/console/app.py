@@ -54,7 +54,8 @@ def serve(served: Served, ready: Callable[[str], None], until_eof: bool = False)
     def add(part: Part) -> None:
         @ui.page(part.path, response_timeout=30)
         async def page(request: Request) -> None:
-            ui.add_head_html('<link rel="stylesheet" href="/static/console.css">')
+            for style in ("console", "parts"):
+                ui.add_head_html(f'<link rel="stylesheet" href="/static/{style}.css">')
             await shell(person_of(people, request), part)
 
     for part in PARTS:

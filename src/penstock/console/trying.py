@@ -1,9 +1,248 @@
-"""The part `trying` of the page."""
+"""The part `try` of the page: a draft of the domain, what is wrong with it, and what it would change for whom."""
 
-from penstock.console import widgets
+import asyncio
+
+from nicegui import events, ui
+
+from penstock.broker.api.drafts import Checked, DomainText, Draft, Reloaded
+from penstock.console import comparing, widgets
+from penstock.console.asking import AskError
 from penstock.console.person import Person
+
+PAUSE = 1.0
+"""Seconds without a key after which a draft is checked."""
+MOST_SHOWN = 100
+_ABOUT = "Edit the domain or paste another. Nothing counts before it is put into force."
 
 
 async def show(person: Person) -> None:
     """Show it to a person."""
-    widgets.empty("Nothing here yet", "This part is being built.")
+    widgets.heading("Try a draft", _ABOUT)
+    waiting = widgets.loading("Fetching the domain file")
+    try:
+        text = await person.first.get("/api/draft", DomainText)
+    except AskError as error:
+        waiting.delete()
+        widgets.wrong("The domain file cannot be shown", str(error))
+        return
+    waiting.delete()
+    Trial(person, text).build()
+
+
+class Trial:
+    """One page with a draft."""
+
+    def __init__(self, person: Person, text: DomainText) -> None:
+        self.person = person
+        self.began = text
+        """What the draft is made of."""
+        self.may = person.about.right == "change"
+        self.checked: Checked | None = None
+        self._number = 0
+        self._waiting: asyncio.TimerHandle | None = None
+
+    def build(self) -> None:
+        with ui.element("div").classes("pk-try"):
+            with widgets.card("Draft"):
+                self._bar()
+                self.editor = (
+                    ui.codemirror(
+                        self.began.text,
+                        language="YAML",
+                        theme="basicLight",
+                        indent="  ",
+                        on_change=self._edited,
+                        keymap={"Mod-s": self._check_now, "Mod-Enter": self._check_now},
+                    )
+                    .classes("pk-editor")
+                    .props(f'aria-label="Draft of {self.began.file.replace(chr(34), "")}"')
+                )
+                if not self.may:
+                    self.editor.disable()
+                ui.label("Press Escape, then Tab, to leave the editor by the keyboard.").classes("pk-about pk-small")
+            with ui.element("div").classes("pk-try-results"):
+                with widgets.card("Check") as self.results:
+                    widgets.subheading("Check")
+                    widgets.empty(*self._first_words())
+                with widgets.card("Difference on the recent journal") as box:
+                    self.comparing = comparing.Comparing(self.person, box, lambda: self.editor.value or "", self.may)
+                    self.comparing.build()
+        _follow_dark(self.editor)
+
+    def _first_words(self) -> tuple[str, str]:
+        if not self.may:
+            return "You may look", "Checking a draft runs code that it names, so it takes the right `change`."
+        return "This is the domain as it is", "Change something: mistakes, assertions and changes appear here."
+
+    def _bar(self) -> None:
+        with ui.element("div").classes("pk-bar"):
+            ui.label(self.began.file).classes("pk-mono")
+            ui.label(f"revision {self.began.revision}").classes("pk-about")
+            ui.space()
+            self.check_button = ui.button("Check", on_click=self._check_now).props("outline no-caps")
+            self.put_button = ui.button("Put into force…", on_click=self._ask).props("unelevated no-caps")
+            self.put_button.disable()
+            if not self.may:
+                self.check_button.disable()
+
+    # --- checking
+
+    def _edited(self, _: events.ValueChangeEventArguments[str]) -> None:
+        """Check once no key has been pressed for a while."""
+        self.checked = None
+        self.put_button.disable()
+        if self._waiting is not None:
+            self._waiting.cancel()
+        client = self.editor.client
+
+        def later() -> None:
+            async def run() -> None:
+                if not client.is_deleted:
+                    with client:
+                        await self._check_now()
+
+            self._task = asyncio.create_task(run())
+
+        if self.may:
+            self._waiting = asyncio.get_running_loop().call_later(PAUSE, later)
+
+    async def _check_now(self, *_: object) -> None:
+        if not self.may:
+            return
+        self._number += 1
+        number, text = self._number, self.editor.value or ""
+        self.check_button.props(add="loading")
+        try:
+            found: Checked | AskError = await self.person.first.post("/api/draft/check", Checked, Draft(text))
+        except AskError as error:
+            found = error
+        if number != self._number:  # a later one is on its way
+            return
+        self.check_button.props(remove="loading")
+        self.results.clear()
+        with self.results:
+            widgets.subheading("Check")
+            if isinstance(found, AskError):
+                widgets.wrong("It cannot be checked", str(found))
+                self._mark(Checked(False, (), ()))
+                return
+            self.checked = found
+            self._mark(found)
+            self._tell(found)
+        self.put_button.set_enabled(found.good)
+
+    def _mark(self, found: Checked) -> None:
+        """Lines of the editor, with what is wrong there. Texts are no HTML there."""
+        said: dict[int, str] = {}
+        kinds: dict[int, str] = {}
+        lines = (self.editor.value or "").count("\n") + 1
+        for kind, problems in (("pk-line-warning", found.warnings), ("pk-line-wrong", found.problems)):
+            for one in problems:
+                if one.file == self.began.file and 1 <= one.line <= lines:
+                    said[one.line] = "\n".join(filter(None, (said.get(one.line), f"{one.path}: {one.what}")))
+                    kinds[one.line] = kind
+        self.editor.decorations = [{"kind": "line", "line": line, "class": kind} for line, kind in kinds.items()]
+        self.editor.line_tooltips = said
+
+    def _tell(self, found: Checked) -> None:
+        count = len(found.problems)
+        said = "It checks" if found.good else f"{count} mistake{'s' * (count != 1)}"
+        with ui.element("div").props("role=status aria-live=polite"):
+            ui.label(said).classes(f"pk-effect {'pk-pass' if found.good else 'pk-suppress'}")
+        for word, problems in (("mistake", found.problems), ("warning", found.warnings)):
+            for one in problems[:MOST_SHOWN]:
+                self._problem(word, one.file, one.line, one.path, one.what)
+            if len(problems) > MOST_SHOWN:
+                ui.label(f"and {len(problems) - MOST_SHOWN} more").classes("pk-about")
+        if found.assertions:
+            widgets.subheading("Assertions")
+            with ui.element("ul").classes("pk-list"):
+                for claim in sorted(found.assertions, key=lambda one: one.holds)[:MOST_SHOWN]:
+                    with ui.element("li"):
+                        ui.label("holds" if claim.holds else "fails").classes(
+                            f"pk-effect {'pk-pass' if claim.holds else 'pk-suppress'}"
+                        )
+                        ui.label(claim.text).classes("pk-mono")
+                        if claim.why:
+                            ui.label(claim.why).classes("pk-about")
+        if found.changes or found.good:
+            widgets.subheading("Other than now")
+            with ui.element("ul").classes("pk-list").props("id=pk-changes"):
+                for change in found.changes[:MOST_SHOWN] or ("nothing changes",):
+                    with ui.element("li"):
+                        ui.label(change)
+
+    def _problem(self, word: str, file: str, line: int, path: str, what: str) -> None:
+        is_here = file == self.began.file and line > 0
+        kind = "pk-suppress" if word == "mistake" else "pk-replace"
+        with ui.element("div").classes("pk-problem"):
+            where = f"line {line}" if is_here else f"{file}:{line}" if line else file
+            if is_here:
+                place = ui.button(where, on_click=lambda: self.editor.reveal_line(line))
+                place.props("flat dense no-caps").classes(kind)
+            else:
+                ui.label(where).classes(kind)
+            ui.label(f"{word}: {path}" if path else word).classes("pk-mono")
+            ui.label(what)
+
+    # --- putting it into force
+
+    def _ask(self) -> None:
+        if self.checked is None or not self.checked.good:
+            return
+        text, changes = self.editor.value or "", self.checked.changes
+        with ui.dialog().props('aria-label="Put into force"') as dialog, ui.card().classes("pk-dialog"):
+            widgets.subheading("Put this draft into force?")
+            ui.label(f"{self.began.file} is rewritten, and nodes decide by it at once. It is noted who did it.")
+            with ui.element("ul").classes("pk-list"):
+                for change in changes[:MOST_SHOWN] or ("nothing changes",):
+                    with ui.element("li"):
+                        ui.label(change)
+            with ui.element("div").classes("pk-bar"):
+                ui.space()
+                ui.button("Cancel", on_click=dialog.close).props("flat no-caps autofocus")
+                ui.button("Put into force", on_click=lambda: self._put(dialog, text)).props("unelevated no-caps")
+        dialog.on("hide", dialog.delete)
+        dialog.open()
+
+    async def _put(self, dialog: ui.dialog, text: str) -> None:
+        dialog.close()
+        self.put_button.disable()
+        self.results.clear()
+        with self.results:
+            widgets.subheading("Check")
+            waiting = widgets.loading("Putting it into force")
+            try:
+                done = await self.person.first.post("/api/draft", Reloaded, Draft(text, self.began.revision))
+                fresh = await self.person.first.get("/api/draft", DomainText)
+            except AskError as error:
+                waiting.delete()
+                what = "Another revision has come meanwhile" if error.status == 409 else "It is not in force"
+                widgets.wrong(what, str(error))
+                ui.link("Begin again with the domain as it is now", "/try")
+                return
+            waiting.delete()
+            if not done.done:
+                self._mark(done.checked)
+                self._tell(done.checked)
+                return
+            self.began = fresh
+            with ui.element("div").props("role=status aria-live=polite"):
+                ui.label(f"In force, revision {fresh.revision}").classes("pk-effect pk-pass")
+            with ui.element("ul").classes("pk-list"):
+                for change in done.changes[:MOST_SHOWN] or ("nothing changes",):
+                    with ui.element("li"):
+                        ui.label(change)
+
+
+def _follow_dark(editor: ui.codemirror) -> None:
+    """Have the editor's colours go with those of the page."""
+    ui.on("pk-dark", lambda event: editor.set_theme("basicDark" if event.args else "basicLight"))
+    ui.timer(
+        0.1,
+        lambda: ui.run_javascript(
+            "const tell = () => emitEvent('pk-dark', document.body.classList.contains('body--dark'));"
+            "new MutationObserver(tell).observe(document.body, {attributes: true, attributeFilter: ['class']}); tell();"
+        ),
+        once=True,
+    )

@@ -154,14 +154,18 @@ def replay(
     nodes: frozenset[str] | None = None,
     days: tables.Days | None = None,
     subjects: tuple[str, ...] = (),
+    since: datetime | None = None,
 ) -> Replay:
     """Hold a draft against what was decided then, for some subjects or for all; raises `PipelineError`, `DomainError`.
 
-    With `to`, each event that changes for somebody is written as a row to the table `changes` there.
+    With `to`, each event that changes for somebody is written as a row to the table `changes` there. With `since`, only
+    what came from then on is looked at.
     """
     now, then = as_it_stands(draft, journal), as_it_stood(journal, draft.parent)
     (policy,) = now.judging
     events = tables.events(spark, journal, nodes, days)
+    if since is not None:
+        events = events.filter(F.col("time") >= F.lit(since))
     recording = frozenset(part.node for part in parts(journal, nodes, days))
     check_ways(events, recording, now, then)
     began = settled(origins(events.select(*EVENT), recording))

@@ -13,8 +13,9 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
-from penstock.broker.api import audit, decisions, drafts, looking, openapi, people
+from penstock.broker.api import audit, comparing, decisions, drafts, looking, openapi, people
 from penstock.broker.api.audit import Audit
+from penstock.broker.api.comparing import Comparisons
 from penstock.broker.api.decisions import Recent
 from penstock.broker.api.endpoint import Asked, Endpoint, Error, Refused
 from penstock.broker.api.guard import Guard
@@ -34,6 +35,7 @@ ENDPOINTS = (
     *looking.ENDPOINTS,
     *decisions.ENDPOINTS,
     *drafts.ENDPOINTS,
+    *comparing.ENDPOINTS,
     *audit.ENDPOINTS,
 )
 MOST_BODY = 8 * 2**20
@@ -63,6 +65,7 @@ class Api:
         self.audit = Audit()
         self.recent = Recent()
         self.logins = Logins()
+        self.comparisons = Comparisons()
         self.changing = asyncio.Lock()
         self.history: deque[Rated] = deque(maxlen=MOST_HISTORY)
         self.told: dict[bool, tuple[bytes, float]] = {}
@@ -82,6 +85,7 @@ class Api:
     def stop(self) -> None:
         self.is_running = False
         self.logins.stop()
+        self.comparisons.stop()
         if self._noting is not None:
             self._noting.cancel()
 

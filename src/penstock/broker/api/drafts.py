@@ -49,12 +49,23 @@ class Problem(msgspec.Struct, frozen=True):
     what: str
 
 
+class Asserted(msgspec.Struct, frozen=True):
+    """An assertion, whether it holds, and if not why."""
+
+    text: str
+    holds: bool
+    why: str = ""
+
+
 class Checked(msgspec.Struct, frozen=True):
     """What a check has found."""
 
     good: bool
     problems: tuple[Problem, ...]
     warnings: tuple[Problem, ...]
+    assertions: tuple[Asserted, ...] = ()
+    changes: tuple[str, ...] = ()
+    """What is other than in the domain file."""
 
 
 class Reloaded(msgspec.Struct, frozen=True):
@@ -117,13 +128,16 @@ async def run_penstock(*arguments: str, seconds: float = CHECK_SECONDS) -> tuple
         process.kill()
         await process.wait()
         raise Refused(f"it took longer than {seconds:g} seconds", 503) from None
+    except asyncio.CancelledError:
+        process.kill()
+        raise
     return process.returncode or 0, said, wrong
 
 
 async def checked(asked: Asked, text: str) -> Checked:
     """What `penstock check` says of a draft with its secrets."""
     async with beside(asked, text) as path:
-        code, said, wrong = await run_penstock("check", "--json", str(path))
+        code, said, wrong = await run_penstock("check", "--json", "--against", str(file_of(asked)), str(path))
         try:
             found = json.loads(said)
         except ValueError:
@@ -136,6 +150,8 @@ async def checked(asked: Asked, text: str) -> Checked:
             told.good,
             tuple(_of_file(one, name, shown) for one in told.problems),
             tuple(_of_file(one, name, shown) for one in told.warnings),
+            told.assertions,
+            told.changes,
         )
 
 

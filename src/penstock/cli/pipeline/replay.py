@@ -2,25 +2,34 @@
 
 import argparse
 import json
+import tempfile
 import time
+from collections.abc import Mapping
+from datetime import datetime
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 
 from penstock.cli.exits import EXIT_ERROR
-from penstock.cli.pipeline.shared import add_options, days_of, nodes_of, plain, read_options, run_job
+from penstock.cli.pipeline.shared import add_options, days_of, nodes_of, plain, read_options, run_job, settings_for
 from penstock.cli.table import fit, print_table
+from penstock.journal.sample import sample
 from penstock.pipeline import report
 from penstock.pipeline.replay import Claim, Replay, replay
+from penstock.pipeline.session import SMALL
 
 _EPILOG = """\
 Each event begins again at the node that a client gave it to, and goes its way through all nodes: by the policies in
 force when it came, and by the draft, as if every subject had subscribed to everything. Monitors are run, in order.
+With --last it is tried on the end of the journal only, by one core; monitors then begin in their first states, and
+Sparkplug names behind aliases are known from the births in that part.
 With --to, each event that changes for somebody is a row of the table FOLDER/changes.
 Exit code: 0, 1 if the job fails or an assertion of the draft fails on what was recorded, 2 for bad arguments, 3 if the
 draft does not check.
 """
 _MOST_ROWS = 40
+_ONE_CORE, _FEW = "local[1]", 20_000
+"""Where samples are tried, and how many events are so few that it is not worth while to make Java of plans."""
 _TITLES = ("subject", "topic", "publisher", "then", "draft", "gained", "lost", "changed", "received", "rule")
 _METRICS = ("subject", "topic", "metric", "then", "draft", "gained", "lost")
 _BY_RULE = ("rule", "because", "gained", "lost", "changed")
@@ -41,15 +50,40 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument(
         "--subject", action="append", default=[], metavar="NAME", help="only about this client (may be repeated)"
     )
+    made.add_argument("--last", type=_count, metavar="N", help="only of the last N events that came to nodes")
     return made
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f"expected a number from 1 on, found `{text}`")
+    return int(text)
 
 
 def main(argv: list[str]) -> int:
     options = read_options(parser(), argv)
-    return run_job("replay", options, lambda spark: run(spark, options))
+    if options.last is None:
+        return run_job("replay", options, lambda spark: run(spark, options))
+    if options.since is not None or options.until is not None:
+        parser().error("--last goes without --since and --until")
+    if options.master is None:
+        options.master = _ONE_CORE
+    with tempfile.TemporaryDirectory(prefix="penstock-sample-") as folder:
+        return run_job("replay", options, lambda spark: _on_sample(spark, options, Path(folder)), _settings)
 
 
-def run(spark: SparkSession, options: argparse.Namespace) -> int:
+def _settings(options: argparse.Namespace) -> Mapping[str, str]:
+    settings_for(options)  # which says whether the journal has what is asked for
+    return SMALL if options.last <= _FEW else {}
+
+
+def _on_sample(spark: SparkSession, options: argparse.Namespace, folder: Path) -> int:
+    found = sample(options.journal, folder / "journal", options.last, nodes_of(options))
+    options.journal = folder / "journal"
+    return run(spark, options, found.since)
+
+
+def run(spark: SparkSession, options: argparse.Namespace, since: datetime | None = None) -> int:
     """The job, and what it prints; returns the exit code."""
     began = time.monotonic()
     found = replay(
@@ -60,6 +94,7 @@ def run(spark: SparkSession, options: argparse.Namespace) -> int:
         nodes_of(options),
         days_of(options),
         tuple(dict.fromkeys(options.subject)),
+        since,
     )
     seconds = time.monotonic() - began
     if options.html is not None:

@@ -1,0 +1,167 @@
+"""What a draft would change for whom, on what nodes have recorded of late."""
+
+from collections.abc import Callable
+
+from nicegui import ui
+
+from penstock.broker.api.comparing import Compared, CompareDraft, Comparison
+from penstock.console import widgets
+from penstock.console.asking import AskError
+from penstock.console.person import Person
+from penstock.console.tables import Cell, table
+
+BEAT = 1.0
+SIZES = {500: "last 500 events", 2_000: "last 2,000 events", 10_000: "last 10,000 events"}
+MOST_SHOWN = 200
+_HOW = (
+    "The job `replay` plays the end of the journal again, by the policies of then and by the draft:"
+    " who gains or loses what."
+)
+
+
+class Comparing:
+    """The box on a page."""
+
+    def __init__(self, person: Person, box: ui.element, draft: Callable[[], str], may: bool) -> None:
+        self._person = person
+        self._box = box
+        self._draft = draft
+        self._may = may
+        self._id = 0
+        self._timer: ui.timer | None = None
+
+    def build(self) -> None:
+        with self._box:
+            widgets.subheading("Difference on the recent journal")
+            if self._person.domain is None or self._person.domain.journal is None:
+                widgets.empty(
+                    "The domain keeps no journal",
+                    "Give it `journal: {folder: journal}`: nodes then record what comes, to try drafts on.",
+                )
+                return
+            ui.label(_HOW).classes("pk-about")
+            with ui.element("div").classes("pk-bar"):
+                self._size = ui.select(SIZES, value=2_000, label="On").props("outlined dense")
+                self._button = ui.button("Compare", on_click=self._begin).props("outline no-caps")
+                if not self._may:
+                    self._button.disable()
+                    ui.label("takes the right `change`").classes("pk-about")
+            self._answer = ui.element("div").classes("pk-answer")
+
+    async def _begin(self) -> None:
+        self._button.disable()
+        try:
+            asked = CompareDraft(self._draft(), int(self._size.value or 2_000))
+            begun = await self._person.first.post("/api/draft/compare", Comparison, asked)
+        except AskError as error:
+            self._wrong(str(error))
+            return
+        self._id = begun.id
+        self._show(begun)
+        with self._box:
+            self._timer = ui.timer(BEAT, self._look)
+
+    async def _look(self) -> None:
+        try:
+            found = await self._person.first.get("/api/draft/compare", Comparison, id=self._id)
+        except AskError as error:
+            self._stop()
+            self._wrong(str(error))
+            return
+        if found.state == "running":
+            self._seconds.set_text(_under_way(found))
+        else:
+            self._stop()
+            self._show(found)
+
+    def _stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _wrong(self, why: str) -> None:
+        self._button.enable()
+        self._answer.clear()
+        with self._answer:
+            widgets.wrong("It cannot be compared", why)
+
+    def _show(self, found: Comparison) -> None:
+        self._answer.clear()
+        with self._answer:
+            if found.state == "running":
+                with ui.element("div").classes("pk-state").props("role=status"):
+                    ui.spinner(size="2em").props("aria-hidden=true")
+                    self._seconds = ui.label(_under_way(found)).classes("pk-about")
+                return
+            self._button.enable()
+            if found.result is None:
+                widgets.wrong("It cannot be compared", found.why)
+            else:
+                _tell(found.result)
+            ui.label("For all that was recorded, save the draft as DRAFT.yaml and run").classes("pk-about")
+            ui.label(found.command).classes("pk-command pk-mono")
+
+
+def _under_way(found: Comparison) -> str:
+    return f"Playing the journal's end again, {found.seconds:.0f} s; Spark starts for it, which takes a while"
+
+
+def _tell(found: Compared) -> None:
+    events = f"{found.events:,} event{'s' * (found.events != 1)} of clients"
+    period = f", {_moment(found.first)} to {_moment(found.last)} UTC" if found.first and found.last else ""
+    ui.label(f"{events}{period}").classes("pk-about").props("role=status")
+    if not found.events:
+        widgets.empty("Nothing has been recorded yet", "Once clients publish, there is something to compare on.")
+        return
+    failing = [claim for claim in found.claims if not claim.holds]
+    for claim in failing[:MOST_SHOWN]:
+        ui.label(f"{claim.text}: {claim.events:,} events speak against it").classes("pk-effect pk-suppress")
+    touched = [one for one in found.totals if one.gained or one.lost or one.changed]
+    if not touched:
+        widgets.empty("Nobody gains or loses anything", "Of what was recorded of late.")
+        return
+    table(
+        "What subjects gain and lose",
+        ("subject", "gains", "loses", "changed"),
+        [(one.subject, _gain(one.gained), _loss(one.lost), one.changed) for one in touched],
+    )
+    table(
+        "By topic",
+        ("subject", "topic", "from", "gains", "loses", "changed", "rule", "because"),
+        [
+            (
+                one.subject,
+                one.topic,
+                one.publisher,
+                _gain(one.gained),
+                _loss(one.lost),
+                one.changed,
+                one.rule,
+                one.reason,
+            )
+            for one in found.changes
+        ],
+    )
+    if found.metrics:
+        table(
+            "By metric",
+            ("subject", "topic", "metric", "gains", "loses"),
+            [(one.subject, one.topic, one.metric, _gain(one.gained), _loss(one.lost)) for one in found.metrics],
+        )
+    table(
+        "By rule",
+        ("rule", "because", "gains", "loses", "changed"),
+        [(one.rule, one.reason, _gain(one.gained), _loss(one.lost), one.changed) for one in found.rules],
+    )
+
+
+def _gain(count: int) -> Cell:
+    return Cell(f"+{count:,}" if count else "", "pk-number pk-gain")
+
+
+def _loss(count: int) -> Cell:
+    return Cell(f"-{count:,}" if count else "", "pk-number pk-loss")
+
+
+def _moment(text: str) -> str:
+    return text[:19].replace("T", " ")

@@ -1,0 +1,149 @@
+"""The part Try in a browser: a draft is checked in place, held against the recent journal, and put into force."""
+
+import json
+from collections.abc import Iterator
+from urllib.request import Request, urlopen
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.support.commands import PATIENCE
+from tests.support.console import Looking, looking
+from tests.support.paho import Paho
+
+expect.set_options(timeout=PATIENCE * 1000)
+HOME = {
+    "domain": "smart-home",
+    "nodes": {"gateway": {}, "cloud": {}},
+    "links": [{"between": ["gateway", "cloud"], "type": "internet"}],
+    "clients": {
+        "phone": {"node": "cloud", "type": "internet"},
+        "motion": {"node": "gateway", "type": "sensitive"},
+        "camera": {"node": "gateway", "type": "door"},
+    },
+    "brokering": {"types": ["internet", "door", "sensitive"], "deny": [{"from": "sensitive", "to": "internet"}]},
+    "assertions": [{"never": "motion to phone", "routes": True}, {"can": "camera to phone", "routes": True}],
+    "journal": {"folder": "journal"},
+}
+HOSTILE = "<img src=x onerror=alert(1)>"
+DENY = "  - from: sensitive\n    to: internet\n"
+
+
+@pytest.fixture(scope="module")
+def home() -> Iterator[Looking]:
+    with looking(HOME) as found:
+        gateway, cloud = found.nodes.ports("mqtt")
+        with Paho("phone") as phone, Paho("motion") as motion:
+            phone.connects(cloud)
+            motion.connects(gateway)
+            for topic in ("MD_motion", "MD_no_motion", "MD_motion"):
+                motion.client.publish(topic, b"{}", 1).wait_for_publish(10)
+        yield found
+
+
+def text_of(page: Page) -> str:
+    """What the editor has, whole: what is out of sight is not in the page."""
+    return str(
+        page.evaluate("getElement(document.querySelector('.pk-editor').id.slice(1)).editor.state.doc.toString()")
+    )
+
+
+def write(page: Page, text: str) -> None:
+    """Put a whole draft into the editor, as a paste does."""
+    page.wait_for_selector(".cm-content")
+    page.click(".cm-content")
+    page.keyboard.press("Control+a")
+    page.keyboard.insert_text(text)
+
+
+def ask(home: Looking, path: str) -> object:
+    question = Request(f"{home.admin}{path}", headers={"Authorization": f"Bearer {home.token}"})
+    with urlopen(question, timeout=20) as answer:
+        return json.load(answer)
+
+
+def present(home: Looking) -> str:
+    return (home.nodes.folder / "domain.yaml").read_text()
+
+
+def test_a_mistake_is_shown_at_its_line(home: Looking) -> None:
+    draft = present(home).replace("type: sensitive", f'type: "{HOSTILE}"')
+    line = next(n for n, one in enumerate(draft.splitlines(), 1) if HOSTILE in one)
+    with home.page("/try") as page:
+        write(page, draft)
+        results = page.get_by_role("region", name="Check")
+        place = results.get_by_role("button", name=f"line {line}").first
+        expect(place).to_be_visible()
+        expect(results).to_contain_text(HOSTILE)
+        place.click()
+        expect(page.locator(".pk-line-wrong")).to_contain_text(HOSTILE)
+        expect(page.get_by_role("button", name="Put into force")).to_be_disabled()
+        home.picture(page, "try-mistake")
+        assert page.locator("img[src=x]").count() == 0
+
+
+def test_an_assertion_that_does_not_hold_is_told(home: Looking) -> None:
+    draft = present(home)
+    assert draft.count(DENY) == 1
+    with home.page("/try") as page:
+        write(page, draft.replace(f"deny:\n{DENY}", "deny: []\n"))
+        results = page.get_by_role("region", name="Check")
+        expect(results.get_by_text("fails").first).to_be_visible()
+        expect(results).to_contain_text("never: motion to phone by routes")
+        expect(results).to_contain_text("there is a way")
+        home.picture(page, "try-assertion")
+
+
+def test_a_draft_is_put_into_force_by_who_may_and_it_is_noted(home: Looking) -> None:
+    draft = present(home).replace("domain: smart-home\n", "domain: smart-home\n# by ada\n")
+    draft = draft.replace("  camera:\n", "  robot:\n    node: gateway\n    type: door\n  camera:\n")
+    with home.page("/try") as page, home.page("/try") as late:
+        write(page, draft)
+        expect(page.locator("#pk-changes")).to_contain_text("client `robot` added")
+        page.get_by_role("button", name="Put into force").click()
+        expect(page.get_by_role("dialog")).to_contain_text("client `robot` added")
+        page.keyboard.press("Escape")
+        expect(page.get_by_role("dialog")).to_have_count(0)
+        assert "robot" not in present(home), "nothing is done before it is confirmed"
+        page.get_by_role("button", name="Put into force").click()
+        page.get_by_role("dialog").get_by_role("button", name="Put into force").click()
+        expect(page.get_by_text("In force, revision")).to_be_visible()
+        assert "# by ada" in present(home)
+        (last,) = [one for one in ask(home, "/api/audit") if one["what"] == "draft"]  # type: ignore[attr-defined]
+        assert (last["who"], last["done"]) == ("ada", True)
+        assert "robot" in last["detail"]
+        # Whoever began with the revision before is told so, and changes nothing.
+        write(late, draft.replace("robot", "toaster"))
+        late.get_by_role("button", name="Put into force").click()
+        late.get_by_role("dialog").get_by_role("button", name="Put into force").click()
+        expect(late.get_by_text("Another revision has come meanwhile")).to_be_visible()
+        assert "toaster" not in present(home)
+
+
+def test_who_may_only_read_sees_the_domain_and_can_do_nothing_with_it(home: Looking) -> None:
+    with home.page("/try", user="eve", width=390) as page:
+        page.wait_for_selector(".cm-content")
+        assert "smart-home" in text_of(page)
+        for name in ("Check", "Put into force…", "Compare"):
+            expect(page.get_by_role("button", name=name)).to_be_disabled()
+        expect(page.get_by_text("You may look")).to_be_visible()
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+@pytest.mark.recorded
+def test_a_draft_that_leaks_motion_is_a_gain_for_the_phone(home: Looking) -> None:
+    """The job itself, on Spark: `make pipeline` has the time for it."""
+    with home.page("/try") as page:
+        write(page, present(home).replace(f"deny:\n{DENY}", "deny: []\n"))
+        page.get_by_role("button", name="Compare").click()
+        box = page.get_by_role("region", name="Difference on the recent journal", exact=True)
+        row = box.get_by_role("row").filter(has_text="MD_no_motion")
+        expect(row).to_contain_text("phone", timeout=5 * PATIENCE * 1000)
+        expect(row).to_contain_text("+1")
+        expect(row).to_contain_text("denied by `deny` from `sensitive` to `internet`")
+        expect(box).to_contain_text("penstock pipeline replay --from")
+        home.picture(page, "try-compared")
+
+
+def test_pictures(home: Looking) -> None:
+    home.pictures("/try", "try", ".cm-content")
