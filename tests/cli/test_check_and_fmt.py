@@ -131,7 +131,21 @@ def test_json_for_machines(capsys: pytest.CaptureFixture[str]) -> None:
     assert (problem["file"], problem["line"], problem["path"]) == ("domain.yaml", 37, "assertions[0]")
     assert [one["path"] for one in found["warnings"]] == ["brokering.types[2]"]
     assert main(["check", "--json", home()]) == 0
-    assert json.loads(capsys.readouterr().out) == {"file": "domain.yaml", "good": True, "problems": [], "warnings": []}
+    told = {"file": "domain.yaml", "good": True, "problems": [], "warnings": []}
+    found = json.loads(capsys.readouterr().out)
+    assert {key: found[key] for key in told} == told
+    assert all(one["holds"] for one in found["assertions"])
+
+
+def test_what_is_other_than_in_another_file(capsys: pytest.CaptureFixture[str]) -> None:
+    old = Path(home()).rename("old.yaml")
+    assert main(["check", "--json", "--against", str(old), home(brokering={"types": ["internet", "sensitive"]})]) == 3
+    found = json.loads(capsys.readouterr().out)
+    assert [one["holds"] for one in found["assertions"]] == [False, True]
+    assert "there is a way" in found["assertions"][0]["why"]
+    assert any(one.startswith("table `") for one in found["changes"])
+    assert main(["check", "--against", str(old), home()]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == "nothing changes"
 
 
 def test_json_of_a_file_that_cannot_be_read(capsys: pytest.CaptureFixture[str]) -> None:

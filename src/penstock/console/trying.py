@@ -49,7 +49,7 @@ class Trial:
                     ui.codemirror(
                         self.began.text,
                         language="YAML",
-                        theme="basicLight",
+                        theme="githubLight",
                         indent="  ",
                         on_change=self._edited,
                         keymap={"Mod-s": self._check_now, "Mod-Enter": self._check_now},
@@ -150,8 +150,8 @@ class Trial:
         with ui.element("div").props("role=status aria-live=polite"):
             ui.label(said).classes(f"pk-effect {'pk-pass' if found.good else 'pk-suppress'}")
         for word, problems in (("mistake", found.problems), ("warning", found.warnings)):
-            for one in problems[:MOST_SHOWN]:
-                self._problem(word, one.file, one.line, one.path, one.what)
+            for one in dict.fromkeys((one.file, one.line, one.path, one.what) for one in problems[:MOST_SHOWN]):
+                self._problem(word, *one)
             if len(problems) > MOST_SHOWN:
                 ui.label(f"and {len(problems) - MOST_SHOWN} more").classes("pk-about")
         if found.assertions:
@@ -237,7 +237,7 @@ class Trial:
 
 def _follow_dark(editor: ui.codemirror) -> None:
     """Have the editor's colours go with those of the page."""
-    ui.on("pk-dark", lambda event: editor.set_theme("basicDark" if event.args else "basicLight"))
+    ui.on("pk-dark", lambda event: editor.set_theme("githubDark" if event.args else "githubLight"))
     ui.timer(
         0.1,
         lambda: ui.run_javascript(

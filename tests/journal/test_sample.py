@@ -1,0 +1,58 @@
+"""The end of a journal as a small journal: the last events of all nodes together, whichever files they are in."""
+
+from pathlib import Path
+
+import pytest
+
+from penstock.journal.compact import compact
+from penstock.journal.read import parts, read_all
+from penstock.journal.sample import sample
+from tests.support.journals import NOON, rows, write_segments
+
+
+def journal(folder: Path) -> Path:
+    """Node `n` has ten events in three segments, one a second; node `quiet` one, before all others."""
+    said = [rows((f"t/{number}", b""), time=NOON + number) for number in range(10)]
+    write_segments(folder, said[:4], said[4:7], said[7:])
+    write_segments(folder, [rows(("early", b""), time=NOON - 60)], node="quiet")
+    (folder / "revisions" / "r1").mkdir(parents=True)
+    (folder / "revisions" / "r1" / "domain.yaml").write_text("domain: test\n")
+    return folder
+
+
+def topics(folder: Path, since: object) -> list[str]:
+    events = read_all(folder)[0].to_pylist()
+    return [one["topic"] for one in events if since is None or one["time"] >= since]
+
+
+@pytest.mark.parametrize("is_compacted", [False, True])
+@pytest.mark.parametrize(
+    ("last", "expected"),
+    [(1, ["t/9"]), (3, ["t/7", "t/8", "t/9"]), (5, ["t/5", "t/6", "t/7", "t/8", "t/9"])],
+    ids=["one", "a whole segment", "of two segments"],
+)
+def test_the_last_events(tmp_path: Path, last: int, expected: list[str], is_compacted: bool) -> None:
+    whole = journal(tmp_path / "whole")
+    if is_compacted:
+        assert list(compact(whole))
+    found = sample(whole, tmp_path / "small", last)
+    assert found.arrivals == last
+    assert topics(tmp_path / "small", found.since) == expected
+    assert {part.node for part in parts(tmp_path / "small")} == {"n", "quiet"}, "it is known which nodes recorded"
+    assert (tmp_path / "small" / "revisions" / "r1" / "domain.yaml").exists()
+
+
+def test_a_journal_with_less_than_asked_for_is_taken_whole(tmp_path: Path) -> None:
+    found = sample(journal(tmp_path / "whole"), tmp_path / "small", 1_000)
+    assert (found.since, found.arrivals) == (None, 11)
+    assert len(topics(tmp_path / "small", None)) == 11
+
+
+def test_files_from_before_are_left_out(tmp_path: Path) -> None:
+    sample(journal(tmp_path / "whole"), tmp_path / "small", 2)
+    assert sorted(part.first for part in parts(tmp_path / "small", frozenset({"n"})))[0] > 4
+
+
+def test_an_empty_journal(tmp_path: Path) -> None:
+    (tmp_path / "whole").mkdir()
+    assert sample(tmp_path / "whole", tmp_path / "small", 5) == (None, 0)
