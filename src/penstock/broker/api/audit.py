@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from penstock.broker.server import Server
 
 MOST_KEPT = 1_000
+MOST_REFUSED, REFUSED_SECONDS = 40, 10.0
+"""Refusals that are told in so many seconds."""
 
 
 class Audited(msgspec.Struct, frozen=True):
@@ -33,9 +35,14 @@ class Audit:
 
     def __init__(self) -> None:
         self.kept: deque[Audited] = deque(maxlen=MOST_KEPT)
+        self._refused: deque[float] = deque(maxlen=MOST_REFUSED)
         self.file: str | None = None
 
     def tell(self, server: "Server", one: Audited) -> None:
+        if not one.done:
+            if len(self._refused) == MOST_REFUSED and one.at - self._refused[0] < REFUSED_SECONDS:
+                return  # who floods this with nonsense does not flood the log
+            self._refused.append(one.at)
         self.kept.append(one)
         extra = {"who": one.who, "how": one.how, "address": one.address, "detail": one.detail or None}
         server.log.log(logging.INFO if one.done else logging.WARNING, f"admin: {one.what}", extra=extra)

@@ -14,7 +14,9 @@ _MARK = re.compile(r"<kept secret (\d{1,4})>")
 def masked(text: str) -> str:
     """The text, with each secret in it replaced by its mark."""
     for number, (begin, end) in reversed(list(enumerate(_secrets(text)))):
-        text = f'{text[:begin]}"<kept secret {number}>"{text[end:]}'
+        rest = text[begin:end]
+        line = rest[len(rest.rstrip()) :]  # of a block, which ends where the next line begins
+        text = f'{text[:begin]}"<kept secret {number}>"{line}{text[end:]}'
     return text
 
 

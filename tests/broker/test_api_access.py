@@ -1,0 +1,185 @@
+"""Who gets into the admin HTTP API, and by what: authorisation tokens, TLS, many tries; what happens when it changes."""
+
+import asyncio
+import json
+import signal
+import subprocess
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from penstock.broker.api.endpoint import NOBODY
+from penstock.broker.api.guard import IDLE_SECONDS, LONGEST_SECONDS, MOST_SESSIONS, Guard
+from penstock.broker.api.masks import masked, unmasked
+from penstock.broker.attempts import MOST_FROM
+from penstock.broker.federation import Federation
+from penstock.client.admin import CA, Admin, AdminError
+from penstock.client.local_token import find, place
+from penstock.domain import Domain
+from penstock.domain.admin import AdminSettings
+from penstock.model.errors import PenstockError
+from tests.broker.test_api import ask, base, log_in
+from tests.support.certificates import Authority
+from tests.support.commands import until
+from tests.support.node import ANY_PORT, passwords, running
+from tests.support.token_node import issued, token_node
+
+CLIENTS: dict[str, Any] = {
+    "clients": {"pump": {"node": "main"}, "display": {"node": "main"}},
+    "brokering": {"types": ["default"], "default": "default"},
+}
+
+
+def test_a_client_that_is_listed_comes_in_with_a_token_of_this_node() -> None:
+    with token_node(admin={"clients": {"pump": "read"}}, **CLIENTS) as node:
+        status, about = ask(node, "GET", "/api/about", issued("main", "pump"))
+        assert (status, about["user"], about["right"], about["how"]) == (200, "pump", "read", "client")
+        assert ask(node, "POST", "/api/reload", issued("main", "pump"))[0] == 403
+        refused = {
+            "another client": issued("main", "display"),
+            "another node": issued("b1", "pump"),
+            "it has expired": issued("main", "pump", expiry=2, issued=0, not_before=0),
+            "another domain": issued("main", "pump").replace("a", "b", 1),
+        }
+        for why, token in refused.items():
+            assert ask(node, "GET", "/api/about", token)[0] == 401, why
+
+
+def test_guesses_are_made_to_wait() -> None:
+    with running({"admin": ANY_PORT}, {"people": passwords(ada="right")}, admin=_people(ada="change")) as node:
+        guess = {"user": "ada", "password": "guess-4711"}
+        for _ in range(MOST_FROM):
+            assert ask(node, "POST", "/api/login", "", guess)[0] == 401
+        assert ask(node, "POST", "/api/login", "", guess)[0] == 429
+        assert ask(node, "POST", "/api/login", "", {"user": "ada", "password": "right"})[0] == 429
+        audited = ask(node, "GET", "/api/audit")[1]
+        assert [one["done"] for one in audited] == [False] * (MOST_FROM + 2)
+        assert "guess-4711" not in node.log
+
+
+def _people(**users: str) -> dict[str, object]:
+    return {"passwords": "people", "users": users}
+
+
+def test_who_is_no_longer_listed_is_out_at_once() -> None:
+    with running({"admin": ANY_PORT}, {"people": passwords(ada="right")}, admin=_people(ada="change")) as node:
+        token = log_in(node, "ada", "right")
+        file = node.folder / "domain.yaml"
+        said = yaml.safe_load(file.read_text())
+        said["admin"]["users"] = {"ada": "read"}
+        file.write_text(yaml.safe_dump(said))
+        assert ask(node, "POST", "/api/reload", token)[0] == 200
+        assert ask(node, "POST", "/api/reload", token)[0] == 403
+        said["admin"]["users"] = {}
+        file.write_text(yaml.safe_dump(said))
+        assert ask(node, "POST", "/api/reload")[0] == 200
+        assert ask(node, "GET", "/api/about", token)[0] == 401
+
+
+def test_a_password_that_is_changed_counts_at_once() -> None:
+    with running({"admin": ANY_PORT}, {"people": passwords(ada="old")}, admin=_people(ada="change")) as node:
+        log_in(node, "ada", "old")
+        node.write("people", passwords(ada="new"))
+        log_in(node, "ada", "new")
+        assert ask(node, "POST", "/api/login", "", {"user": "ada", "password": "old"})[0] == 401
+        node.write("people", "nonsense")
+        assert ask(node, "POST", "/api/login", "", {"user": "ada", "password": "new"})[0] == 401
+
+
+def test_over_tls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    authority = Authority(tmp_path)
+    cert, key = authority.sign("node")
+    with running({"admin": ANY_PORT, "admin_tls": {"cert": str(cert), "key": str(key)}}) as node:
+        address = base(node)
+        assert address.startswith("https://")
+        monkeypatch.setenv(CA, str(authority.file))
+        assert Admin(address).get("/api/about")["nodes"] == ["main"]
+        monkeypatch.setenv(CA, str(Authority(tmp_path, "other").file))
+        with pytest.raises(AdminError, match="certificate"):
+            Admin(address).get("/api/about")
+        with pytest.raises((urllib.error.URLError, OSError)):
+            urllib.request.urlopen(address.replace("https", "http"), timeout=20)
+
+
+def test_the_local_token_is_new_at_each_start_and_gone_with_the_node() -> None:
+    with running({"admin": "127.0.0.1:0"}) as node:
+        first, address = find(base(node)), base(node)
+        file = place(address)
+        assert file.stat().st_mode & 0o777 == 0o600
+        assert file.parent.stat().st_mode & 0o077 == 0
+        node.stop(signal.SIGTERM)
+        assert not file.exists()
+        node.start()
+        assert find(base(node)) != first
+        with pytest.raises(AdminError, match="no token that counts") as caught:
+            Admin(base(node), first).get("/api/about")
+        assert caught.value.status == 401
+
+
+def test_nobody_listens_there() -> None:
+    with pytest.raises(AdminError, match=r"cannot be asked: .*refused"):
+        Admin("127.0.0.1:1").get("/api/about")
+    with pytest.raises(AdminError, match="expected the admin address"):
+        Admin("ftp://127.0.0.1")
+
+
+def test_a_stream_of_decisions() -> None:
+    with running({"admin": ANY_PORT}) as node:
+        question = urllib.request.Request(
+            f"{base(node)}/api/decisions/stream?topic=a/%23", headers={"Authorization": f"Bearer {find(base(node))}"}
+        )
+        with urllib.request.urlopen(question, timeout=60) as answer:
+            until(lambda: ask(node, "GET", "/api/decisions")[0] == 200, "somebody looks")
+            with subprocess.Popen(["mosquitto_sub", "-p", str(node.port), "-t", "a/#"]) as reader:
+                until(lambda: bool(ask(node, "GET", "/api/subscriptions")[1]), "it has subscribed")
+                for _ in range(3):
+                    subprocess.run(["mosquitto_pub", "-p", str(node.port), "-t", "a/b", "-m", "x"], check=True)
+                row = json.loads(answer.readline())
+                reader.kill()
+        assert (row["topic"], row["effect"]) == ("a/b", "pass")
+
+
+# --- without a node
+
+
+async def test_sessions_end() -> None:
+    guard, settings = Guard(), AdminSettings(users={"ada": "read"})
+    server = Federation(Domain.model_validate({"nodes": {"main": {"listen": "127.0.0.1:0"}}}), ("main",), None).servers[
+        "main"
+    ]
+    token = guard.begin("ada", 0.0)
+    assert guard.who(server, settings, token, IDLE_SECONDS - 1).name == "ada"
+    assert guard.who(server, settings, token, 2 * IDLE_SECONDS - 2).name == "ada", "it was used in between"
+    assert guard.who(server, settings, token, 4 * IDLE_SECONDS) == NOBODY
+    token = guard.begin("ada", 0.0)
+    times = [at * (IDLE_SECONDS - 1) for at in range(int(LONGEST_SECONDS / (IDLE_SECONDS - 1)) + 2)]
+    assert [bool(guard.who(server, settings, token, now).name) for now in times][-1] is False
+    first = guard.begin("ada", 0.0)
+    for _ in range(MOST_SESSIONS):
+        guard.begin("ada", 0.0)
+    assert guard.who(server, settings, first, 1.0) == NOBODY, "there is room for so many only"
+    await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("a: 1\n", "a: 1\n"),
+        ("links:\n- {between: [a, b], secret: xyz}\n", 'links:\n- {between: [a, b], secret: "<kept secret 0>"}\n'),
+        ('x: {secret: "ü 1", y: {password: zz}}', 'x: {secret: "<kept secret 0>", y: {password: "<kept secret 1>"}}'),
+        ("secret: |\n  ab\n  cd\nb: 2\n", 'secret: "<kept secret 0>"\nb: 2\n'),
+        ("trust_groups: {g: {secret: {file: f}}}", "trust_groups: {g: {secret: {file: f}}}"),
+    ],
+)
+def test_marks_stand_for_secrets(text: str, shown: str) -> None:
+    assert masked(text) == shown
+    assert yaml.safe_load(unmasked(masked(text), text)) == yaml.safe_load(text)
+
+
+def test_a_mark_that_stands_for_nothing() -> None:
+    with pytest.raises(PenstockError, match="stands for no secret"):
+        unmasked('secret: "<kept secret 7>"', "secret: x")
