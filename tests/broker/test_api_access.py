@@ -1,4 +1,4 @@
-"""Who gets into the admin HTTP API, and by what: authorisation tokens, TLS, many tries; what happens when it changes."""
+"""Who gets into the admin HTTP API, and by what: authorisation tokens, TLS, many tries; what a change does."""
 
 import asyncio
 import json
