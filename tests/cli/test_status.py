@@ -61,6 +61,10 @@ def test_what_is_wrong_is_said_and_the_exit_code_says_so(nodes: Nodes, capsys: p
     assert "node `line`: " in told[0]
     assert "refused" in told[0]
     assert told[1] == "trouble: link `hub - line` is down"
+    # A watchdog would not make it better by starting the hub again.
+    assert main([_file(nodes), "--alive"]) == 1
+    assert main([_file(nodes), "--alive", "--node", "hub"]) == 0
+    assert main([_file(nodes), "--node", "hub"]) == 1
 
 
 def test_a_token_is_needed(nodes: Nodes, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,6 +98,8 @@ def test_nothing_listens(capsys: pytest.CaptureFixture[str]) -> None:
         (["nowhere.yaml"], None, "there is no file `nowhere.yaml`"),
         (["here.yaml"], "nodes: {a: {listen: 127.0.0.1:1}}", "no node of `here.yaml` has an admin address"),
         (["127.0.0.1:1", "--watch", "0"], None, "`0` is not a number of seconds"),
+        (["127.0.0.1:1", "--node", "a"], None, "--node goes with a domain file"),
+        (["here.yaml", "--node", "b"], "nodes: {a: {listen: '127.0.0.1:1', admin: '127.0.0.1:2'}}", "no node `b` in"),
     ],
 )
 def test_bad_arguments(

@@ -56,6 +56,9 @@ class Overview(msgspec.Struct, frozen=True):
     nodes: tuple[NodeLine, ...]
     links: tuple[LinkLine, ...]
     trouble: tuple[str, ...]
+    """All that is wrong."""
+    ill: tuple[str, ...] = ()
+    """Of that, what is wrong with the nodes themselves: links may be down because others are."""
 
 
 def overview(now: Seen, before: Seen) -> Overview:
@@ -63,7 +66,8 @@ def overview(now: Seen, before: Seen) -> Overview:
     nodes = [_node(name, now, before) for name in now.nodes]
     nodes += [NodeLine(name, False, "no answer") for name in now.silent]
     links = tuple(_links(now, before))
-    return Overview(tuple(nodes), links, tuple(_trouble(now, links)))
+    ill = _ill(now)
+    return Overview(tuple(nodes), links, (*ill, *_between(now, links)), ill)
 
 
 def _node(name: str, now: Seen, before: Seen) -> NodeLine:
@@ -125,14 +129,18 @@ def _links(now: Seen, before: Seen) -> list[LinkLine]:
     return list(found.values())
 
 
-def _trouble(now: Seen, links: tuple[LinkLine, ...]) -> list[str]:
+def _ill(now: Seen) -> tuple[str, ...]:
     told = [why if name in why else f"node `{name}`: {why}" for name, why in now.silent.items()]
     for name, state in now.nodes.items():
         if state.trouble:
             told.append(f"node `{name}`: {state.trouble}")
         if state.journal is not None and state.journal.failing and state.journal.failing not in state.trouble:
             told.append(f"journal of `{name}`: {state.journal.failing}")
-    told += [f"link `{one.node} - {one.neighbour}` is down" for one in links if not one.is_up]
+    return tuple(told)
+
+
+def _between(now: Seen, links: tuple[LinkLine, ...]) -> list[str]:
+    told = [f"link `{one.node} - {one.neighbour}` is down" for one in links if not one.is_up]
     if len(set(now.revisions.values())) > 1:
         held = ", ".join(f"`{name}` {digest[:12]}" for name, digest in now.revisions.items())
         told.append(f"not all have the same policies in force: {held}; reload them")

@@ -50,6 +50,12 @@ def _parser() -> argparse.ArgumentParser:
         metavar="SECONDS",
         help="look again and again, every 2 seconds unless told, until Ctrl-C",
     )
+    parser.add_argument("--node", action="append", metavar="NAME", help="only this node of the file (may be repeated)")
+    parser.add_argument(
+        "--alive",
+        action="store_true",
+        help="for a watchdog: no more than whether the nodes themselves are well; a link that is down is no failure",
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object for each look")
     return parser
 
@@ -58,20 +64,20 @@ def main(argv: list[str]) -> int:
     parser = _parser()
     options = parser.parse_args(argv)
     try:
-        places = _places(parser, options.where)
+        places = _places(parser, options.where, options.node)
     except DomainError as error:
         print(error, file=sys.stderr)
         return EXIT_DOMAIN
     try:
         before = look(places)
         while True:
-            if options.watch is not None or before.nodes:
+            if options.watch is not None or (before.nodes and not options.alive):
                 time.sleep(options.watch or SECONDS)
             now = look(places)
             found = overview(now, before)
             _print(found, options.json, options.watch is not None)
             if options.watch is None:
-                return EXIT_ERROR if found.trouble else 0
+                return EXIT_ERROR if (found.ill if options.alive else found.trouble) else 0
             before = now
     except KeyboardInterrupt:
         return 0
@@ -87,7 +93,7 @@ def _seconds(text: str) -> float:
     return found
 
 
-def _places(parser: argparse.ArgumentParser, where: str | None) -> dict[str, str | None]:
+def _places(parser: argparse.ArgumentParser, where: str | None, only: list[str] | None) -> dict[str, str | None]:
     """Whom to ask: by what it is called, the admin address, None if it has none."""
     file = DEFAULT_FILE if where is None else Path(where)
     if not file.is_file():
@@ -95,11 +101,15 @@ def _places(parser: argparse.ArgumentParser, where: str | None) -> dict[str, str
             parser.error(f"there is no `{DEFAULT_FILE}` here: name a domain file, or the admin address of a node")
         if ":" not in where:
             parser.error(f"there is no file `{file}`, and an admin address is such as http://127.0.0.1:8080")
+        if only:
+            parser.error("--node goes with a domain file")
         return {where: where}
     domain = check(read(file), []).domain
     if all(node.admin is None for node in domain.nodes.values()):
         parser.error(f"no node of `{file}` has an admin address: give it one, as `admin: 127.0.0.1:8080`")
-    return {name: _admin(domain, name) for name in domain.nodes}
+    if unknown := set(only or ()) - domain.nodes.keys():
+        parser.error(f"no node `{min(unknown)}` in `{file}`, it has {', '.join(domain.nodes)}")
+    return {name: _admin(domain, name) for name in only or domain.nodes}
 
 
 def _admin(domain: Domain, name: str) -> str | None:
