@@ -67,6 +67,16 @@ def test_what_is_wrong_is_said_and_the_exit_code_says_so(nodes: Nodes, capsys: p
     assert main([_file(nodes), "--node", "hub"]) == 1
 
 
+def test_another_node_at_the_address_of_one_is_not_it(nodes: Nodes, capsys: pytest.CaptureFixture[str]) -> None:
+    nodes.start("hub")
+    text = Path(_file(nodes)).read_text().replace("hub", "centre")
+    (nodes.folder / "other.yaml").write_text(text)
+    assert main([str(nodes.folder / "other.yaml"), "--node", "centre", "--json"]) == 1
+    found = json.loads(capsys.readouterr().out)
+    assert [(one["node"], one["state"]) for one in found["nodes"]] == [("centre", "no answer")]
+    assert "where it should be, is that of hub" in found["trouble"][0]
+
+
 def test_a_token_is_needed(nodes: Nodes, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     nodes.start_together()
     monkeypatch.setenv("PENSTOCK_ADMIN_TOKEN", "wrong")

@@ -9,8 +9,8 @@ from pathlib import Path
 import msgspec
 
 from penstock.cli.exits import EXIT_DOMAIN, EXIT_ERROR
-from penstock.cli.overview import Overview, Seen, overview
-from penstock.cli.table import print_table
+from penstock.cli.overview import LinkLine, NodeLine, Overview, Seen, overview
+from penstock.cli.table import aligned
 from penstock.client.admin import Admin, AdminError
 from penstock.domain import check, read
 from penstock.domain.schema import Domain
@@ -136,9 +136,13 @@ def look(places: dict[str, str | None]) -> Seen:
             seen.silent[name] = str(error)
             continue
         for node, state in told.nodes.items():
+            if name != address and node not in places:
+                continue  # of another domain
             seen.nodes[node] = state
             seen.times[node] = told.at
             seen.revisions[node] = told.revision
+        if name != address and name not in told.nodes:
+            seen.silent[name] = f"`{address}`, where it should be, is that of {', '.join(told.nodes)}"
     for name in seen.nodes:
         seen.silent.pop(name, None)
     return seen
@@ -148,43 +152,53 @@ def _print(found: Overview, as_json: bool, is_watched: bool) -> None:
     if as_json:
         print(json.dumps(msgspec.to_builtins(found)), flush=True)
         return
-    if is_watched and sys.stdout.isatty():
+    is_terminal = sys.stdout.isatty()
+    if is_watched and is_terminal:
         print("\033[H\033[2J", end="")
-    if found.nodes:
-        print_table(
-            ("node", "state", "since", "clients", "in/s", "out/s", "denied", "dropped", "waiting", "journal"),
-            [
-                (
-                    one.node,
-                    one.state,
-                    _age(one.seconds) if one.is_up else "-",
-                    f"{one.connected} of {one.clients}" if one.is_up else "-",
-                    *(f"{rate:.1f}" if one.is_up else "-" for rate in (one.received, one.sent)),
-                    *(str(count) if one.is_up else "-" for count in (one.denied, one.dropped, one.waiting)),
-                    one.journal or "-",
-                )
-                for one in found.nodes
-            ],
-        )
+    parts = [aligned(_NODE_TITLES, [_node_row(one) for one in found.nodes])]
     if found.links:
-        print()
-        print_table(
-            ("link", "state", "type", "in/s", "out/s", "denied", "waiting"),
-            [
-                (
-                    f"{one.node} - {one.neighbour}",
-                    "up" if one.is_up else "down",
-                    one.type or "-",
-                    f"{one.received:.1f}",
-                    f"{one.sent:.1f}",
-                    str(one.denied),
-                    str(one.waiting),
-                )
-                for one in found.links
-            ],
-        )
-    print()
-    print("\n".join(f"trouble: {one}" for one in found.trouble) or "all is well", flush=True)
+        parts.append(aligned(_LINK_TITLES, [_link_row(one) for one in found.links]))
+    parts.append([f"trouble: {one}" for one in found.trouble] or ["all is well"])
+    lines = "\n\n".join("\n".join(part) for part in parts).splitlines()
+    ill = {one.node for one in found.nodes if one.state != "up"}
+    down = {f"{one.node} - {one.neighbour}" for one in found.links if not one.is_up}
+    for line in lines:
+        is_wrong = line.startswith("trouble: ") or line.split("  ")[0] in ill | down
+        print(f"\033[31m{line}\033[0m" if is_wrong and is_terminal else line)
+    sys.stdout.flush()
+
+
+_NODE_TITLES = ("node", "state", "since", "clients", "in/s", "out/s", "denied", "dropped", "waiting", "journal")
+_LINK_TITLES = ("link", "state", "type", "in/s", "out/s", "denied", "waiting")
+
+
+def _node_row(one: NodeLine) -> tuple[str, ...]:
+    if not one.is_up:
+        return (one.node, one.state, *("-" * (len(_NODE_TITLES) - 2)))
+    return (
+        one.node,
+        one.state,
+        _age(one.seconds),
+        f"{one.connected} of {one.clients}",
+        f"{one.received:.1f}",
+        f"{one.sent:.1f}",
+        str(one.denied),
+        str(one.dropped),
+        str(one.waiting),
+        one.journal or "-",
+    )
+
+
+def _link_row(one: LinkLine) -> tuple[str, ...]:
+    return (
+        f"{one.node} - {one.neighbour}",
+        "up" if one.is_up else "down",
+        one.type or "-",
+        f"{one.received:.1f}",
+        f"{one.sent:.1f}",
+        str(one.denied),
+        str(one.waiting),
+    )
 
 
 def _age(seconds: float) -> str:

@@ -26,6 +26,14 @@ def print_table(titles: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> Non
             table.add_row(*(cell.replace("[", r"\[") for cell in row))
         Console().print(table)
         return
+    for line in aligned(titles, rows):
+        print(line)
+
+
+def aligned(titles: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> list[str]:
+    """Lines with columns, each row on one."""
     widths = [max(map(len, column)) for column in zip(titles, *rows, strict=True)]
-    for line in (titles, *rows):
-        print("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+        for line in (titles, *rows)
+    ]
