@@ -67,3 +67,47 @@ def test_what_is_not_there_is_said(file: str, tmp_path: Path, capsys: pytest.Cap
     assert "has no `contracts`" in capsys.readouterr().err
     empty.write_text("nodes: {}", "utf-8")
     assert main(["contracts", "match", str(empty)]) == 3
+
+
+def test_what_a_node_may_release_is_not_said_never_to_fit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    policy = tmp_path / "policy.yaml"
+    policy.write_text("policy: p\nrules: [{permit: {subject.purpose: health}}]\n")
+    made = tmp_path / "domain.yaml"
+    domain = {
+        "nodes": {"a": {"listen": "127.0.0.1:0", "store": "memory"}},
+        "clients": {"phone": {"node": "a"}, "doc": {"node": "a"}},
+        "privacy": [{"name": "place", "topics": "bob/#", "policies": "policy.yaml"}],
+        "contracts": {
+            "producers": {
+                "user": {"producer": "phone", "filter": "user", "rules": {"r": {"visible_to": {"user": ["bob"]}}}},
+                "open": {"producer": "phone", "filter": "bob/place"},
+                "group": {"producer": "phone", "filter": "group", "rules": {"r": {"visible_to": {"group": ["x"]}}}},
+            },
+            "consumers": {
+                "doc": {
+                    "consumer": "doc",
+                    "purpose": "health",
+                    "wants": {"all": {"filter": "#"}, "some": {"filter": "user"}},
+                }
+            },
+        },
+    }
+    made.write_text(yaml.safe_dump(domain, sort_keys=False), "utf-8")
+    found = {(row["producer"], row["want"]): row for row in rows(capsys, str(made))}
+    assert {about: row["comes_to"] for about, row in found.items()} == {
+        ("user", "all"): "depends",
+        ("user", "some"): "depends",
+        ("open", "all"): "depends",
+        ("open", "some"): "unrelated",
+        ("group", "all"): "fails",
+        ("group", "some"): "unrelated",
+        ("privacy:place", "all"): "depends",
+        ("privacy:place", "some"): "unrelated",
+    }
+    assert any("`user`" in why for why in found["user", "all"]["why"])
+    assert any("`place` is asked too" in why for why in found["open", "all"]["why"])
+    assert len(rows(capsys, str(made), "--producer", "privacy:place")) == 2
+    assert main(["check", str(made)]) == 0
+    said = capsys.readouterr()
+    assert "contracts.producers.group: nobody" in said.out + said.err
+    assert "contracts.producers.user: nobody" not in said.out + said.err

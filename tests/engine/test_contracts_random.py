@@ -11,6 +11,7 @@ from penstock.domain.ensemble import ensemble
 from penstock.engine.arrival import arrival, hypothetical
 from penstock.engine.explain import explain
 from penstock.engine.rehearsal import Rehearsal
+from penstock.policy.contract_match import Standing, match_all
 from tests.support.examples import some
 
 CLIENTS = {"bob": "b1", "near": "b1", "far": "b2", "capsule": "b1"}
@@ -47,18 +48,35 @@ def consumers(draw: st.DrawFn) -> dict[str, Any]:
             "situation": draw(st.sampled_from(([], ["hazard"]))),
             **({"retention": 50} if draw(st.booleans()) else {}),
             "attributes": {"group": draw(st.sampled_from(("staff", "guests")))},
-            "wants": {"it": {"filter": TOPIC, "scope": draw(SCOPES), **draw(st.sampled_from(NEEDS))}},
+            "wants": {
+                "it": {
+                    "filter": draw(st.sampled_from((TOPIC, "bob/+", "elsewhere"))),
+                    "scope": draw(SCOPES),
+                    **draw(st.sampled_from(NEEDS)),
+                    **draw(st.sampled_from(WHERE)),
+                }
+            },
         }
         for name in ("near", "far")
         if draw(st.integers(0, 3))
     }
 
 
+WHERE: list[dict[str, Any]] = [{}, {"where": "lat > 47.0"}, {"where": "lat < 47.0"}]
 NEEDS: list[dict[str, Any]] = [{}, {"needs": ["location-quality >= 50"]}, {"needs": ["location-quality >= 90"]}]
 
 
 def read_directly(rules: dict[str, Any], said: dict[str, Any] | None, scope: str, is_first: bool, is_open: bool) -> Any:
     """What a consumer gets, as the page says it; None: nothing."""
+    is_about = said is not None and said["wants"]["it"]["filter"] != "elsewhere"
+    lat = _released(rules, said if is_about else None, scope, is_first, is_open)
+    where = said["wants"]["it"].get("where") if is_about and said is not None else None
+    if lat is None or where is None:
+        return lat
+    return lat if (lat > 47) == (where == "lat > 47.0") else None
+
+
+def _released(rules: dict[str, Any], said: dict[str, Any] | None, scope: str, is_first: bool, is_open: bool) -> Any:
     if said is None:
         return None if rules else 48.9
     want = said["wants"]["it"]
@@ -131,5 +149,10 @@ def test_what_is_delivered_is_what_contracts_say_and_what_is_explained(
     read = {name: read_directly(rules, consumers.get(name), scope, name == "near", is_open) for name in ("near", "far")}
     assert got == {name: lat for name, lat in read.items() if lat is not None}
     assert explained == got
+    assert play.ensemble.contracts is not None
+    pairs = list(match_all(play.ensemble.contracts))
+    fits = {pair.client: pair.fit.wants[0].standing_in({"hazard"} if is_open else ()) for pair in pairs}
+    if rules:
+        assert all(fits[name] > Standing.FAILS for name in got), "what never fits is never released"
     refused = [verdict for one in told for verdict in one.verdicts if verdict.stage == "release"]
     assert all(verdict.reason for verdict in refused)

@@ -23,7 +23,7 @@ CLIENTS = {"bob": "a", "alice": "a", "doctor": "b", "near": "a", "spy": "b", "sp
 KINDS = pytest.mark.parametrize("kind", ["contract", "xacml"])
 
 
-def play(kind: str, folder: Path, producers: Any = None, **more: Any) -> Rehearsal:
+def play(kind: str, folder: Path, producers: Any = None, wants: Any = None, **more: Any) -> Rehearsal:
     """Bob at the first node, and at both somebody who is shown his place in steps of ten degrees, and a spy."""
     file = folder / "policy.yaml"
     file.write_text(POLICY)
@@ -35,7 +35,11 @@ def play(kind: str, folder: Path, producers: Any = None, **more: Any) -> Rehears
         "contracts": {
             "producers": {"bob": bob, **(producers or {})},
             "consumers": {
-                "doctor": {"consumer": ["doctor", "near"], "purpose": "health", "wants": {"all": {"filter": "#"}}}
+                "doctor": {
+                    "consumer": ["doctor", "near"],
+                    "purpose": "health",
+                    "wants": wants or {"all": {"filter": "#"}},
+                }
             },
         },
         "statements": {"grants": [{"to": "*", "set": ["subscription"], "elements": "*"}]},
@@ -145,3 +149,34 @@ def test_a_policy_of_a_subscription_changes_what_is_shown_and_that_stays_degrade
         rehearsal.subscribe(who, TOPIC, policy=f"PolicyStatement {{ {rule} }}")
     says(rehearsal)
     assert got(rehearsal, "near") == got(rehearsal, "doctor") == [{}]
+
+
+@KINDS
+@pytest.mark.parametrize(
+    ("want", "is_told"),
+    [
+        ({"filter": "bob/#"}, True),
+        ({"filter": "elsewhere"}, False),  # its purpose is for other topics
+        ({"filter": TOPIC, "where": "lat < 47.0"}, True),
+        ({"filter": TOPIC, "where": "lat > 47.0"}, False),  # that is asked of what is shown
+        ({"filter": TOPIC, "where": "nothing > 47.0"}, False),
+    ],
+)
+def test_a_consumer_gets_by_its_contract_what_it_wants(
+    kind: str, want: dict[str, Any], is_told: bool, tmp_path: Path
+) -> None:
+    rehearsal = play(kind, tmp_path, wants={"it": want})
+    for who in ("near", "doctor"):
+        rehearsal.subscribe(who, "#")
+    says(rehearsal)
+    assert got(rehearsal, "near") == got(rehearsal, "doctor") == [{"lat": 45.0}] * is_told
+
+
+def test_a_want_also_counts_for_what_is_not_private(tmp_path: Path) -> None:
+    rehearsal = play("contract", tmp_path, wants={"it": {"filter": "elsewhere", "where": "lat > 47.0"}})
+    for who in ("near", "doctor", "spy"):
+        rehearsal.subscribe(who, "#")
+    for lat in (46.0, 48.0):
+        says(rehearsal, "elsewhere", lat)
+    assert got(rehearsal, "near") == got(rehearsal, "doctor") == [{"lat": 48.0}]
+    assert got(rehearsal, "spy") == [{"lat": 46.0}, {"lat": 48.0}]

@@ -14,6 +14,7 @@ from penstock.domain.finding import hint
 from penstock.model.errors import DomainError, PenstockError
 from penstock.policy.contract_match import Pair, RuleFit, Standing, WantFit, match_all
 from penstock.policy.contracts import Contracts
+from penstock.policy.release import PRIVACY
 
 _EPILOG = """\
 A pair fits (all that is asked is promised), depends (each event is judged by its quality), fails, or is unrelated (no
@@ -66,7 +67,7 @@ def main(argv: list[str]) -> int:
     except PenstockError as error:
         print(f"penstock contracts: {error}", file=sys.stderr)
         return EXIT_ERROR
-    if contracts is None or not (contracts.producers or contracts.consumers):
+    if contracts is None or not (contracts.producers or contracts.consumers or contracts.privacy):
         parser.error(f"`{options.domain}` has no `contracts`")
     wrong = _unknown(contracts, options)
     if wrong:
@@ -82,8 +83,9 @@ def main(argv: list[str]) -> int:
 
 def _unknown(contracts: Contracts, options: argparse.Namespace) -> str:
     """What was asked about and is not there; empty if all is."""
+    policies = [f"{PRIVACY}{one.name}" for one in contracts.privacy]
     about = (
-        ("producer's contract", [options.producer], [one.name for one in contracts.producers]),
+        ("producer's contract", [options.producer], [*(one.name for one in contracts.producers), *policies]),
         ("consumer's contract", [options.consumer], [one.name for one in contracts.consumers]),
         ("situation", options.situation or [], [*(one.name for one in contracts.situations), "none"]),
     )

@@ -197,7 +197,7 @@ def put_consumer(
     for one in (before, contract):
         if state is not None and one is not None:
             _needing(state, one, 1 if one is contract else -1)
-    if any(want.needs for one in (before, contract) if one is not None for want in one.wants):
+    if any(want.asks for one in (before, contract) if one is not None for want in one.wants):
         node.forget_all()
     node.ledger.brought(session, name, _stored(contract))
     for one in (before, contract):
@@ -206,10 +206,10 @@ def put_consumer(
 
 
 def _needing(state: State, contract: ConsumerContract, count: int) -> None:
-    """Events that a consumer needs some quality of must be looked at."""
+    """Events that a consumer asks some quality or content of must be looked at."""
     state.forget()
     for want in contract.wants:
-        if want.needs:
+        if want.asks:
             state.brought(want.filter, count)
 
 

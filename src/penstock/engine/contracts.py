@@ -344,11 +344,13 @@ def of_origin(node: "Node", event: Event) -> tuple[ProducerContract, ...]:
 
 
 def needed(node: "Node", session: Session, event: Event, now: float) -> Governed | None:
-    """What is known of an event that no contract of a producer speaks of, if its consumer needs some quality."""
+    """What is known of an event that no contract of a producer speaks of, if its consumer asks for more than
+    a topic.
+    """
     state = node.contracts
     if state is None or not state.concerns(event.topic) or travel.told(event, RELEASED):
         return None
-    if not any(one.want.needs for one in state.asking(session, event.topic, now)):
+    if not any(one.want.asks for one in state.asking(session, event.topic, now)):
         return None
     content = node.ensemble.reader.read(event)
     return Governed((), claimed(node, event, content, now), content, True, {})

@@ -75,7 +75,7 @@ def decide(node: "Node", session: "Session", event: Event, found: Governed, now:
         if found.is_private:
             return Decided(None, reasons=("it is private, and who would get it guarantees nothing",))
         left = _Left(found.content, found.quality, now, found.marks)
-        return _by_policies(node.contracts, session, event, found, (), left, now)
+        return _by_policies(node.contracts, session, event, found, None, left, now)
     for one in asking:
         made = _by_want(node.contracts, session, event, found, one, now)
         if made.is_released:
@@ -123,7 +123,7 @@ def _by_want(state: State, session: "Session", event: Event, found: Governed, as
             untils=left.untils if made.retain_until is None else (*left.untils, made.retain_until),
             collected=collected,
         )
-    return _by_policies(state, session, event, found, (consumer,), left, now)
+    return _by_policies(state, session, event, found, asking, left, now)
 
 
 def asked_of(
@@ -139,11 +139,12 @@ def _by_policies(
     session: "Session",
     event: Event,
     found: Governed,
-    consumers: tuple[ConsumerContract, ...],
+    asking: Asking | None,
     left: _Left,
     now: float,
 ) -> Decided:
-    """What the policies in XACML let a client have of what contracts have left."""
+    """What the policies in XACML let a client have of what contracts have left, if that is what it wants."""
+    consumers = () if asking is None else (asking.contract,)
     origin = event.origin if found.is_first else ""
     for policy, topic in found.private:
         permitted = policy.decide(asked_of(state, session, consumers, topic, origin, now), found.content, now)
@@ -160,7 +161,7 @@ def _by_policies(
             return Decided(None, reasons=(reason,), steps=left.steps)
         collected = left.collected
         if aggregate is not None:
-            names = (consumers[0].name if consumers else "", "")
+            names = ("", "") if asking is None else (asking.contract.name, asking.want.name)
             collected = Collecting(event.topic, "", *names, policy.name, aggregate)
         made = Release(True, policy.name, payload, quality, later, aggregate=aggregate)
         left = left._replace(
@@ -172,6 +173,9 @@ def _by_policies(
             collected=collected,
             steps=(*left.steps, Step(f"{PRIVACY}{policy.name}", Place.EVALUATE, made)),
         )
+    unmet = "" if asking is None or left.collected is not None else asking.want.unmet(left.content)
+    if unmet:
+        return Decided(None, reasons=(unmet,), steps=left.steps)
     return _decided(session, event, left, now)
 
 

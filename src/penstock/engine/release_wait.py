@@ -148,6 +148,8 @@ def of_mean(node: "Node", one: Collected, mean: Mean, now: float) -> tuple[float
         for each in state.asking(session, about.topic, now)
         if (each.contract.name, each.want.name) == (about.consumer, about.want)
     ]
+    if asking and asking[0].want.unmet(Content(mean.payload, Format.JSON)):
+        return None
     if about.producer:
         try:
             producer = contracts.contract_of(state.contracts, about.producer)

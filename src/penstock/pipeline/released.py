@@ -72,7 +72,7 @@ def is_governed(policies: Policies) -> Column:
         found |= F.contains(properties, F.lit(name.encode()))
     said = [policy.ensemble.contracts for policy in policies.judging if policy.ensemble.contracts is not None]
     filters = {one.filter for each in said for one in each.privacy}
-    filters |= {want.filter for each in said for one in each.consumers for want in one.wants if want.needs}
+    filters |= {want.filter for each in said for one in each.consumers for want in one.wants if want.asks}
     # What is retained may be bound by contracts that came later.
     later = {one.filter for each in said for one in each.producers if one.is_private}
     return found | _is_on_one(filters) | (F.col("retain") & _is_on_one(later))

@@ -8,7 +8,7 @@
 
 | of a consumer | becomes |
 | --- | --- |
-| filter, condition of a want | the subscription |
+| filter, condition of a want | the subscription; the condition is asked of what is released: `Want.unmet` |
 | quality needs of a want | a check of each event at release: `quality_need.why_not` |
 | privacy guarantees (purpose, retention, situations, attributes) | attributes of requests: `abac_attributes` |
 """
@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from penstock.language.condition import Condition
+from penstock.model.content import Content
 from penstock.model.errors import PolicyError, TopicError
 from penstock.model.quality import Quality, check_id
 from penstock.model.topic import parse_filter
@@ -44,6 +45,8 @@ ACCESS = "access"
 RETAIN = "retain"
 """The obligation to delete after so many seconds."""
 
+SHOWN = frozenset({"user", "certificate", "token-issuer"})
+"""What a client may show when it connects: then its node knows it, whatever the domain says."""
 RESERVED = frozenset(name.attribute for name in (PURPOSE, PROMISED, RETENTION))
 """What is said by contracts, and is no attribute that a client can be given."""
 
@@ -129,6 +132,18 @@ class Want:
     def __post_init__(self) -> None:
         check_id(self.name)
         _check_filter(self.filter)
+
+    @property
+    def asks(self) -> bool:
+        """Whether it asks more of events than that they are on its topics."""
+        return self.condition is not None or bool(self.needs)
+
+    def unmet(self, content: Content) -> str:
+        """What it asks of content, and this is not; empty if it is. A condition that fails is not met."""
+        outcome = True if self.condition is None else self.condition.holds(content)
+        if self.condition is None or outcome is True:
+            return ""
+        return f"want `{self.name}`: `{self.condition.text}` {'is false' if outcome is False else f'fails: {outcome}'}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,18 +1,28 @@
 """Whether a producer's and a consumer's contract fit, by which rule, in which situations, and why not."""
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import NamedTuple
 
 from penstock.language.condition import Condition
 from penstock.language.ranges import intersects
 from penstock.model.quality import NO_QUALITY, Catalogue, Key
-from penstock.model.topic import intersection
-from penstock.policy.contract import ConsumerContract, PrivacyRule, ProducerContract, Want, abac_attributes, commitments
-from penstock.policy.contracts import Contracts
+from penstock.model.topic import intersection, overlaps
+from penstock.policy.contract import (
+    SHOWN,
+    ConsumerContract,
+    PrivacyRule,
+    ProducerContract,
+    Want,
+    abac_attributes,
+    commitments,
+)
+from penstock.policy.contracts import Contracts, said_wants
 from penstock.policy.degrade import Aggregate, caps
+from penstock.policy.privacy import PrivacyPolicy
 from penstock.policy.quality_need import Constraint, Need, excludes, implies, range_of
+from penstock.policy.release import PRIVACY
 
 
 class Standing(IntEnum):
@@ -95,17 +105,45 @@ class Pair(NamedTuple):
 
 
 def match_all(contracts: Contracts) -> Iterator[Pair]:
-    """All pairs of a domain. What is known of a client counts, so its attributes may tell it from others."""
+    """All pairs of a domain. What is known of a client counts, so its attributes may tell it from others. Policies in
+    XACML are producers' contracts here, which decide event by event.
+    """
     for producer in contracts.producers:
         for consumer in contracts.consumers:
             for client in sorted(consumer.consumers):
-                yield Pair(client, match(producer, contracts.of(client, consumer), contracts.catalogue))
+                fit = match(producer, contracts.of(client, consumer), contracts.catalogue)
+                yield Pair(client, _with_policies(fit, contracts.privacy))
+    for policy in contracts.privacy:
+        for consumer in contracts.consumers:
+            wants = tuple(_asked(policy, want) for want in said_wants(consumer))
+            for client in sorted(consumer.consumers):
+                yield Pair(client, Fit(f"{PRIVACY}{policy.name}", consumer.name, wants))
+
+
+def _asked(policy: PrivacyPolicy, want: Want) -> WantFit:
+    topics = intersection(policy.filter, want.filter)
+    rules = (RuleFit(policy.name, Standing.DEPENDS, ("its policies are asked about each event",)),)
+    return WantFit(want.name, topics, rules if topics else ())
+
+
+def _with_policies(fit: Fit, policies: tuple[PrivacyPolicy, ...]) -> Fit:
+    """What contracts come to where policies in XACML are asked too, and may refuse."""
+    wants = []
+    for want in fit.wants:
+        both = [one.name for one in policies if any(overlaps(one.filter, topic) for topic in want.topics)]
+        reason = tuple(f"privacy policy `{name}` is asked too" for name in both)
+        rules = tuple(
+            replace(one, standing=min(one.standing, Standing.DEPENDS), reasons=(*reason, *one.reasons)) if both else one
+            for one in want.rules
+        )
+        wants.append(replace(want, rules=rules))
+    return replace(fit, wants=tuple(wants))
 
 
 def match(producer: ProducerContract, consumer: ConsumerContract, catalogue: Catalogue) -> Fit:
     """How far a consumer's contract fits a producer's, for each of its wants and each of the rules."""
     return Fit(
-        producer.name, consumer.name, tuple(_want(producer, consumer, want, catalogue) for want in consumer.wants)
+        producer.name, consumer.name, tuple(_want(producer, consumer, want, catalogue) for want in said_wants(consumer))
     )
 
 
@@ -113,7 +151,7 @@ def _want(producer: ProducerContract, consumer: ConsumerContract, want: Want, ca
     topics = intersection(producer.filter, want.filter)
     if not topics:
         return WantFit(want.name, (), ())
-    if not _may_meet(producer.condition, want.condition):
+    if not _may_meet(producer.condition, want.condition) and not any(rule.degrade for rule in producer.rules):
         return WantFit(want.name, topics, (RuleFit("", Standing.FAILS, ("no content is as both ask",)),))
     if not producer.rules:
         standing, reasons = _quality(producer.guarantees, want.needs)
@@ -130,7 +168,9 @@ def _rule(
     producer: ProducerContract, rule: PrivacyRule, consumer: ConsumerContract, want: Want, catalogue: Catalogue
 ) -> RuleFit:
     asked = abac_attributes(consumer, producer.name, (), NO_QUALITY)
-    refused = tuple(reason for reason in (one.why_not(asked) for one in commitments(rule)) if reason)
+    wrong = [(one, reason) for one, reason in ((one, one.why_not(asked)) for one in commitments(rule)) if reason]
+    may_show = [one.name.attribute for one, _ in wrong if one.name not in asked and one.name.attribute in SHOWN]
+    refused = tuple(reason for one, reason in wrong if one.name.attribute not in may_show)
     left = caps(rule.degrade, catalogue)
     lost = tuple(
         f"the rule takes away quality `{need.key}`, which is needed"
@@ -144,6 +184,9 @@ def _rule(
     )
     standing, reasons = _quality((*promised, *rule.quality), want.needs)
     only = tuple(f"only for events with `{one}`" for one in rule.quality if not implies(promised, one))
+    only += tuple(
+        f"only if it shows such a `{name}` here: other nodes than its own do not know it" for name in may_show
+    )
     if refused or lost:
         standing, reasons = Standing.FAILS, (*refused, *lost, *(reasons if standing is Standing.FAILS else ()))
     elif standing is not Standing.FAILS and only:

@@ -76,7 +76,7 @@ class Contracts:
 
     def concerns(self, topic: str) -> bool:
         """Whether events on a topic can be of any contract, or have a quality that is measured."""
-        needing = (want.filter for one in self.consumers for want in one.wants if want.needs)
+        needing = (want.filter for one in self.consumers for want in one.wants if want.asks)
         filters = (one.filter for several in (self.producers, self.collecting, self.privacy) for one in several)
         return any(matches(filter, topic) for filter in (*filters, *needing))
 
@@ -86,8 +86,15 @@ class Contracts:
 
 
 def wants_of(contract: ConsumerContract, topic: str) -> tuple[Want, ...]:
-    """The wants of a contract that are about a topic; if none is, the one for anything."""
-    return tuple(want for want in contract.wants if matches(want.filter, topic)) or (ANYTHING,)
+    """The wants of a contract that are about a topic. What is guaranteed counts only there, as it belongs to a subscription
+    (contracts §2.2), unless it says of no topic that it is wanted.
+    """
+    return tuple(want for want in said_wants(contract) if matches(want.filter, topic))
+
+
+def said_wants(contract: ConsumerContract) -> tuple[Want, ...]:
+    """The wants of a contract; of one that has none, the one for anything."""
+    return contract.wants or (ANYTHING,)
 
 
 def subscription_id(client: str, contract: ConsumerContract, want: Want) -> str:

@@ -72,7 +72,7 @@ def _never_met(contracts: Contracts, pairs: list[Pair]) -> Iterator[Said]:
             if met and all(one.standing is Standing.FAILS for _, one in met):
                 pair, one = met[0]
                 why = "; ".join(dict.fromkeys(reason for rule in one.rules for reason in rule.reasons))
-                what = f"nothing ever meets want `{want.name}`; contract `{pair.fit.producer}`: {why}"
+                what = f"no contract ever meets want `{want.name}`; contract `{pair.fit.producer}`: {why}"
                 yield Said(("contracts", "consumers", consumer.name, "wants", want.name), what)
 
 
