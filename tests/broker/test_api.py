@@ -17,6 +17,7 @@ SECRET = "a-secret-of-a-link-that-nobody-may-see"
 DOMAIN: dict[str, Any] = {
     "domain": "office",
     "clients": {"ann": {"node": "main", "type": "inside"}, "bob": {"node": "main", "type": "outside"}},
+    "contracts": {"situations": {"fire": {"sources": ["ann"], "opens": "fire", "closes": "out", "lasts": "1h"}}},
     "brokering": {"types": ["inside", "outside"], "deny": [{"from": "inside", "to": "outside"}]},
     "admin": {
         "passwords": "people",
@@ -165,6 +166,19 @@ def test_a_draft_is_checked_and_put_into_force(live: LiveNode) -> None:
     assert [(one["what"], one["who"], one["done"]) for one in audited][-2:] == [("draft", "local", True)] * 2
     lines = (live.folder / "audit.jsonl").read_text().splitlines()
     assert json.loads(lines[-1])["what"] == "draft"
+
+
+def test_situations_are_audited(live: LiveNode) -> None:
+    with Paho("ann").connects(live.port) as ann:
+        ann.publish("fire", b"{}", 1)
+        ann.publish("out", b"{}", 1)
+    told = [one for one in ask(live, "GET", "/api/audit")[1] if one["what"].startswith("situation")]
+    assert [(one["node"], one["who"], one["what"]) for one in told if one["node"] == "main"] == [
+        ("main", "ann", "situation opened"),
+        ("main", "ann", "situation ended"),
+    ]
+    kept = [json.loads(line) for line in (live.folder / "audit.jsonl").read_text().splitlines()]
+    assert all(one in kept for one in told)
 
 
 def test_names_that_are_not_the_nodes_are_not_answered(live: LiveNode) -> None:

@@ -26,10 +26,10 @@ from penstock.broker.tls import Renewable, certificate_user, make_context
 from penstock.domain import Address, Listener, NodeSettings
 from penstock.domain.ensemble import Ensemble
 from penstock.domain.schema import JournalSettings
-from penstock.engine import emit, keys, lifecycle, overlay, place
+from penstock.engine import emit, glass, keys, lifecycle, overlay, place
 from penstock.engine.admit import Door, is_known
 from penstock.engine.changes import Changes
-from penstock.engine.node import Node
+from penstock.engine.node import Node, Notice
 from penstock.engine.proving import NOT_PROVEN
 from penstock.engine.record import Recorder
 from penstock.engine.review import DROPPED
@@ -57,7 +57,11 @@ takes in all that has come during the one before, so that rounds would grow long
 MOST_DEFERRED = 20_000
 """Packets that wait for the store before connections are no longer read."""
 
-_WARNINGS = ("monitor failed", "full", "slow", "too long to tell", NOT_PROVEN, "policy failed", "policy loop", DROPPED)
+_AUDITED = (glass.OPENED, glass.ENDED)
+_WARNINGS = (
+    *("monitor failed", "full", "slow", "too long to tell", NOT_PROVEN, "policy failed", "policy loop", DROPPED),
+    *_AUDITED,
+)
 """Notices of what an operator should do something about; refusals are what policies are for."""
 _SUPPRESSED = {"tell": Reason.NOT_AUTHORIZED, "hide": Reason.SUCCESS}
 
@@ -120,6 +124,8 @@ class Server:
         self._committer = ThreadPoolExecutor(1, f"{name}-store")
         self._sys = SysTopics(self)
         self._quiet = Quiet()
+        self.audits: Callable[[Notice], None] | None = None
+        """Who keeps what is audited, beside the log."""
         self._alarm = ""
         """Why the journal could not be written when it was said last."""
         self._loop: asyncio.AbstractEventLoop = None  # type: ignore[assignment]  # set by start
@@ -423,7 +429,10 @@ class Server:
 
     def _report(self) -> None:
         notices, self.node.notices = self.node.notices, []
-        for kind, client, user, topic, reason in notices:
+        for notice in notices:
+            kind, client, user, topic, reason = notice
+            if kind in _AUDITED and self.audits is not None:
+                self.audits(notice)
             level = logging.WARNING if kind in _WARNINGS else logging.INFO
             if level == logging.INFO and not self._quiet.lets(kind, client):
                 continue

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from penstock.engine import private, travel
+from penstock.engine import glass, private, travel
 from penstock.engine.private import Private
 from penstock.engine.session import Session
 from penstock.engine.travel import CONTRACT, CONTRACT_BYTES
@@ -79,6 +79,8 @@ class State:
         """By what they are told on, clients at other nodes and contracts that they have brought."""
         self.last: tuple[tuple[tuple[str, str], ...], Quality] = (), NO_QUALITY
         """The quality that was attached last, as it is carried: mostly it is asked for at once."""
+        self.counted: glass.Counted = {}
+        """What rules have released that are for a situation which is open."""
         self._filters: Counter[str] = Counter()
         self._releasers: dict[tuple[str, str, str, str], tuple[tuple[object, ...], Releaser]] = {}
         self._concerned: dict[str, bool] = {}
@@ -227,7 +229,7 @@ def renewed(before: State | None, contracts: Contracts | None) -> State | None:
     if before is not None:
         names = {one.name for one in contracts.situations}
         made.open = {name: one for name, one in before.open.items() if name in names}
-        made.heard = before.heard
+        made.heard, made.counted = before.heard, before.counted
     return made
 
 
@@ -422,32 +424,30 @@ def contract_of(contracts: Contracts, told: str) -> ProducerContract:
 # --- situations
 
 
-def look(node: "Node", event: Event, sender: Session | None, now: float) -> Event | None:
-    """Whether an event opens or closes a situation; what other nodes are to be told of it."""
+def look(node: "Node", event: Event, sender: Session | None, now: float) -> tuple[Event, ...]:
+    """Whether an event opens or closes situations; what other nodes are to be told of them."""
     state = node.contracts
     if state is None:
-        return None
+        return ()
     if event.topic.startswith((SITUATION, CONSUMER)):
         if sender is not None and sender.neighbour in node.ensemble.nodes:
             if event.topic.startswith(SITUATION):
-                _hear(state, event.topic.removeprefix(SITUATION), event.payload, now)
+                name, before = event.topic.removeprefix(SITUATION), state.open
+                _hear(state, name, event.payload, now)
+                glass.heard(node, sender, name, before, now)
             else:
                 _hear_consumer(state, event.topic, event.payload)
-        return None
+        return ()
     if not state.contracts.situations:
-        return None
+        return ()
     if sender is None or sender.neighbour is not None:
-        return None
+        return ()
     content, now = node.ensemble.reader.read(event), recorded(now)
     stepped = situation.step(state.contracts.situations, state.open, event.topic, sender.entity, content, now)
     state.open = stepped.open
-    told = None
-    for one in stepped.notices:
-        by = f" by `{one.by}`" if one.by else ""
-        node.notice("situation", sender, event.topic, f"`{one.situation}` {one.change}{by} {one.reason}".rstrip())
-        if one.change is not situation.Change.REFUSED:
-            told = tell(state, one.situation)
-    return told
+    glass.tell(node, sender, event.topic, stepped.notices, now)
+    changed = dict.fromkeys(one.situation for one in stepped.notices if one.change is not situation.Change.REFUSED)
+    return tuple(tell(state, name) for name in changed)
 
 
 def tell(state: State, name: str) -> Event:
@@ -475,8 +475,7 @@ def expire(node: "Node", now: float) -> None:
     assert state is not None
     left, notices = situation.current(state.open, now)
     state.open = left
-    for one in notices:
-        node.notice("situation", None, "", f"`{one.situation}` {one.change}")
+    glass.tell(node, None, "", notices, now)
 
 
 # --- what consumers at other nodes say

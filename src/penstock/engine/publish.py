@@ -284,8 +284,7 @@ def carry(node: "Node", plans: Plans, event: Event, sender: Session | None, now:
             ways = node.own_plans if sender is None else node.plans_after_edit(sender, plans.key.token)
             publish_own(node, ways, certificate, None, now)
     if node.contracts is not None and node.contracts.concerns(event.topic):
-        told = contracts.look(node, event, sender, now)
-        if told is not None:
+        for told in contracts.look(node, event, sender, now):
             publish_own(node, node.own_plans, told, None, now)
     judging, came = None, event
     if plan.statements or travel.RESERVED_BYTES in event.properties:

@@ -8,7 +8,7 @@ released by a rule is marked with it while it waits, and does not go out when th
 
 from typing import TYPE_CHECKING
 
-from penstock.engine import contracts, release_wait, travel
+from penstock.engine import contracts, glass, release_wait, travel
 from penstock.engine.contracts import Governed
 from penstock.engine.plan import Draft
 from penstock.engine.release_decide import decide
@@ -53,6 +53,7 @@ def show(node: "Node", session: "Session", forms: Forms, qos: int) -> Forms | No
         return forms if found is None else _for_nodes(node, forms, found)
     found = found or contracts.needed(node, session, forms.event, now)
     if found is None:
+        glass.count(node, session, forms.event)
         return forms
     decided = decide(node, session, forms.event, found, now)
     if decided.aggregate is not None:
@@ -64,6 +65,7 @@ def show(node: "Node", session: "Session", forms: Forms, qos: int) -> Forms | No
     if decided.not_before > now:
         node.later.put(node, decided.not_before, session, decided.event._replace(qos=qos, retain=False))
         return None
+    glass.count(node, session, decided.event)
     return forms.view_of(decided.event)
 
 

@@ -86,8 +86,8 @@ class Contracts:
 
 
 def wants_of(contract: ConsumerContract, topic: str) -> tuple[Want, ...]:
-    """The wants of a contract that are about a topic. What is guaranteed counts only there, as it belongs to a subscription
-    (contracts §2.2), unless it says of no topic that it is wanted.
+    """The wants of a contract that are about a topic. What is guaranteed counts only there, as it belongs to a
+    subscription (contracts §2.2); unless it says of no topic that it is wanted.
     """
     return tuple(want for want in said_wants(contract) if matches(want.filter, topic))
 

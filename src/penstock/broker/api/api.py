@@ -74,8 +74,10 @@ class Api:
         self._revision: tuple[Domain, Revision] | None = None
         self._passwords: tuple[object, Passwords | None] = (None, None)
         self._noting: asyncio.Task[None] | None = None
+        self.audit.file = self.settings.audit
         for server in self.servers.values():
             self.recent.watch(server)
+            self.audit.watch(server)
 
     def start(self) -> None:
         """May be called once for each address."""

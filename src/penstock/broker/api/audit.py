@@ -1,13 +1,17 @@
-"""Who logged in and who changed what: logged, appended to a file if the domain names one, and the last of it told."""
+"""Who logged in, who changed what, and which situations opened and ended: logged, appended to a file if the domain
+names one, and the last of it told.
+"""
 
 import logging
 import os
+import time
 from collections import deque
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from penstock.broker.api.endpoint import Asked, Endpoint
+from penstock.engine.node import Notice
 
 if TYPE_CHECKING:
     from penstock.broker.server import Server
@@ -31,21 +35,34 @@ class Audited(msgspec.Struct, frozen=True):
 
 
 class Audit:
-    """What was done over the admin HTTP of the nodes of this process."""
+    """What was done over the admin HTTP of the nodes of this process, and the situations of these nodes."""
 
     def __init__(self) -> None:
         self.kept: deque[Audited] = deque(maxlen=MOST_KEPT)
         self._refused: deque[float] = deque(maxlen=MOST_REFUSED)
         self.file: str | None = None
 
+    def watch(self, server: "Server") -> None:
+        """Keep what a node tells of situations from now on."""
+
+        def audits(notice: Notice) -> None:
+            who = notice.user or notice.client_id
+            self.keep(server, Audited(time.time(), server.name, who, "MQTT", "", notice.kind, notice.reason, True))
+
+        server.audits = audits
+
     def tell(self, server: "Server", one: Audited) -> None:
+        """Log it, and keep it."""
         if not one.done:
             if len(self._refused) == MOST_REFUSED and one.at - self._refused[0] < REFUSED_SECONDS:
                 return  # who floods this with nonsense does not flood the log
             self._refused.append(one.at)
-        self.kept.append(one)
         extra = {"who": one.who, "how": one.how, "address": one.address, "detail": one.detail or None}
         server.log.log(logging.INFO if one.done else logging.WARNING, f"admin: {one.what}", extra=extra)
+        self.keep(server, one)
+
+    def keep(self, server: "Server", one: Audited) -> None:
+        self.kept.append(one)
         if self.file is not None:
             try:
                 handle = os.open(self.file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
@@ -61,5 +78,12 @@ async def _audit(asked: Asked) -> list[Audited]:
 
 
 ENDPOINTS = (
-    Endpoint("GET", "/api/audit", "read", "who logged in and who changed what, the last of it", list[Audited], _audit),
+    Endpoint(
+        "GET",
+        "/api/audit",
+        "read",
+        "who logged in, who changed what, which situations opened and ended: the last of it",
+        list[Audited],
+        _audit,
+    ),
 )
