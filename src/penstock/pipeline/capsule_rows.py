@@ -25,8 +25,9 @@ from penstock.model.content import Attributes, Content, Format, Reader, Widen
 from penstock.model.errors import ContentError, PolicyError
 from penstock.model.event import Event
 from penstock.model.json_objects import read_objects
-from penstock.model.quality import NO_QUALITY, Quality
+from penstock.model.quality import NO_QUALITY, MetricValue, Quality
 from penstock.model.values import Timestamp
+from penstock.pipeline.claims import Claims, read_claims
 from penstock.pipeline.policies import Policies, Standing
 from penstock.pipeline.released import UNTIL
 from penstock.policy.capsule import MICROSECONDS, Capsule, Fuse, Late, Window
@@ -130,12 +131,14 @@ class _Reading:
         capsule, closed = self._capsule, self._closed
         keeps_late = capsule.window.late is Late.QUARANTINE
         arrival, topics = batch["arrival"].to_pylist(), batch["topic"].to_pylist()
-        kept, places, aside = list[Taken](), list[int](), list[dict[str, Any]]()
+        kept, said, places, aside = list[Taken](), list[Claims](), list[int](), list[dict[str, Any]]()
         carried = self._carried(batch)
         for at, content in enumerate(self._contents(topics, batch)):
             came = arrival[at]
             try:
-                found = take(capsule, topics[at], content, _quality(content, carried[at], came), came)
+                claims = _claims(content, carried[at], came)
+                quality = _made(claims) if capsule.before else NO_QUALITY  # nobody else asks for it here
+                found = take(capsule, topics[at], content, quality, came)
             except PolicyError as error:
                 aside.append(_put_aside(batch, at, str(error)))
                 continue
@@ -145,25 +148,27 @@ class _Reading:
             if late and keeps_late:
                 aside.append(_put_aside(batch, at, f"late for {_windows(late)}"))
             kept.append(found)
+            said.append(_unmade(found.quality) if capsule.before else claims)
             places.append(at)
         if kept:
-            yield pa.RecordBatch.from_arrays(self._columns(kept, batch.take(pa.array(places))), schema=self._types)
+            columns = self._columns(kept, said, batch.take(pa.array(places)))
+            yield pa.RecordBatch.from_arrays(columns, schema=self._types)
         aside.append({"arrival": max(arrival)})
         yield pa.RecordBatch.from_pylist(aside, schema=self._types)
 
-    def _columns(self, kept: list[Taken], rows: pa.RecordBatch) -> list[pa.Array]:
+    def _columns(self, kept: list[Taken], said: list[Claims], rows: pa.RecordBatch) -> list[pa.Array]:
         made: dict[str, Any] = {"at": [one.at for one in kept], "source": [one.source for one in kept]}
         made |= {name: rows[name] for name in ("arrival", *_PLACE)}
         groups, numbers = (zip(*each, strict=True) for each in ((o.group for o in kept), (o.numbers for o in kept)))
         made |= {f"k{at}": column for at, column in enumerate(groups)}
         made |= {f"n{at}": column for at, column in enumerate(numbers)}
-        known = {one.key for each in kept for one in each.quality}
+        known = {key for each in said for key in each}
         for at, key in enumerate(self._capsule.metrics):
             if key in known:
-                values = [one.quality.get(key) for one in kept]
-                made[f"q{at}"] = [None if one is None else one.value for one in values]
-                made[f"c{at}"] = [None if one is None else one.created.nanos // _NANOSECONDS for one in values]
-                made[f"a{at}"] = [None if one is None else one.at.nanos // _NANOSECONDS for one in values]
+                values = [one.get(key) for one in said]
+                made[f"q{at}"] = [None if one is None else one[0] for one in values]
+                made[f"c{at}"] = [None if one is None else one[1].nanos // _NANOSECONDS for one in values]
+                made[f"a{at}"] = [None if one is None else (one[2] or one[1]).nanos // _NANOSECONDS for one in values]
         return [_array(made.get(field.name), field.type, len(kept)) for field in self._types]
 
     def _contents(self, topics: list[str], batch: pa.RecordBatch) -> Iterator[Content]:
@@ -193,6 +198,20 @@ class _Reading:
         speaks = pc.or_(pc.match_substring(said, ATTACHED), pc.match_substring(said, CLAIMED))
         found: list[bytes | None] = pc.if_else(pc.fill_null(speaks, False), said, None).to_pylist()
         return found
+
+
+def _claims(content: Content, properties: bytes | None, came: int) -> Claims:
+    """The quality of an event, by metric."""
+    quick = None if properties is None else read_claims(properties)
+    return _unmade(_quality(content, properties, came)) if quick is None else quick
+
+
+def _made(claims: Claims) -> Quality:
+    return Quality(MetricValue(key, *one) for key, one in claims.items())
+
+
+def _unmade(quality: Quality) -> Claims:
+    return {one.key: (one.value, one.created, one.modified) for one in quality}
 
 
 def _quality(content: Content, properties: bytes | None, came: int) -> Quality:

@@ -42,7 +42,7 @@ CLAIMED = "qoc"
 ATTACHED = "penstock-quality"
 """The user property of what nodes have attached; from a client it is removed."""
 
-_MOST_PROPERTY = 1_000
+MOST_PROPERTY = 1_000
 _MOST_ATTACHED = 400 * MOST_VALUES
 _MOST_TIME = 40
 _ENCODE = msgspec.json.Encoder().encode
@@ -177,8 +177,8 @@ def _entry(value: MetricValue) -> _Entry:
 
 
 def _of_property(text: str, received: Timestamp) -> MetricValue:
-    if len(text) > _MOST_PROPERTY:
-        raise ContentError(f"a quality property has at most {_MOST_PROPERTY} characters, this has {len(text)}")
+    if len(text) > MOST_PROPERTY:
+        raise ContentError(f"a quality property has at most {MOST_PROPERTY} characters, this has {len(text)}")
     return _of_entry(read_json(text.encode()), received)
 
 
@@ -218,11 +218,11 @@ def _value(ids: Iterable[Any], value: float, created: Any, modified: Any, receiv
 def _time(text: Any) -> Timestamp:
     if not isinstance(text, str) or len(text) > _MOST_TIME:
         raise ContentError("a quality value has a time that is no text like `2009-02-13T23:31:30Z`")
-    return _read_time(text)
+    return read_time(text)
 
 
 @lru_cache(maxsize=256)  # mostly, all values of an event are of the same time
-def _read_time(text: str) -> Timestamp:
+def read_time(text: str) -> Timestamp:
     try:
         return timestamp_from_string(text)
     except EvaluationError as error:
