@@ -19,13 +19,19 @@ Claims = dict[Key, tuple[float, Timestamp, Timestamp | None]]
 _USER_PROPERTY = 0x26
 _NAME = CLAIMED.encode()
 _ID = rb'"([A-Za-z0-9_][A-Za-z0-9_.:-]{0,79})"'
+_IDS = re.compile(rb'\{"indicator":' + _ID + rb',"criterion":' + _ID + rb',"definition":' + _ID)
 _TIME = rb'"([0-9:T-]{19}(?:\.[0-9]{1,9})?)Z"'
+# Numbers as JSON has them; the length is bounded, so that a double is made of them in no time.
+_NUMBER = rb"(-?(?:0|[1-9][0-9]{0,14})(?:\.[0-9]{1,25})?(?:[eE][+-]?[0-9]{1,4})?)"
 _ENTRY = re.compile(
-    rb'\{"indicator":' + _ID + rb',"criterion":' + _ID + rb',"definition":' + _ID
-    # As JSON has numbers; the length is bounded, so that a double is made of them in no time.
-    + rb',"value":(-?(?:0|[1-9][0-9]{0,14})(?:\.[0-9]{1,25})?(?:[eE][+-]?[0-9]{1,4})?)'
-    + rb',"created":' + _TIME + rb'(?:,"modified":' + _TIME + rb")?\}"
-)  # fmt: skip
+    rb'(\{"indicator":"[^"]+","criterion":"[^"]+","definition":"[^"]+"),"value":'
+    + _NUMBER
+    + rb',"created":'
+    + _TIME
+    + rb'(?:,"modified":'
+    + _TIME
+    + rb")?\}"
+)
 
 
 def read_claims(properties: bytes) -> Claims | None:
@@ -43,18 +49,21 @@ def read_claims(properties: bytes) -> Claims | None:
         said = _ENTRY.fullmatch(properties, name + 2, at) if at <= end and size <= MOST_PROPERTY else None
         if said is None:
             return None
-        indicator, criterion, definition, number, created, modified = said.groups()
-        key, value = _key(indicator, criterion, definition), float(number)
-        measured, changed = _time(created), None if modified is None else _time(modified)
-        if key in found or not math.isfinite(value) or measured is None or (changed is None) != (modified is None):
+        ids, number, created, modified = said.groups()
+        key, value, measured = _key(ids), float(number), _time(created)
+        if key is None or key in found or not math.isfinite(value) or measured is None:
+            return None
+        changed = None if modified is None else _time(modified)
+        if changed is None and modified is not None:
             return None
         found[key] = value, measured, changed
     return found if 0 < len(found) <= MOST_VALUES else None
 
 
-@lru_cache(maxsize=1024)
-def _key(*ids: bytes) -> Key:
-    return Key(*(id.decode() for id in ids))
+@lru_cache(maxsize=1024)  # there are a few, and many values
+def _key(text: bytes) -> Key | None:
+    ids = _IDS.fullmatch(text)
+    return None if ids is None else Key(*(id.decode() for id in ids.groups()))
 
 
 @lru_cache(maxsize=1024)  # mostly, all values of an event are of the same time
