@@ -6,7 +6,7 @@ from tests.support.mosquitto import free_port
 
 DEFAULT = "1883"
 _PORT = re.compile(
-    r"(?:(?<=127\.0\.0\.1:)|(?<=localhost:)|(?<=0\.0\.0\.0:)|(?<=-p )|(?<=--port )|(?<=^listener ))\d+", re.M
+    r"(?:(?<=127\.0\.0\.1[:_])|(?<=localhost:)|(?<=0\.0\.0\.0:)|(?<=-p )|(?<=--port )|(?<=^listener ))\d+", re.M
 )
 
 
