@@ -8,6 +8,7 @@ has done by then, in `before-spark.sh` what jobs on Spark need besides. `told.ya
 import re
 from collections.abc import Iterator
 from functools import cache
+from itertools import groupby
 from pathlib import Path
 
 import pytest
@@ -96,9 +97,9 @@ def _run(page: Path, server: Path, folder: Path, left_out: list[str], patience: 
         return re.match("|".join(left_out), line) is not None
 
     printed = run_page(commands, _files(page, found), folder, server, patience, is_left_out)
-    for one in printed:
-        if one.command.shown is not None and not is_left_out(one.command.text):
-            _compare(one, page)
+    shown = [one for one in printed if one.command.shown is not None and not is_left_out(one.command.text)]
+    for line, session in groupby(shown, key=lambda one: one.command.block):
+        _compare(list(session), f"{name_of(page)}:{line}")
     everything = "".join(one.text for one in printed)
     told = TOLD.get(name_of(page), {})
     assert [one for one in told.get("prints", ()) if not re.search(one, everything, re.MULTILINE)] == [], everything
@@ -121,15 +122,20 @@ def _beside(page: Path) -> Path:
     return BESIDE / page.relative_to(ROOT).with_suffix("")
 
 
-def _compare(printed: Printed, page: Path) -> None:
-    """`...` stands for anything within a line, and on a line of its own for any lines."""
-    shown = (printed.command.shown or "").rstrip("\n")
+def _compare(session: list[Printed], where: str) -> None:
+    """Hold what a block shows against what its commands printed; who prints in the background may be a command late.
+
+    `...` stands for anything within a line, and on a line of its own for any lines.
+    """
+    shown = "".join(one.command.shown or "" for one in session)
+    printed = "".join(one.text for one in session)
     pattern = "".join(
-        r"(?:.*\n)*?" if line.strip() == "..." else ".*".join(map(re.escape, line.split("..."))) + r"[ ]*\n"
+        r"(?:.*\n)*?" if line == "..." else ".*".join(map(re.escape, line.rstrip().split("..."))) + r"[ ]*\n"
         for line in shown.splitlines()
+        if line.strip()
     )
-    told = f"{page}:{printed.command.line}: $ {printed.command.text}\nshows\n{shown}\nand it printed\n{printed.text}"
-    assert re.fullmatch(pattern + r"\s*", printed.text if printed.text.strip() else "") is not None, told
+    lines = "".join(f"{line}\n" for line in printed.splitlines() if line.strip())
+    assert re.fullmatch(pattern, lines) is not None, f"{where}: shows\n{shown}\nand the commands print\n{printed}"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)

@@ -19,6 +19,8 @@ class Command:
     """Where it begins in the page."""
     shown: str | None
     """What the page shows of what it prints; None: nothing."""
+    block: int = 0
+    """Where its block begins."""
 
 
 @dataclass(frozen=True)
@@ -58,9 +60,9 @@ def _session(block: Block) -> list[Command]:
             typed += line.removeprefix("> ")
         elif line.startswith("$ "):
             if typed:
-                commands.append(Command(typed, began, shown))
+                commands.append(Command(typed, began, shown, block.line))
             typed, shown, began = line[2:], "", number
         else:
             assert typed, f"line {number}: expected `$ ` and a command"
             shown += line
-    return [*commands, Command(typed, began, shown)]
+    return [*commands, Command(typed, began, shown, block.line)]

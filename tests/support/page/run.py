@@ -17,7 +17,7 @@ from pathlib import Path
 from tests.support.page.blocks import ROOT, Command
 from tests.support.page.ports import DEFAULT, Ports
 
-PATIENCE = 120.0
+PATIENCE = 900.0
 _MARK = "\x1e"
 _PRELUDE = """\
 sleep() { settle "$1" $(jobs -p); }
@@ -27,7 +27,8 @@ briefly() {
   if jobs -rp | grep -qx $job; then kill -INT $job; wait $job || true; else wait $job || code=$?; fi
   return $code
 }
-tell() { case $BASH_COMMAND in wait*|kill*) ;; *) echo "$2 $1" >> "$PAGE_ERRORS" ;; esac; }
+tell() { case $BASH_COMMAND in wait*|kill*|'return $before') ;; *) echo "$2 $1" >> "$PAGE_ERRORS" ;; esac; }
+mark() { local before=$?; printf '\036%s\n' "$1"; return $before; }
 trap 'tell $? $LINENO' ERR
 trap 'kill $(jobs -p) 2>/dev/null || true' EXIT
 """
@@ -136,11 +137,13 @@ def _script(commands: list[Command], ports: Ports, is_left_out: Callable[[str], 
     """The script of all commands, and where its lines come from."""
     script, lines = _PRELUDE, {}
     for number, command in enumerate(commands):
-        script += f"printf '{_MARK}{number}\\n'\n"
+        script += f"mark {number}\n"
         at = script.count("\n") + 1
         kept = "".join(_kept(part, is_left_out) for part in _whole_lines(command.text))
         for offset, line in enumerate(kept.splitlines()):
-            lines[at + offset] = f"line {command.line + offset}: {line}"
+            lines[at + offset] = (
+                f"line {command.line + offset}: {line}{' # fails, as is shown' if command.shown else ''}"
+            )
         script += ports.put(kept)
     return script, lines
 

@@ -22,7 +22,8 @@ def with_port(argv: list[str], port: str) -> list[str]:
 
 
 argv = with_port(sys.argv[1:], os.environ["PAGE_PORT"])
-if argv[:1] == ["run"] and "--store" in argv and "PAGE_KILLS" in os.environ:  # what is killed must be the node itself
+is_killed = argv[:1] == ["run"] and "--store" in argv and "PAGE_KILLS" in os.environ  # it must be the node itself
+if is_killed or argv[:1] == ["pipeline"]:  # Spark makes processes of its own, and is slow anyway
     with open(f"{os.environ['PAGE_PROCESSES']}/{os.getpid()}", "w") as mark:
         mark.write(str(os.getpid()))
     code = "import sys; from penstock.cli.main import main; sys.exit(main())"
