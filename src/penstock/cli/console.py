@@ -28,6 +28,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--key", type=Path, metavar="FILE", help="its private key")
     parser.add_argument("--ca", type=Path, metavar="FILE", help="authorities by which nodes' certificates are checked")
     parser.add_argument("--host", action="append", default=[], metavar="NAME", help="another name that it is known by")
+    parser.add_argument(
+        "--also", action="append", default=[], metavar="URL", help="another node, beyond this machine, to log in at too"
+    )
     parser.add_argument("--behind-proxy", action="store_true", help="something before it encrypts: no certificate")
     parser.add_argument("--pin", type=Path, metavar="FILE", help="the very certificate that the node must have")
     parser.add_argument("--until-eof", action="store_true", help="end when standard input does")
@@ -56,7 +59,7 @@ def main(argv: list[str]) -> int:
     given = (options.cert, options.key, options.ca, options.pin)
     cert, key, ca, pin = (str(path) if path is not None else None for path in given)
     try:
-        serve(Served(node, at, cert, key, ca, pin, tuple(options.host)), _ready, options.until_eof)
+        serve(Served(node, at, cert, key, ca, pin, tuple(options.also), tuple(options.host)), _ready, options.until_eof)
     except (PenstockError, OSError) as error:
         print(f"penstock: {error}", file=sys.stderr)
         return EXIT_ERROR

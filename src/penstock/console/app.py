@@ -32,6 +32,8 @@ class Served(NamedTuple):
     """By which certificates of nodes are checked."""
     pin: str | None = None
     """The certificate that the first node must have."""
+    also: tuple[str, ...] = ()
+    """Admin addresses beyond this machine where people may be logged in too."""
     hosts: tuple[str, ...] = ()
     """Names by which it is reached besides its address."""
 
@@ -48,7 +50,7 @@ def serve(served: Served, ready: Callable[[str], None], until_eof: bool = False)
     from penstock.console.parts import PARTS, Part
     from penstock.console.shell import shell
 
-    people = People(served.node, served.ca, served.pin)
+    people = People(served.node, served.ca, served.pin, served.also)
     pages.add_static_files("/static", STATIC)
 
     def add(part: Part) -> None:

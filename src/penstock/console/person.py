@@ -27,7 +27,7 @@ MOST_PEOPLE = 200
 class Person:
     """One session of the console."""
 
-    def __init__(self, asking: Asking, ca: str | None) -> None:
+    def __init__(self, asking: Asking, ca: str | None, also: tuple[str, ...] = ()) -> None:
         self.first = asking
         """The process that the console was started for."""
         self.others: list[Asking] = []
@@ -46,6 +46,8 @@ class Person:
         self.domain: Domain | None = None
         self.began = time.monotonic()
         self._ca = ca
+        self._also = also
+        """Admin addresses beyond this machine where the same log-in may be made."""
         self._revision = ""
         self._asked = float("-inf")
         self._with_clients = float("-inf")
@@ -71,7 +73,12 @@ class Person:
         for name, node in (self.domain.nodes if self.domain is not None else {}).items():
             if name in known or node.admin is None or not node.admin.port:
                 continue
-            other = Asking(f"{'https' if node.admin_tls else 'http'}://{node.admin}", self._ca)
+            url = f"{'https' if node.admin_tls else 'http'}://{node.admin}"
+            if not node.admin.loopback and url not in self._also:
+                # Whoever may change the domain must not have people's passwords sent to an address of its own.
+                self.unheard[url] = f"the console was not started with `--also {url}`"
+                continue
+            other = Asking(url, self._ca)
             try:
                 if token:
                     other.token = token
@@ -148,15 +155,16 @@ class Person:
 class People:
     """Who is logged in, by what their browser shows."""
 
-    def __init__(self, url: str, ca: str | None, pin: str | None) -> None:
+    def __init__(self, url: str, ca: str | None, pin: str | None, also: tuple[str, ...]) -> None:
         self._url = url
         self._ca = ca
         self._pin = pin
+        self._also = also
         self._known: dict[str, Person] = {}
 
     async def log_in(self, user: str, password: str, token: str) -> str:
         """What the browser is to show from now on; raises `AskError`."""
-        person = Person(Asking(self._url, self._ca, self._pin), self._ca)
+        person = Person(Asking(self._url, self._ca, self._pin), self._ca, self._also)
         try:
             await person.begin(user, password, token)
         except AskError:
