@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from penstock.analysis.flows import Witness, all_pairs, nearly, reach, reach_all
+from penstock.analysis.flows import Witness, all_pairs, check_assertions, nearly, reach, reach_all
 from penstock.analysis.graph import Graph, Kind, flow_graph
 from penstock.analysis.moves import ANY_TOPIC, Closure
 from penstock.analysis.picture import picture
@@ -70,6 +70,9 @@ def _parser() -> argparse.ArgumentParser:
         "--on", metavar="FILTER", default=ANY_TOPIC, help="only events published on these topics (default: any)"
     )
     parser.add_argument("--routes", action="store_true", help="no clients on the way: flow routes, not flow paths")
+    parser.add_argument(
+        "--assertions", action="store_true", help="only whether the assertions of the domain hold, each with its reason"
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument("--svg", type=Path, metavar="OUT", help="write a picture to this file; `-`: to standard output")
     return parser
@@ -97,7 +100,10 @@ def main(argv: list[str]) -> int:
         if name is not None and name not in question.graph.kinds:
             parser.error(f"no entity `{name}` in `{options.file}`, {hint(name, question.graph.kinds)}")
     try:
-        _show(question, options, entities, domain.domain)
+        if options.assertions:
+            _show_assertions(entities, domain.domain, options.json)
+        else:
+            _show(question, options, entities, domain.domain)
     except (PenstockError, OSError) as error:
         print(f"penstock: {error}", file=sys.stderr)
         return EXIT_ERROR
@@ -122,6 +128,30 @@ def _show(question: Question, options: argparse.Namespace, entities: Ensemble, n
     else:
         rows = [(one.source, one.target, "yes" if one.can else "no", one.why) for one in answers]
         print_table(("from", "to", "flows", "by which way, or what closes it"), rows)
+
+
+def _show_assertions(entities: Ensemble, name: str, as_json: bool) -> None:
+    failed = {failure.index: failure.reason for failure in check_assertions(entities)}
+    if as_json:
+        told = [
+            {
+                "assertion": str(one),
+                "kind": one.kind,
+                "from": one.source,
+                "to": one.target,
+                "on": one.topics or ANY_TOPIC,
+                "routes": one.routes,
+                "holds": at not in failed,
+                "why": failed.get(at, ""),
+            }
+            for at, one in enumerate(entities.assertions)
+        ]
+        print(json.dumps({"domain": name, "assertions": told}, indent=2))
+    else:
+        rows = [
+            (str(one), "no" if at in failed else "yes", failed.get(at, "")) for at, one in enumerate(entities.assertions)
+        ]
+        print_table(("assertion", "holds", "why not"), rows)
 
 
 def _ends(graph: Graph) -> list[str]:

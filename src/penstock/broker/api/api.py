@@ -13,11 +13,12 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
-from penstock.broker.api import audit, comparing, decisions, drafts, looking, openapi, people
+from penstock.broker.api import audit, comparing, decisions, drafts, flows, looking, openapi, people
 from penstock.broker.api.audit import Audit
 from penstock.broker.api.comparing import Comparisons
 from penstock.broker.api.decisions import Recent
 from penstock.broker.api.endpoint import Asked, Endpoint, Error, Refused
+from penstock.broker.api.flows import Analyses
 from penstock.broker.api.guard import Guard
 from penstock.broker.api.looking import Rated
 from penstock.broker.logins import Logins
@@ -34,6 +35,7 @@ ENDPOINTS = (
     *people.ENDPOINTS,
     *looking.ENDPOINTS,
     *decisions.ENDPOINTS,
+    *flows.ENDPOINTS,
     *drafts.ENDPOINTS,
     *comparing.ENDPOINTS,
     *audit.ENDPOINTS,
@@ -64,6 +66,7 @@ class Api:
         self.guard = Guard()
         self.audit = Audit()
         self.recent = Recent()
+        self.analyses = Analyses()
         self.logins = Logins()
         self.comparisons = Comparisons()
         self.changing = asyncio.Lock()
