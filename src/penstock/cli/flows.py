@@ -148,9 +148,8 @@ def _show_assertions(entities: Ensemble, name: str, as_json: bool) -> None:
         ]
         print(json.dumps({"domain": name, "assertions": told}, indent=2))
     else:
-        rows = [
-            (str(one), "no" if at in failed else "yes", failed.get(at, "")) for at, one in enumerate(entities.assertions)
-        ]
+        said = enumerate(entities.assertions)
+        rows = [(str(one), "no" if at in failed else "yes", failed.get(at, "")) for at, one in said]
         print_table(("assertion", "holds", "why not"), rows)
 
 

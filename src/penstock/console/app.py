@@ -56,7 +56,7 @@ def serve(served: Served, ready: Callable[[str], None], until_eof: bool = False)
     def add(part: Part) -> None:
         @ui.page(part.path, response_timeout=30)
         async def page(request: Request) -> None:
-            for style in ("console", "parts"):
+            for style in ("console", "parts", "decisions"):
                 ui.add_head_html(f'<link rel="stylesheet" href="/static/{style}.css">')
             await shell(person_of(people, request), part)
 

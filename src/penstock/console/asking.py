@@ -11,6 +11,8 @@ import msgspec
 
 SECONDS = 20.0
 Said = TypeVar("Said")
+Asked = str | int | list[str]
+"""A parameter of a question; a list is said again and again."""
 
 
 class AskError(Exception):
@@ -41,9 +43,10 @@ class Asking:
         """What the node says to that; raises `AskError`."""
         return self._read(await self._send("GET", path, params=_given(query)), kind)
 
-    async def post(self, path: str, kind: type[Said], body: object = None, **query: str | int) -> Said:
-        sent = msgspec.json.encode(body)
-        headers = {"Content-Type": "application/json"}
+    async def post(self, path: str, kind: type[Said], body: object = None, **query: Asked) -> Said:
+        """With a body as JSON, or bytes as they are."""
+        sent = body if isinstance(body, bytes) else msgspec.json.encode(body)
+        headers = {"Content-Type": "application/octet-stream" if isinstance(body, bytes) else "application/json"}
         return self._read(await self._send("POST", path, content=sent, params=_given(query), headers=headers), kind)
 
     async def lines(self, path: str, kind: type[Said], **query: str | int) -> AsyncIterator[Said]:
@@ -98,9 +101,9 @@ def _pinned(certificate: str) -> ssl.SSLContext:
     return context
 
 
-def _given(query: Mapping[str, str | int]) -> dict[str, str | int]:
+def _given(query: Mapping[str, Asked]) -> dict[str, Asked]:
     """Parameters without those that say nothing; `from_` is `from`."""
-    return {name.rstrip("_"): value for name, value in query.items() if value != ""}
+    return {name.rstrip("_"): value for name, value in query.items() if value not in ("", [])}
 
 
 def _told(answer: httpx.Response) -> str:

@@ -1,9 +1,196 @@
-"""The part `decisions` of the page."""
+"""The part `decisions`: a live table of what nodes decide, with filters; a click explains one."""
 
-from penstock.console import widgets
+from typing import Any
+from urllib.parse import urlencode
+
+from nicegui import events, ui
+
+from penstock.broker.api.decisions import DecisionRow
+from penstock.console import names, widgets
+from penstock.console.explained import NAMES
+from penstock.console.panel import Panel
 from penstock.console.person import Person
+from penstock.console.recent import FILTERS, MOST, Found, Recent
+from penstock.model.verdict import Effect
+
+BEAT = 1.0
+MOST_CELL = 300
+"""Characters of a cell; the panel shows all."""
+_COLUMNS = (
+    ("at", "Time"),
+    ("node", "Node"),
+    ("source", "From"),
+    ("target", "To"),
+    ("topic", "Topic"),
+    ("effect", "Verdict"),
+    ("stage", "Stage"),
+    ("rule", "Rule"),
+    ("reason", "Reason"),
+)
+_BODY = r"""
+<q-tr :props="props" @click="() => $parent.$emit('pick', [props.row.node, props.row.id])" class="pk-row">
+  <q-td key="at"><a :href="props.row.href" class="pk-pick" :aria-label="'Explain decision ' + props.row.id"
+    @click.stop="(e) => { if (e.ctrlKey || e.metaKey) return; e.preventDefault();
+      $parent.$emit('pick', [props.row.node, props.row.id]) }"
+    >{{ new Date(props.row.at * 1000).toLocaleTimeString([], {hour12: false}) }}</a></q-td>
+  <q-td key="node"><bdi>{{ props.row.node }}</bdi></q-td>
+  <q-td key="source"><bdi>{{ props.row.source }}</bdi></q-td>
+  <q-td key="target"><bdi>{{ props.row.target }}</bdi></q-td>
+  <q-td key="topic" class="pk-data"><bdi>{{ props.row.topic }}</bdi></q-td>
+  <q-td key="effect"><span :class="'pk-effect pk-' + props.row.effect">{{ props.row.effect }}</span></q-td>
+  <q-td key="stage">{{ props.row.stage }}</q-td>
+  <q-td key="rule" class="pk-data"><bdi>{{ props.row.rule }}</bdi></q-td>
+  <q-td key="reason" class="pk-reason"><bdi>{{ props.row.reason }}</bdi></q-td>
+</q-tr>
+"""
 
 
 async def show(person: Person) -> None:
     """Show it to a person."""
-    widgets.empty("Nothing here yet", "This part is being built.")
+    await _Table(person).begin()
+
+
+class _Table:
+    """The table, what it is filtered by, and the panel beside it."""
+
+    def __init__(self, person: Person) -> None:
+        self._person = person
+        request = ui.context.client.request
+        self._said = dict(request.query_params) if request is not None else {}
+        self._recent = Recent(person, **self._said)
+        self._is_paused = False
+        self._told: tuple[str, bool, bool] | None = None
+
+    async def begin(self) -> None:
+        with ui.element("div").classes("pk-top"):
+            with ui.element("div"):
+                widgets.heading("Decisions", "Refusals as they happen, and a sample of all else while you look.")
+            ui.space()
+            ui.button("Ask why", icon="help_outline", on_click=self._why).props("outline no-caps")
+        names.listed("pk-entities", names.entities(self._person))
+        self._filters()
+        with widgets.card("Decisions of late"):
+            with ui.element("div").classes("pk-bar"):
+                self._pause = ui.button("Pause", icon="pause", on_click=self._turn).props(
+                    "flat dense no-caps aria-pressed=false"
+                )
+                self._status = ui.label("").classes("pk-about").props("id=pk-decisions-status")
+            columns = [{"name": name, "label": label, "field": name, "align": "left"} for name, label in _COLUMNS]
+            self._table = ui.table(rows=[], columns=columns, row_key="key", pagination=MOST).classes("pk-decisions")
+            self._table.props("flat dense hide-pagination wrap-cells hide-no-data")
+            self._table.add_slot("body", _BODY)
+            self._table.on("pick", self._pick)
+            self._nothing = ui.element("div").classes("pk-wide")
+        self._panel = Panel(self._person, self._closed)
+        await self._look()
+        ui.timer(BEAT, self._beat)
+        if self._said.get("id", "").isdigit():
+            node, id = self._said.get("of", ""), int(self._said["id"][:18])
+            ui.timer(0, lambda: self._panel.decision(node, id), once=True)
+
+    def _filters(self) -> None:
+        wanted = self._recent.wanted
+        with widgets.card("Filters"), ui.element("div").classes("pk-filters").props("role=search"):
+            made: dict[str, Any] = {
+                "subject": names.field("Subject", wanted.get("subject", ""), "pk-entities").props("clearable"),
+                "topic": names.field("Topic filter", wanted.get("topic", "")).props("clearable"),
+                "stage": _choice("Stage", NAMES, wanted.get("stage")),
+                "rule": names.field("Rule", wanted.get("rule", "")).props("clearable"),
+                "effect": _choice("Verdict", tuple(Effect), wanted.get("effect")),
+                "node": _choice("Node", tuple(self._person.states), wanted.get("node")),
+            }
+        self._fields = made
+        for one in made.values():
+            one.on_value_change(self._filtered)
+
+    async def _filtered(self) -> None:
+        wanted = {name: str(self._fields[name].value or "").strip() for name in FILTERS}
+        self._recent = Recent(self._person, **wanted)
+        self._address()
+        await self._look()
+
+    def _address(self, **more: object) -> None:
+        """The address of the page says what it shows, so that it can be passed on."""
+        ui.navigate.history.replace(_href(self._recent.wanted | {name: str(value) for name, value in more.items()}))
+
+    async def _beat(self) -> None:
+        if not self._is_paused:
+            await self._look()
+
+    async def _look(self) -> None:
+        asked = self._recent
+        found = await asked.look()
+        if asked is self._recent:  # else another filter was set meanwhile
+            self._tell(found)
+
+    def _tell(self, found: Found) -> None:
+        recent = self._recent
+        if found.is_new or not self._table.rows or not recent.rows:
+            self._table.rows = [_plain(row, recent.wanted) for row in recent.rows]
+        said = "paused" if self._is_paused else "live"
+        said += f" · {len(recent.rows)} shown" + (f", the latest {MOST}" if len(recent.rows) == MOST else "")
+        if found.left_out:
+            said += f" · {found.left_out:,} refusals left out: too many in a second"
+        self._status.text = said
+        told = (found.trouble, bool(recent.rows), bool(recent.wanted))
+        if told != self._told:
+            self._told = told
+            self._empty(found.trouble)
+        self._table.set_visibility(bool(recent.rows))
+
+    def _empty(self, trouble: str) -> None:
+        self._nothing.clear()
+        with self._nothing:
+            if trouble:
+                widgets.wrong("Not all can be asked", trouble)
+            elif not self._recent.rows and self._recent.wanted:
+                widgets.empty("No decision fits", "None that the nodes still keep; new ones appear here as they come.")
+            elif not self._recent.rows:
+                widgets.empty("No decisions yet", "They appear here as soon as somebody publishes.")
+
+    def _turn(self) -> None:
+        self._is_paused = not self._is_paused
+        self._pause.text = "Resume" if self._is_paused else "Pause"
+        self._pause.props(
+            f"icon={'play_arrow' if self._is_paused else 'pause'} aria-pressed={str(self._is_paused).lower()}"
+        )
+        self._status.text = self._status.text.replace("live", "paused") if self._is_paused else self._status.text
+
+    async def _pick(self, event: events.GenericEventArguments) -> None:
+        node, id = event.args
+        if isinstance(node, str) and isinstance(id, int):
+            self._address(id=id, of=node)
+            await self._panel.decision(node, id)
+
+    def _why(self) -> None:
+        self._panel.why()
+
+    def _closed(self) -> None:
+        self._address()
+
+
+def _choice(label: str, among: tuple[str, ...], value: str | None) -> ui.select:
+    chosen = value if value in among else None
+    made = ui.select([str(one) for one in among], label=label, value=chosen, clearable=True)
+    return made.classes("pk-field").props("outlined dense")
+
+
+def _href(query: dict[str, str]) -> str:
+    return f"/decisions?{urlencode(query)}" if query else "/decisions"
+
+
+def _plain(row: DecisionRow, wanted: dict[str, str]) -> dict[str, object]:
+    return {
+        "key": f"{row.node} {row.id}",
+        "id": row.id,
+        "at": row.at,
+        "href": _href(wanted | {"id": str(row.id), "of": row.node}),
+        "node": row.node,
+        "source": row.source[:MOST_CELL],
+        "target": row.target[:MOST_CELL],
+        "topic": row.topic[:MOST_CELL],
+        "effect": row.effect,
+        "stage": row.stage,
+        "rule": row.rule[:MOST_CELL],
+        "reason": row.reason[:MOST_CELL],
+    }

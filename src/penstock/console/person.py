@@ -54,6 +54,10 @@ class Person:
         """When clients were asked for last."""
         self._lock = asyncio.Lock()
 
+    def at(self, node: str) -> Asking:
+        """The process that a node runs in; the first, if it is not known."""
+        return self.homes.get(node, self.first)
+
     @property
     def asked(self) -> list[Asking]:
         return [self.first, *self.others]

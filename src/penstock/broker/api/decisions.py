@@ -35,9 +35,13 @@ if TYPE_CHECKING:
     from penstock.broker.server import Sampler, Server
 
 MOST_KEPT = 5_000
+MOST_BYTES = 32 * 2**20
+"""Of payloads that are kept; of long ones there are fewer."""
 MOST_ASKED = 1_000
 SAMPLES = 20
 """Events that are explained in a second at most, and in `SHARE` the part of a second that this may take."""
+BURST = 20
+"""Events that may be explained at once after a quiet time: one event's way through several nodes is shown whole."""
 SHARE = 0.02
 MOST_TOWARDS = 20
 """Links towards which one sampled event's decisions are kept."""
@@ -95,14 +99,16 @@ class Recent:
     """The decisions of late of all nodes of a process."""
 
     def __init__(self) -> None:
-        self._kept: deque[_Kept] = deque(maxlen=MOST_KEPT)
+        self._kept: deque[_Kept] = deque()
+        self._bytes = 0
         self._numbers = count(1)
         self._next = 1
         self._until = 0.0
         self._second = 0
         self._refused = 0
         self._spent = 0.0
-        self._due = 0.0
+        self._samples = float(BURST)
+        self._filled = 0.0
         self.left_out = 0
         self.streams = 0
 
@@ -151,6 +157,9 @@ class Recent:
         )
         self._next = row.id + 1
         self._kept.append(_Kept(row, decision))
+        self._bytes += _weight(decision)
+        while len(self._kept) > MOST_KEPT or (self._bytes > MOST_BYTES and len(self._kept) > 1):
+            self._bytes -= _weight(self._kept.popleft().decision)
 
     def _count(self) -> None:
         second = int(time.monotonic())
@@ -169,14 +178,16 @@ class Recent:
     def _sampler(self, server: "Server") -> "Sampler":
         def sample(session: Session, buffer: bytes, frames: list[Frame]) -> None:
             begin = time.monotonic()
-            if begin < self._due:
+            self._samples = min(BURST, self._samples + (begin - self._filled) * SAMPLES)
+            self._filled = begin
+            if self._samples < 1:
                 return
             if begin > self._until:
                 server.sampler = None
                 return
             self._count()
             if self._spent < SHARE and self._explain(server, session, buffer, frames):
-                self._due = begin + 1 / SAMPLES
+                self._samples -= 1
                 self._spent += time.monotonic() - begin
 
         return sample
@@ -196,6 +207,10 @@ class Recent:
             if not is_echo and (decision.goes_by is not None or decision.effect is not Effect.SUPPRESS):
                 self._keep(decision, now)
         return True
+
+
+def _weight(decision: Decision) -> int:
+    return len(decision.event.payload) + sum(len(one.payload) for one in decision.outputs)
 
 
 def _first(server: "Server", session: Session, buffer: bytes, frames: list[Frame]) -> Event | None:

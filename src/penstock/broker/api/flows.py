@@ -159,9 +159,9 @@ def _options(asked: Asked) -> Iterator[str]:
 
 async def _flows(asked: Asked) -> Flows:
     options, domain = tuple(_options(asked)), asked.api.domain
-    if not asked.query.get("from") and not asked.query.get("to"):
-        if len(domain.nodes) + len(domain.clients) > MOST_WHOLE:
-            raise Refused(f"the domain has more than {MOST_WHOLE} nodes and clients: say `from` or `to`", 409)
+    is_whole = not asked.query.get("from") and not asked.query.get("to")
+    if is_whole and len(domain.nodes) + len(domain.clients) > MOST_WHOLE:
+        raise Refused(f"the domain has more than {MOST_WHOLE} nodes and clients: say `from` or `to`", 409)
     return msgspec.json.decode(await asked.api.analyses.of(asked.api.revision, *options), type=Flows)
 
 
@@ -185,6 +185,11 @@ ENDPOINTS = (
         ),
     ),
     Endpoint(
-        "GET", "/api/assertions", "read", "the domain's claims about flows, and whether they hold", Assertions, _assertions
+        "GET",
+        "/api/assertions",
+        "read",
+        "claims of the domain about flows, and whether they hold",
+        Assertions,
+        _assertions,
     ),
 )
