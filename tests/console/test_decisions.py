@@ -1,16 +1,236 @@
 """The part `decisions` in a real browser, of live nodes with traffic."""
 
-import json
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
-import yaml
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Locator, Page, expect
 
-from penstock.model.sparkplug_plain import write_plain
 from tests.support.console import Looking, looking
-from tests.support.examples import FOLDER
 from tests.support.paho import Paho
+from tests.support.works import DATA, HOSTILE, WORKS, alarm, at_work, report, shift
 
-HOSTILE = "<img src=x onerror=alert(1)>"
+Clients = dict[str, Paho]
+
+
+@pytest.fixture(scope="module")
+def works() -> Iterator[Looking]:
+    with looking(WORKS) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def clients(works: Looking) -> Iterator[Clients]:
+    with at_work(works) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def page(works: Looking, clients: Clients) -> Iterator[Page]:
+    with works.page("/decisions") as found:
+        expect(found.locator("#pk-decisions-status")).to_contain_text("live")
+        yield found
+
+
+def rows(page: Page, text: str = "") -> Locator:
+    return page.locator(".pk-row", has_text=text)
+
+
+def traffic(page: Page, clients: Clients) -> None:
+    """Some of everything, and seen."""
+    report(clients)
+    shift(clients)
+    alarm(clients)
+    clients["guard"].publish("patrol", b"all quiet", 1)
+    for text in ("Recipe/Dough", "RemoveAttributes", "alarm/fire", "patrol"):
+        expect(rows(page, text).first).to_be_visible()
+
+
+def open_first(page: Page, text: str) -> Locator:
+    rows(page, text).first.locator("a").click()
+    panel = page.get_by_role("dialog")
+    expect(panel.locator(".pk-stages")).to_be_visible()
+    return panel
+
+
+def close(page: Page) -> None:
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("dialog")).to_have_count(0)
+
+
+def choose(page: Page, label: str, option: str) -> None:
+    page.get_by_label(label, exact=True).click()
+    page.get_by_role("option", name=option, exact=True).click()
+
+
+def test_decisions_arrive_while_one_looks(page: Page, clients: Clients) -> None:
+    traffic(page, clients)
+    first = rows(page).first.inner_text()
+    alarm(clients, "alarm/smoke")
+    expect(rows(page).first).to_contain_text("alarm/smoke")
+    assert "alarm/smoke" not in first
+
+
+def test_a_metric_that_is_withheld_is_struck_out(works: Looking, page: Page) -> None:
+    panel = open_first(page, "Recipe/Dough")
+    expect(panel.locator("[data-stage=project]")).to_contain_text("replace by no-recipes")
+    expect(panel.locator("[data-stage=edit]")).to_contain_text("had no say")
+    gone = panel.locator("tr.pk-metric-gone")
+    expect(gone.locator("del").first).to_have_text("withheld: Recipe/Dough")
+    assert gone.locator("td del").evaluate("it => getComputedStyle(it).textDecorationLine") == "line-through"
+    expect(panel.locator("tr.pk-metric-same th")).to_have_text("Torque")
+    assert panel.locator(".pk-stages li b").all_inner_texts()[0] == "admit"
+    assert panel.locator(".pk-stages li").count() == 10
+    works.picture(page, "decision-metrics")
+    close(page)
+
+
+def test_an_attribute_that_is_removed_is_struck_out(works: Looking, page: Page) -> None:
+    panel = open_first(page, "RemoveAttributes")
+    before, after = panel.get_by_label("Before", exact=True), panel.get_by_label("After", exact=True)
+    expect(before.locator("del")).to_contain_text('"name": "ann"')
+    expect(after).to_contain_text('"at": "06:00"')
+    expect(after).not_to_contain_text("ann")
+    expect(panel.locator("[data-stage=judge]")).to_contain_text("RemoveAttributes(name)")
+    works.picture(page, "decision-json")
+    close(page)
+
+
+def test_of_a_refusal_the_rest_is_explained_as_things_are_now(page: Page) -> None:
+    panel = open_first(page, "alarm/fire")
+    expect(panel.locator("[data-stage=edit]")).to_contain_text("suppress by no-alarms")
+    expect(panel.locator("[data-stage=emit]")).to_contain_text("not reached")
+    expect(panel.get_by_label("After", exact=True)).to_contain_text("It goes no further.")
+    panel.get_by_role("button", name="Explain as things are now").click()
+    expect(panel.locator(".pk-answer [data-stage=admit]")).to_contain_text("pass")
+    close(page)
+
+
+def test_the_address_names_what_is_open(works: Looking, page: Page) -> None:
+    open_first(page, "alarm/fire")
+    link = page.url
+    assert "id=" in link
+    close(page)
+    page.wait_for_url(f"{works.address}/decisions")
+    focused = page.evaluate("document.activeElement.className")
+    assert "pk-pick" in focused, "the row has the focus again"
+    with works.page(link.removeprefix(works.address)) as other:
+        expect(other.get_by_role("dialog").locator("[data-stage=edit]")).to_contain_text("no-alarms")
+    with works.page("/decisions?id=999999&of=floor") as other:
+        expect(other.get_by_role("dialog")).to_contain_text("no longer kept")
+
+
+@pytest.mark.parametrize(
+    ("query", "shown", "others"),
+    [
+        ("subject=analytics", "RemoveAttributes", "alarm/fire"),
+        ("topic=alarm/%23", "alarm/fire", "RemoveAttributes"),
+        ("stage=project", "Recipe/Dough", "alarm/fire"),
+        ("rule=no-alarms", "alarm/fire", "Recipe/Dough"),
+        ("effect=replace", "Recipe/Dough", "alarm/fire"),
+        ("node=office", "analytics", "alarm/fire"),
+    ],
+)
+def test_filters_in_the_address(works: Looking, page: Page, query: str, shown: str, others: str) -> None:
+    page.goto(f"{works.address}/decisions?{query}")
+    expect(rows(page, shown).first).to_be_visible()
+    expect(rows(page, others)).to_have_count(0)
+
+
+def test_filters_of_the_form(works: Looking, page: Page) -> None:
+    page.goto(f"{works.address}/decisions")
+    choose(page, "Verdict", "replace")
+    expect(rows(page, "alarm/fire")).to_have_count(0)
+    choose(page, "Stage", "judge")
+    expect(rows(page, "Recipe/Dough")).to_have_count(0)
+    page.get_by_label("Subject").fill("guard")
+    expect(rows(page, "analytics")).to_have_count(0)
+    expect(rows(page, "no-names").first).to_be_visible()
+    page.wait_for_url("**/decisions?subject=guard&stage=judge&effect=replace")
+    page.get_by_label("Rule").fill("nothing of the kind")
+    expect(page.get_by_text("No decision fits")).to_be_visible()
+    page.get_by_label("Topic filter").fill("a/#/b")
+    expect(page.locator(".pk-wrong")).to_contain_text("a/#/b")
+
+
+def test_a_pause_holds_the_table(works: Looking, page: Page, clients: Clients) -> None:
+    page.goto(f"{works.address}/decisions")
+    page.get_by_role("button", name="Pause").click()
+    expect(page.locator("#pk-decisions-status")).to_contain_text("paused")
+    alarm(clients, "alarm/unheard")
+    with works.page("/decisions?topic=alarm/unheard", user="cai") as other:
+        expect(rows(other, "alarm/unheard").first).to_be_visible()
+    expect(rows(page, "alarm/unheard")).to_have_count(0)
+    page.get_by_role("button", name="Resume").click()
+    expect(rows(page, "alarm/unheard").first).to_be_visible()
+
+
+def test_what_comes_from_outside_is_text(works: Looking, page: Page, clients: Clients) -> None:
+    page.on("dialog", lambda one: pytest.fail(f"a script of others has run: {one.message}"))
+    alarm(clients, f"alarm/{HOSTILE}")
+    clients["stranger"].publish(f"{HOSTILE}/x", HOSTILE.encode() + b"\xff\x00", 1)
+    clients["stranger"].publish("markup", f'{{"{HOSTILE}": "{HOSTILE}"}}'.encode(), 1)
+    expect(rows(page, f"alarm/{HOSTILE}").first).to_be_visible()
+    expect(open_first(page, f"alarm/{HOSTILE}")).to_contain_text(HOSTILE)
+    close(page)
+    expect(open_first(page, f"{HOSTILE}/x").locator("pre").first).to_contain_text("3c 69 6d 67")
+    close(page)
+    expect(open_first(page, "markup").locator("pre").first).to_contain_text(f'"{HOSTILE}": "{HOSTILE}"')
+    close(page)
+    assert page.locator("img[src=x]").count() == 0
+
+
+def test_who_may_only_read_sees_no_payload(works: Looking, page: Page, clients: Clients) -> None:
+    with works.page("/decisions", user="eve") as other:
+        report(clients, 99)
+        panel = open_first(other, "Recipe/Dough")
+        expect(panel.get_by_role("note")).to_contain_text("The payload is hidden: you have the right `read`")
+        expect(panel.locator("[data-stage=project]")).to_contain_text("no-recipes")
+        assert panel.locator("table").count() == 0
+
+
+def test_ask_why(works: Looking, page: Page) -> None:
+    page.goto(f"{works.address}/decisions")
+    page.get_by_role("button", name="Ask why").click()
+    panel = page.get_by_role("dialog")
+    panel.get_by_label("From").fill("guard")
+    panel.get_by_label("Topic").fill("patrol")
+    panel.get_by_label("To (optional)").fill("analytics")
+    page.keyboard.press("Enter")
+    receivers = panel.get_by_role("list", name="Receivers")
+    expect(receivers).to_contain_text("analytics gets nothing")
+    expect(receivers).to_contain_text("denied by `deny` from `secret` to `plain`")
+    panel.get_by_label("From").fill("press")
+    panel.get_by_label("Topic").fill(DATA)
+    panel.get_by_label("Payload").fill('{"Torque": 1, "Recipe/Dough": 2}')
+    panel.get_by_role("button", name="Explain").click()
+    expect(receivers).to_contain_text("analytics gets")
+    expect(receivers).to_contain_text('{"Torque": 1}')
+    works.picture(page, "why")
+    panel.get_by_label("From").fill("nobody-known")
+    panel.get_by_role("button", name="Explain").click()
+    expect(panel.locator(".pk-wrong")).to_contain_text("`nobody-known`")
+    close(page)
+
+
+def test_with_the_keyboard_alone(works: Looking, page: Page, clients: Clients) -> None:
+    page.goto(f"{works.address}/decisions")
+    expect(rows(page).first).to_be_visible()
+    page.get_by_role("button", name="Pause").focus()
+    page.keyboard.press("Space")
+    expect(page.get_by_role("button", name="Resume")).to_be_focused()
+    page.keyboard.press("Tab")
+    expect(page.locator(".pk-pick").first).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("dialog").locator(".pk-stages")).to_be_visible()
+    assert page.evaluate("document.querySelector('[role=dialog]').contains(document.activeElement)")
+    close(page)
+
+
+def test_on_a_telephone(works: Looking, page: Page) -> None:
+    with works.page("/decisions", width=390) as other:
+        open_first(other, "Recipe/Dough")
+        assert other.evaluate("document.documentElement.scrollWidth") <= 390
+        works.picture(other, "decision-narrow")
+        close(other)
+        works.picture(other, "decisions-narrow")
+    works.pictures("/decisions", "decisions", ".pk-row")

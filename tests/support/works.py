@@ -36,7 +36,9 @@ WORKS: dict[str, Any] = {
     ],
     "statements": {
         "policies": {
-            "no-names": "PolicyStatement {On(Forward, Publication) {@broker: Egress If {} Then {RemoveAttributes(name)}}}"
+            "no-names": [
+                {"on": "Forward Publication", "broker": "Egress", "then": "RemoveAttributes(name)"},
+            ]
         },
         "apply": [{"policy": "no-names", "to": "publication", "of": "clock", "filter": "shifts/#"}],
     },

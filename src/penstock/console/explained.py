@@ -45,23 +45,24 @@ def data(text: str) -> str:
 # --- stages
 
 
-def stages(verdicts: Sequence[VerdictAccount]) -> None:
-    """The ten stages in their order, those that spoke lit."""
+def stages(verdicts: Sequence[VerdictAccount], is_whole: bool = True) -> None:
+    """The ten stages in their order, those that spoke lit; what others said is known only of a whole decision."""
     by_stage: dict[str, list[VerdictAccount]] = {name: [] for name in NAMES}
     for one in verdicts:
         by_stage.setdefault(one.stage, []).append(one)
     spoke = [at for at, name in enumerate(by_stage) if by_stage[name]]
     is_stopped = bool(verdicts) and verdicts[-1].effect == Effect.SUPPRESS
     last = max(spoke, default=0) if is_stopped else len(by_stage)
-    items = [_stage(name, found, at > last) for at, (name, found) in enumerate(by_stage.items())]
+    unsaid = "had no say" if is_whole else "passed it, no more is kept"
+    items = [
+        _stage(name, found, "not reached" if at > last else unsaid) for at, (name, found) in enumerate(by_stage.items())
+    ]
     html(f'<ol class="pk-stages" aria-label="Stages">{"".join(items)}</ol>')
 
 
-def _stage(name: str, found: Sequence[VerdictAccount], is_beyond: bool) -> str:
-    kind = "pk-spoke" if found else "pk-beyond" if is_beyond else "pk-silent"
-    said = "".join(map(_verdict, found))
-    if not found:
-        said = f'<span class="pk-about">{"not reached" if is_beyond else "had no say"}</span>'
+def _stage(name: str, found: Sequence[VerdictAccount], unsaid: str) -> str:
+    kind = "pk-spoke" if found else "pk-silent"
+    said = "".join(map(_verdict, found)) or f'<span class="pk-about">{unsaid}</span>'
     asks = f'<span class="pk-asks">{escape(ASKS.get(name, ""))}</span>'
     return f'<li class="{kind}" data-stage="{escape(name)}"><div><b>{escape(name)}</b> {asks}</div>{said}</li>'
 
@@ -163,7 +164,12 @@ def decision(one: DecisionAccount) -> None:
     types = escape(one.came_by.type) + (f" → {escape(one.goes_by.type)}" if one.goes_by is not None else "")
     html(f'<p class="pk-way">{way} <span class="pk-about">link types: {types or "none"}</span></p>')
     before_after(one.event, one.outputs, _nothing(one))
-    stages(one.verdicts)
+    stages(one.verdicts, not is_refusal(one))
+
+
+def is_refusal(one: DecisionAccount) -> bool:
+    """Whether a node has noted only the one verdict that refused."""
+    return len(one.verdicts) == 1 and one.goes_by is None and one.verdicts[0].effect == Effect.SUPPRESS
 
 
 def _nothing(one: DecisionAccount) -> str:

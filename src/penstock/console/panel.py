@@ -24,7 +24,7 @@ class Panel:
         self._person = person
         with ui.dialog().props('position=right full-height aria-labelledby="pk-panel-title"') as self._dialog:
             self._box = ui.element("div").classes("pk-panel")
-        self._dialog.on("hide", on_close)
+        self._dialog.on_value_change(lambda event: None if event.value else on_close())
 
     async def decision(self, node: str, id: int) -> None:
         """Open on one decision of a node's process."""
@@ -48,7 +48,7 @@ class Panel:
         waiting.delete()
         with self._box:
             _decided(found)
-            if len(found.decision.verdicts) == 1 and found.decision.goes_by is None:
+            if explained.is_refusal(found.decision):
                 self._offer(found.decision)
 
     def why(self) -> None:

@@ -1,0 +1,92 @@
+"""The part `flows` in a real browser: the smart home of the examples, live."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from playwright.sync_api import Page, expect
+
+from tests.support.console import Looking, looking
+from tests.support.home import FILE
+
+
+@pytest.fixture(scope="module")
+def home() -> Iterator[Looking]:
+    domain: dict[str, Any] = yaml.safe_load(Path(FILE).read_text())
+    with looking(domain) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def page(home: Looking) -> Iterator[Page]:
+    with home.page("/flows") as found:
+        yield found
+
+
+def ask(page: Page, source: str, target: str, on: str = "") -> None:
+    page.get_by_label("From").fill(source)
+    page.get_by_label("To", exact=True).fill(target)
+    page.get_by_label("Topic (optional)").fill(on)
+    page.keyboard.press("Enter")
+
+
+def steps(page: Page, label: str) -> list[str]:
+    items = page.get_by_role("list", name=label).get_by_role("listitem").all_inner_texts()
+    return [item.split(" type")[0] for item in items]
+
+
+def test_an_open_flow_is_shown_with_its_way(home: Looking, page: Page) -> None:
+    ask(page, "bell", "phone", "AC_request")
+    expect(page.locator(".pk-sentence")).to_contain_text("Yes: what bell publishes on AC_request can reach phone")
+    assert steps(page, "Way") == ["bell → gateway", "gateway → cloud", "cloud → phone"]
+    assert "from=bell&to=phone&on=AC_request&routes=1" in page.url
+
+
+def test_a_closed_flow_names_the_rule(home: Looking, page: Page) -> None:
+    ask(page, "motion", "phone")
+    expect(page.locator(".pk-sentence")).to_contain_text("No: what motion publishes cannot reach phone")
+    closed = page.get_by_role("list", name="Closed by")
+    expect(closed).to_contain_text("`deny`")
+    expect(closed).to_contain_text("sensitive")
+    assert steps(page, "Nearest way") == ["motion → gateway", "gateway → cloud", "cloud → phone"]
+    assert "gateway → camera" in steps(page, "Way through devices")
+
+
+def test_a_monitor_that_closes_a_flow_is_named(page: Page) -> None:
+    ask(page, "phone", "lock", "DL_unlock")
+    expect(page.get_by_role("list", name="Closed by")).to_contain_text("no-remote-unlock")
+
+
+def test_assertions_and_who_reaches_whom(page: Page) -> None:
+    claims = page.locator(".pk-claims tbody tr")
+    expect(claims).to_have_count(11)
+    assert {row.split("\t")[0] for row in claims.all_inner_texts()} == {"yes"}
+    cell = page.locator(".pk-matrix a[href='/flows?from=motion&to=phone&routes=1']")
+    expect(cell).to_have_text("no")
+
+
+@pytest.mark.parametrize(
+    ("source", "on", "said"),
+    [
+        ("<img src=x onerror=alert(1)>", "", "no entity `<img src=x onerror=alert(1)>`"),
+        ("--svg=/tmp/x", "", "no entity `--svg=/tmp/x`"),
+        ("bell", "a/#/b", "`on`"),
+        ("", "", "Say from whom"),
+    ],
+    ids=["markup", "an option", "no filter", "nothing"],
+)
+def test_questions_that_make_no_sense(page: Page, source: str, on: str, said: str) -> None:
+    ask(page, source, "phone", on)
+    expect(page.locator(".pk-answer .pk-wrong")).to_contain_text(said)
+
+
+def test_a_link_is_the_question(home: Looking) -> None:
+    with home.page("/flows?from=bell&to=phone&routes=0", user="eve", width=390) as page:
+        expect(page.locator(".pk-sentence")).to_contain_text("also through devices")
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+def test_pictures(home: Looking) -> None:
+    home.pictures("/flows?from=motion&to=phone&routes=1", "flows", ".pk-matrix")
