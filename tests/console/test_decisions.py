@@ -113,10 +113,10 @@ def test_the_address_names_what_is_open(works: Looking, page: Page) -> None:
     page.wait_for_url(f"{works.address}/decisions")
     focused = page.evaluate("document.activeElement.className")
     assert "pk-pick" in focused, "the row has the focus again"
-    with works.page(link.removeprefix(works.address)) as other:
-        expect(other.get_by_role("dialog").locator("[data-stage=edit]")).to_contain_text("no-alarms")
-    with works.page("/decisions?id=999999&of=floor") as other:
-        expect(other.get_by_role("dialog")).to_contain_text("no longer kept")
+    page.goto(link)
+    expect(page.get_by_role("dialog").locator("[data-stage=edit]")).to_contain_text("no-alarms")
+    page.goto(f"{works.address}/decisions?id=999999&of=floor")
+    expect(page.get_by_role("dialog")).to_contain_text("no longer kept")
 
 
 @pytest.mark.parametrize(
@@ -157,8 +157,10 @@ def test_a_pause_holds_the_table(works: Looking, page: Page, clients: Clients) -
     page.get_by_role("button", name="Pause").click()
     expect(page.locator("#pk-decisions-status")).to_contain_text("paused")
     alarm(clients, "alarm/unheard")
-    with works.page("/decisions?topic=alarm/unheard", user="cai") as other:
-        expect(rows(other, "alarm/unheard").first).to_be_visible()
+    other = page.context.new_page()
+    other.goto(f"{works.address}/decisions?topic=alarm/unheard")
+    expect(rows(other, "alarm/unheard").first).to_be_visible()
+    other.close()
     expect(rows(page, "alarm/unheard")).to_have_count(0)
     page.get_by_role("button", name="Resume").click()
     expect(rows(page, "alarm/unheard").first).to_be_visible()
@@ -226,11 +228,15 @@ def test_with_the_keyboard_alone(works: Looking, page: Page, clients: Clients) -
     close(page)
 
 
-def test_on_a_telephone(works: Looking, page: Page) -> None:
-    with works.page("/decisions", width=390) as other:
-        open_first(other, "Recipe/Dough")
-        assert other.evaluate("document.documentElement.scrollWidth") <= 390
-        works.picture(other, "decision-narrow")
-        close(other)
-        works.picture(other, "decisions-narrow")
-    works.pictures("/decisions", "decisions", ".pk-row")
+def test_on_a_telephone_and_in_the_dark(works: Looking, page: Page) -> None:
+    page.emulate_media(color_scheme="dark")
+    works.picture(page, "decisions-dark")
+    page.emulate_media(color_scheme="light")
+    works.picture(page, "decisions-light")
+    page.set_viewport_size({"width": 390, "height": 844})
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    works.picture(page, "decisions-narrow")
+    panel = open_first(page, "Recipe/Dough")
+    assert panel.evaluate("it => it.scrollWidth") <= 390
+    works.picture(page, "decision-narrow")
+    close(page)

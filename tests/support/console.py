@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
 from penstock.client.local_token import find
 from tests.support.commands import PATIENCE, penstock
@@ -28,6 +28,7 @@ _ARGUMENTS = (
     "--disable-component-update",
     "--disable-sync",
 )
+expect.set_options(timeout=PATIENCE * 1000)
 
 
 class Looking:

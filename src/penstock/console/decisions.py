@@ -4,6 +4,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from nicegui import events, ui
+from nicegui.element import Element
 
 from penstock.broker.api.decisions import DecisionRow
 from penstock.console import names, widgets
@@ -27,22 +28,26 @@ _COLUMNS = (
     ("rule", "Rule"),
     ("reason", "Reason"),
 )
-_BODY = r"""
-<q-tr :props="props" @click="() => $parent.$emit('pick', [props.row.node, props.row.id])" class="pk-row">
-  <q-td key="at"><a :href="props.row.href" class="pk-pick" :aria-label="'Explain decision ' + props.row.id"
-    @click.stop="(e) => { if (e.ctrlKey || e.metaKey) return; e.preventDefault();
-      $parent.$emit('pick', [props.row.node, props.row.id]) }"
-    >{{ new Date(props.row.at * 1000).toLocaleTimeString([], {hour12: false}) }}</a></q-td>
-  <q-td key="node"><bdi>{{ props.row.node }}</bdi></q-td>
-  <q-td key="source"><bdi>{{ props.row.source }}</bdi></q-td>
-  <q-td key="target"><bdi>{{ props.row.target }}</bdi></q-td>
-  <q-td key="topic" class="pk-data"><bdi>{{ props.row.topic }}</bdi></q-td>
-  <q-td key="effect"><span :class="'pk-effect pk-' + props.row.effect">{{ props.row.effect }}</span></q-td>
-  <q-td key="stage">{{ props.row.stage }}</q-td>
-  <q-td key="rule" class="pk-data"><bdi>{{ props.row.rule }}</bdi></q-td>
-  <q-td key="reason" class="pk-reason"><bdi>{{ props.row.reason }}</bdi></q-td>
-</q-tr>
-"""
+
+
+class Rows(Element, component="rows.js"):
+    """The table; emits `pick` with node and number of what is clicked."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.props["columns"] = _COLUMNS
+        self.props["most"] = MOST
+        self.props["shown"] = []
+
+    def put(self, rows: list[dict[str, object]]) -> None:
+        """Show these and no others."""
+        self.props["shown"] = rows
+        self.run_method("put", rows)
+
+    def add(self, rows: list[dict[str, object]], all: list[dict[str, object]]) -> None:
+        """Show these too; `all` is for who reloads the page, and not sent."""
+        self.props["shown"] = all
+        self.run_method("add", rows)
 
 
 async def show(person: Person) -> None:
@@ -58,6 +63,7 @@ class _Table:
         request = ui.context.client.request
         self._said = dict(request.query_params) if request is not None else {}
         self._recent = Recent(person, **self._said)
+        self._shown: Recent | None = None
         self._is_paused = False
         self._told: tuple[str, bool, bool] | None = None
 
@@ -75,10 +81,8 @@ class _Table:
                     "flat dense no-caps aria-pressed=false"
                 )
                 self._status = ui.label("").classes("pk-about").props("id=pk-decisions-status")
-            columns = [{"name": name, "label": label, "field": name, "align": "left"} for name, label in _COLUMNS]
-            self._table = ui.table(rows=[], columns=columns, row_key="key", pagination=MOST).classes("pk-decisions")
-            self._table.props("flat dense hide-pagination wrap-cells hide-no-data")
-            self._table.add_slot("body", _BODY)
+            with ui.element("div").classes("pk-scroll"):
+                self._table = Rows()
             self._table.on("pick", self._pick)
             self._nothing = ui.element("div").classes("pk-wide")
         self._panel = Panel(self._person, self._closed)
@@ -125,8 +129,12 @@ class _Table:
 
     def _tell(self, found: Found) -> None:
         recent = self._recent
-        if found.is_new or not self._table.rows or not recent.rows:
-            self._table.rows = [_plain(row, recent.wanted) for row in recent.rows]
+        rows = [_plain(row, recent.wanted) for row in recent.rows]
+        if self._shown is not recent:
+            self._shown = recent
+            self._table.put(rows)
+        elif found.new:
+            self._table.add([_plain(row, recent.wanted) for row in found.new], rows)
         said = "paused" if self._is_paused else "live"
         said += f" · {len(recent.rows)} shown" + (f", the latest {MOST}" if len(recent.rows) == MOST else "")
         if found.left_out:

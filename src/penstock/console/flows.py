@@ -35,6 +35,8 @@ class _Page:
         request = ui.context.client.request
         self._said = dict(request.query_params) if request is not None else {}
         self._light: Light = lambda path: None
+        self._asked = 0
+        """How many questions there were."""
 
     async def begin(self) -> None:
         widgets.heading("Flows", "Can one's events reach another? As the policies in force allow it.")
@@ -63,7 +65,8 @@ class _Page:
         await self._whole()
 
     async def _ask(self) -> None:
-        source, target = self._from.value.strip(), self._to.value.strip()
+        self._asked += 1
+        asking, source, target = self._asked, self._from.value.strip(), self._to.value.strip()
         self._answer.clear()
         self._light([])
         if not source or not target:
@@ -74,16 +77,20 @@ class _Page:
         asked = {"from": source, "to": target, "on": on, "routes": "1" if routes else "0"}
         ui.navigate.history.replace(f"/flows?{urlencode({name: text for name, text in asked.items() if text})}")
         with self._answer:
-            waiting = widgets.loading("Looking for a way")
+            widgets.loading("Looking for a way")
+        why = ""
         try:
             found = await self._flow(source, target, on, routes)
             beyond = await self._flow(source, target, on, False) if routes and not found.flows else None
         except AskError as error:
-            waiting.delete()
-            with self._answer:
-                widgets.wrong("It cannot be answered", str(error))
+            why = str(error)
+        if asking != self._asked:  # another question has been asked meanwhile
             return
-        waiting.delete()
+        self._answer.clear()
+        if why:
+            with self._answer:
+                widgets.wrong("It cannot be answered", why)
+            return
         with self._answer, widgets.card("Answer"):
             _told(found, on, routes)
             if beyond is not None and beyond.flows:
@@ -100,27 +107,46 @@ class _Page:
     async def _whole(self) -> None:
         """What the domain claims, and of a small one who reaches whom."""
         with self._rest:
-            waiting = widgets.loading("Proving the assertions of the domain")
-        try:
-            claims = await self._person.first.get("/api/assertions", Assertions)
-            whole = await self._person.first.get("/api/flows", Flows, routes="1") if self._is_small else None
-        except AskError as error:
-            waiting.delete()
-            with self._rest:
-                widgets.wrong("Assertions cannot be shown", str(error))
-            return
-        waiting.delete()
-        with self._rest:
             with widgets.card("Assertions"):
-                _claims(claims.assertions)
-            if whole is not None:
-                with widgets.card("Who reaches whom"):
-                    _matrix(whole)
+                widgets.subheading("Assertions of the domain")
+                claims = ui.element("div").classes("pk-wide")
+            if self._is_small:
+                with widgets.card("Who reaches whom"), ui.expansion("Who reaches whom").classes("pk-wide") as matrix:
+                    pairs = ui.element("div").classes("pk-wide")
+                matrix.on_value_change(lambda event: self._pairs(pairs) if event.value else None)
+        try:
+            with claims:
+                widgets.loading("Proving them")
+            found = await self._person.first.get("/api/assertions", Assertions)
+            claims.clear()
+            with claims:
+                _claims(found.assertions)
+        except AskError as error:
+            _failed(claims, error)
+
+    async def _pairs(self, into: ui.element) -> None:
+        """Worked out when somebody wants to see it."""
+        into.clear()
+        try:
+            with into:
+                widgets.loading("Looking for all ways")
+            found = await self._person.first.get("/api/flows", Flows, routes="1")
+            into.clear()
+            with into:
+                _matrix(found)
+        except AskError as error:
+            _failed(into, error)
 
     @property
     def _is_small(self) -> bool:
         domain = self._person.domain
         return domain is not None and 1 < len(domain.clients) <= MOST_ENDS and len(domain.nodes) <= MOST_ENDS
+
+
+def _failed(into: ui.element, error: AskError) -> None:
+    into.clear()
+    with into:
+        widgets.wrong("It cannot be shown", str(error))
 
 
 def _told(found: Flow, on: str, routes: bool) -> None:
@@ -153,7 +179,6 @@ def _way(steps: Sequence[FlowStep], label: str) -> None:
 
 
 def _claims(claims: Sequence[AssertionState]) -> None:
-    widgets.subheading("Assertions of the domain")
     if not claims:
         ui.label("The domain makes none. With `assertions` it can say what must never flow, and what must.").classes(
             "pk-about"
@@ -183,7 +208,9 @@ def _link(one: AssertionState) -> str:
 
 def _matrix(whole: Flows) -> None:
     """Who reaches whom by the nodes alone; each cell is the question."""
-    widgets.subheading("Who reaches whom, by the nodes alone")
+    ui.label("One event, as the nodes pass it on; each word leads to the way, or to what closes it.").classes(
+        "pk-about"
+    )
     ends = [one for one in whole.entities if one.kind != "node"]
     shown = [one.name for one in ends]
     head = "".join(f"<th scope=col>{data(name)}</th>" for name in shown)

@@ -13,7 +13,8 @@ FILTERS = ("subject", "topic", "stage", "rule", "effect", "node")
 class Found(NamedTuple):
     """What a look has found."""
 
-    is_new: bool
+    new: tuple[DecisionRow, ...]
+    """At most as many as are shown."""
     left_out: int
     """Refusals that nodes could not keep."""
     trouble: str
@@ -39,9 +40,8 @@ class Recent:
                 new += await self._of(one)
             except AskError as error:
                 trouble = str(error)
-        if new:
-            self.rows = sorted([*new, *self.rows], key=lambda row: (row.at, row.id), reverse=True)[:MOST]
-        return Found(bool(new), sum(self._left_out.values()), trouble)
+        self.rows = _newest([*new, *self.rows])
+        return Found(tuple(_newest(new)), sum(self._left_out.values()), trouble)
 
     async def _of(self, one: Asking) -> tuple[DecisionRow, ...]:
         since = self._since.get(one.url, 0)
@@ -50,3 +50,7 @@ class Recent:
             told = await one.get("/api/decisions", Decisions, limit=MOST, **self.wanted)
         self._since[one.url], self._left_out[one.url] = told.next, told.left_out
         return told.rows
+
+
+def _newest(rows: list[DecisionRow]) -> list[DecisionRow]:
+    return sorted(rows, key=lambda row: (row.at, row.id), reverse=True)[:MOST]
