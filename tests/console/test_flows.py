@@ -11,6 +11,8 @@ from playwright.sync_api import Page, expect
 from tests.support.console import Looking, looking
 from tests.support.home import FILE
 
+ENTITIES = ("cloud", "gateway", "locks", "phone", "motion", "camera", "bell")
+
 
 @pytest.fixture(scope="module")
 def home() -> Iterator[Looking]:
@@ -42,7 +44,17 @@ def test_an_open_flow_is_shown_with_its_way(home: Looking, page: Page) -> None:
     ask(page, "bell", "phone", "AC_request")
     expect(page.locator(".pk-sentence")).to_contain_text("Yes: what bell publishes on AC_request can reach phone")
     assert steps(page, "Way") == ["bell → gateway", "gateway → cloud", "cloud → phone"]
+    lit = page.locator(".pm-node.pm-lit, .pm-client.pm-lit")
+    expect(lit).to_have_count(4)
+    assert {name for text in lit.all_text_contents() for name in ENTITIES if name in text} == {
+        "bell",
+        "gateway",
+        "cloud",
+        "phone",
+    }
+    expect(page.locator(".pm-link.pm-lit")).to_have_count(3)
     assert "from=bell&to=phone&on=AC_request&routes=1" in page.url
+    home.picture(page, "flows-open")
 
 
 def test_a_closed_flow_names_the_rule(home: Looking, page: Page) -> None:
@@ -52,6 +64,7 @@ def test_a_closed_flow_names_the_rule(home: Looking, page: Page) -> None:
     expect(closed).to_contain_text("`deny`")
     expect(closed).to_contain_text("sensitive")
     assert steps(page, "Nearest way") == ["motion → gateway", "gateway → cloud", "cloud → phone"]
+    expect(page.locator(".pm-lit")).to_have_count(0)
     assert "gateway → camera" in steps(page, "Way through devices")
 
 

@@ -1,6 +1,6 @@
 """The part `flows`: can X's events reach Y? By which way, or what closes it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from urllib.parse import urlencode
 
 from nicegui import ui
@@ -9,6 +9,7 @@ from penstock.broker.api.flows import Assertions, AssertionState, Flow, Flows, F
 from penstock.console import names, widgets
 from penstock.console.asking import AskError
 from penstock.console.explained import data, html
+from penstock.console.map_element import LiveMap
 from penstock.console.person import Person
 
 MOST_ENDS = 24
@@ -20,8 +21,6 @@ _WAYS = {
     ROUTES: "One event, as the nodes pass it on.",
     PATHS: "A client on the way may publish what it has read, under any topic: the worst that devices could do.",
 }
-Light = Callable[[Sequence[tuple[str, str]]], None]
-"""Lights up a way on the map."""
 
 
 async def show(person: Person) -> None:
@@ -34,7 +33,6 @@ class _Page:
         self._person = person
         request = ui.context.client.request
         self._said = dict(request.query_params) if request is not None else {}
-        self._light: Light = lambda path: None
         self._asked = 0
         """How many questions there were."""
 
@@ -44,6 +42,8 @@ class _Page:
         with widgets.card("Question"):
             self._form()
         self._answer = ui.element("div").classes("pk-answer pk-wide").props("aria-live=polite")
+        with ui.element("div").classes("pm-whole"):
+            self._map = LiveMap(self._person)
         self._rest = ui.element("div").classes("pk-answer pk-wide")
         ui.timer(0, self._first, once=True)
 
@@ -68,7 +68,7 @@ class _Page:
         self._asked += 1
         asking, source, target = self._asked, self._from.value.strip(), self._to.value.strip()
         self._answer.clear()
-        self._light([])
+        self._map.light([])
         if not source or not target:
             with self._answer:
                 widgets.wrong("Something is missing", "Say from whom and to whom.")
@@ -97,7 +97,7 @@ class _Page:
                 ui.label("What a device hears it may still say itself; this way is open then:").classes("pk-about")
                 _way(beyond.way, "Way through devices")
         if found.flows:
-            self._light([(step.source, step.target) for step in found.way])
+            self._map.light([(step.source, step.target) for step in found.way])
 
     async def _flow(self, source: str, target: str, on: str, routes: bool) -> Flow:
         query = {"from_": source, "to": target, "on": on, "routes": "1" if routes else ""}
