@@ -1,6 +1,9 @@
 """The map in a real browser: a smart home with traffic, a link that is cut, hostile names, a large ensemble."""
 
 import asyncio
+import re
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -18,8 +21,8 @@ from tests.support.paho import Paho
 
 FILE = Path(__file__).parents[2] / "examples" / "smart-home" / "domain.yaml"
 EVIL = "<img src=x onerror=alert(1)>"
-SECONDS = 20_000
-"""Milliseconds that a page may take to show what has happened."""
+MOVES = r"←(?!0/s)[\d.]+/s"
+"""The rate of a client from which something comes."""
 
 
 @contextmanager
@@ -85,7 +88,7 @@ def test_nodes_links_and_clients_with_their_types(home: Home) -> None:
         expect(page.locator(".pm-node")).to_have_count(3)
         expect(page.locator(".pm-legend li")).to_have_text(["internet", "door", "sensitive", "down"])
         for link, kind in (("gateway cloud", "internet"), ("locks gateway", "door"), ("motion gateway", "sensitive")):
-            expect(label(page, link)).to_have_attribute("data-state", "up", timeout=SECONDS)
+            expect(label(page, link)).to_have_attribute("data-state", "up")
             expect(label(page, link).locator(".pm-type")).to_have_text(kind)
         expect(label(page, "camera gateway")).to_have_attribute("data-state", "away")
         colours = [
@@ -97,17 +100,146 @@ def test_nodes_links_and_clients_with_their_types(home: Home) -> None:
 
 def test_traffic_is_a_rate_and_a_refusal_is_counted(home: Home) -> None:
     with home.looks.page() as page:
-        expect(label(page, "gateway cloud")).to_have_attribute("data-state", "up", timeout=SECONDS)
-        before = page.locator('[data-link="gateway cloud"] .pm-badge-denied').all_inner_texts()
+        link = label(page, "gateway cloud")
+        expect(link).to_have_attribute("data-state", "up")
+        before = link.locator(".pm-badge-denied").all_inner_texts()
         for _ in range(10):
             home.publish("phone", "DL_unlock")
-        badge = label(page, "gateway cloud").locator(".pm-badge-denied")
-        expect(badge).to_be_visible(timeout=SECONDS)
-        until(lambda: badge.all_inner_texts() != before, "the refusals are counted")
-        expect(label(page, "phone cloud").locator(".pm-rate")).to_have_text(_moving(), timeout=SECONDS)
+        expect(label(page, "phone cloud").locator(".pm-rate")).to_have_text(re.compile(MOVES))
+        expect(link.locator(".pm-badge-denied")).to_be_visible()
+        until(lambda: link.locator(".pm-badge-denied").all_inner_texts() != before, "the refusals are counted")
+        expect(page.locator(".pm-sum")).to_contain_text("denied")
+        expect(link).to_have_attribute("aria-label", re.compile(r"gateway to cloud, type internet, up, .* denied"))
 
 
-def _moving() -> Any:
-    import re
+def test_a_link_that_is_cut_is_seen_at_once(home: Home) -> None:
+    with home.looks.page() as page:
+        link = label(page, "gateway cloud")
+        expect(link).to_have_attribute("data-state", "up")
+        home.cut()
+        try:
+            expect(link).to_have_attribute("data-state", "down")
+            expect(link.locator(".pm-badge-down")).to_have_text("down")
+            expect(page.locator(".pm-sum")).to_contain_text("1 link down")
+            expect(page.locator("[aria-live]", has_text="Broken: gateway to cloud")).to_have_count(1)
+            home.looks.picture(page, "map-cut")
+        finally:
+            home.plug()
+        expect(link).to_have_attribute("data-state", "up")
 
-    return re.compile(r"←(?!0/s)[\d.]+/s")
+
+def test_a_link_opens_with_its_monitor_whose_state_moves(home: Home) -> None:
+    with home.looks.page() as page:
+        label(page, "locks gateway").locator(".pm-label").click()
+        panel = page.locator("aside.pm-panel")
+        expect(panel).to_contain_text("locks ⇄ gateway")
+        expect(panel).to_contain_text("type door")
+        lit = panel.locator(".pa-lit")
+        expect(panel.locator(".pa-state")).to_have_count(3)
+        expect(lit).to_have_attribute("data-of", "q0")
+        for device, topic, state in (
+            ("bell", "AC_request", "asked"),
+            ("phone", "AC_grant", "granted"),
+            ("bell", "DL_unlock", "q0"),
+        ):
+            home.publish(device, topic)
+            expect(lit).to_have_attribute("data-of", state)
+            expect(panel).to_contain_text(f"State: {state}")
+        home.publish("bell", "DL_unlock")
+        row = panel.locator(".pm-decision", has_text="suppresses")
+        expect(row.first).to_contain_text("DL_unlock")
+        assert re.search(r"/decisions\?id=\d+", row.first.get_attribute("href") or "")
+        home.looks.picture(page, "map-link")
+
+
+def test_by_keyboard(home: Home) -> None:
+    with home.looks.page() as page:
+        panel = page.locator("aside.pm-panel")
+        page.locator(".pm-find").fill("locks")
+        page.keyboard.press("Enter")
+        expect(page.locator("[data-node=locks]")).to_be_focused()
+        page.keyboard.press("Enter")
+        expect(panel).to_contain_text("mqtt://")
+        expect(panel.get_by_label("Close")).to_be_focused()
+        page.keyboard.press("Escape")
+        expect(panel).to_be_hidden()
+        expect(page.locator("[data-node=locks]")).to_be_focused()
+        group = page.locator(".pm-svg > g")
+        before = group.get_attribute("transform")
+        page.keyboard.press("+")
+        expect(group).not_to_have_attribute("transform", before or "")
+        page.keyboard.press("0")
+        label(page, "gateway cloud").focus()
+        page.keyboard.press("Space")
+        expect(panel).to_contain_text("no-remote-unlock")
+        page.keyboard.press("Escape")
+        expect(label(page, "gateway cloud")).to_be_focused()
+        page.get_by_role("button", name="As table").press("Enter")
+        expect(page.locator("[data-row]")).to_have_count(4)  # of what has been looked for: a link, two clients, the node
+
+
+def test_on_a_telephone_the_table_is_first(home: Home) -> None:
+    with home.looks.page(width=390) as page:
+        row = page.locator('[data-row="gateway cloud"]')
+        expect(row).to_contain_text("internet")
+        expect(row).to_contain_text("up")
+        row.get_by_role("button").click()
+        expect(page.locator("aside.pm-panel")).to_contain_text("Monitor no-remote-unlock")
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390
+        home.looks.picture(page, "map-link-narrow")
+        page.get_by_role("button", name="As map").click()
+        expect(page.locator(".pm-node")).to_have_count(3)
+
+
+def test_names_from_outside_are_only_text(home: Home) -> None:
+    with home.looks.page("/?open=locks") as page:
+        page.on("dialog", lambda dialog: pytest.fail(f"a script ran: {dialog.message}"))
+        home.publish(EVIL, f"{EVIL}/topic")
+        expect(page.locator(".pm-client", has_text="<img src=x")).to_have_count(1)
+        panel = page.locator("aside.pm-panel")
+        panel.get_by_label("Find a client").fill("onerror")
+        expect(panel.locator(".pm-client-row")).to_have_count(1)
+        panel.locator(".pm-client-row").click()
+        expect(panel).to_contain_text(f"{EVIL} ⇄ locks")
+        expect(panel).to_contain_text("type sensitive")
+        assert page.locator("img[src=x]").count() == 0
+
+
+def test_light_dark_and_narrow(home: Home) -> None:
+    home.looks.pictures("/", "map", "[data-state=up], [data-row]")
+
+
+@contextmanager
+def serving_large() -> Iterator[str]:
+    process = subprocess.Popen([sys.executable, "-m", "tests.support.drawn"], stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        yield process.stdout.readline().split()[-1]
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_two_hundred_nodes_and_two_thousand_clients(home: Home) -> None:
+    with serving_large() as address:
+        page = home.looks.browser.new_page(viewport={"width": 1280, "height": 844})
+        page.goto(f"{address}/?light=1")
+        expect(page.locator(".pm-node")).to_have_count(200)
+        expect(label(page, "n1 n7").locator(".pm-badge-down")).to_be_visible()
+        expect(page.locator("[data-node=n3]")).to_contain_text("9 of 10 clients")
+        steps = page.locator(".pm-step").evaluate_all("all => all.map(one => one.textContent.trim())")
+        assert sorted(steps) == ["1", "2", "3"]
+        expect(page.locator(".pm-node.pm-lit")).to_have_count(3)
+        expect(label(page, "n0 n4").locator(".pm-rate")).to_have_text(re.compile(r"4\.0/s .4\.0/s"))
+        boxes = page.locator(".pm-node > .pm-box").evaluate_all(
+            "all => all.map(one => one.getBoundingClientRect()).map(one => [one.left, one.top, one.right, one.bottom])"
+        )
+        over = [
+            (one, other)
+            for at, one in enumerate(boxes)
+            for other in boxes[:at]
+            if one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
+        ]
+        assert over == []
+        home.looks.picture(page, "map-large")
+        page.close()

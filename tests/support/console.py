@@ -31,6 +31,9 @@ _ARGUMENTS = (
 expect.set_options(timeout=PATIENCE * 1000)
 
 
+expect.set_options(timeout=PATIENCE * 1000)
+
+
 class Looking:
     """Live nodes of one domain, their console, and a browser."""
 

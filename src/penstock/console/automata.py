@@ -1,68 +1,77 @@
-"""A monitor of the domain file as a state diagram, in Mermaid's words. Nothing of a monitor is run."""
+"""A monitor of the domain file as a state diagram: what is drawn of it. Nothing of a monitor is run."""
 
-import re
+from collections.abc import Iterator
+
+import msgspec
 
 from penstock.domain.policies import ANY, START, Edge, MonitorSettings
 
 MOST_STATES = 30
-MOST_LABELS = 4
-LONGEST = 48
-_PLAIN = re.compile(r"[^A-Za-z0-9_ ./-]")
+MOST_EDGES = 12
+"""Of a state. Those that lead to another state come first when some must be left out."""
+ELSE = "all else"
 
 
-def diagram(monitor: MonitorSettings, state: str) -> str | None:
-    """The diagram with a state lit; None if the monitor is not an automaton, or one too large to be read."""
-    states = _states(monitor)
-    if states is None or len(states) > MOST_STATES:
-        return None
-    names = {name: f"s{at}" for at, name in enumerate(states)}
-    start = START if START in states else next(iter(states))
-    lines = ["stateDiagram-v2", "direction TB"]
-    lines += [f'state "{_safe(name)}" as {names[name]}' for name in states]
-    lines.append(f"[*] --> {names[start]}")
-    for name, edges in states.items():
-        for after, labels in edges.items():
-            shown = [_safe(one) for one in labels[:MOST_LABELS]]
-            shown += [f"and {len(labels) - MOST_LABELS} more"] if len(labels) > MOST_LABELS else []
-            lines.append(f"{names[name]} --> {names.get(after, names[name])}: {'<br/>'.join(shown)}")
-    if state in names:
-        lines.append(f"class {names[state]} lit")
-    return "\n".join(lines)
+class DrawnEdge(msgspec.Struct, frozen=True):
+    """What comes in and what goes out, and the number of the state after it; None: it stays."""
+
+    text: str
+    does: str
+    """`pass`, `suppress` or `replace`."""
+    next: int | None = None
 
 
-def _states(monitor: MonitorSettings) -> dict[str, dict[str, list[str]]] | None:
-    """For each state, by the state after, what the edges there say."""
+class DrawnState(msgspec.Struct, frozen=True):
+    name: str
+    edges: tuple[DrawnEdge, ...]
+    more: int
+    """Edges that are left out."""
+
+
+class Drawn(msgspec.Struct, frozen=True):
+    """States, the one that it begins in first."""
+
+    states: tuple[DrawnState, ...]
+
+
+def drawn(monitor: MonitorSettings) -> Drawn | None:
+    """None if the monitor is a program, or an automaton too large to be read."""
     if monitor.filter is not None:
-        passed = [f"{one} / pass" for one in monitor.filter]
-        return {START: {START: [*passed, "all else / suppress"]}}
+        edges = [DrawnEdge(f"{one} / pass", "pass") for one in monitor.filter]
+        return Drawn((_state(START, [*edges, DrawnEdge(f"{ELSE} / suppress", "suppress")]),))
     if monitor.mapper is not None:
-        return {START: {START: [*(f"{one} / {to}" for one, to in monitor.mapper.items()), "all else / pass"]}}
-    if monitor.states is None:
+        edges = [DrawnEdge(f"{one} / {to}", "replace") for one, to in monitor.mapper.items()]
+        return Drawn((_state(START, [*edges, DrawnEdge(f"{ELSE} / pass", "pass")]),))
+    if monitor.states is None or len(monitor.states) > MOST_STATES:
         return None
-    found: dict[str, dict[str, list[str]]] = {}
-    for name, edges in monitor.states.items():
-        after = found.setdefault(name, {})
-        for filter, several in edges.items():
-            for edge in several:
-                after.setdefault(edge.next or name, []).append(_label(filter, edge))
-        if ANY not in edges:
-            after.setdefault(name, []).append("all else / suppress")
-    return found
+    names = sorted(monitor.states, key=lambda name: name != START)
+    numbers = {name: at for at, name in enumerate(names)}
+    return Drawn(tuple(_state(name, list(_edges(name, monitor.states[name], numbers))) for name in names))
 
 
-def _label(filter: str, edge: Edge) -> str:
-    """As automata are drawn: what comes in, and after a stroke what goes out."""
+def _edges(name: str, edges: dict[str, tuple[Edge, ...]], numbers: dict[str, int]) -> Iterator[DrawnEdge]:
+    for filter, several in edges.items():
+        for edge in several:
+            after = numbers.get(edge.next) if edge.next not in (None, name) else None
+            yield DrawnEdge(*_label(filter, edge), after)
+    if ANY not in edges:
+        yield DrawnEdge(f"{ELSE} / suppress", "suppress")
+
+
+def _label(filter: str, edge: Edge) -> tuple[str, str]:
+    """As automata are written: what comes in, and after a stroke what goes out."""
     when = f" if {edge.when.canonical}" if edge.when is not None else ""
+    given = f"{ELSE if filter == ANY else filter}{when}"
     if edge.rename is not None:
-        does = edge.rename
-    elif edge.emit is not None:
-        does = ", ".join(one.topic for one in edge.emit)
-    else:
-        does = "pass" if edge.pass_ else "suppress"
-    return f"{'all else' if filter == ANY else filter}{when} / {does}"
+        return f"{given} / {edge.rename}", "replace"
+    if edge.emit is not None:
+        return f"{given} / {', '.join(one.topic for one in edge.emit)}", "replace"
+    does = "pass" if edge.pass_ else "suppress"
+    return f"{given} / {does}", does
 
 
-def _safe(text: str) -> str:
-    """As text that means nothing to Mermaid, and nothing to a browser."""
-    cut = text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
-    return _PLAIN.sub(lambda found: f"#{ord(found[0])};", cut)
+def _state(name: str, edges: list[DrawnEdge]) -> DrawnState:
+    if len(edges) <= MOST_EDGES:
+        return DrawnState(name, tuple(edges), 0)
+    chosen = sorted(range(len(edges)), key=lambda at: (edges[at].next is None, at))[:MOST_EDGES]
+    return DrawnState(name, tuple(edges[at] for at in sorted(chosen)), len(edges) - MOST_EDGES)

@@ -53,7 +53,7 @@ function byForces(nodes, links) {
     }
   }
   order.forEach((one, i) => { at[one] = [170 * Math.sqrt(i) * Math.cos(i * 2.4), 110 * Math.sqrt(i) * Math.sin(i * 2.4)]; });
-  const length = 230, steps = n > 400 ? 60 : 250;
+  const length = 230, steps = n > 400 ? 60 : 200;
   for (let step = 0; step < steps; step++) {
     const move = nodes.map(() => [0, 0]);
     for (let i = 0; i < n; i++) {
@@ -74,6 +74,12 @@ function byForces(nodes, links) {
       const far = Math.hypot(...move[i]) || 1, by = Math.min(most, far) / far;
       at[i][0] += move[i][0] * by; at[i][1] += move[i][1] * by;
     }
+  }
+  // As wide as a page and as dense as boxes allow: names are read from further away.
+  const high = Math.sqrt(n * (BOX[0] + 30) * (BOX[1] + 50)), goal = [high * 1.7, high * 0.95];
+  for (const along of [0, 1]) {
+    const all = at.map((one) => one[along]), least = Math.min(...all), wide = Math.max(...all) - least || 1;
+    for (const one of at) one[along] = ((one[along] - least) * goal[along]) / wide;
   }
   const sizes = nodes.map(sized);
   for (let step = 0, moved = true; moved && step < 400; step++) {
@@ -111,8 +117,8 @@ export default {
     <li v-if="!table"><span class="pm-swatch pm-swatch-down" aria-hidden="true"></span>down</li>
   </ul>
   <div class="pm-hidden" aria-live="polite">{{ broken }}</div>
-  <svg v-if="!table" ref="svg" class="pm-svg" :class="{ 'pm-far': scale < 0.5, 'pm-faded': lit.length }" role="group"
-    aria-label="The ensemble: nodes, clients and links" @wheel.prevent="wheel" @pointerdown="grab" @pointermove="drag"
+  <svg v-if="!table" ref="svg" class="pm-svg" :class="{ 'pm-far': isFar, 'pm-faded': lit.length }" role="group"
+    :style="{ '--pm-grow': grow }" aria-label="The ensemble: nodes, clients and links" @wheel.prevent="wheel" @pointerdown="grab" @pointermove="drag"
     @pointerup="drop" @pointercancel="drop" @keydown="key">
     <defs>
       <marker v-for="i in 9" :id="mark_ + (i - 1)" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">
@@ -131,11 +137,11 @@ export default {
           <text :y="-4" class="pm-type">{{ one.type }}</text>
           <text :y="10" class="pm-rate">{{ rates(one) }}</text>
         </g>
-        <g v-if="linkNow(one.i)[0] === 'down'" class="pm-badge pm-badge-down" :transform="'translate(' + one.at[0] + ' ' + (one.at[1] - 28) + ')'">
+        <g v-if="linkNow(one.i)[0] === 'down'" class="pm-badge pm-badge-down" :transform="'translate(' + one.at[0] + ' ' + (one.at[1] - 28) + ') scale(' + grow + ')'">
           <rect x="-24" y="-10" width="48" height="19" rx="9"></rect><text y="4">down</text>
         </g>
         <g v-if="linkNow(one.i)[3]" class="pm-badge pm-badge-denied" :class="{ 'pm-hot': linkNow(one.i)[5] }"
-          :transform="'translate(' + one.at[0] + ' ' + (one.at[1] + (one.client ? 23 : 29)) + ')'">
+          :transform="'translate(' + one.at[0] + ' ' + (one.at[1] + (one.client ? 23 : 29)) + ') scale(' + grow + ')'">
           <rect :x="-denied(one.i).length * 3.6 - 6" y="-10" :width="denied(one.i).length * 7.2 + 12" height="18" rx="9"></rect><text y="3.5">{{ denied(one.i) }}</text>
         </g>
         <g v-if="steps[one.i]" class="pm-step" :transform="'translate(' + (one.at[0] - one.width / 2 - 13) + ' ' + one.at[1] + ')'">
@@ -147,7 +153,7 @@ export default {
         :transform="'translate(' + one.at[0] + ' ' + one.at[1] + ')'"
         @click="open(one.node.name)" @keydown.enter.prevent="open(one.node.name)" @keydown.space.prevent="open(one.node.name)">
         <rect class="pm-box" x="${-BOX[0] / 2}" y="${-BOX[1] / 2}" width="${BOX[0]}" height="${BOX[1]}" rx="9"></rect>
-        <text class="pm-name" y="-8">{{ cut(one.node.name, 17) }}</text>
+        <text class="pm-name" :y="isFar ? 10 : -8">{{ cut(one.node.name, isFar ? 9 : 17) }}</text>
         <text class="pm-rate" y="8">{{ nodeLine(one) }}</text>
         <text class="pm-rate" y="22">{{ nodeState(one) }}</text>
       </g>
@@ -224,6 +230,9 @@ export default {
         return this.line(link, i, points, client);
       });
     },
+    isFar() { return this.scale < 0.5; },
+    // From far away what must be seen is drawn larger.
+    grow() { return this.isFar ? Math.min(3, 0.75 / this.scale) : 1; },
     clients() { return this.lines.filter((one) => one.client); },
     order() {
       const found = new Map();

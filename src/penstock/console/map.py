@@ -23,3 +23,6 @@ async def show(person: Person) -> None:
 
     picture.element.on("open", opening)
     picture.element.on("close", panel.close)
+    asked = ui.context.client.request.query_params.getlist("open")  # `/?open=gateway&open=cloud` opens that link
+    if asked:
+        ui.timer(0, lambda: panel.open(tuple(asked)), once=True)

@@ -7,7 +7,7 @@ from nicegui.element import Element
 
 from penstock.console.person import Person, plain
 from penstock.console.rates import Rates
-from penstock.console.scene import Live, Scene, live, scene
+from penstock.console.scene import DrawnLink, Live, Scene, listed, live, scene
 
 STYLE = '<link rel="stylesheet" href="/static/map.css">'
 BEAT = 1.0
@@ -51,8 +51,9 @@ class LiveMap:
         self.person = person
         self.rates = rates or Rates()
         self._also: tuple[str, ...] = ()
+        self._domain, self._listed = person.domain, listed(person.domain)
         self.rates.note(person.states, person.told_at)
-        drawn = scene(person.domain, person.states)
+        drawn = scene(person.domain, self._listed, person.states)
         self.element = Map(drawn, live(drawn, person.states, self.rates))
         ui.timer(BEAT, self.beat)
 
@@ -76,9 +77,15 @@ class LiveMap:
         """The names of all nodes and foreign brokers."""
         return [one.name for one in self.element.drawn.nodes]
 
+    def clients_of(self, node: str) -> Sequence[DrawnLink]:
+        """The clients that the domain lists at a node, connected or not."""
+        return self._listed.get(node, ())
+
     def _show(self) -> None:
         person = self.person
-        self.element.draw(scene(person.domain, person.states, self._also))
+        if person.domain is not self._domain:
+            self._domain, self._listed = person.domain, listed(person.domain)
+        self.element.draw(scene(person.domain, self._listed, person.states, self._also))
         self.element.tell(live(self.element.drawn, person.states, self.rates))
 
 

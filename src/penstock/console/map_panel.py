@@ -4,20 +4,21 @@ import time
 from collections.abc import Awaitable, Callable
 
 from nicegui import ui
+from nicegui.element import Element
 
 from penstock.broker.api.decisions import DecisionRow, Decisions
 from penstock.broker.api.looking import NodeState
 from penstock.console import widgets
 from penstock.console.asking import AskError
-from penstock.console.automata import diagram
+from penstock.console.automata import Drawn, drawn
 from penstock.console.map_element import LiveMap
+from penstock.console.person import plain
 from penstock.console.scene import DrawnLink, link_now
 from penstock.engine.portrait import MonitorPortrait
 
 BEAT = 1.0
 MOST_DECISIONS = 12
 MOST_CLIENTS = 50
-DRAWING = {"securityLevel": "strict", "theme": "neutral", "state": {"useMaxWidth": True}}
 WORDS = {"up": "up", "down": "down", "away": "not connected", "silent": "no word of it", "trouble": "in trouble"}
 
 
@@ -73,7 +74,7 @@ class Panel:
         """As it is drawn, or of a client that is not drawn by itself."""
         if len(who) != 2:
             return None
-        for one in self._picture.element.drawn.links:
+        for one in (*self._picture.element.drawn.links, *self._picture.clients_of(who[1])):
             if (one.a, one.b) == who:
                 return one
         flow = self._picture.rates.flows.get((who[1], "client", who[0]))
@@ -168,11 +169,20 @@ class LinkView:
 
 def _decision(row: DecisionRow) -> None:
     towards = f" → {row.target}" if row.target else ""
-    with ui.link(target=f"/decisions?id={row.id}").classes("pm-decision"):
+    with ui.link(target=f"/decisions?id={row.id}&of={row.node}").classes("pm-decision"):
         ui.label(time.strftime("%H:%M:%S", time.localtime(row.at)))
         widgets.verdict(row.effect)
         ui.label(f"{row.topic[:120]}")
         ui.label(f"{row.source}{towards} at {row.node}; {row.stage}: {row.reason or row.rule}"[:300]).classes("pm-why")
+
+
+class Diagram(Element, component="automaton.js"):
+    """A state diagram; `state` is lit."""
+
+    def __init__(self, name: str, automaton: Drawn) -> None:
+        super().__init__()
+        self.classes("pm-diagram")
+        self.props["name"], self.props["drawn"], self.props["state"] = name, plain(automaton), ""
 
 
 class MonitorView:
@@ -180,32 +190,23 @@ class MonitorView:
 
     def __init__(self, picture: LiveMap, monitor: MonitorPortrait) -> None:
         domain = picture.person.domain
-        self._settings = domain.monitors.get(monitor.name) if domain is not None else None
-        self._name = monitor.name
-        self._drawn: ui.mermaid | None = None
+        settings = domain.monitors.get(monitor.name) if domain is not None else None
         with ui.element("section").classes("pm-monitor").props("role=group") as box:
             box.props["aria-label"] = f"Monitor {monitor.name}"
             ui.label(f"Monitor {monitor.name}").classes("pk-state-title")
             ui.label(f"on {monitor.source} → {monitor.target}").classes("pk-about")
             self._state = ui.label().classes("pm-state").props("aria-live=polite")
-            self._box = ui.element("div").classes("pm-diagram")
-            if self._settings is not None and self._settings.python is not None:
-                ui.label(f"A program: {self._settings.python}").classes("pk-about")
+            automaton = drawn(settings) if settings is not None else None
+            self._diagram = Diagram(monitor.name, automaton) if automaton is not None else None
+            if settings is not None and settings.python is not None:
+                ui.label(f"A program: {settings.python}").classes("pk-about")
 
     def show(self, state: str) -> None:
         said = f"State: {state}"
-        if self._state.text == said:
-            return
-        self._state.set_text(said)
-        text = diagram(self._settings, state) if self._settings is not None else None
-        if text is None:
-            return
-        if self._drawn is None:
-            with self._box:
-                self._drawn = ui.mermaid(text, config=DRAWING).props("role=img")
-        else:
-            self._drawn.set_content(text)
-        self._drawn.props["aria-label"] = f"state diagram of {self._name}, now in {state}"
+        if self._state.text != said:
+            self._state.set_text(said)
+            if self._diagram is not None:
+                self._diagram.props["state"] = state
 
 
 class NodeView:
@@ -248,10 +249,11 @@ class NodeView:
 
     def _show_clients(self, state: NodeState) -> None:
         """Those that have most traffic, or match; never more than can be read."""
-        found = [one for one in state.portrait.clients if self._wanted in one.entity.lower()]
-        found.sort(key=lambda one: (-self._rate(one.entity), not one.up, one.entity))
-        names = list(dict.fromkeys(one.entity for one in found))
-        is_up = {one.entity: one.up for one in reversed(found)}
+        is_up = {one.a: False for one in self._picture.clients_of(self._node)}
+        for one in state.portrait.clients:
+            is_up[one.entity] = is_up.get(one.entity, False) or one.up
+        names = [name for name in is_up if self._wanted in name.lower()]
+        names.sort(key=lambda name: (-self._rate(name), not is_up[name], name))
         rows = []
         for name in names[:MOST_CLIENTS]:
             rate = self._picture.rates.of((self._node, "client", name))

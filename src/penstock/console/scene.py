@@ -1,6 +1,7 @@
 """What the map draws: nodes, links and clients with their places, and what changes about them every second."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 
 import msgspec
 
@@ -25,6 +26,7 @@ WIDEST = 4_000
 """Larger ensembles are laid out by the page, by forces."""
 
 
+Point = tuple[float, float]
 LinkNow = tuple[str, float, float, int, int, bool]
 """State (`up`, `down`, `away`, `silent`), packets a second from `a` to `b` and back, refusals, messages that wait,
 whether something was refused in the last seconds."""
@@ -37,7 +39,7 @@ class DrawnNode(msgspec.Struct, frozen=True):
     """How many there are, if they are not drawn one by one."""
     drawn: int
     """How many of them stand beside it."""
-    at: tuple[float, float] | None
+    at: Point | None
 
 
 class DrawnLink(msgspec.Struct, frozen=True):
@@ -50,7 +52,7 @@ class DrawnLink(msgspec.Struct, frozen=True):
     client: bool
     row: int = 0
     """Of a client: its place beside its node."""
-    bends: tuple[tuple[float, float], ...] = ()
+    bends: tuple[Point, ...] = ()
 
 
 class Scene(msgspec.Struct, frozen=True):
@@ -69,16 +71,33 @@ class Live(msgspec.Struct, frozen=True):
     links: tuple[LinkNow, ...]
 
 
-def scene(domain: Domain | None, states: Mapping[str, NodeState], also: Iterable[str] = ()) -> Scene:
-    """The picture of a domain as it is live. Clients in `also` are drawn in any case."""
+Listed = Mapping[str, Sequence[DrawnLink]]
+
+
+def listed(domain: Domain | None) -> Listed:
+    """The clients that a domain lists, by node."""
+    found: dict[str, list[DrawnLink]] = {}
+    if domain is None:
+        return found
+    for name, client in domain.clients.items():
+        for node in client.node:
+            types = client_types(domain, name, node)
+            found.setdefault(node, []).append(DrawnLink(name, node, types.publish, types.notify, True))
+    return found
+
+
+def scene(
+    domain: Domain | None, known: Listed, states: Mapping[str, NodeState], also: Iterable[str] = ()
+) -> Scene:
+    """The picture of a domain as it is live; `known` are its clients. Those in `also` are drawn in any case."""
     links = _links(domain, states)
     names = list(domain.nodes) if domain is not None else []
     names = list(dict.fromkeys([*names, *states, *(end for link in links for end in (link.b, link.a))]))
     foreign = set(domain.foreign) if domain is not None else set[str]()
-    clients = {name: _clients(domain, name, states.get(name)) for name in names if name not in foreign}
+    clients = {name: _clients(known.get(name, ()), name, states.get(name)) for name in names if name not in foreign}
     shown = _shown(clients, frozenset(also))
     rest = {name: len(all_) if len(all_) > len(shown.get(name, ())) else 0 for name, all_ in clients.items()}
-    places, bends = _places(names, links, shown)
+    places, bends = _places(tuple(names), tuple(links), tuple(len(shown.get(name, ())) for name in names))
     nodes = tuple(
         DrawnNode(name, name in foreign, rest.get(name, 0), len(shown.get(name, ())), places.get(name))
         for name in names
@@ -115,12 +134,9 @@ def _links(domain: Domain | None, states: Mapping[str, NodeState]) -> list[Drawn
     return list(found.values())
 
 
-def _clients(domain: Domain | None, node: str, state: NodeState | None) -> list[DrawnLink]:
-    found: dict[str, DrawnLink] = {}
-    for name, client in domain.clients.items() if domain is not None else ():
-        if domain is not None and node in client.node:
-            types = client_types(domain, name, node)
-            found[name] = DrawnLink(name, node, types.publish, types.notify, True)
+def _clients(known: Sequence[DrawnLink], node: str, state: NodeState | None) -> list[DrawnLink]:
+    """Those that are listed, in the order of the domain, then others that have a session, by name."""
+    found = {one.a: one for one in known}
     for one in sorted(state.portrait.clients, key=lambda one: one.entity) if state is not None else ():
         found[one.entity] = DrawnLink(one.entity, node, one.publish_type, one.notify_type, True)
     return list(found.values())
@@ -139,27 +155,25 @@ def _shown(clients: Mapping[str, list[DrawnLink]], also: frozenset[str]) -> dict
 # --- where it is
 
 
+@lru_cache(maxsize=16)
 def _places(
-    names: list[str], links: list[DrawnLink], shown: Mapping[str, list[DrawnLink]]
-) -> tuple[dict[str, tuple[float, float]], dict[tuple[str, str], tuple[tuple[float, float], ...]]]:
+    names: tuple[str, ...], links: tuple[DrawnLink, ...], beside: tuple[int, ...]
+) -> tuple[Mapping[str, Point], Mapping[tuple[str, str], tuple[Point, ...]]]:
     """In layers, if that is not too large: the middle of each node's box, and the corners of long lines."""
     if len(names) > MOST_LAYERED:
         return {}, {}
-    sizes = {}
-    for name in names:
-        beside = len(shown.get(name, ()))
-        wide = BOX[0] + (STUB + CLIENT[0] if beside else 0)
-        sizes[name] = Size(wide, max(BOX[1], ROW * beside), BOX[0] / 2)
+    highs = {name: max(BOX[1], ROW * count) for name, count in zip(names, beside, strict=True)}
+    sizes = {
+        name: Size(BOX[0] + (STUB + CLIENT[0] if count else 0), highs[name], BOX[0] / 2)
+        for name, count in zip(names, beside, strict=True)
+    }
     parents: dict[str, list[str]] = {name: [] for name in names}
     for link in links:
         parents[link.a].append(link.b)
     found = layout(sizes, parents, GAP)
     if found.width > WIDEST or found.height > WIDEST:
         return {}, {}
-    middles = {
-        name: (x + BOX[0] / 2, y + max(BOX[1], ROW * len(shown.get(name, ()))) / 2)
-        for name, (x, y) in found.corners.items()
-    }
+    middles = {name: (x + BOX[0] / 2, y + highs[name] / 2) for name, (x, y) in found.corners.items()}
     bends = {}
     for (upper, lower), columns in found.columns.items():
         first = found.layers[upper] + 1
@@ -171,7 +185,7 @@ def _places(
     return middles, bends
 
 
-def _bent(link: DrawnLink, bends: Mapping[tuple[str, str], tuple[tuple[float, float], ...]]) -> DrawnLink:
+def _bent(link: DrawnLink, bends: Mapping[tuple[str, str], tuple[Point, ...]]) -> DrawnLink:
     points = bends.get((link.a, link.b))
     return msgspec.structs.replace(link, bends=points) if points else link
 

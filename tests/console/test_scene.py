@@ -1,0 +1,165 @@
+"""What the map draws and says, without a page: clients that are many, nodes that tell nothing, rates, automata."""
+
+from typing import Any
+
+import pytest
+
+from penstock.broker.api.looking import Counters, NodeState
+from penstock.console.automata import MOST_EDGES, MOST_STATES, drawn
+from penstock.console.rates import Rate, Rates
+from penstock.console.scene import FEW, Live, Scene, listed, live, scene
+from penstock.domain.policies import MonitorSettings
+from penstock.domain.schema import Domain
+from penstock.engine.portrait import ClientPortrait, LinkPortrait, NodePortrait
+from tests.support.drawn import large
+
+HOME = Domain.model_validate(
+    {
+        "nodes": {name: {"listen": "127.0.0.1:0"} for name in ("cloud", "gateway", "locks")},
+        "links": [
+            {"between": ["gateway", "cloud"], "type": "internet", "back": "door"},
+            {"between": ["locks", "gateway"], "type": "door"},
+        ],
+        "clients": {"phone": {"node": "cloud", "type": "internet"}, "lock": {"node": "locks", "type": "door"}},
+        "brokering": {"types": ["internet", "door"]},
+    }
+)
+
+
+def told(node: str, links: dict[str, bool], clients: int = 0, took: int = 0, trouble: str = "") -> NodeState:
+    """What a node tells: neighbours with whether they are up, and how many clients it has."""
+    return NodeState(
+        (),
+        0.0,
+        trouble,
+        0,
+        Counters(took, 0, 0, 0, 0, 0, 0, 0),
+        None,
+        NodePortrait(
+            node,
+            tuple(LinkPortrait(other, False, up, "t", "t", took, took, 0, 0) for other, up in links.items()),
+            tuple(ClientPortrait(f"c{at}", f"c{at}", None, True, "t", "t", 0, 0, 0, 0, 0) for at in range(clients)),
+            (),
+            0,
+            (),
+        ),
+    )
+
+
+def look(domain: Domain | None, states: dict[str, NodeState], *also: str) -> tuple[Scene, Live]:
+    rates = Rates()
+    rates.note(states, dict.fromkeys(states, 1.0))
+    found = scene(domain, listed(domain), states, also)
+    return found, live(found, states, rates)
+
+
+def test_a_domain_is_drawn_though_nothing_runs() -> None:
+    found, now = look(HOME, {})
+    assert [(one.a, one.b, one.there, one.back) for one in found.links] == [
+        ("gateway", "cloud", "internet", "door"),
+        ("locks", "gateway", "door", "door"),
+        ("phone", "cloud", "internet", "internet"),
+        ("lock", "locks", "door", "door"),
+    ]
+    assert {one[0] for one in (*now.nodes, *now.links)} == {"silent"}
+    assert all(one.at is not None for one in found.nodes)
+
+
+@pytest.mark.parametrize(
+    ("states", "links", "nodes"),
+    [
+        (
+            {"gateway": told("gateway", {"cloud": True, "locks": True})},
+            ["up", "up"],
+            ["silent", "up", "silent"],
+        ),
+        (
+            {"gateway": told("gateway", {"cloud": False, "locks": True})},
+            ["down", "up"],
+            ["down", "up", "silent"],
+        ),
+        (
+            {"gateway": told("gateway", {"cloud": True}), "cloud": told("cloud", {"gateway": False}, trouble="full")},
+            ["down", "silent"],
+            ["trouble", "up", "silent"],
+        ),
+    ],
+    ids=["one end tells", "a neighbour does not reach it", "the ends do not agree: it is broken"],
+)
+def test_states(states: dict[str, NodeState], links: list[str], nodes: list[str]) -> None:
+    found, now = look(HOME, states)
+    assert [one[0] for one in now.links[:2]] == links
+    assert [one[0] for one in now.nodes] == nodes
+
+
+def test_many_clients_are_a_number_but_for_those_that_are_wanted() -> None:
+    states = {"cloud": told("cloud", {}, FEW), "gateway": told("gateway", {}, FEW + 1)}
+    found, _ = look(None, states)
+    assert {one.name: (one.drawn, one.clients) for one in found.nodes} == {"cloud": (FEW, 0), "gateway": (0, FEW + 1)}
+    found, _ = look(None, states, "c3")
+    assert [one.a for one in found.links if one.b == "gateway"] == ["c3"]
+
+
+def test_a_large_ensemble_is_short_to_tell() -> None:
+    found, now = look(None, large(3))
+    assert (len(found.nodes), sum(one.clients for one in found.nodes)) == (200, 2000)
+    assert not [one for one in found.links if one.client]
+    assert [(one.a, one.b) for one, (state, *_) in zip(found.links, now.links, strict=True) if state == "down"] == [
+        ("n1", "n7")
+    ]
+
+
+def test_rates_are_differences_over_some_seconds() -> None:
+    rates, key = Rates(), ("a", "link", "b")
+    for at, took in ((0.0, 0), (1.0, 10), (2.0, 20), (2.0, 20)):
+        rates.note({"a": told("a", {"b": True}, took=took)}, {"a": at})
+    assert rates.of(key) == Rate(10.0, 10.0, 0.0)
+    for at in range(3, 12):
+        rates.note({"a": told("a", {"b": True}, took=20)}, {"a": float(at)})
+    assert rates.of(key) == Rate(0.0, 0.0, 0.0)
+    assert rates.of(("a", "link", "nobody")) == Rate()
+
+
+def test_counters_that_begin_anew_are_no_rate() -> None:
+    rates = Rates()
+    for at, took in ((0.0, 1000), (1.0, 5), (2.0, 7)):
+        rates.note({"a": told("a", {"b": True}, took=took)}, {"a": at})
+    assert rates.of(("a", "link", "b")) == Rate(2.0, 2.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("settings", "shown"),
+    [
+        (
+            {"states": {"asked": {"x": {"suppress": True, "next": "q0"}}, "q0": {"a/#": "pass", "*": "suppress"}}},
+            [
+                ("q0", [("a/# / pass", None), ("all else / suppress", None)]),
+                ("asked", [("x / suppress", 0), ("all else / suppress", None)]),
+            ],
+        ),
+        ({"filter": "a/+"}, [("q0", [("a/+ / pass", None), ("all else / suppress", None)])]),
+        ({"mapper": {"a/+": "b/{1}"}}, [("q0", [("a/+ / b/{1}", None), ("all else / pass", None)])]),
+        (
+            {"states": {"q0": {"a": [{"when": "v < 1", "emit": ["b", "c"]}, {"rename": "d"}]}}},
+            [("q0", [("a if v < 1 / b, c", None), ("a / d", None), ("all else / suppress", None)])],
+        ),
+    ],
+    ids=["the initial state is first", "filter", "mapper", "conditions and outputs"],
+)
+def test_automata(settings: dict[str, Any], shown: list[tuple[str, list[tuple[str, int | None]]]]) -> None:
+    found = drawn(MonitorSettings.model_validate({"link": "a -> b", **settings}))
+    assert found is not None
+    assert [(one.name, [(edge.text, edge.next) for edge in one.edges]) for one in found.states] == shown
+
+
+def test_automata_that_are_too_large_are_cut_or_left_to_words() -> None:
+    many = {f"s{at}": {"*": "pass"} for at in range(MOST_STATES + 1)}
+    assert drawn(MonitorSettings.model_validate({"link": "a -> b", "states": many})) is None
+    assert drawn(MonitorSettings.model_validate({"link": "a -> b", "python": "mine:Monitor"})) is None
+    edges: dict[str, Any] = {f"t{at}": "pass" for at in range(MOST_EDGES + 5)}
+    edges["last"] = {"pass": True, "next": "other"}
+    found = drawn(
+        MonitorSettings.model_validate({"link": "a -> b", "states": {"q0": edges, "other": {"*": "pass"}}})
+    )
+    assert found is not None
+    assert (found.states[0].edges[-1].text, found.states[0].more) == ("last / pass", 7)
