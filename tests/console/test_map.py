@@ -79,103 +79,108 @@ def home() -> Iterator[Home]:
         yield Home(looks, devices, line, loop)
 
 
+@pytest.fixture(scope="module")
+def page(home: Home) -> Iterator[Page]:
+    """The map at a desk; a test closes what it has opened."""
+    with home.looks.page() as found:
+        yield found
+
+
 def label(page: Page, link: str) -> Any:
     return page.locator(f'[data-link="{link}"]')
 
 
-def test_nodes_links_and_clients_with_their_types(home: Home) -> None:
-    with home.looks.page() as page:
-        expect(page.locator(".pm-node")).to_have_count(3)
-        expect(page.locator(".pm-legend li")).to_have_text(["internet", "door", "sensitive", "down"])
-        for link, kind in (("gateway cloud", "internet"), ("locks gateway", "door"), ("motion gateway", "sensitive")):
-            expect(label(page, link)).to_have_attribute("data-state", "up")
-            expect(label(page, link).locator(".pm-type")).to_have_text(kind)
-        expect(label(page, "camera gateway")).to_have_attribute("data-state", "away")
-        colours = [
-            label(page, link).locator(".pm-line").first.evaluate("one => getComputedStyle(one).stroke")
-            for link in ("gateway cloud", "locks gateway", "motion gateway")
-        ]
-        assert len(set(colours)) == 3
+def test_nodes_links_and_clients_with_their_types(home: Home, page: Page) -> None:
+    expect(page.locator(".pm-node")).to_have_count(3)
+    expect(page.locator(".pm-legend li")).to_have_text(["internet", "door", "sensitive", "down"])
+    for link, kind in (("gateway cloud", "internet"), ("locks gateway", "door"), ("motion gateway", "sensitive")):
+        expect(label(page, link)).to_have_attribute("data-state", "up")
+        expect(label(page, link).locator(".pm-type")).to_have_text(kind)
+    expect(label(page, "camera gateway")).to_have_attribute("data-state", "away")
+    colours = [
+        label(page, link).locator(".pm-line").first.evaluate("one => getComputedStyle(one).stroke")
+        for link in ("gateway cloud", "locks gateway", "motion gateway")
+    ]
+    assert len(set(colours)) == 3
+    home.looks.picture(page, "map-light")
 
 
-def test_traffic_is_a_rate_and_a_refusal_is_counted(home: Home) -> None:
-    with home.looks.page() as page:
-        link = label(page, "gateway cloud")
-        expect(link).to_have_attribute("data-state", "up")
-        before = link.locator(".pm-badge-denied").all_inner_texts()
-        for _ in range(10):
-            home.publish("phone", "DL_unlock")
-        expect(label(page, "phone cloud").locator(".pm-rate")).to_have_text(re.compile(MOVES))
-        expect(link.locator(".pm-badge-denied")).to_be_visible()
-        until(lambda: link.locator(".pm-badge-denied").all_inner_texts() != before, "the refusals are counted")
-        expect(page.locator(".pm-sum")).to_contain_text("denied")
-        expect(link).to_have_attribute("aria-label", re.compile(r"gateway to cloud, type internet, up, .* denied"))
+def test_traffic_is_a_rate_and_a_refusal_is_counted(home: Home, page: Page) -> None:
+    link = label(page, "gateway cloud")
+    expect(link).to_have_attribute("data-state", "up")
+    before = link.locator(".pm-badge-denied").all_inner_texts()
+    for _ in range(10):
+        home.publish("phone", "DL_unlock")
+    expect(label(page, "phone cloud").locator(".pm-rate")).to_have_text(re.compile(MOVES))
+    expect(link.locator(".pm-badge-denied")).to_be_visible()
+    until(lambda: link.locator(".pm-badge-denied").all_inner_texts() != before, "the refusals are counted")
+    expect(page.locator(".pm-sum")).to_contain_text("denied")
+    expect(link).to_have_attribute("aria-label", re.compile(r"gateway to cloud, type internet, up, .* denied"))
 
 
-def test_a_link_that_is_cut_is_seen_at_once(home: Home) -> None:
-    with home.looks.page() as page:
-        link = label(page, "gateway cloud")
-        expect(link).to_have_attribute("data-state", "up")
-        home.cut()
-        try:
-            expect(link).to_have_attribute("data-state", "down")
-            expect(link.locator(".pm-badge-down")).to_have_text("down")
-            expect(page.locator(".pm-sum")).to_contain_text("1 link down")
-            expect(page.locator("[aria-live]", has_text="Broken: gateway to cloud")).to_have_count(1)
-            home.looks.picture(page, "map-cut")
-        finally:
-            home.plug()
-        expect(link).to_have_attribute("data-state", "up")
+def test_a_link_that_is_cut_is_seen_at_once(home: Home, page: Page) -> None:
+    link = label(page, "gateway cloud")
+    expect(link).to_have_attribute("data-state", "up")
+    home.cut()
+    try:
+        expect(link).to_have_attribute("data-state", "down")
+        expect(link.locator(".pm-badge-down")).to_have_text("down")
+        expect(page.locator(".pm-sum")).to_contain_text("1 link down")
+        expect(page.locator("[aria-live]", has_text="Broken: gateway to cloud")).to_have_count(1)
+        home.looks.picture(page, "map-cut")
+    finally:
+        home.plug()
+    expect(link).to_have_attribute("data-state", "up")
 
 
-def test_a_link_opens_with_its_monitor_whose_state_moves(home: Home) -> None:
-    with home.looks.page() as page:
-        label(page, "locks gateway").locator(".pm-label").click()
-        panel = page.locator("aside.pm-panel")
-        expect(panel).to_contain_text("locks ⇄ gateway")
-        expect(panel).to_contain_text("type door")
-        lit = panel.locator(".pa-lit")
-        expect(panel.locator(".pa-state")).to_have_count(3)
-        expect(lit).to_have_attribute("data-of", "q0")
-        for device, topic, state in (
-            ("bell", "AC_request", "asked"),
-            ("phone", "AC_grant", "granted"),
-            ("bell", "DL_unlock", "q0"),
-        ):
-            home.publish(device, topic)
-            expect(lit).to_have_attribute("data-of", state)
-            expect(panel).to_contain_text(f"State: {state}")
-        home.publish("bell", "DL_unlock")
-        row = panel.locator(".pm-decision", has_text="suppresses")
-        expect(row.first).to_contain_text("DL_unlock")
-        assert re.search(r"/decisions\?id=\d+", row.first.get_attribute("href") or "")
-        home.looks.picture(page, "map-link")
+def test_a_link_opens_with_its_monitor_whose_state_moves(home: Home, page: Page) -> None:
+    label(page, "locks gateway").locator(".pm-label").click()
+    panel = page.locator("aside.pm-panel")
+    expect(panel).to_contain_text("locks ⇄ gateway")
+    expect(panel).to_contain_text("type door")
+    lit = panel.locator(".pa-lit")
+    expect(panel.locator(".pa-state")).to_have_count(3)
+    expect(lit).to_have_attribute("data-of", "q0")
+    for device, topic, state in (
+        ("bell", "AC_request", "asked"),
+        ("phone", "AC_grant", "granted"),
+        ("bell", "DL_unlock", "q0"),
+    ):
+        home.publish(device, topic)
+        expect(lit).to_have_attribute("data-of", state)
+        expect(panel).to_contain_text(f"State: {state}")
+    home.publish("bell", "DL_unlock")
+    row = panel.locator(".pm-decision", has_text="suppresses")
+    expect(row.first).to_contain_text("DL_unlock")
+    assert re.search(r"/decisions\?id=\d+", row.first.get_attribute("href") or "")
+    home.looks.picture(page, "map-link")
+    panel.get_by_label("Close").click()
+    expect(panel).to_be_hidden()
 
 
-def test_by_keyboard(home: Home) -> None:
-    with home.looks.page() as page:
-        panel = page.locator("aside.pm-panel")
-        page.locator(".pm-find").fill("locks")
-        page.keyboard.press("Enter")
-        expect(page.locator("[data-node=locks]")).to_be_focused()
-        page.keyboard.press("Enter")
-        expect(panel).to_contain_text("mqtt://")
-        expect(panel.get_by_label("Close")).to_be_focused()
-        page.keyboard.press("Escape")
-        expect(panel).to_be_hidden()
-        expect(page.locator("[data-node=locks]")).to_be_focused()
-        group = page.locator(".pm-svg > g")
-        before = group.get_attribute("transform")
-        page.keyboard.press("+")
-        expect(group).not_to_have_attribute("transform", before or "")
-        page.keyboard.press("0")
-        label(page, "gateway cloud").focus()
-        page.keyboard.press("Space")
-        expect(panel).to_contain_text("no-remote-unlock")
-        page.keyboard.press("Escape")
-        expect(label(page, "gateway cloud")).to_be_focused()
-        page.get_by_role("button", name="As table").press("Enter")
-        expect(page.locator("[data-row]")).to_have_count(4)  # of what has been looked for: a link, two clients, the node
+def test_by_keyboard(home: Home, page: Page) -> None:
+    panel = page.locator("aside.pm-panel")
+    page.locator(".pm-find").fill("locks")
+    page.keyboard.press("Enter")
+    expect(page.locator("[data-node=locks]")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(panel).to_contain_text("mqtt://")
+    expect(panel.get_by_label("Close")).to_be_focused()
+    page.keyboard.press("Escape")
+    expect(panel).to_be_hidden()
+    expect(page.locator("[data-node=locks]")).to_be_focused()
+    group = page.locator(".pm-svg > g")
+    before = group.get_attribute("transform")
+    page.keyboard.press("+")
+    expect(group).not_to_have_attribute("transform", before or "")
+    page.keyboard.press("0")
+    label(page, "gateway cloud").focus()
+    page.keyboard.press("Space")
+    expect(panel).to_contain_text("no-remote-unlock")
+    page.keyboard.press("Escape")
+    expect(label(page, "gateway cloud")).to_be_focused()
+    page.get_by_role("button", name="As table").press("Enter")
+    expect(page.locator("[data-row]")).to_have_count(4)  # a link, two clients, the node
 
 
 def test_on_a_telephone_the_table_is_first(home: Home) -> None:
@@ -183,6 +188,7 @@ def test_on_a_telephone_the_table_is_first(home: Home) -> None:
         row = page.locator('[data-row="gateway cloud"]')
         expect(row).to_contain_text("internet")
         expect(row).to_contain_text("up")
+        home.looks.picture(page, "map-narrow")
         row.get_by_role("button").click()
         expect(page.locator("aside.pm-panel")).to_contain_text("Monitor no-remote-unlock")
         assert page.evaluate("document.documentElement.scrollWidth") <= 390
@@ -205,8 +211,23 @@ def test_names_from_outside_are_only_text(home: Home) -> None:
         assert page.locator("img[src=x]").count() == 0
 
 
-def test_light_dark_and_narrow(home: Home) -> None:
-    home.looks.pictures("/", "map", "[data-state=up], [data-row]")
+def test_in_the_dark(home: Home) -> None:
+    with home.looks.page("/?open=locks&open=gateway", scheme="dark") as page:
+        expect(page.locator("aside.pm-panel .pa-lit")).to_have_count(1)
+        assert _brightness(page, ".pm-svg", "background-color") < 0.2
+        for what in (".pm-type", ".pm-node .pm-name", ".pa-edge.pa-suppress", ".pm-badge-denied text"):
+            assert _brightness(page, what, "fill") > 0.3, what
+        home.looks.picture(page, "map-dark")
+
+
+def _brightness(page: Page, what: str, of: str) -> float:
+    """Relative luminance of a colour, as the norm for accessible pages has it."""
+    told = page.locator(what).first.evaluate("(one, of) => getComputedStyle(one)[of]", of)
+    red, green, blue = (
+        part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4
+        for part in (int(one) / 255 for one in re.findall(r"\d+", told)[:3])
+    )
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 
 @contextmanager

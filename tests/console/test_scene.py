@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from penstock.broker.api.looking import Counters, NodeState
 from penstock.console.automata import MOST_EDGES, MOST_STATES, drawn
@@ -87,7 +88,7 @@ def test_a_domain_is_drawn_though_nothing_runs() -> None:
     ids=["one end tells", "a neighbour does not reach it", "the ends do not agree: it is broken"],
 )
 def test_states(states: dict[str, NodeState], links: list[str], nodes: list[str]) -> None:
-    found, now = look(HOME, states)
+    _, now = look(HOME, states)
     assert [one[0] for one in now.links[:2]] == links
     assert [one[0] for one in now.nodes] == nodes
 
@@ -127,6 +128,18 @@ def test_counters_that_begin_anew_are_no_rate() -> None:
     assert rates.of(("a", "link", "b")) == Rate(2.0, 2.0, 0.0)
 
 
+def test_clients_that_are_told_of_less_often_have_rates_too() -> None:
+    rates, key = Rates(), ("n1", "client", "c1")
+    known = large(1, 3, 3)["n1"].portrait.clients
+    for at in range(1, 25):
+        state = large(at, 3, 3)["n1"]
+        if at % 10 == 1:
+            known = state.portrait.clients
+        rates.note({"n1": replace(state, portrait=replace(state.portrait, clients=known))}, {"n1": float(at)})
+        if at > 11:
+            assert rates.of(key) == Rate(1.0, 1.0, 0.0)
+
+
 @pytest.mark.parametrize(
     ("settings", "shown"),
     [
@@ -158,8 +171,6 @@ def test_automata_that_are_too_large_are_cut_or_left_to_words() -> None:
     assert drawn(MonitorSettings.model_validate({"link": "a -> b", "python": "mine:Monitor"})) is None
     edges: dict[str, Any] = {f"t{at}": "pass" for at in range(MOST_EDGES + 5)}
     edges["last"] = {"pass": True, "next": "other"}
-    found = drawn(
-        MonitorSettings.model_validate({"link": "a -> b", "states": {"q0": edges, "other": {"*": "pass"}}})
-    )
+    found = drawn(MonitorSettings.model_validate({"link": "a -> b", "states": {"q0": edges, "other": {"*": "pass"}}}))
     assert found is not None
     assert (found.states[0].edges[-1].text, found.states[0].more) == ("last / pass", 7)

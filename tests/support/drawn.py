@@ -28,8 +28,8 @@ def large(beat: int, nodes: int = NODES, clients: int = CLIENTS) -> dict[str, No
     held: dict[int, list[ClientPortrait]] = {at: [] for at in range(nodes)}
     for at in range(clients):
         name, kind = f"c{at}", TYPES[at % len(TYPES)]
-        one = ClientPortrait(name, name, None, at % 9 != 0, kind, kind, beat * at, beat, at % 50 == 0, 0, 3)
-        held[at % nodes].append(one)
+        client = ClientPortrait(name, name, None, at % 9 != 0, kind, kind, beat * at, beat, at % 50 == 0, 0, 3)
+        held[at % nodes].append(client)
     return {f"n{at}": _state(f"n{at}", links[at], held[at], beat) for at in range(nodes)}
 
 

@@ -77,7 +77,7 @@ class Panel:
         for one in (*self._picture.element.drawn.links, *self._picture.clients_of(who[1])):
             if (one.a, one.b) == who:
                 return one
-        flow = self._picture.rates.flows.get((who[1], "client", who[0]))
+        flow = self._picture.rates.flow((who[1], "client", who[0]))
         return DrawnLink(who[0], who[1], flow.publish_type, flow.notify_type, True) if flow is not None else None
 
 

@@ -1,7 +1,8 @@
 """How much goes over links, from counters that nodes tell every second or so."""
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import NamedTuple
 
 from penstock.broker.api.looking import NodeState
@@ -23,7 +24,6 @@ class Flow(NamedTuple):
     waiting: int
     publish_type: str
     notify_type: str
-    sessions: int = 1
 
 
 class Rate(NamedTuple):
@@ -35,58 +35,73 @@ class Rate(NamedTuple):
 
 
 class _Moment(NamedTuple):
-    at: Mapping[str, float]
-    flows: Mapping[Key, Flow]
+    at: float
+    told: object
+    """What the flows were read from."""
+    flows: Mapping[str, Flow]
 
 
 class Rates:
     """The last seconds of counters."""
 
     def __init__(self) -> None:
-        self._moments: deque[_Moment] = deque()
+        self._past: dict[tuple[str, str], deque[_Moment]] = {}
 
     def note(self, states: Mapping[str, NodeState], at: Mapping[str, float]) -> None:
-        """What nodes have told, each at its own time."""
-        now = max(at.values(), default=0.0)
-        if self._moments and self._moments[-1].at == at:
-            return
-        self._moments.append(_Moment(dict(at), flows(states)))
-        while len(self._moments) > 2 and now - max(self._moments[1].at.values(), default=0.0) >= SECONDS:
-            self._moments.popleft()
+        """What nodes have told, each at its own time. Many clients are asked for less often than the rest: then they
+        come as they were, and are no news.
+        """
+        for name, state in states.items():
+            for kind, read in _READ.items():
+                told = state.portrait.clients if kind == "client" else state
+                self._note(name, kind, told, at[name], partial(read, state))
+        for name, kind in list(self._past):
+            if name not in states:
+                del self._past[name, kind]
 
-    @property
-    def flows(self) -> Mapping[Key, Flow]:
-        """What was told last."""
-        return self._moments[-1].flows if self._moments else {}
+    def _note(self, node: str, kind: str, told: object, at: float, read: Callable[[], dict[str, Flow]]) -> None:
+        past = self._past.setdefault((node, kind), deque())
+        if past and (past[-1].at == at or past[-1].told is told):
+            return
+        past.append(_Moment(at, told, read()))
+        while len(past) > 2 and at - past[1].at >= SECONDS:
+            past.popleft()
+
+    def flow(self, key: Key) -> Flow | None:
+        """What was told last; None if nothing was."""
+        past = self._past.get(key[:2])
+        return past[-1].flows.get(key[2]) if past else None
 
     def of(self, key: Key) -> Rate:
         """Over the last seconds; nothing if there was not time enough, or the counters have begun anew."""
-        node, last = key[0], self._moments[-1] if self._moments else None
-        if last is None or key not in last.flows:
+        past, new = self._past.get(key[:2]), self.flow(key)
+        if past is None or new is None:
             return Rate()
-        new = last.flows[key]
-        for one in self._moments:
-            old, seconds = one.flows.get(key), last.at.get(node, 0.0) - one.at.get(node, float("inf"))
+        for one in past:
+            old, seconds = one.flows.get(key[2]), past[-1].at - one.at
             if old is not None and seconds > 0 and new.took >= old.took and new.gave >= old.gave:
                 denied = max(0, new.denied - old.denied)
                 return Rate((new.took - old.took) / seconds, (new.gave - old.gave) / seconds, denied / seconds)
         return Rate()
 
 
-def flows(states: Mapping[str, NodeState]) -> dict[Key, Flow]:
-    """All that nodes tell of neighbours and clients."""
-    found: dict[Key, Flow] = {}
-    for name, state in states.items():
-        all_ = state.counters
-        found[name, "node", ""] = Flow(True, all_.received, all_.sent, all_.denied, 0, "", "")
-        for link in state.portrait.links:
-            found[name, "link", link.neighbour] = Flow(
-                link.up, link.took, link.gave, link.denied, link.waiting, link.type, link.back
-            )
-        for one in state.portrait.clients:
-            flow = Flow(one.up, one.took, one.gave, one.denied, one.waiting, one.publish_type, one.notify_type)
-            before = found.get((name, "client", one.entity))
-            found[name, "client", one.entity] = flow if before is None else _sum(before, flow)
+def _whole(state: NodeState) -> dict[str, Flow]:
+    return {"": Flow(True, state.counters.received, state.counters.sent, state.counters.denied, 0, "", "")}
+
+
+def _links(state: NodeState) -> dict[str, Flow]:
+    return {
+        one.neighbour: Flow(one.up, one.took, one.gave, one.denied, one.waiting, one.type, one.back)
+        for one in state.portrait.links
+    }
+
+
+def _clients(state: NodeState) -> dict[str, Flow]:
+    found: dict[str, Flow] = {}
+    for one in state.portrait.clients:
+        flow = Flow(one.up, one.took, one.gave, one.denied, one.waiting, one.publish_type, one.notify_type)
+        before = found.get(one.entity)
+        found[one.entity] = flow if before is None else _sum(before, flow)
     return found
 
 
@@ -99,5 +114,7 @@ def _sum(one: Flow, other: Flow) -> Flow:
         one.waiting + other.waiting,
         one.publish_type,
         one.notify_type,
-        one.sessions + other.sessions,
     )
+
+
+_READ = {"node": _whole, "link": _links, "client": _clients}

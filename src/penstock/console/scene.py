@@ -86,9 +86,7 @@ def listed(domain: Domain | None) -> Listed:
     return found
 
 
-def scene(
-    domain: Domain | None, known: Listed, states: Mapping[str, NodeState], also: Iterable[str] = ()
-) -> Scene:
+def scene(domain: Domain | None, known: Listed, states: Mapping[str, NodeState], also: Iterable[str] = ()) -> Scene:
     """The picture of a domain as it is live; `known` are its clients. Those in `also` are drawn in any case."""
     links = _links(domain, states)
     names = list(domain.nodes) if domain is not None else []
@@ -202,7 +200,7 @@ def _node_link_now(link: DrawnLink, rates: Rates) -> LinkNow:
     """Both ends are asked: what one sends the other takes, and either may see that it is broken."""
     sides = [("link", link.a, link.b), ("link", link.b, link.a)]
     told: list[tuple[Flow | None, Rate]] = [
-        (rates.flows.get((here, kind, there)), rates.of((here, kind, there))) for kind, here, there in sides
+        (rates.flow((here, kind, there)), rates.of((here, kind, there))) for kind, here, there in sides
     ]
     (flow_a, rate_a), (flow_b, rate_b) = told
     flows = [one for one in (flow_a, flow_b) if one is not None]
@@ -215,7 +213,7 @@ def _node_link_now(link: DrawnLink, rates: Rates) -> LinkNow:
 
 def _client_now(link: DrawnLink, states: Mapping[str, NodeState], rates: Rates) -> LinkNow:
     key = (link.b, "client", link.a)
-    flow, rate = rates.flows.get(key), rates.of(key)
+    flow, rate = rates.flow(key), rates.of(key)
     if link.b not in states:
         return "silent", 0.0, 0.0, 0, 0, False
     if flow is None:
