@@ -138,7 +138,7 @@ def test_a_draft_that_leaks_motion_is_a_gain_for_the_phone(home: Looking) -> Non
         page.get_by_role("button", name="Compare").click()
         box = page.get_by_role("region", name="Difference on the recent journal", exact=True)
         row = box.get_by_role("row").filter(has_text="MD_no_motion")
-        expect(row).to_contain_text("phone", timeout=5 * PATIENCE * 1000)
+        expect(row).to_contain_text("phone", timeout=10 * PATIENCE * 1000)
         expect(row).to_contain_text("+1")
         expect(row).to_contain_text("denied by `deny` from `sensitive` to `internet`")
         expect(box).to_contain_text("penstock pipeline replay --from")

@@ -25,7 +25,8 @@ def table(title: str, heads: Sequence[str], rows: Iterable[Sequence[object]], mo
     with ui.element("div").classes("pk-table-box") as box:
         widgets.subheading(title)
         label = escape(title, quote=True)
-        head = "".join(f'<th scope="col">{escape(one)}</th>' for one in heads)
+        first = every[0] if every else heads
+        head = "".join(_head(one, value) for one, value in zip(heads, first, strict=True))
         body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in every[:most])
         ui.html(
             f'<div class="pk-scroll" role="region" tabindex="0" aria-label="{label}"><table class="pk-table">'
@@ -35,6 +36,13 @@ def table(title: str, heads: Sequence[str], rows: Iterable[Sequence[object]], mo
         if len(every) > most:
             ui.label(f"and {len(every) - most:,} more").classes("pk-about")
     return box
+
+
+def _head(text: str, value: object) -> str:
+    """As its column is: numbers are on the right."""
+    is_right = "pk-number" in value.look if isinstance(value, Cell) else _is_number(value)
+    look = ' class="pk-number"' if is_right else ""
+    return f'<th scope="col"{look}>{escape(text)}</th>'
 
 
 def _cell(value: object) -> str:

@@ -20,6 +20,8 @@ from penstock.model.errors import PenstockError
 
 CHECK_SECONDS = 60.0
 """In which a draft must have been checked."""
+NICE = 5
+"""How far what is run for people stands behind nodes: further, and a busy machine would never come to it."""
 MOST_ERRORS = 2_000
 """Characters of what a check says that has gone wrong itself."""
 
@@ -120,7 +122,7 @@ async def run_penstock(*arguments: str, seconds: float = CHECK_SECONDS) -> tuple
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
-        preexec_fn=lambda: os.nice(10),  # there is nothing between fork and exec that could lock
+        preexec_fn=lambda: os.nice(NICE),  # there is nothing between fork and exec that could lock
     )
     try:
         said, wrong = await asyncio.wait_for(process.communicate(), seconds)

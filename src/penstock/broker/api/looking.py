@@ -164,7 +164,26 @@ async def _all_trust(asked: Asked) -> list[Standing]:
 
 
 async def _history(asked: Asked) -> list[Rated]:
-    return list(asked.api.history)
+    """One rating, or those that are lowest now; over all the time, at no more moments than are asked for."""
+    history, by, of = asked.api.history, asked.query.get("by"), asked.query.get("of")
+    most, points = int(asked.number("limit", 12, 1_000)), int(asked.number("points", 240, 1_440))
+    if not history or not points:
+        return []
+    last = history[-1].ratings
+    named = [(node, name, rating) for node, ratings in last.items() for name, rating in ratings.items()]
+    wanted = [one for one in named if by in (None, "", one[0]) and of in (None, "", one[1])]
+    chosen = dict[str, list[str]]()
+    for node, name, _ in sorted(wanted, key=lambda one: (one[2], one[0], one[1]))[:most]:
+        chosen.setdefault(node, []).append(name)
+    step = -(-len(history) // points)
+    return [
+        Rated(moment.at, {node: _some(moment.ratings.get(node, {}), names) for node, names in chosen.items()})
+        for moment in list(history)[(len(history) - 1) % step :: step]
+    ]
+
+
+def _some(ratings: dict[str, float], names: list[str]) -> dict[str, float]:
+    return {name: ratings[name] for name in names if name in ratings}
 
 
 async def _tokens(asked: Asked) -> list[TokenState]:
@@ -253,7 +272,20 @@ ENDPOINTS = (
     Endpoint("GET", "/api/revision", "read", "the policies in force, without secrets", RevisionState, _revision),
     Endpoint("GET", "/api/trust", "read", "what the node that is asked holds of its neighbours", Standing, _trust),
     Endpoint("GET", "/api/trust/all", "read", "what the nodes of this process hold", list[Standing], _all_trust),
-    Endpoint("GET", "/api/trust/history", "read", "ratings of the last hours", list[Rated], _history),
+    Endpoint(
+        "GET",
+        "/api/trust/history",
+        "read",
+        "ratings of the last hours: those that are lowest now, if none is asked for",
+        list[Rated],
+        _history,
+        (
+            Query("by", "what this node holds"),
+            Query("of", "of this neighbour"),
+            Query("limit", "at most so many ratings", "integer"),
+            Query("points", "at so many moments", "integer"),
+        ),
+    ),
     Endpoint("GET", "/api/tokens", "read", "keys and tokens that nodes know of", list[TokenState], _tokens),
     Endpoint(
         "GET",

@@ -1,0 +1,105 @@
+"""The part Subjects in a browser: who may do what and why, what was used of it, and whether contracts are met."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from urllib.parse import quote
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from tests.support.commands import PATIENCE
+from tests.support.console import Looking, looking
+from tests.support.paho import Paho
+
+expect.set_options(timeout=PATIENCE * 1000)
+HOSTILE = "<img src=x onerror=alert(1)>"
+ACL = "topic read secret/x\nuser sue\ntopic write air/#\nuser pia\ntopic read air/#\ntopic deny air/private\n"
+PLANT = {
+    "domain": "plant",
+    "nodes": {"hall": {"acl": "acl"}},
+    "clients": {
+        "sensor": {"node": "hall", "type": "inside", "user": "sue", "advertises": [{"name": "air", "filter": "air/#"}]},
+        "phone": {"node": "hall", "type": "inside", "user": "pia", "where": {"air/#": "topic != 'air/secret'"}},
+    },
+    "brokering": {
+        "types": ["inside", "outside"],
+        "deny": [{"from": "inside", "to": "outside"}],
+        "default": "outside",
+    },
+    "contracts": {
+        "producers": {"air": {"producer": "sensor", "filter": "air/#", "guarantees": ["precision >= medium"]}},
+        "consumers": {
+            "modest": {"consumer": "phone", "wants": {"any": {"filter": "air/#"}}},
+            "greedy": {"consumer": "phone", "wants": {"exact": {"filter": "air/#", "needs": ["precision >= high"]}}},
+        },
+    },
+}
+
+
+@pytest.fixture(scope="module")
+def plant() -> Iterator[Looking]:
+    with ExitStack() as kept:
+        found = kept.enter_context(looking(PLANT, {"acl": ACL}))
+        port = found.nodes.port
+        kept.enter_context(Paho("phone").is_user("pia")).connects(port).subscribe("air/#", 1)
+        kept.enter_context(Paho(HOSTILE)).connects(port)
+        sensor = kept.enter_context(Paho("sensor").is_user("sue")).connects(port)
+        sensor.publish("elsewhere", b"{}", 1)
+        yield found
+
+
+def box(page: Page, name: str) -> Locator:
+    return page.get_by_role("region", name=name, exact=True)
+
+
+def row(page: Page, of: str, text: str) -> Locator:
+    return box(page, of).get_by_role("row").filter(has_text=text)
+
+
+def test_what_a_client_may_write_and_what_was_refused(plant: Looking) -> None:
+    with plant.page("/subjects") as page:
+        expect(page.get_by_text("No subject is opened")).to_be_visible()
+        page.get_by_label("Search subjects").fill("SENS")
+        expect(page.get_by_text("1 of 3")).to_be_visible()
+        page.get_by_role("link", name="sensor").click()
+        page.wait_for_url("**/subjects?name=sensor&q=SENS")
+        expect(row(page, "May write", "acl:3")).to_contain_text("air/#")
+        expect(row(page, "May write", "acl:3")).to_contain_text("grants")
+        expect(row(page, "May write", "advertisement")).to_contain_text("limits")
+        expect(row(page, "May write", "brokering")).to_contain_text("denied by `deny` from `inside` to `outside`")
+        expect(row(page, "Used of late", "elsewhere")).to_contain_text("suppress")
+        expect(row(page, "Sessions", "sensor")).to_contain_text("connected")
+
+
+def test_what_a_client_may_read_and_whether_its_contracts_are_met(plant: Looking) -> None:
+    with plant.page("/subjects?name=phone") as page:
+        expect(row(page, "May read", "acl:5")).to_contain_text("air/#")
+        expect(row(page, "May read", "air/private")).to_contain_text("denies")
+        expect(row(page, "May read", "where")).to_contain_text("topic != 'air/secret'")
+        expect(row(page, "Subscriptions", "air/#")).to_contain_text("hall")
+        fits = box(page, "Contracts, and whether they are met").get_by_role("row")
+        expect(fits.filter(has_text="modest")).to_contain_text("fits")
+        expect(fits.filter(has_text="greedy")).to_contain_text("depends")
+
+
+def test_names_from_outside_are_text(plant: Looking) -> None:
+    with plant.page(f"/subjects?name={quote(HOSTILE)}", width=390) as page:
+        expect(box(page, "Who")).to_contain_text(HOSTILE)
+        expect(box(page, "Who")).to_contain_text("not listed in the domain")
+        expect(row(page, "May read", "secret/x")).to_contain_text("grants")
+        assert page.locator("img[src=x]").count() == 0
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+def test_who_is_not_there_is_told_so(plant: Looking) -> None:
+    with plant.page("/subjects?name=nobody", user="eve") as page:
+        expect(page.get_by_role("alert").filter(has_text="nobody is called `nobody`")).to_be_visible()
+
+
+def test_without_trust_it_is_said_how_to_get_it(plant: Looking) -> None:
+    with plant.page("/trust") as page:
+        expect(page.get_by_role("status").filter(has_text="No node rates another")).to_be_visible()
+
+
+def test_pictures(plant: Looking) -> None:
+    plant.pictures("/subjects?name=sensor", "subjects", "text=Used of late")
