@@ -23,7 +23,8 @@ def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Looking]:
     begin = [{"of": "b1", "by": "b2", "good": 11, "bad": 7}, {"of": "b2", "by": "b3", "good": 5, "bad": 13}]
     trust = {"rule": "path", "sign": 0.6, "interval": 0.1, "begin": begin, "operators": "boss"}
     clients = {"boss": {"node": "b3"}, "sensor": {"node": "b2"}}
-    monitors = {"plausible": {"link": "b2 -> b3", "states": {"q0": {"air": "pass", "*": "suppress"}}}}
+    states = {"even": {"air": {"pass": True, "next": "odd"}}, "odd": {"air": {"pass": True, "next": "even"}}}
+    monitors = {"counting": {"link": "b2 -> b3", "states": states}}
     more = {"trust": trust, "clients": clients, "monitors": monitors}
     tokens = {"required": False}
     with looking(secured(tmp_path_factory.mktemp("keys"), PAIRS, tokens, **more)) as found:

@@ -195,8 +195,8 @@ def _concerns(clause: Clause, row: DecisionRow) -> bool:
     if clause.node and clause.node != row.node:
         return False
     if clause.effect == "denies":
-        kind = "route" if clause.kind == "brokering" else "admit"
-        return row.effect == "suppress" and row.stage == kind and row.reason in clause.why
+        is_named = row.reason in clause.why or clause.why in row.reason
+        return row.effect == "suppress" and bool(row.reason) and is_named
     try:
         return row.effect != "suppress" and matches(clause.topics, row.topic)
     except TopicError:

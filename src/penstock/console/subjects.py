@@ -106,15 +106,15 @@ class List:
             elif not found:
                 widgets.empty("Nobody is called so", f"{len(every):,} subjects are known.")
             else:
-                heads = ("subject", "node", "state", "denied")
+                heads = ("subject", "node", "state")
                 table(f"{len(found):,} of {len(every):,}", heads, self._rows(found), MOST_LISTED)
 
     def _rows(self, found: list[Known]) -> Iterator[tuple[object, ...]]:
         for one in found:
             to = {"name": one.name} | ({"q": self._sought} if self._sought else {})
             look = "pk-chosen" if one.name == self._opened else ""
-            state = Cell("connected", "pk-gain") if one.up else Cell("not connected", "pk-about")
-            yield Cell(one.name, look, f"/subjects?{urlencode(to)}"), ", ".join(one.nodes[:3]), state, one.denied
+            state = Cell("connected", "pk-gain") if one.up else Cell("away", "pk-about")
+            yield Cell(one.name, look, f"/subjects?{urlencode(to)}"), ", ".join(one.nodes[:3]), state
 
 
 async def _open(person: Person, name: str) -> None:

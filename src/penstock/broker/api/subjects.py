@@ -91,7 +91,7 @@ async def _subject(asked: Asked) -> SubjectAccount:
     if not places:
         raise Refused(f"nobody is called `{name:.200}` at the nodes of this process", 404)
     entry, whole = places[0].entry, places[0].node.ensemble
-    clauses = [clause for place in places for clause in _clauses(place)]
+    clauses = list(dict.fromkeys(clause for place in places for clause in _clauses(place)))
     clauses += _access(whole, name)
     fits = [fit async for fit in _contracts(whole.contracts, entry.name)]
     left = max(0, len(clauses) - MOST_CLAUSES) + max(0, _pairs(whole.contracts, entry.name) - MOST_PAIRS)
