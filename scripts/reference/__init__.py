@@ -6,7 +6,7 @@ A test compares the pages with what this would write.
 from collections.abc import Callable
 from pathlib import Path
 
-from scripts.reference import commands, domain_file, elements, journal, metrics
+from scripts.reference import admin, commands, domain_file, elements, journal, metrics
 
 FOLDER = Path(__file__).parent.parent.parent / "docs" / "reference"
 PAGES: dict[str, Callable[[], str]] = {
@@ -15,4 +15,5 @@ PAGES: dict[str, Callable[[], str]] = {
     "rule-elements.md": elements.page,
     "journal.md": journal.page,
     "metrics.md": metrics.page,
+    "admin-api.md": admin.page,
 }

@@ -38,7 +38,8 @@ class AdminSettings(Settings):
         default=False, description="whether something before the nodes encrypts: then no TLS is asked for"
     )
     audit: OptionalMadeFile = Field(
-        default=None, description="file to which log-ins and changes are appended; unset: they are only logged"
+        default=None,
+        description="file to which log-ins, changes and situations are appended; unset: they are only logged",
     )
 
 
