@@ -12,6 +12,7 @@ import signal
 import socket
 import sys
 import traceback
+from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
 
@@ -24,7 +25,6 @@ def serve(path: str) -> None:
         importlib.import_module(f"penstock.cli.{name}")
     for name in ("broker.run", "broker.journal", "broker.admin", "journal.read", "journal.compact", "analysis.flows"):
         importlib.import_module(f"penstock.{name}")
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(path)
         listening.listen(64)
@@ -35,11 +35,13 @@ def serve(path: str) -> None:
                 _supervise(taken)
                 os._exit(0)
             taken.close()
+            with suppress(ChildProcessError):
+                while os.waitpid(-1, os.WNOHANG)[0]:
+                    pass
 
 
 def _supervise(taken: socket.socket) -> None:
     """Run one command; hand on signals, and end it if who asked for it is gone."""
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     length, files, _, _ = socket.recv_fds(taken, 4, 3)
     said = b""
     while len(said) < int.from_bytes(length, "big"):
