@@ -16,7 +16,10 @@ from playwright.sync_api import Page, expect
 
 from tests.support.cable import Cable
 from tests.support.commands import until
-from tests.support.console import Looking, looking
+from tests.support.console import Looking, console, looking
+from tests.support.federation import federated
+from tests.support.mosquitto import free_port
+from tests.support.node import LiveNode, passwords
 from tests.support.paho import Paho
 
 FILE = Path(__file__).parents[2] / "examples" / "smart-home" / "domain.yaml"
@@ -156,6 +159,11 @@ def test_a_link_opens_with_its_monitor_whose_state_moves(home: Home, page: Page)
     home.looks.picture(page, "map-link")
     panel.get_by_label("Close").click()
     expect(panel).to_be_hidden()
+    page.locator("[data-node=gateway]").click()
+    panel.locator(".pm-client-row", has_text="cloud").click()
+    expect(panel).to_contain_text("gateway ⇄ cloud")
+    page.keyboard.press("Escape")
+    expect(panel).to_be_hidden()
 
 
 def test_by_keyboard(home: Home, page: Page) -> None:
@@ -204,8 +212,8 @@ def test_names_from_outside_are_only_text(home: Home) -> None:
         expect(page.locator(".pm-client", has_text="<img src=x")).to_have_count(1)
         panel = page.locator("aside.pm-panel")
         panel.get_by_label("Find a client").fill("onerror")
-        expect(panel.locator(".pm-client-row")).to_have_count(1)
-        panel.locator(".pm-client-row").click()
+        expect(panel.locator(".pm-client-row:visible")).to_have_count(2)  # the link with the gateway, and the client
+        panel.locator(".pm-client-row:visible").last.click()
         expect(panel).to_contain_text(f"{EVIL} ⇄ locks")
         expect(panel).to_contain_text("type sensitive")
         assert page.locator("img[src=x]").count() == 0
@@ -230,6 +238,27 @@ def _brightness(page: Page, what: str, of: str) -> float:
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 
+def test_a_node_that_is_killed_is_seen_at_once(home: Home, tmp_path: Path) -> None:
+    people = tmp_path / "people"
+    people.write_text(passwords(ada="adaada"))
+    domain: dict[str, Any] = {
+        "nodes": {name: {"store": "memory", "admin": f"127.0.0.1:{free_port()}"} for name in ("hill", "dale")},
+        "links": [{"between": ["dale", "hill"]}],
+        "admin": {"passwords": str(people), "users": {"ada": "read"}},
+    }
+    with federated(domain) as nodes, console(f"http://{domain['nodes']['hill']['admin']}", tmp_path) as (address, _):
+        looks = Looking(LiveNode(nodes.folder), address, home.looks.browser)
+        with looks.page("/?open=dale") as page:
+            expect(page.locator("[data-node=dale]")).to_have_attribute("data-state", "up")
+            expect(label(page, "dale hill")).to_have_attribute("data-state", "up")
+            nodes.kill("dale")
+            expect(page.locator("[data-node=dale]")).to_have_attribute("data-state", "down")
+            expect(label(page, "dale hill").locator(".pm-badge-down")).to_be_visible()
+            expect(page.locator("aside.pm-panel")).to_contain_text("no word of it")
+            expect(page.locator("[role=alert]")).to_contain_text("cannot be asked")
+            looks.picture(page, "map-killed")
+
+
 @contextmanager
 def serving_large() -> Iterator[str]:
     process = subprocess.Popen([sys.executable, "-m", "tests.support.drawn"], stdout=subprocess.PIPE, text=True)
@@ -251,6 +280,7 @@ def test_two_hundred_nodes_and_two_thousand_clients(home: Home) -> None:
         steps = page.locator(".pm-step").evaluate_all("all => all.map(one => one.textContent.trim())")
         assert sorted(steps) == ["1", "2", "3"]
         expect(page.locator(".pm-node.pm-lit")).to_have_count(3)
+        assert page.locator(".pm-link[tabindex='0']").count() == 0
         expect(label(page, "n0 n4").locator(".pm-rate")).to_have_text(re.compile(r"4\.0/s .4\.0/s"))
         boxes = page.locator(".pm-node > .pm-box").evaluate_all(
             "all => all.map(one => one.getBoundingClientRect()).map(one => [one.left, one.top, one.right, one.bottom])"

@@ -1,9 +1,7 @@
 // The picture of the ensemble. Everything that is shown comes as data and is put into the page as text by Vue; nothing
 // of it is ever taken for HTML. What changes every second comes by `tell`, in the order of the scene.
-const BOX = [150, 58];
-const CLIENT = [132, 30];
-const STUB = 150;
-const ROW = 46;
+import { BOX, CLIENT, ROW, STUB, byForces, edge } from "/static/places.js";
+
 const NOTHING = ["silent", 0, 0, 0, 0, false];
 const WORDS = { up: "up", down: "down", away: "not connected", silent: "no word", trouble: "trouble" };
 const NARROW = 600;
@@ -18,84 +16,6 @@ function perSecond(rate) {
   if (rate < 10) return rate.toFixed(1) + "/s";
   if (rate < 10000) return Math.round(rate) + "/s";
   return (rate / 1000).toFixed(1) + "k/s";
-}
-
-// Where the line from the middle of a box towards another point leaves the box.
-function edge([x, y], [tx, ty], [w, h]) {
-  const dx = tx - x, dy = ty - y;
-  if (!dx && !dy) return [x, y];
-  const scale = Math.min(dx ? w / 2 / Math.abs(dx) : Infinity, dy ? h / 2 / Math.abs(dy) : Infinity);
-  return [x + dx * scale, y + dy * scale];
-}
-
-function sized(node) {
-  return [BOX[0] + (node.drawn ? 2 * (STUB + CLIENT[0]) : 0), Math.max(BOX[1], ROW * node.drawn)];
-}
-
-// Places by forces: joined nodes attract, all others repel, and boxes make room for each other at the end.
-function byForces(nodes, links) {
-  const n = nodes.length, at = [], index = new Map(nodes.map((one, i) => [one.name, i]));
-  const joined = nodes.map(() => []);
-  for (const one of links) {
-    if (one.client) continue;
-    joined[index.get(one.a)].push(index.get(one.b));
-    joined[index.get(one.b)].push(index.get(one.a));
-  }
-  // The best joined first, then breadth first: neighbours begin near each other.
-  const order = [], seen = new Set();
-  for (const start of [...nodes.keys()].sort((a, b) => joined[b].length - joined[a].length)) {
-    if (seen.has(start)) continue;
-    seen.add(start);
-    for (const queue = [start]; queue.length; ) {
-      const one = queue.shift();
-      order.push(one);
-      for (const next of joined[one]) if (!seen.has(next)) { seen.add(next); queue.push(next); }
-    }
-  }
-  order.forEach((one, i) => { at[one] = [170 * Math.sqrt(i) * Math.cos(i * 2.4), 110 * Math.sqrt(i) * Math.sin(i * 2.4)]; });
-  const length = 230, steps = n > 400 ? 60 : 200;
-  for (let step = 0; step < steps; step++) {
-    const move = nodes.map(() => [0, 0]);
-    for (let i = 0; i < n; i++) {
-      for (let j = i + 1; j < n; j++) {
-        const dx = at[i][0] - at[j][0] || 0.1 * (i - j), dy = at[i][1] - at[j][1] || 0.1;
-        const push = (length * length) / (dx * dx + dy * dy);
-        move[i][0] += dx * push; move[i][1] += dy * push;
-        move[j][0] -= dx * push; move[j][1] -= dy * push;
-      }
-      for (const j of joined[i]) {
-        const dx = at[j][0] - at[i][0], dy = at[j][1] - at[i][1], pull = Math.hypot(dx, dy) / length;
-        move[i][0] += dx * pull; move[i][1] += dy * pull;
-      }
-      move[i][0] -= at[i][0] * 0.02; move[i][1] -= at[i][1] * 0.02; // parts that are not joined stay in sight
-    }
-    const most = 120 * (1 - step / steps) + 1;
-    for (let i = 0; i < n; i++) {
-      const far = Math.hypot(...move[i]) || 1, by = Math.min(most, far) / far;
-      at[i][0] += move[i][0] * by; at[i][1] += move[i][1] * by;
-    }
-  }
-  // As wide as a page and as dense as boxes allow: names are read from further away.
-  const high = Math.sqrt(n * (BOX[0] + 30) * (BOX[1] + 50)), goal = [high * 1.7, high * 0.95];
-  for (const along of [0, 1]) {
-    const all = at.map((one) => one[along]), least = Math.min(...all), wide = Math.max(...all) - least || 1;
-    for (const one of at) one[along] = ((one[along] - least) * goal[along]) / wide;
-  }
-  const sizes = nodes.map(sized);
-  for (let step = 0, moved = true; moved && step < 400; step++) {
-    moved = false;
-    for (let i = 0; i < n; i++) {
-      for (let j = i + 1; j < n; j++) {
-        const dx = at[j][0] - at[i][0], dy = at[j][1] - at[i][1];
-        const x = (sizes[i][0] + sizes[j][0]) / 2 + 24 - Math.abs(dx), y = (sizes[i][1] + sizes[j][1]) / 2 + 34 - Math.abs(dy);
-        if (x <= 0 || y <= 0) continue;
-        moved = true;
-        const along = x < y ? 0 : 1, by = ((along ? y : x) / 2 + 0.5) * ((along ? dy : dx) < 0 ? -1 : 1);
-        at[i][along] -= by; at[j][along] += by;
-      }
-    }
-  }
-  return at;
 }
 
 export default {
@@ -127,7 +47,7 @@ export default {
     </defs>
     <g :transform="'translate(' + x + ' ' + y + ') scale(' + scale + ')'">
       <g v-for="one in lines" :key="one.key" class="pm-link" :class="['pm-is-' + linkNow(one.i)[0], one.client ? 'pm-client-link' : '', is(one.link.a, one.link.b) ? 'pm-open' : '', steps[one.i] ? 'pm-lit' : '']"
-        tabindex="0" role="button" :aria-label="told(one)" :data-link="one.link.a + ' ' + one.link.b" :data-state="linkNow(one.i)[0]"
+        :tabindex="isMany ? -1 : 0" role="button" :aria-label="told(one)" :data-link="one.link.a + ' ' + one.link.b" :data-state="linkNow(one.i)[0]"
         @click="open(one.link.a, one.link.b)" @keydown.enter.prevent="open(one.link.a, one.link.b)" @keydown.space.prevent="open(one.link.a, one.link.b)">
         <path class="pm-hit" :d="one.whole"></path>
         <path v-for="way in one.ways" class="pm-line" :class="'pm-' + way.colour" :d="way.d"
@@ -195,6 +115,7 @@ export default {
   },
   created() {
     this.words = WORDS;
+    this.fingers = new Map();
     this.mark_ = "pm" + Math.random().toString(36).slice(2) + "-";
   },
   mounted() {
@@ -230,6 +151,8 @@ export default {
         return this.line(link, i, points, client);
       });
     },
+    // Then only nodes are on the way of the Tab key: links are in their panels, and in the table.
+    isMany() { return this.boxes.length + this.lines.length > 100; },
     isFar() { return this.scale < 0.5; },
     // From far away what must be seen is drawn larger.
     grow() { return this.isFar ? Math.min(3, 0.75 / this.scale) : 1; },
@@ -308,6 +231,7 @@ export default {
     rates(one) {
       const now = this.linkNow(one.i);
       if (now[0] === "away" || now[0] === "silent") return WORDS[now[0]];
+      if (now[0] === "down") return now[4] + " waiting";
       return one.arrows[0] + perSecond(now[1]) + " " + one.arrows[1] + perSecond(now[2]);
     },
     nodeLine(one) {
@@ -352,8 +276,11 @@ export default {
         left = Math.min(left, x - w / 2); right = Math.max(right, x + w / 2);
         top = Math.min(top, y - h / 2); bottom = Math.max(bottom, y + h / 2);
       };
-      this.boxes.forEach((one) => take(one.at, BOX));
-      this.clients.forEach((one) => take(one.client, CLIENT));
+      // What is lit, if something is.
+      const isIn = (name) => !this.lit.length || this.litNames.has(name);
+      this.boxes.forEach((one) => isIn(one.node.name) && take(one.at, BOX));
+      this.clients.forEach((one) => isIn(one.link.a) && take(one.client, CLIENT));
+      if (left > right) return;
       const [wide, high] = this.size();
       this.scale = Math.min(1.4, (wide - 40) / (right - left), (high - 40) / (bottom - top));
       this.x = wide / 2 - (this.scale * (left + right)) / 2;
@@ -372,8 +299,21 @@ export default {
       const box = this.$refs.svg.getBoundingClientRect();
       this.zoom(Math.exp(-event.deltaY * 0.0015), [event.clientX - box.left, event.clientY - box.top]);
     },
-    grab(event) { this.grabbed = [event.clientX, event.clientY, this.x, this.y]; this.dragged = false; },
+    grab(event) {
+      this.fingers.set(event.pointerId, [event.clientX, event.clientY]);
+      this.grabbed = [event.clientX, event.clientY, this.x, this.y];
+      this.dragged = this.fingers.size > 1;
+    },
+    // Two fingers: as far as they move apart, around the middle between them.
+    pinch(event) {
+      const apart = () => { const [a, b] = [...this.fingers.values()]; return Math.hypot(a[0] - b[0], a[1] - b[1]) || 1; };
+      const before = apart(), box = this.$refs.svg.getBoundingClientRect();
+      this.fingers.set(event.pointerId, [event.clientX, event.clientY]);
+      const [a, b] = [...this.fingers.values()];
+      this.zoom(apart() / before, [(a[0] + b[0]) / 2 - box.left, (a[1] + b[1]) / 2 - box.top]);
+    },
     drag(event) {
+      if (this.fingers.size === 2 && this.fingers.has(event.pointerId)) return this.pinch(event);
       if (!this.grabbed) return;
       const dx = event.clientX - this.grabbed[0], dy = event.clientY - this.grabbed[1];
       if (!this.dragged && Math.hypot(dx, dy) < 5) return;
@@ -382,8 +322,9 @@ export default {
       this.x = this.grabbed[2] + dx;
       this.y = this.grabbed[3] + dy;
     },
-    drop() {
+    drop(event) {
       this.grabbed = null;
+      this.fingers.delete(event.pointerId);
       setTimeout(() => { this.dragged = false; }); // after the click that ends a drag
     },
     key(event) {

@@ -1,0 +1,19 @@
+"""Names with values that change while one looks at them."""
+
+from nicegui import ui
+
+
+class Facts:
+    """Names with values that change."""
+
+    def __init__(self) -> None:
+        self._box = ui.element("div").classes("pm-facts")
+        self._values: dict[str, ui.label] = {}
+
+    def say(self, name: str, value: str) -> None:
+        if name not in self._values:
+            with self._box:
+                ui.label(name)
+                self._values[name] = ui.label().classes("pm-fact")
+        if self._values[name].text != value:
+            self._values[name].set_text(value)

@@ -1,0 +1,137 @@
+"""A link of the map, opened: both directions, its monitors as state diagrams, its last decisions."""
+
+import time
+
+from nicegui import ui
+from nicegui.element import Element
+
+from penstock.broker.api.decisions import DecisionRow, Decisions
+from penstock.console import widgets
+from penstock.console.asking import AskError
+from penstock.console.automata import Drawn, drawn
+from penstock.console.facts import Facts
+from penstock.console.map_element import LiveMap
+from penstock.console.person import plain
+from penstock.console.scene import DrawnLink, link_now
+from penstock.engine.portrait import MonitorPortrait
+
+ASK_SECONDS = 2.0
+MOST_DECISIONS = 12
+WORDS = {"up": "up", "down": "down", "away": "not connected", "silent": "no word of it"}
+
+
+class LinkView:
+    """Both directions of a connection."""
+
+    def __init__(self, picture: LiveMap, link: DrawnLink) -> None:
+        self._picture, self._link = picture, link
+        self._facts = Facts()
+        self._monitors: dict[tuple[str, str, str], MonitorView] = {}
+        self._monitor_box = ui.element("div").classes("pm-list")
+        widgets.subheading("Last decisions")
+        self._decision_box = ui.element("div").classes("pm-list")
+        self._told: tuple[DecisionRow, ...] | None = None
+        self._due = 0.0
+        self._is_held = False
+        # Rows do not run away from who is about to open one.
+        for begin, end in (("mouseenter", "mouseleave"), ("focusin", "focusout")):
+            self._decision_box.on(begin, lambda: self._hold(True)).on(end, lambda: self._hold(False))
+
+    async def beat(self) -> None:
+        link, person, say = self._link, self._picture.person, self._facts.say
+        state, there, back, denied, waiting, _ = link_now(link, person.states, self._picture.rates)
+        say("State", WORDS[state])
+        say(f"{link.a} → {link.b}"[:160], f"type {link.there}, {there:.1f} packets/s")
+        say(f"{link.b} → {link.a}"[:160], f"type {link.back}, {back:.1f} packets/s")
+        say("Denied", f"{denied} since the nodes began")
+        say("Waiting", f"{waiting} messages")
+        self._show_monitors()
+        if time.monotonic() >= self._due and not self._is_held:
+            self._due = time.monotonic() + ASK_SECONDS
+            await self._ask()
+
+    def _hold(self, is_held: bool) -> None:
+        self._is_held = is_held
+
+    def _show_monitors(self) -> None:
+        ends = {self._link.a, self._link.b}
+        for state in list(self._picture.person.states.values()):
+            for one in state.portrait.monitors:
+                if {one.source, one.target} == ends:
+                    key = (one.name, one.source, one.target)
+                    if key not in self._monitors:
+                        with self._monitor_box:
+                            self._monitors[key] = MonitorView(self._picture, one)
+                    self._monitors[key].show(one.state)
+
+    async def _ask(self) -> None:
+        try:
+            rows = await self._decisions()
+        except AskError as error:
+            self._told = None
+            self._decision_box.clear()
+            with self._decision_box:
+                widgets.wrong("Decisions cannot be asked for", str(error))
+            return
+        if rows != self._told:
+            self._told = rows
+            self._decision_box.clear()
+            with self._decision_box:
+                for row in rows:
+                    _decision(row)
+                if not rows:
+                    ui.label("None yet. What passes is sampled while somebody looks; all that is refused is here.")
+
+    async def _decisions(self) -> tuple[DecisionRow, ...]:
+        """At either end, those about the other end."""
+        link, homes = self._link, self._picture.person.homes
+        found: list[DecisionRow] = []
+        for here, other in ((link.a, link.b), (link.b, link.a)):
+            if here in homes and not (link.client and here == link.a):
+                told = await homes[here].get(
+                    "/api/decisions", Decisions, node=here, subject=other, limit=MOST_DECISIONS
+                )
+                found += told.rows
+        return tuple(sorted(found, key=lambda row: (row.at, row.id), reverse=True)[:MOST_DECISIONS])
+
+
+def _decision(row: DecisionRow) -> None:
+    towards = f" → {row.target}" if row.target else ""
+    with ui.link(target=f"/decisions?id={row.id}&of={row.node}").classes("pm-decision"):
+        ui.label(time.strftime("%H:%M:%S", time.localtime(row.at)))
+        widgets.verdict(row.effect)
+        ui.label(f"{row.topic[:120]}")
+        ui.label(f"{row.source}{towards} at {row.node}; {row.stage}: {row.reason or row.rule}"[:300]).classes("pm-why")
+
+
+class Diagram(Element, component="automaton.js"):
+    """A state diagram; `state` is lit."""
+
+    def __init__(self, name: str, automaton: Drawn) -> None:
+        super().__init__()
+        self.classes("pm-diagram")
+        self.props["name"], self.props["drawn"], self.props["state"] = name, plain(automaton), ""
+
+
+class MonitorView:
+    """A monitor in its state: as a diagram if it is an automaton, in words if it is a program."""
+
+    def __init__(self, picture: LiveMap, monitor: MonitorPortrait) -> None:
+        domain = picture.person.domain
+        settings = domain.monitors.get(monitor.name) if domain is not None else None
+        with ui.element("section").classes("pm-monitor").props("role=group") as box:
+            box.props["aria-label"] = f"Monitor {monitor.name}"
+            ui.label(f"Monitor {monitor.name}").classes("pk-state-title")
+            ui.label(f"on {monitor.source} → {monitor.target}").classes("pk-about")
+            self._state = ui.label().classes("pm-state").props("aria-live=polite")
+            automaton = drawn(settings) if settings is not None else None
+            self._diagram = Diagram(monitor.name, automaton) if automaton is not None else None
+            if settings is not None and settings.python is not None:
+                ui.label(f"A program: {settings.python}").classes("pk-about")
+
+    def show(self, state: str) -> None:
+        said = f"State: {state}"
+        if self._state.text != said:
+            self._state.set_text(said)
+            if self._diagram is not None:
+                self._diagram.props["state"] = state
