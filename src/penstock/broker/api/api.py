@@ -13,7 +13,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
-from penstock.broker.api import audit, comparing, decisions, drafts, flows, looking, openapi, people, subjects
+from penstock.broker.api import audit, comparing, decisions, drafts, flows, looking, openapi, people, pipeline, subjects
 from penstock.broker.api.audit import Audit
 from penstock.broker.api.comparing import Comparisons
 from penstock.broker.api.decisions import Recent
@@ -39,6 +39,7 @@ ENDPOINTS = (
     *drafts.ENDPOINTS,
     *comparing.ENDPOINTS,
     *subjects.ENDPOINTS,
+    *pipeline.ENDPOINTS,
     *audit.ENDPOINTS,
 )
 MOST_BODY = 8 * 2**20

@@ -9,10 +9,20 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from penstock.cli.pipeline.shared import add_options, days_of, nodes_of, plain, read_options, run_job
+from penstock.cli.pipeline.shared import (
+    add_options,
+    days_of,
+    is_recorded,
+    leave,
+    nodes_of,
+    plain,
+    read_options,
+    run_job,
+)
 from penstock.cli.table import fit, print_table
+from penstock.journal.jobs import Table
 from penstock.pipeline import report
-from penstock.pipeline.audit import Audit, audit
+from penstock.pipeline.audit import DENIALS, RIGHTS, SEEN, UNUSED, Audit, audit
 
 _EPILOG = """\
 Rules and rights are those of --domain, or of the policies in force last; all that was recorded is held against them.
@@ -52,8 +62,14 @@ def run(spark: SparkSession, options: argparse.Namespace) -> None:
     began = time.monotonic()
     found = audit(spark, options.journal, options.to, options.domain, nodes_of(options), days_of(options))
     seconds = time.monotonic() - began
+    page = _page(found, options.journal) if options.html is not None or is_recorded(options) else ""
     if options.html is not None:
-        options.html.write_text(_page(found, options.journal), encoding="utf-8")
+        options.html.write_text(page, encoding="utf-8")
+    names = (SEEN, DENIALS, UNUSED, RIGHTS) if options.to is not None else ()
+    counts = {"events": found.events, "denials": sum(one.events for one in found.denials)}
+    counts |= {"unused rules": len(found.unused), "rights not used, or not all of them": len(found.rights)}
+    more = json.dumps({"seen": plain(found.seen), "rights": plain(found.rights)}).encode()
+    leave(options, counts, [Table(str((options.to / name).resolve())) for name in names], page, more)
     if options.json:
         told = plain(found)
         assert isinstance(told, dict)

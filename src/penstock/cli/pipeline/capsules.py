@@ -6,9 +6,10 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from penstock.cli.pipeline.shared import run_job
+from penstock.cli.pipeline.shared import leave, run_job
 from penstock.cli.pipeline.stream import tell, tell_json, until_asked
 from penstock.domain import Domain, load
+from penstock.journal.jobs import Table
 from penstock.pipeline.capsule_rows import Reference
 from penstock.pipeline.capsules import TOLD_BY, Running, start
 from penstock.pipeline.errors import ArgumentError, PipelineError
@@ -87,6 +88,7 @@ def _run(spark: SparkSession, options: argparse.Namespace) -> None:
         partitions = spark.sparkContext.defaultParallelism
         reference = Reference(policies, name)
         runnings.append(Running(reference, origin, options.to / name, options.max_bytes, partitions))
+    leave(options, tables=[Table(str((options.to / one.reference.name).resolve())) for one in runnings])
     told = tell_json if options.json else tell
     queries = []
     try:

@@ -7,8 +7,9 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from penstock.cli.pipeline.shared import add_options, days_of, nodes_of, read_options, run_job
+from penstock.cli.pipeline.shared import add_options, days_of, leave, nodes_of, read_options, run_job
 from penstock.cli.table import print_table
+from penstock.journal.jobs import Table
 from penstock.pipeline.policies import Asker, Policies, as_it_stands, as_it_stood
 from penstock.pipeline.views import every_subject, write_views
 
@@ -67,6 +68,9 @@ def _govern(spark: SparkSession, options: argparse.Namespace) -> None:
     askers = every_subject(policies) if options.all_subjects else _askers(options)
     made = write_views(spark, options.journal, options.to, policies, askers, nodes_of(options), days_of(options))
     seconds = time.monotonic() - began
+    written = [Table(str(made.view.resolve()), sum(made.counts.values()))]
+    written += [Table(str(one.resolve())) for one in (made.metrics,) if one is not None]
+    leave(options, {"subjects": len(made.counts), "not readable": made.quarantined}, written)
     if options.json:
         told = {
             "subjects": made.counts,

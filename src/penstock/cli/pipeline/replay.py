@@ -11,11 +11,22 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from penstock.cli.exits import EXIT_ERROR
-from penstock.cli.pipeline.shared import add_options, days_of, nodes_of, plain, read_options, run_job, settings_for
+from penstock.cli.pipeline.shared import (
+    add_options,
+    days_of,
+    is_recorded,
+    leave,
+    nodes_of,
+    plain,
+    read_options,
+    run_job,
+    settings_for,
+)
 from penstock.cli.table import fit, print_table
+from penstock.journal.jobs import Table
 from penstock.journal.sample import sample
 from penstock.pipeline import report
-from penstock.pipeline.replay import Claim, Replay, replay
+from penstock.pipeline.replay import CHANGES, Claim, Replay, replay
 from penstock.pipeline.session import SMALL
 
 _EPILOG = """\
@@ -97,8 +108,13 @@ def run(spark: SparkSession, options: argparse.Namespace, since: datetime | None
         since,
     )
     seconds = time.monotonic() - began
+    page = _page(found, options.domain) if options.html is not None or is_recorded(options) else ""
     if options.html is not None:
-        options.html.write_text(_page(found, options.domain), encoding="utf-8")
+        options.html.write_text(page, encoding="utf-8")
+    written = () if options.to is None else (Table(str((options.to / CHANGES).resolve())),)
+    counts = {name: sum(getattr(one, name) for one in found.totals) for name in ("gained", "lost", "changed")}
+    failing = sum(not claim.holds for claim in found.claims)
+    leave(options, {"events": found.events, **counts, "assertions that fail": failing}, written, page)
     if options.json:
         told = plain(found)
         assert isinstance(told, dict)

@@ -3,7 +3,7 @@
 import argparse
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -12,6 +12,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from penstock.cli.exits import EXIT_DOMAIN, EXIT_ERROR, EXIT_USAGE
+from penstock.journal.jobs import Record, Table
 from penstock.journal.listing import parts, unknown_nodes
 from penstock.language.errors import ConditionError
 from penstock.model.errors import DomainError, PenstockError
@@ -87,20 +88,62 @@ def run_job(
     job: Callable[[SparkSession], int | None],
     settings: Callable[[argparse.Namespace], Mapping[str, str]] = settings_for,
 ) -> int:
-    """Run a job in a session of its own; what goes wrong is said in a sentence. Returns the exit code."""
+    """Run a job in a session of its own; what goes wrong is said in a sentence. Returns the exit code.
+
+    A job over a journal leaves a record of itself there.
+    """
+    code, why, is_over = 0, "", False
     try:
-        spark = open_session(options.master, f"penstock {name}", settings(options))
+        found = settings(options)
+        options.record = _record(name, options)
+        spark = open_session(options.master, f"penstock {name}", found)
         try:
             with readable(), _progress(spark, name):
-                code = job(spark)
+                code = job(spark) or 0
         finally:
             spark.stop()
+        is_over = True
     except (PenstockError, ConditionError, OSError) as error:
         print(f"penstock: {error}", file=sys.stderr)
-        if isinstance(error, ArgumentError):
-            return EXIT_USAGE
-        return EXIT_DOMAIN if isinstance(error, DomainError) else EXIT_ERROR
-    return code or 0
+        why = str(error)
+        code = EXIT_DOMAIN if isinstance(error, DomainError) else EXIT_ERROR
+        code = EXIT_USAGE if isinstance(error, ArgumentError) else code
+    finally:
+        record: Record | None = getattr(options, "record", None)
+        if record is not None:
+            if is_over or why:
+                record.end(code, why)
+            else:
+                record.end(EXIT_ERROR, "it was interrupted")
+    return code
+
+
+def _record(name: str, options: argparse.Namespace) -> Record | None:
+    """Where a job says what it is; None if it is over no journal, or tries something on a sample."""
+    place = getattr(options, "journal", None) or getattr(options, "origin", None)
+    if place is None or "://" in str(place) or not Path(place).is_dir() or getattr(options, "last", None) is not None:
+        return None
+    return Record(Path(place), name, vars(options))
+
+
+def is_recorded(options: argparse.Namespace) -> bool:
+    """Whether the job has a record to leave something with."""
+    return getattr(options, "record", None) is not None
+
+
+def leave(
+    options: argparse.Namespace,
+    counts: Mapping[str, int] | None = None,
+    tables: Sequence[Table] = (),
+    report: str = "",
+    more: bytes = b"",
+) -> None:
+    """Leave with the job's record what came of it, if it has one."""
+    record: Record | None = getattr(options, "record", None)
+    if record is not None:
+        record.tell(counts, tables, report)
+        if more:
+            record.tell_more(more)
 
 
 def plain(value: object) -> object:

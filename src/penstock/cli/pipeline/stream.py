@@ -11,14 +11,15 @@ from types import FrameType
 
 from pyspark.sql import SparkSession
 
-from penstock.cli.pipeline.shared import nodes_of, run_job
+from penstock.cli.pipeline.shared import leave, nodes_of, run_job
+from penstock.journal.jobs import Table
 from penstock.pipeline.errors import ArgumentError
 from penstock.pipeline.follow import MOST_BYTES
 from penstock.pipeline.mqtt import Broker
 from penstock.pipeline.policies import Asker, following
 from penstock.pipeline.publish import SUBJECT, Publisher, check_prefix
 from penstock.pipeline.stream import Batch, Stream, start
-from penstock.pipeline.views import every_subject
+from penstock.pipeline.views import VIEW, every_subject
 
 _EPILOG = f"""\
 Each batch is written as Parquet to FOLDER/view/batch=N, by subject and date, when the node has sealed segments; what of
@@ -91,6 +92,7 @@ def _stream(spark: SparkSession, options: argparse.Namespace) -> None:
         options.max_bytes,
         spark.sparkContext.defaultParallelism,
     )
+    leave(options, tables=[Table(str((options.to / VIEW).resolve()))])
     publisher = None
     if options.publish is not None:
         check_prefix(options.topic_prefix, len(askers))
