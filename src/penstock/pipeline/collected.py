@@ -51,6 +51,8 @@ class Collector:
 
     stage: Stage
     windows: dict[tuple[str, str, Collecting], Collected] = field(default_factory=dict)
+    _next: dict[str, float] = field(default_factory=dict)
+    """By node, up to when nothing is over, as far as that is known."""
 
     def absorb(self, row: Row, about: Collecting, content: Content, quality: Quality) -> None:
         """An event goes into a mean; what is over by then has been taken."""
@@ -66,17 +68,23 @@ class Collector:
         except ContentError:
             return  # nothing of it can be released
         self.windows[(*ends, about)] = Collected(row, made.window)
+        if row["node"] in self._next:
+            self._next[row["node"]] = min(self._next[row["node"]], _end(about, made.window))
 
     def over(self, name: str, now: float, since: float) -> Iterator[tuple[float, Row]]:
         """The means of a node whose time is over: from when on they may go out, and as what row they wait. Of those
         that began before `since`, nothing is given.
         """
+        if now < self._next.get(name, now):
+            return
+        soonest = math.inf
         for key, one in [each for each in self.windows.items() if each[0][0] == name]:
             about = key[2]
             node, session = self.stage.ends(one.row)
             assert node.contracts is not None
             left, mean = due(about.aggregate, one.window, node.contracts.contracts.catalogue, now)
             if left is not None:
+                soonest = min(soonest, _end(about, left))
                 continue
             del self.windows[key]
             if mean is None or one.window.number * about.aggregate.seconds <= since:
@@ -85,6 +93,11 @@ class Collector:
             made = release_wait.of_mean(node, OfSession(session, about, event, one.window), mean, mean.at)
             if made is not None:
                 yield made[0], waiting(one.row, made[1])
+        self._next[name] = soonest
+
+
+def _end(about: Collecting, window: Window) -> float:
+    return (window.number + 1) * about.aggregate.seconds
 
 
 def known(learnt: DataFrame) -> dict[str, Known]:
