@@ -41,7 +41,7 @@ export default {
     :style="{ '--pm-grow': grow }" aria-label="The ensemble: nodes, clients and links" @wheel.prevent="wheel" @pointerdown="grab" @pointermove="drag"
     @pointerup="drop" @pointercancel="drop" @keydown="key">
     <defs>
-      <marker v-for="i in 9" :id="mark_ + (i - 1)" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">
+      <marker v-for="i in 9" :id="mark_ + (i - 1)" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="15" markerHeight="15" markerUnits="userSpaceOnUse" orient="auto">
         <path d="M0 0L8 4L0 8z" :class="i > 8 ? 'pm-fill-down' : 'pm-fill-' + (i - 1)"></path>
       </marker>
     </defs>
@@ -50,7 +50,7 @@ export default {
         :tabindex="isMany ? -1 : 0" role="button" :aria-label="told(one)" :data-link="one.link.a + ' ' + one.link.b" :data-state="linkNow(one.i)[0]"
         @click="open(one.link.a, one.link.b)" @keydown.enter.prevent="open(one.link.a, one.link.b)" @keydown.space.prevent="open(one.link.a, one.link.b)">
         <path class="pm-hit" :d="one.whole"></path>
-        <path v-for="way in one.ways" class="pm-line" :class="'pm-' + way.colour" :d="way.d"
+        <path v-for="(way, back) in one.ways" class="pm-line" :class="['pm-' + way.colour, goes.has(one.i + ' ' + back) ? 'pm-goes' : '']" :d="way.d"
           :marker-end="'url(#' + mark_ + (linkNow(one.i)[0] === 'down' ? 8 : way.number) + ')'"></path>
         <g class="pm-label" :transform="'translate(' + one.at[0] + ' ' + one.at[1] + ')'">
           <rect :x="-one.width / 2" :y="one.client ? -16 : -19" :width="one.width" :height="one.client ? 32 : 38" rx="5"></rect>
@@ -63,9 +63,6 @@ export default {
         <g v-if="linkNow(one.i)[3]" class="pm-badge pm-badge-denied" :class="{ 'pm-hot': linkNow(one.i)[5] }"
           :transform="'translate(' + one.at[0] + ' ' + (one.at[1] + (one.client ? 23 : 29)) + ') scale(' + grow + ')'">
           <rect :x="-denied(one.i).length * 3.6 - 6" y="-10" :width="denied(one.i).length * 7.2 + 12" height="18" rx="9"></rect><text y="3.5">{{ denied(one.i) }}</text>
-        </g>
-        <g v-if="steps[one.i]" class="pm-step" :transform="'translate(' + (one.at[0] - one.width / 2 - 13) + ' ' + one.at[1] + ')'">
-          <circle r="11"></circle><text y="4">{{ steps[one.i] }}</text>
         </g>
       </g>
       <g v-for="one in boxes" :key="'n' + one.node.name" class="pm-node" :class="['pm-is-' + nodeNow(one.i)[0], is(one.node.name) ? 'pm-open' : '', litNames.has(one.node.name) ? 'pm-lit' : '', one.node.foreign ? 'pm-foreign' : '']"
@@ -82,26 +79,31 @@ export default {
         <rect class="pm-box" x="${-CLIENT[0] / 2}" y="${-CLIENT[1] / 2}" width="${CLIENT[0]}" height="${CLIENT[1]}" rx="4"></rect>
         <text class="pm-name" y="4">{{ cut(one.link.a, 17) }}</text>
       </g>
+      <g v-for="one in way" :key="'s' + one.i" class="pm-step" :transform="'translate(' + (one.at[0] - one.width / 2 - 14) + ' ' + one.at[1] + ') scale(' + grow + ')'">
+        <circle r="12"></circle><text y="4">{{ steps[one.i] }}</text>
+      </g>
     </g>
   </svg>
   <div v-else class="pm-table-box">
     <table class="pm-table">
       <caption class="pm-hidden">Links with their types, packets a second each way, refusals and messages that wait</caption>
-      <thead><tr><th scope="col">Link</th><th scope="col">Type</th><th scope="col">State</th><th scope="col" class="pm-figure">There</th>
+      <thead><tr><th scope="col">Link</th><th scope="col">Type</th><th scope="col" class="pm-wide">State</th><th scope="col" class="pm-figure">There</th>
         <th scope="col" class="pm-figure">Back</th><th scope="col" class="pm-figure">Denied</th><th scope="col" class="pm-figure pm-wide">Waiting</th></tr></thead>
       <tbody>
         <tr v-for="one in rows.shown" :key="one.key" :class="'pm-row-' + linkNow(one.i)[0]" :data-row="one.link.a + ' ' + one.link.b">
-          <th scope="row"><button type="button" class="pm-open-row" @click="open(one.link.a, one.link.b)">{{ cut(one.link.a, 60) }} → {{ cut(one.link.b, 60) }}</button></th>
+          <th scope="row"><button type="button" class="pm-open-row" @click="open(one.link.a, one.link.b)">{{ cut(one.link.a, 60) }} → {{ cut(one.link.b, 60) }}</button>
+            <span v-if="linkNow(one.i)[0] !== 'up'" class="pm-narrow" :class="{ 'pm-bad': linkNow(one.i)[0] === 'down' }">{{ words[linkNow(one.i)[0]] }}</span></th>
           <td><span :class="['pm-swatch', 'pm-' + colour(one.link.there)]" aria-hidden="true"></span>{{ one.type }}</td>
-          <td :class="{ 'pm-bad': linkNow(one.i)[0] === 'down' }">{{ words[linkNow(one.i)[0]] }}</td>
+          <td class="pm-wide" :class="{ 'pm-bad': linkNow(one.i)[0] === 'down' }">{{ words[linkNow(one.i)[0]] }}</td>
           <td class="pm-figure">{{ perSecond(linkNow(one.i)[1]) }}</td><td class="pm-figure">{{ perSecond(linkNow(one.i)[2]) }}</td>
           <td class="pm-figure" :class="{ 'pm-bad': linkNow(one.i)[3] }">{{ linkNow(one.i)[3] }}</td><td class="pm-figure pm-wide">{{ linkNow(one.i)[4] }}</td>
         </tr>
       </tbody>
       <tbody aria-label="Nodes">
         <tr v-for="one in rows.nodes" :key="'n' + one.node.name" :data-row="one.node.name">
-          <th scope="row"><button type="button" class="pm-open-row" @click="open(one.node.name)">{{ cut(one.node.name, 60) }}</button></th>
-          <td>{{ one.node.foreign ? "foreign broker" : "node" }}</td><td :class="{ 'pm-bad': nodeNow(one.i)[0] === 'down' }">{{ words[nodeNow(one.i)[0]] }}</td>
+          <th scope="row"><button type="button" class="pm-open-row" @click="open(one.node.name)">{{ cut(one.node.name, 60) }}</button>
+            <span v-if="nodeNow(one.i)[0] !== 'up'" class="pm-narrow" :class="{ 'pm-bad': nodeNow(one.i)[0] === 'down' }">{{ words[nodeNow(one.i)[0]] }}</span></th>
+          <td>{{ one.node.foreign ? "foreign broker" : "node" }}</td><td class="pm-wide" :class="{ 'pm-bad': nodeNow(one.i)[0] === 'down' }">{{ words[nodeNow(one.i)[0]] }}</td>
           <td class="pm-figure">{{ perSecond(nodeNow(one.i)[2]) }}</td><td class="pm-figure"></td><td class="pm-figure">{{ nodeNow(one.i)[3] }}</td><td class="pm-wide">{{ nodeLine(one) }}</td>
         </tr>
       </tbody>
@@ -170,6 +172,14 @@ export default {
       });
       return found;
     },
+    // Which directions of links the way takes.
+    goes() {
+      return new Set(this.lit.map((ends) => {
+        const i = this.order.get(JSON.stringify(ends));
+        return i === undefined ? "" : i + " " + (this.scene.links[i].a === ends[0] ? 0 : 1);
+      }));
+    },
+    way() { return this.lines.filter((one) => this.steps[one.i]); },
     litNames() { return new Set(this.lit.flat()); },
     sums() {
       const links = this.live.links, down = links.filter((one) => one[0] === "down").length;
@@ -282,7 +292,7 @@ export default {
       this.clients.forEach((one) => isIn(one.link.a) && take(one.client, CLIENT));
       if (left > right) return;
       const [wide, high] = this.size();
-      this.scale = Math.min(1.4, (wide - 40) / (right - left), (high - 40) / (bottom - top));
+      this.scale = Math.min(this.lit.length ? 1.1 : 1.4, (wide - 40) / (right - left), (high - 40) / (bottom - top));
       this.x = wide / 2 - (this.scale * (left + right)) / 2;
       this.y = high / 2 - (this.scale * (top + bottom)) / 2;
       this.isOwn = false;
