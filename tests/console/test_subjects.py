@@ -1,5 +1,6 @@
 """The part Subjects in a browser: who may do what and why, what was used of it, and whether contracts are met."""
 
+import json
 from collections.abc import Iterator
 from contextlib import ExitStack
 from urllib.parse import quote
@@ -7,6 +8,7 @@ from urllib.parse import quote
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
+from penstock.journal.jobs import Record
 from tests.support.commands import PATIENCE
 from tests.support.console import Looking, looking
 from tests.support.paho import Paho
@@ -16,6 +18,7 @@ HOSTILE = "<img src=x onerror=alert(1)>"
 ACL = "topic read secret/x\nuser sue\ntopic write air/#\nuser pia\ntopic read air/#\ntopic deny air/private\n"
 PLANT = {
     "domain": "plant",
+    "journal": {"folder": "journal"},
     "nodes": {"hall": {"acl": "acl"}},
     "clients": {
         "sensor": {"node": "hall", "type": "inside", "user": "sue", "advertises": [{"name": "air", "filter": "air/#"}]},
@@ -80,6 +83,22 @@ def test_what_a_client_may_read_and_whether_its_contracts_are_met(plant: Looking
         fits = box(page, "Contracts, and whether they are met").get_by_role("row")
         expect(fits.filter(has_text="modest")).to_contain_text("fits")
         expect(fits.filter(has_text="greedy")).to_contain_text("depends")
+
+
+def test_what_the_last_audit_found_that_it_used(plant: Looking) -> None:
+    with plant.page("/subjects?name=phone") as page:
+        expect(box(page, "Last audit")).to_contain_text("penstock pipeline audit")
+    seen = {"subject": "phone", "topic": "air/x", "publisher": "sensor", "events": 41, "first": "a", "last": "b"}
+    right = {"subject": "phone", "node": "hall", "rule": "acl:5", "access": "read", "filter": "air/#"}
+    told = {"seen": [seen], "rights": [{**right, "reads": 41, "writes": 0, "suggestion": "topic read air/x"}]}
+    audit = Record(plant.nodes.folder / "journal", "audit", {})
+    audit.tell_more(json.dumps(told).encode())
+    audit.end(0)
+    with plant.page("/subjects?name=phone") as page:
+        expect(row(page, "Was sent, of all that was recorded", "air/x")).to_contain_text("41")
+        expect(row(page, "Rights that it has not used, or not all of them", "acl:5")).to_contain_text(
+            "topic read air/x"
+        )
 
 
 def test_names_from_outside_are_text(plant: Looking) -> None:

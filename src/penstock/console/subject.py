@@ -12,7 +12,7 @@ from penstock.broker.api.subjects import Clause, SubjectAccount
 from penstock.console import widgets
 from penstock.console.asking import AskError
 from penstock.console.person import Person
-from penstock.console.tables import Cell, table
+from penstock.console.tables import Cell, Table, table
 from penstock.engine.portrait import SubscriptionPortrait
 from penstock.model.errors import TopicError
 from penstock.model.topic import matches
@@ -20,6 +20,10 @@ from penstock.model.topic import matches
 BEAT = 3.0
 MOST_DECISIONS = 1_000
 _LOOKS = {"grants": "pk-gain", "denies": "pk-loss", "limits": "pk-limit"}
+_OF_LATE = "Of late: in decisions that nodes have kept, refusals and a sample of the rest; the job `audit` counts all."
+_RIGHTS = ("", "topics", "why", "by", "node", "of late")
+_USED = ("", "topic", "came to", "rule", "because", "seen", "last, UTC")
+_SESSIONS = ("node", "client id", "user", "state", "published", "sent to it", "denied", "waiting")
 _FITS = {"fits": "pk-gain", "fails": "pk-loss", "depends": "pk-limit"}
 
 
@@ -30,9 +34,26 @@ class Opened:
         self._person = person
         self._accounts = accounts
         self._name = accounts[0].name
-        self._shown = b""
 
     async def build(self) -> None:
+        self._who()
+        with widgets.card("Rights"):
+            self._rights = {may: Table(f"May {may}", _RIGHTS) for may in ("write", "read")}
+            left = sum(one.left_out for one in self._accounts)
+            if left:
+                ui.label(f"{left:,} more are not told").classes("pk-about")
+            ui.label(_OF_LATE).classes("pk-about pk-small")
+        with widgets.card("Use"):
+            self._nothing = widgets.empty("Nothing of late", "Nodes keep a sample while somebody looks: wait a little.")
+            self._used = Table("Used of late", _USED)
+            self._sessions = Table("Sessions", _SESSIONS)
+            self._subscriptions = Table("Subscriptions", ("node", "filter", "QoS", "where"))
+        self._audits()
+        self._contracts()
+        await self._beat()
+        ui.timer(BEAT, self._beat)
+
+    def _who(self) -> None:
         first = self._accounts[0]
         with widgets.card("Who"):
             widgets.subheading(self._name)
@@ -43,11 +64,6 @@ class Opened:
                 ui.label(f"groups: {', '.join(first.groups)}")
             if first.attributes:
                 ui.label(", ".join(f"{key}: {value}" for key, value in first.attributes.items())).classes("pk-mono")
-        with widgets.card("Rights and use"):
-            self._live = ui.element("div").classes("pk-answer")
-        self._contracts()
-        await self._beat()
-        ui.timer(BEAT, self._beat)
 
     async def _beat(self) -> None:
         rows, subscriptions = list[DecisionRow](), list[SubscriptionPortrait]()
@@ -58,99 +74,41 @@ class Opened:
                 subscriptions += await one.get("/api/subscriptions", list[SubscriptionPortrait], subject=self._name)
             except AskError:  # the banner says so
                 return
-        sessions = [
-            (node, one)
-            for node, state in self._person.states.items()
-            for one in state.portrait.clients
-            if one.entity == self._name
-        ]
-        shown = msgspec.json.encode((rows[-1:], len(rows), subscriptions, sessions))
-        if shown == self._shown:
-            return
-        self._shown = shown
-        self._live.clear()
-        with self._live:
-            self._rights(rows)
-            heads = ("node", "client id", "user", "state", "published", "sent to it", "denied", "waiting")
-            table(
-                "Sessions",
-                heads,
-                [
-                    (
-                        node,
-                        one.client_id,
-                        one.user,
-                        "connected" if one.up else "away",
-                        one.took,
-                        one.gave,
-                        one.denied,
-                        one.waiting,
-                    )
-                    for node, one in sessions
-                ],
-            )
-            titles = ("node", "filter", "QoS", "where")
-            table("Subscriptions", titles, [(one.node, one.filter, one.qos, one.where) for one in subscriptions])
-            self._used(rows)
-
-    def _rights(self, rows: Sequence[DecisionRow]) -> None:
         clauses = [clause for one in self._accounts for clause in one.clauses]
-        for may in ("write", "read"):
+        for may, shown in self._rights.items():
             some = [one for one in clauses if may in one.may]
             some.sort(key=lambda one: ("grants", "limits", "denies").index(one.effect))
-            heads = ("", "topics", "why", "by", "node", "of late")
-            table(
-                f"May {may}",
-                heads,
-                [
-                    (
-                        Cell(one.effect, _LOOKS[one.effect]),
-                        Cell(one.topics, "pk-mono"),
-                        one.why,
-                        one.kind,
-                        one.node or "all",
-                        _uses(one, may, self._name, rows),
-                    )
-                    for one in some
-                ],
-            )
-        left = sum(one.left_out for one in self._accounts)
-        if left:
-            ui.label(f"{left:,} more are not told").classes("pk-about")
-        ui.label(
-            "Of late: decisions that nodes have kept, refusals and a sample of the rest; the job `audit` counts all of"
-            " them."
-        ).classes("pk-about pk-small")
+            shown.fill(_clause(one, _uses(one, may, self._name, rows)) for one in some)
+        self._sessions.fill(self._sessions_now())
+        self._subscriptions.fill((one.node, one.filter, one.qos, one.where) for one in subscriptions)
+        used = list(_used(self._name, rows))
+        self._nothing.set_visibility(not used)
+        self._used.box.set_visibility(bool(used))
+        self._used.fill(used)
 
-    def _used(self, rows: Sequence[DecisionRow]) -> None:
-        counts = Counter[tuple[str, str, str, str, str]]()
-        last: dict[tuple[str, str, str, str, str], float] = {}
-        for one in rows:
-            way = "published" if one.source == self._name else "sent to it"
-            rule = f"{one.stage} {one.rule}".strip() if one.effect != "pass" else ""
-            key = (way, one.topic, one.effect, rule, one.reason if rule else "")
-            counts[key] += 1
-            last[key] = max(one.at, last.get(key, 0.0))
-        if not counts:
-            widgets.empty("Nothing of late", "Nodes keep a sample of decisions while somebody looks: wait a little.")
-            return
-        heads = ("", "topic", "came to", "rule", "because", "seen", "last, UTC")
-        table(
-            "Used of late",
-            heads,
-            [
-                (
-                    way,
-                    Cell(topic, "pk-mono"),
-                    Cell(effect, f"pk-effect pk-{effect}"),
-                    rule,
-                    why,
-                    count,
-                    _time(last[way, topic, effect, rule, why]),
+    def _sessions_now(self) -> Iterator[tuple[object, ...]]:
+        for node, state in self._person.states.items():
+            for one in state.portrait.clients:
+                if one.entity == self._name:
+                    up = Cell("connected", "pk-gain") if one.up else Cell("away", "pk-about")
+                    yield node, one.client_id, one.user, up, one.took, one.gave, one.denied, one.waiting
+
+    def _audits(self) -> None:
+        last = max((one.audit for one in self._accounts if one.audit), key=lambda one: one.at, default=None)
+        with widgets.card("Last audit"):
+            if last is None:
+                widgets.subheading("Used of all that was recorded")
+                ui.label("Run `penstock pipeline audit --from JOURNAL`, and what was used is told here.").classes(
+                    "pk-about"
                 )
-                for (way, topic, effect, rule, why), count in counts.most_common()
-            ],
-        )
+                return
+            at = datetime.fromtimestamp(last.at, UTC)
+            ui.link(f"Audit of {at:%Y-%m-%d %H:%M}", f"/pipeline?report={last.id}")
+            seen = [(Cell(one.topic, "pk-mono"), *msgspec.structs.astuple(one)[1:]) for one in last.seen]
+            table("Was sent, of all that was recorded", ("topic", "from", "events", "first", "last"), seen)
+            heads = ("node", "rule", "access", "filter", "reads", "writes", "could be")
+            rights = [msgspec.structs.astuple(one) for one in last.rights]
+            table("Rights that it has not used, or not all of them", heads, rights)
 
     def _contracts(self) -> None:
         fits = list(dict.fromkeys(fit for one in self._accounts for fit in one.contracts))
@@ -177,6 +135,25 @@ class Opened:
                     for one in fits
                 ],
             )
+
+
+def _clause(one: Clause, uses: int) -> tuple[object, ...]:
+    effect = Cell(one.effect, _LOOKS[one.effect])
+    return effect, Cell(one.topics, "pk-mono"), one.why, one.kind, one.node or "all", uses
+
+
+def _used(name: str, rows: Sequence[DecisionRow]) -> Iterator[tuple[object, ...]]:
+    counts = Counter[tuple[str, str, str, str, str]]()
+    last: dict[tuple[str, str, str, str, str], float] = {}
+    for one in rows:
+        way = "published" if one.source == name else "sent to it"
+        rule = f"{one.stage} {one.rule}".strip() if one.effect != "pass" else ""
+        key = (way, one.topic, one.effect, rule, one.reason if rule else "")
+        counts[key] += 1
+        last[key] = max(one.at, last.get(key, 0.0))
+    for key, count in counts.most_common():
+        way, topic, effect, rule, why = key
+        yield way, Cell(topic, "pk-mono"), Cell(effect, f"pk-effect pk-{effect}"), rule, why, count, _time(last[key])
 
 
 def _uses(clause: Clause, may: str, name: str, rows: Sequence[DecisionRow]) -> int:

@@ -95,7 +95,7 @@ class List:
         words = self._sought.lower()
         found = [one for one in every.values() if words in one.name.lower() or words in " ".join(one.nodes).lower()]
         found.sort(key=lambda one: (not one.up, one.name))
-        shown = (found[:MOST_LISTED], len(found))
+        shown = (self._sought, [one[:4] for one in found[:MOST_LISTED]], len(found))  # not the counters
         if shown == self._shown:
             return
         self._shown = shown

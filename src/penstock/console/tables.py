@@ -19,23 +19,37 @@ class Cell(NamedTuple):
     to: str = ""
 
 
-def table(title: str, heads: Sequence[str], rows: Iterable[Sequence[object]], most: int = MOST_ROWS) -> ui.element:
-    """A heading, the table, and how many rows are left out."""
-    every = list(rows)
-    with ui.element("div").classes("pk-table-box") as box:
-        widgets.subheading(title)
-        label = escape(title, quote=True)
-        first = every[0] if every else heads
-        head = "".join(_head(one, value) for one, value in zip(heads, first, strict=True))
-        body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in every[:most])
-        ui.html(
-            f'<div class="pk-scroll" role="region" tabindex="0" aria-label="{label}"><table class="pk-table">'
-            f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>",
-            sanitize=False,
-        )
-        if len(every) > most:
-            ui.label(f"and {len(every) - most:,} more").classes("pk-about")
-    return box
+class Table:
+    """A heading and a table that can be filled again: it stays where it was scrolled to."""
+
+    def __init__(self, title: str, heads: Sequence[str], most: int = MOST_ROWS) -> None:
+        self._heads, self._most = heads, most
+        with ui.element("div").classes("pk-table-box") as self.box:
+            widgets.subheading(title)
+            scroll = ui.element("div").classes("pk-scroll").props("role=region tabindex=0")
+            scroll.props["aria-label"] = title
+            with scroll:
+                self._html = ui.html("", sanitize=False)
+            self._more = ui.label().classes("pk-about")
+            self._more.set_visibility(False)
+
+    def fill(self, rows: Iterable[Sequence[object]]) -> "Table":
+        """Show these rows, as many as there is room for; nothing is sent if they are the same as before."""
+        every = list(rows)
+        first = every[0] if every else self._heads
+        head = "".join(_head(one, value) for one, value in zip(self._heads, first, strict=True))
+        body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in every[: self._most])
+        text = f'<table class="pk-table"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
+        if text != self._html.content:
+            self._html.set_content(text)
+        self._more.set_text(f"and {len(every) - self._most:,} more")
+        self._more.set_visibility(len(every) > self._most)
+        return self
+
+
+def table(title: str, heads: Sequence[str], rows: Iterable[Sequence[object]], most: int = MOST_ROWS) -> Table:
+    """A table with these rows."""
+    return Table(title, heads, most).fill(rows)
 
 
 def _head(text: str, value: object) -> str:

@@ -2,15 +2,19 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
+from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
 from penstock.analysis.access import find_actor
 from penstock.broker.api.endpoint import Asked, Endpoint, Query, Refused
+from penstock.broker.api.pipeline import journal_of
 from penstock.domain import ClientEntry, Ensemble
 from penstock.engine.node import Node
 from penstock.engine.session import Session
+from penstock.journal import jobs
 from penstock.language.statement import Message
 from penstock.model.errors import PolicyError
 from penstock.model.subject import Subject
@@ -23,6 +27,7 @@ if TYPE_CHECKING:
     from penstock.broker.server import Server
 
 MOST_CLAUSES = 500
+MOST_AUDITED = 200
 MOST_PAIRS = 200
 """Pairs of contracts that are held against each other for one question."""
 _EVERYTHING = "#"
@@ -60,6 +65,37 @@ class ContractFit(msgspec.Struct, frozen=True):
     why: tuple[str, ...]
 
 
+class AuditedTopic(msgspec.Struct, frozen=True):
+    """What a subject was sent on a topic, of all that was recorded."""
+
+    topic: str
+    publisher: str
+    events: int
+    first: str
+    last: str
+
+
+class AuditedRight(msgspec.Struct, frozen=True):
+    """A right of which it has used nothing, or not all."""
+
+    node: str
+    rule: str
+    access: str
+    filter: str
+    reads: int
+    writes: int
+    suggestion: str
+
+
+class LastAudit(msgspec.Struct, frozen=True):
+    """What the last audit of the journal says of a subject."""
+
+    id: str
+    at: float
+    seen: tuple[AuditedTopic, ...]
+    rights: tuple[AuditedRight, ...]
+
+
 class SubjectAccount(msgspec.Struct, frozen=True):
     """A client, as the nodes of this process know it."""
 
@@ -74,6 +110,8 @@ class SubjectAccount(msgspec.Struct, frozen=True):
     contracts: tuple[ContractFit, ...]
     left_out: int
     """Clauses and pairs of contracts that are too many to tell."""
+    audit: LastAudit | None = None
+    """None: there was none."""
 
 
 class _Place:
@@ -96,9 +134,10 @@ async def _subject(asked: Asked) -> SubjectAccount:
     fits = [fit async for fit in _contracts(whole.contracts, entry.name)]
     left = max(0, len(clauses) - MOST_CLAUSES) + max(0, _pairs(whole.contracts, entry.name) - MOST_PAIRS)
     nodes = tuple(dict.fromkeys(place.node.name for place in places))
-    told = tuple(clauses[:MOST_CLAUSES])
+    told, journal = tuple(clauses[:MOST_CLAUSES]), journal_of(asked)
+    audit = None if journal is None else await asyncio.to_thread(_last_audit, journal, entry.name)
     return SubjectAccount(
-        entry.name, entry.listed, nodes, entry.groups, dict(entry.attributes), told, tuple(fits), left
+        entry.name, entry.listed, nodes, entry.groups, dict(entry.attributes), told, tuple(fits), left, audit
     )
 
 
@@ -246,6 +285,40 @@ def _fit(role: Role, producer: str, consumer: str, client: str, want: WantFit, r
     return ContractFit(
         role, producer, consumer, client, want.want, want.topics, rule.rule, comes_to, ", ".join(when), rule.reasons
     )
+
+
+# --- what it used
+
+
+class _Seen(AuditedTopic, frozen=True):
+    subject: str
+
+
+class _Right(AuditedRight, frozen=True):
+    subject: str
+
+
+class _Audit(msgspec.Struct, frozen=True):
+    seen: tuple[_Seen, ...]
+    rights: tuple[_Right, ...]
+
+
+def _last_audit(journal: Path, name: str) -> LastAudit | None:
+    last = next((one for one in jobs.listing(journal) if one.job == "audit" and one.state == "done"), None)
+    found = _audit(journal, last.id) if last is not None else None
+    if last is None or found is None:
+        return None
+    seen = [one for one in found.seen if one.subject.partition("@")[0] == name][:MOST_AUDITED]
+    rights = [one for one in found.rights if one.subject.partition("@")[0] == name][:MOST_AUDITED]
+    return LastAudit(last.id, last.ended or last.began, tuple(seen), tuple(rights))
+
+
+@lru_cache(maxsize=1)
+def _audit(journal: Path, id: str) -> _Audit | None:
+    try:
+        return msgspec.json.decode(jobs.more(journal, id) or b"", type=_Audit)
+    except msgspec.MsgspecError:
+        return None
 
 
 ENDPOINTS = (
