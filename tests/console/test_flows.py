@@ -113,3 +113,11 @@ def test_a_link_is_the_question_and_fits_a_telephone(home: Looking, page: Page) 
     home.picture(page, "flows-dark")
     page.emulate_media(color_scheme="light")
     home.picture(page, "flows-light")
+
+
+def test_a_click_on_a_lit_link_opens_it_on_the_map(home: Looking) -> None:
+    with home.page("/flows?from=bell&to=phone&on=AC_request&routes=1") as page:
+        expect(page.locator(".pm-link.pm-lit")).to_have_count(3)
+        page.locator('[data-link="gateway cloud"]').press("Enter")
+        expect(page.locator("aside.pm-panel")).to_contain_text("gateway ⇄ cloud")
+        assert page.url == f"{home.address}/?open=gateway&open=cloud"

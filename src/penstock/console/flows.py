@@ -44,6 +44,7 @@ class _Page:
         self._answer = ui.element("div").classes("pk-answer pk-wide").props("aria-live=polite")
         with ui.element("div").classes("pm-whole"):
             self._map = LiveMap(self._person)
+            self._map.leads_to_map()
         self._rest = ui.element("div").classes("pk-answer pk-wide")
         ui.timer(0, self._first, once=True)
 

@@ -1,6 +1,7 @@
 """The picture of the ensemble as an element of a page: drawn by the browser, kept up to date from here."""
 
 from collections.abc import Iterable, Sequence
+from urllib.parse import urlencode
 
 from nicegui import events, ui
 from nicegui.element import Element
@@ -71,6 +72,14 @@ class LiveMap:
         self._also = tuple(dict.fromkeys(end for ends in way for end in ends))
         self._show()
         self.element.light(way)
+
+    def leads_to_map(self) -> None:
+        """On another part of the page: a click opens the node or link on the map itself."""
+
+        def go(event: events.GenericEventArguments) -> None:
+            ui.navigate.to(f"/?{urlencode([('open', one) for one in opened(event)])}")
+
+        self.element.on("open", go)
 
     @property
     def nodes(self) -> list[str]:
