@@ -188,7 +188,35 @@ def test_what_is_retained_elsewhere_is_not_given_out_when_its_situation_is_over(
     assert got(rehearsal, "doctor") == [{"lat": 48.9}]
     says(rehearsal, "capsule", "close")
     rehearsal.subscribe("doctor", TOPIC, name="again")
-    assert got(rehearsal, "doctor") == [{"lat": 48.9}]
+    assert got(rehearsal, "doctor") == [{"lat": 48.9}, {"lat": 45.0}], "as at the producer's node"
+
+
+@pytest.mark.parametrize("is_open", [True, False])
+@pytest.mark.parametrize(("scope", "is_told"), [("global", True), ("local", False)])
+def test_what_is_retained_elsewhere_is_given_as_situations_are_when_somebody_comes(
+    is_open: bool, scope: str, is_told: bool
+) -> None:
+    said = made()
+    said["contracts"]["producers"]["bob"]["scope"] = scope
+    said["contracts"]["bring"] = ["spy", "spy-near"]
+    rehearsal = play(said)
+    for client in ("spy", "spy-near"):
+        rehearsal.subscribe(client, "#")  # so that both nodes have it
+    if not is_open:
+        says(rehearsal, "capsule", "open")
+    says(rehearsal, "bob", TOPIC, retain=True)
+    says(rehearsal, "capsule", "open" if is_open else "close")
+    shown = [{"lat": 48.9 if is_open else 45.0}]
+    for client in ("doctor", "near"):
+        rehearsal.subscribe(client, TOPIC)
+    assert got(rehearsal, "near") == shown
+    enabled = [{"lat": 45.0}] * is_open  # by the rule that there was when it was published, if it counts still
+    assert got(rehearsal, "doctor") == (shown if is_told else enabled), (
+        "a local advertisement is the first node's alone"
+    )
+    count = len(got(rehearsal, "spy"))
+    rehearsal.subscribe("spy", TOPIC, contract='{"purpose": "health"}')
+    assert got(rehearsal, "spy")[count:] == [{"lat": 45.0}] * is_told
 
 
 @pytest.mark.parametrize("is_consumer", [True, False])

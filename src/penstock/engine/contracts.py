@@ -4,6 +4,7 @@ A client's contract goes with its events to other nodes: the name of one that th
 one place where situations are opened and closed, the node of their source; it tells the others by an event of its own.
 """
 
+import math
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -12,7 +13,7 @@ import msgspec
 from penstock.engine import glass, private, travel
 from penstock.engine.private import Private
 from penstock.engine.session import Session
-from penstock.engine.travel import CONTRACT, CONTRACT_BYTES
+from penstock.engine.travel import AT, CONTRACT, CONTRACT_BYTES
 from penstock.model.content import Content
 from penstock.model.errors import ContentError, PolicyError
 from penstock.model.event import Event
@@ -215,6 +216,10 @@ class Governed(NamedTuple):
     """Why nobody gets it: what came with it cannot be read."""
     marks: tuple[Mark, ...] = ()
     """By what it is released already."""
+    since: float | None = None
+    """When it was published, if it says so."""
+    is_late: bool = False
+    """Whether it is given to who has subscribed after it was published."""
 
     @property
     def is_private(self) -> bool:
@@ -280,8 +285,10 @@ def attach(node: "Node", session: Session, event: Event, now: float) -> Event | 
     assert state is not None
     bound = producing(node, session, event.topic)
     _, collectors = state.binding(session.entity, event.topic)
+    is_private = any(one.is_private for one in bound) or bool(state.contracts.private(event.topic))
+    at = [(AT, f"{recorded(now):.6f}")] if is_private and not travel.told(event, AT) else []
     if not bound and not collectors:
-        return event
+        return travel.having(event, None, at) if at else event
     content, now = node.ensemble.reader.read(event), recorded(now)
     known = travel.told(event, CONTRACT)
     measured = tuple((ATTACHED, value) for value in travel.told(event, ATTACHED))
@@ -301,7 +308,7 @@ def attach(node: "Node", session: Session, event: Event, now: float) -> Event | 
     told = [(CONTRACT, name) for name in (named(state, one) for one in bound if one.is_private) if name not in known]
     attached = () if measured else write_properties(quality, ATTACHED)
     state.last = measured or attached, quality
-    made = travel.having(event, None, (*attached, *told), without=CLAIMED)
+    made = travel.having(event, None, (*attached, *told, *at), without=CLAIMED)
     return node.ensemble.reader.known(made, content)
 
 
@@ -388,10 +395,27 @@ def governed(node: "Node", event: Event, now: float) -> Governed | None:
         known, quality = state.last
         if attached != known:
             quality = read_properties(attached, moment(now), ATTACHED)
-        ace = release_place.read_ace(next((value for name, value in pairs if name == release_place.ACE), "{}"))
+        enabled = [value for name, value in pairs if name == release_place.ACE]
+        is_late = release_place.LATE in enabled
+        ace = release_place.read_ace(next((value for value in enabled if value != release_place.LATE), "{}"))
+        since = _published(pairs)
     except (PolicyError, ContentError) as error:
         return Governed((), NO_QUALITY, content, is_first, {}, policies, str(error))
-    return Governed(found, quality, content, is_first, ace, policies)
+    return Governed(found, quality, content, is_first, ace, policies, since=since, is_late=is_late)
+
+
+def _published(pairs: tuple[tuple[str, str], ...]) -> float | None:
+    """When an event was published, as its producer's node has said; raises `ContentError`."""
+    said = next((value for name, value in pairs if name == AT), None)
+    if said is None:
+        return None
+    try:
+        at = float(said)
+    except ValueError:
+        at = math.nan
+    if not math.isfinite(at):
+        raise ContentError(f"not a time: `{said:.40}`")
+    return at
 
 
 def _unasked(node: "Node", event: Event, released: list[str], policies: tuple[Private, ...]) -> Governed | None:

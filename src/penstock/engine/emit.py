@@ -409,13 +409,22 @@ def withdraw(node: "Node", session: Session) -> None:
 def resume(node: "Node", session: Session, now: float) -> None:
     """The client is back: repeat what it has not acknowledged, in order."""  # [MQTT-4.4.0-1], [MQTT-4.6.0-1]
     session.resend = deque()
-    for delivery in session.inflight.values():
+    for packet_id, delivery in list(session.inflight.items()):
         if delivery.state == RELEASED:
             session.quota -= 1  # it has a place in the window until PUBCOMP, even if the window is smaller now
             push(node, session, encode(Pubrel(delivery.packet_id), session.version))
-        else:
+        elif _may_repeat(node, delivery, now):
             session.resend.append(delivery)
+        else:
+            del session.inflight[packet_id]
+            node.ledger.settle(delivery)
     pump(node, session, now)
+
+
+def _may_repeat(node: "Node", delivery: Delivery, now: float) -> bool:
+    """Whether contracts still release what a client has perhaps not got."""
+    event = delivery.event
+    return release_wait.MARKED not in event.properties or release_wait.may_go(node, event, delivery.session, now)
 
 
 def acknowledge(node: "Node", session: Session, kind: int, packet_id: int, reason: int, now: float) -> None:

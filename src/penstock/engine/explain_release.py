@@ -109,7 +109,7 @@ def _not_enabled(state: State, session: Session, event: Event, found: Governed, 
         for client, consumer, want in state.asking(session, event.topic, now)
         for producer in found.contracts
         for reason in state.releaser(client, producer, consumer, want)
-        .decide(found.content, found.quality, state.open_at(now), now)
+        .decide(found.content, found.quality, state.open_at(now), now, found.since)
         .reasons
     )
     yield from dict.fromkeys(reasons)

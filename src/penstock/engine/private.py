@@ -8,18 +8,18 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.engine import travel
-from penstock.engine.travel import CONTRACT, CONTRACT_BYTES
+from penstock.engine.travel import AT, CONTRACT, CONTRACT_BYTES
 from penstock.model.errors import PolicyError
 from penstock.model.event import Event
 from penstock.policy.contracts import Contracts
 from penstock.policy.privacy import PrivacyPolicy
-from penstock.policy.release import PRIVACY, RELEASED
+from penstock.policy.release import PRIVACY, RELEASED, RETAIN_UNTIL
 from penstock.policy.release_place import ACE
 
 if TYPE_CHECKING:
     from penstock.engine.node import Node
 
-_INHERITED = (CONTRACT, ACE, RELEASED)
+_INHERITED = (CONTRACT, ACE, RELEASED, AT, RETAIN_UNTIL)
 
 
 class Private(NamedTuple):

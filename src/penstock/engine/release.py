@@ -16,7 +16,7 @@ from penstock.engine.render import Forms
 from penstock.model.event import Event
 from penstock.model.verdict import Effect, Verdict
 from penstock.policy.contracts import subscription_id
-from penstock.policy.release_place import ACE, ace_digest, write_ace
+from penstock.policy.release_place import ACE, LATE, ace_digest, write_ace
 
 if TYPE_CHECKING:
     from penstock.engine.node import Node
@@ -96,6 +96,14 @@ def at_once(node: "Node", session: "Session", event: Event, now: float) -> Event
     return Verdict("release", Effect.SUPPRESS, decided.rule, "; ".join(reasons))
 
 
+def late(node: "Node", session: "Session", event: Event) -> Event:
+    """What is retained, for a client that has subscribed after it was published."""
+    is_node = session.neighbour is not None and session.neighbour in node.ensemble.nodes
+    if is_node or travel.CONTRACT_BYTES not in event.properties:
+        return event
+    return travel.having(event, None, ((ACE, LATE),))
+
+
 def _governed(node: "Node", forms: Forms) -> Governed | None:
     if not forms.is_asked:
         forms.is_asked = True
@@ -130,7 +138,7 @@ def enabled(node: "Node", topic: str, found: Governed, now: float, only: str | N
     for client, consumer, want in state.beyond(topic):
         for producer in found.contracts if only in (None, client) else ():
             released = state.releaser(client, producer, consumer, want).decide(
-                found.content, found.quality, situations, now
+                found.content, found.quality, situations, now, found.since
             )
             if released.is_released:
                 made[ace_digest(f"{subscription_id(client, consumer, want)} {producer.name}")] = released.rule

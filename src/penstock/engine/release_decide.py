@@ -19,10 +19,12 @@ from penstock.policy.privacy import Asked
 from penstock.policy.quality_carry import CLAIMED, write_properties, write_quality
 from penstock.policy.release import (
     NO_MARKS,
+    OVER,
     PRIVACY,
     RELEASED,
     Mark,
     Release,
+    keep_until,
     mark_of,
     mark_of_policy,
     retain_property,
@@ -159,6 +161,9 @@ def _by_policies(
         except ContentError as error:
             reason = f"privacy policy `{policy.name}`: it cannot be degraded: {error}"
             return Decided(None, reasons=(reason,), steps=left.steps)
+        until = None if permitted.retain is None else keep_until(permitted.retain, later, now, found.since)
+        if until is not None and until <= now:
+            return Decided(None, reasons=(f"privacy policy `{policy.name}`: {OVER}",), steps=left.steps)
         collected = left.collected
         if aggregate is not None:
             names = ("", "") if asking is None else (asking.contract.name, asking.want.name)
@@ -169,7 +174,7 @@ def _by_policies(
             quality=quality,
             not_before=max(left.not_before, later),
             marks=(*left.marks, mark_of_policy(policy.name, topic, permitted)),
-            untils=left.untils if permitted.retain is None else (*left.untils, now + permitted.retain),
+            untils=left.untils if until is None else (*left.untils, until),
             collected=collected,
             steps=(*left.steps, Step(f"{PRIVACY}{policy.name}", Place.EVALUATE, made)),
         )
@@ -203,17 +208,19 @@ def _released(
     """What one contract releases to one want, and where that is decided (Algorithm 1)."""
     client, consumer, want = asking
     where = place(_circumstance(producer, want, found.is_first))
+    if where is Place.ENABLED and found.is_late and producer.scope == "global":
+        where = Place.EVALUATE  # the producer's node could not know of the subscription, nor of the situations of now
     if where is Place.REFUSE:
         reason = "no node knows both the advertisement and the subscription: both are local"
         return where, Release(False, reasons=(reason,))
     releaser, situations = state.releaser(client, producer, consumer, want), state.open_at(now)
     if where is not Place.ENABLED:
-        return where, releaser.decide(content, quality, situations, now)
+        return where, releaser.decide(content, quality, situations, now, found.since)
     ace = found.ace.get(ace_digest(f"{subscription_id(client, consumer, want)} {producer.name}"))
     if ace is None:
         reason = "the producer's node has not enabled access for this subscription"
         return where, Release(False, reasons=(reason,))
-    return where, releaser.apply(ace, content, quality, situations, now)
+    return where, releaser.apply(ace, content, quality, situations, now, found.since)
 
 
 def _circumstance(producer: ProducerContract, want: Want, is_first: bool) -> Circumstance:

@@ -12,7 +12,16 @@ from penstock.model.event import Event
 from penstock.policy.aggregate import Mean, absorb, due
 from penstock.policy.contract import ConsumerContract
 from penstock.policy.privacy import PrivacyPolicy
-from penstock.policy.release import PRIVACY, RELEASED, Mark, mark_of, mark_of_policy, read_marks
+from penstock.policy.release import (
+    PRIVACY,
+    RELEASED,
+    RETAIN_UNTIL,
+    Mark,
+    mark_of,
+    mark_of_policy,
+    read_marks,
+    read_retain,
+)
 
 if TYPE_CHECKING:
     from penstock.engine.node import Node
@@ -38,10 +47,20 @@ def may_go(node: "Node", event: Event, session: "Session", now: float) -> bool:
         marks = [mark for text in texts for mark in read_marks(text)]
     except ContentError:
         return False
+    if _is_over(event, now):
+        return False
     situations, content = state.open_at(now), node.ensemble.reader.read(event)
     if not {one.name for one in state.contracts.private(event.topic)} <= {one.rule for one in marks}:
         return False  # there is a policy that has not been asked
     return all(mark.is_on(situations) and _still(state, session, event, content, mark, now) for mark in marks)
+
+
+def _is_over(event: Event, now: float) -> bool:
+    """Whether its consumer would have to delete it at once."""
+    try:
+        return any(read_retain(text) <= now for text in travel.told(event, RETAIN_UNTIL))
+    except ContentError:
+        return True
 
 
 def _still(state: State, session: "Session", event: Event, content: Content, mark: Mark, now: float) -> bool:

@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Hashable
 from typing import TYPE_CHECKING, NamedTuple
 
-from penstock.engine import again, bindings, bring, emit, feedback, judge, judge_filters, match, travel
+from penstock.engine import again, bindings, bring, emit, feedback, judge, judge_filters, match, release, travel
 from penstock.engine.plan import Group, Target
 from penstock.engine.predicates import Predicates
 from penstock.engine.render import Forms
@@ -258,9 +258,12 @@ def advance(node: "Node", session: Session, now: float) -> None:
         if event.expires is not None and event.expires <= now:
             node.unretain(topic)
             continue
-        if _may_pass(node, event, session) and match.satisfies(node, event, subscribed, now):
+        if not _may_pass(node, event, session):
+            continue
+        late = release.late(node, session, event)
+        if match.satisfies(node, late, subscribed, now):
             ids = (subscribed.identifier,) if subscribed.identifier else ()
-            told = again.judged(node, event, session, (subscribed,), now)
+            told = again.judged(node, late, session, (subscribed,), now)
             room -= event.size()
             if told is None:
                 continue

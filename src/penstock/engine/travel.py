@@ -24,14 +24,16 @@ TOKEN = "penstock-token"
 CONTRACT = "penstock-contract"
 """The user property with the producer's contracts of an event: names of those that the domain has, or all of one."""
 CONTRACT_BYTES = CONTRACT.encode()
+AT = "penstock-at"
+"""When a private event was published, in seconds since the epoch: for how long it may be kept counts from then."""
 MADE = "penstock-made"
 """Of what policies have made: how many events they may make because of it."""
-OF_NODES = frozenset({PATH, ID, REPLAY, MADE, TOKEN, "penstock-quality", "penstock-contract", "penstock-ace"})
+OF_NODES = frozenset({PATH, ID, REPLAY, MADE, TOKEN, "penstock-quality", "penstock-contract", "penstock-ace", AT})
 """What nodes tell each other of an event: a client that says so is refused, and other reserved ones are removed."""
 RESERVED = "penstock-"
 """User properties that only nodes may set; from a client they are removed."""
 RESERVED_BYTES = RESERVED.encode()
-_WITH_EVENTS = (POLICY, MADE, TRACE, "penstock-quality", CONTRACT, ACE)
+_WITH_EVENTS = (POLICY, MADE, TRACE, "penstock-quality", CONTRACT, ACE, AT)
 """Those of them that belong to an event, and are kept with it."""
 _SHOWN = (TRACE, RETAIN_UNTIL)
 """Those that clients get."""

@@ -86,28 +86,43 @@ class Releaser:
         """Whether contracts let this rule release anything to the consumer."""
         return any(one is not None and one.id == rule for one in self._candidates)
 
-    def decide(self, content: Content, quality: Quality, open_situations: Collection[str], now: float) -> Release:
-        """What the consumer gets of an event of this content and quality, in these situations."""
+    def decide(
+        self,
+        content: Content,
+        quality: Quality,
+        open_situations: Collection[str],
+        now: float,
+        since: float | None = None,
+    ) -> Release:
+        """What the consumer gets of an event of this content and quality, in these situations. `since`: when it was
+        published, if that was not now; retentions count from then.
+        """
         reasons = list(self._refused)
         for rule in self._candidates:
             if rule is None:
                 made, wrong = self._plain(content, quality, now)
             else:
-                made, wrong = self._by_rule(rule, content, quality, open_situations, now)
+                made, wrong = self._by_rule(rule, content, quality, open_situations, now, since)
             if not wrong:
                 return made._replace(reasons=tuple(reasons))
             reasons += wrong if rule is None else [f"rule `{rule.id}`: {reason}" for reason in wrong]
         return Release(False, reasons=tuple(reasons))
 
     def apply(
-        self, rule: str, content: Content, quality: Quality, open_situations: Collection[str], now: float
+        self,
+        rule: str,
+        content: Content,
+        quality: Quality,
+        open_situations: Collection[str],
+        now: float,
+        since: float | None = None,
     ) -> Release:
         """What the consumer gets by a rule that another node has found to be the one. It must be one for this consumer
         and these situations too: what was kept since then is not released when they are over.
         """
         for one in self._candidates:
             if one is not None and one.id == rule:
-                made, wrong = self._by_rule(one, content, quality, open_situations, now)
+                made, wrong = self._by_rule(one, content, quality, open_situations, now, since)
                 return made if not wrong else Release(False, reasons=tuple(f"rule `{rule}`: {why}" for why in wrong))
         return Release(False, reasons=(f"rule `{rule}` does not permit it",))
 
@@ -124,7 +139,13 @@ class Releaser:
         return made, list(why_not(self._want.needs, current, content))
 
     def _by_rule(
-        self, rule: PrivacyRule, content: Content, quality: Quality, open_situations: Collection[str], now: float
+        self,
+        rule: PrivacyRule,
+        content: Content,
+        quality: Quality,
+        open_situations: Collection[str],
+        now: float,
+        since: float | None,
     ) -> tuple[Release, list[str]]:
         wrong = [f"the situation is not `{name}`" for name in sorted(rule.during - set(open_situations))]
         wrong += [f"the situation is `{name}`" for name in sorted(rule.outside & set(open_situations))]
@@ -138,13 +159,27 @@ class Releaser:
             return Release(False), [f"it cannot be degraded: {error}"]
         aggregate = next((one for one in rule.degrade if isinstance(one, Aggregate)), None)
         # A rule with a retention is for consumers that promise one, which is not longer.
-        retain = None if rule.retention is None or self.retention is None else not_before + self.retention
+        retain = None
+        if rule.retention is not None and self.retention is not None:
+            retain = keep_until(self.retention, not_before, now, since)
+            if retain <= now:
+                return Release(False), [OVER]
         made = Release(True, rule.id, payload, lowered, not_before, retain, aggregate)
         left = Content(payload, content.format) if rule.degrade else content
         wrong = list(why_not(rule.quality, lowered, left))
         if aggregate is None:  # else what is made of several is judged by these
             wrong += why_not((*rule.guarantees, *self._want.needs), lowered, left)
         return made, wrong
+
+
+OVER = "the time is over for which it may be kept"
+
+
+def keep_until(retention: float, not_before: float, now: float, since: float | None) -> float:
+    """When what is released is to be deleted: its time begins when it was published, or so much later as it is held
+    back.
+    """
+    return not_before + retention - (now - min(now, since) if since is not None else 0.0)
 
 
 class Mark(msgspec.Struct, frozen=True, array_like=True):

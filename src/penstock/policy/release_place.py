@@ -95,6 +95,11 @@ def evaluate(filters: Sequence[Filter], at: Circumstance, ace: Collection[str]) 
 ACE = "penstock-ace"
 """The user property, which is there with private publications only: it also says that there is a requirement."""
 
+LATE = "*"
+"""In place of a set, beside it: the subscription is newer than the publication, which was retained. So the first node
+that knows both is the subscriber's own, if the advertisement is global.
+"""
+
 MOST_ACE = 3_000
 """Subscriptions of one set: a user property has 65,535 bytes. What is not in the set is refused where it is asked."""
 
