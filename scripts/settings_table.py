@@ -38,6 +38,7 @@ from penstock.domain.capsules import (
     InferenceRule,
 )
 from penstock.domain.contents import AdvertisementSettings, ContentRule
+from penstock.domain.contracts import CollectSettings, ContractSettings, PrivacySettings, QualitySettings
 from penstock.domain.federation import LinkTypes
 from penstock.domain.patterns.settings import Hierarchy, Interface, Levels, Role, Roles
 from penstock.domain.policies import (
@@ -150,7 +151,17 @@ CAPSULES_TABLES: tuple[tuple[str, type[BaseModel]], ...] = (
 )
 ADMIN_PAGE = _DOCS / "admin-api.md"
 ADMIN_TABLES: tuple[tuple[str, type[BaseModel]], ...] = (("admin", AdminSettings),)
+CONTRACTS_PAGE, QUALITY_PAGE, XACML_PAGE = (_DOCS / f"{name}.md" for name in ("contracts", "quality", "xacml"))
+CONTRACTS_TABLES: tuple[tuple[str, type[BaseModel]], ...] = (("contracts", ContractSettings),)
+QUALITY_TABLES: tuple[tuple[str, type[BaseModel]], ...] = (
+    ("quality", QualitySettings),
+    ("quality.collectors", CollectSettings),
+)
+XACML_TABLES: tuple[tuple[str, type[BaseModel]], ...] = (("privacy", PrivacySettings),)
 PAGES = (
+    (CONTRACTS_PAGE, CONTRACTS_TABLES),
+    (QUALITY_PAGE, QUALITY_TABLES),
+    (XACML_PAGE, XACML_TABLES),
     (ADMIN_PAGE, ADMIN_TABLES),
     (TOKEN_PAGE, TOKEN_TABLES),
     (RATINGS_PAGE, RATINGS_TABLES),

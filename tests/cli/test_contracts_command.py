@@ -111,3 +111,29 @@ def test_what_a_node_may_release_is_not_said_never_to_fit(tmp_path: Path, capsys
     said = capsys.readouterr()
     assert "contracts.producers.group: nobody" in said.out + said.err
     assert "contracts.producers.user: nobody" not in said.out + said.err
+
+
+@pytest.mark.parametrize(
+    ("obligation", "wrong"),
+    [
+        ("{id: unheard-of, set: {a: 1}}", "`unheard-of`: it is not known"),
+        ("{id: retain, set: {for: 1h}}", "`retain`: `seconds` is missing"),
+        ("{id: grid, set: {metres: 5, metre: 5}}", "`grid`: `metre` is not a parameter"),
+        ("{id: grid, set: {metres: far}}", "`metres` is no number"),
+        ("{id: grid, set: {metres: -1}}", "`metres` is from 1"),
+        ("{id: grid, set: {metres: {attribute: subject.metres}}}", ""),
+        ("{id: retain, set: {seconds: 5}}", ""),
+        ("{id: keep, set: {attribute: lat}}", ""),
+    ],
+)
+def test_check_warns_of_obligations_that_nodes_cannot_do(
+    obligation: str, wrong: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "policy.yaml").write_text(f"policy: p\nrules: [{{permit: {{}}, obligations: [{obligation}]}}]\n")
+    made = tmp_path / "domain.yaml"
+    made.write_text(
+        "nodes: {a: {listen: 127.0.0.1:0, store: memory}}\nprivacy: [{name: p, topics: '#', policies: policy.yaml}]\n"
+    )
+    assert main(["check", "--strict", str(made)]) == (3 if wrong else 0)
+    said = capsys.readouterr()
+    assert wrong in said.out + said.err

@@ -9,6 +9,8 @@ import pytest
 from penstock.domain import Domain
 from penstock.domain.ensemble import ensemble
 from penstock.engine.rehearsal import Rehearsal
+from penstock.wire.properties import Properties
+from tests.support.joined import Joined
 
 TOPIC = "bob/location"
 POLICY = """
@@ -180,3 +182,51 @@ def test_a_want_also_counts_for_what_is_not_private(tmp_path: Path) -> None:
         says(rehearsal, "elsewhere", lat)
     assert got(rehearsal, "near") == got(rehearsal, "doctor") == [{"lat": 48.0}]
     assert got(rehearsal, "spy") == [{"lat": 46.0}, {"lat": 48.0}]
+
+
+@KINDS
+@pytest.mark.parametrize("way", ["keep", "aggregate", "step"])
+def test_where_only_what_is_named_passes_nothing_passes_beside_it(kind: str, way: str, tmp_path: Path) -> None:
+    degrade: dict[str, Any] = {
+        "keep": {"keep": ["lat"]},
+        "aggregate": {"aggregate": {"seconds": 10, "attributes": ["lat"], "least": 1}},
+        "step": {"step": {"attribute": "lat", "size": 10}},
+    }
+    duties = {
+        "keep": "{id: keep, set: {attribute: lat}}",
+        "aggregate": "{id: aggregate, set: {seconds: 10, attribute: lat, least: 1}}",
+        "step": "{id: step, set: {attribute: lat, size: 10}}",
+    }
+    file = tmp_path / "policy.yaml"
+    file.write_text(f"policy: p\nrules: [{{permit: {{}}, obligations: [{duties[way]}]}}]\n")
+    rules = {"one": {"purpose": "health", "degrade": [degrade[way]]}}
+    said: dict[str, Any] = {
+        "nodes": {"test": {"listen": "127.0.0.1:0"}},
+        "clients": {"bob": {"node": "test"}, "doctor": {"node": "test"}},
+        "contracts": {
+            "producers": {
+                "bob": {"producer": "bob", "filter": TOPIC, **({"rules": rules} if kind == "contract" else {})}
+            },
+            "consumers": {"doctor": {"consumer": "doctor", "purpose": "health", "wants": {}}},
+        },
+        **({"privacy": [{"name": "p", "topics": TOPIC, "policies": str(file)}]} if kind == "xacml" else {}),
+    }
+    joined = Joined(whole=ensemble(Domain.model_validate(said)))
+    doctor = joined.connect("doctor")
+    doctor.subscribe(TOPIC)
+    doctor.take()
+    told = Properties(
+        content_type="application/json; place=home",
+        response_topic="home",
+        correlation_data=b"home",
+        user_properties=(("place", "home"),),
+    )
+    joined.connect("bob").publish(TOPIC, b'{"lat": 48.9, "place": "home"}', properties=told)
+    joined.wait(30)
+    (got,) = doctor.messages()
+    if way == "step":  # what is not named stays as it is
+        assert b"home" in got.payload
+        assert got.properties.user_properties == told.user_properties
+    else:
+        assert set(json.loads(got.payload)) == {"lat"}
+        assert got.properties == Properties(content_type="application/json")

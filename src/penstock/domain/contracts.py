@@ -90,6 +90,10 @@ class PrivacySettings(Settings):
         " policies know an attribute; unset: its name, and for `id` the standard one",
     )
 
+    def read(self) -> list[Root]:
+        """All of the policies; raises `PolicyError`."""
+        return [_read_policy(one) for one in (*self.policies, *self.references)]
+
     def compiled(self) -> PrivacyPolicy:
         """The policies, ready to decide; raises `PolicyError`."""
         policies, references = ([_read_policy(one) for one in each] for each in (self.policies, self.references))

@@ -14,7 +14,7 @@ from penstock.model.event import Event
 from penstock.model.quality import Quality
 from penstock.policy.contract import ConsumerContract, ProducerContract, Want
 from penstock.policy.contracts import subscription_id
-from penstock.policy.degrade import Aggregate, degrade
+from penstock.policy.degrade import Aggregate, degrade, leaves_only
 from penstock.policy.privacy import Asked
 from penstock.policy.quality_carry import CLAIMED, write_properties, write_quality
 from penstock.policy.release import (
@@ -98,6 +98,7 @@ class _Left(NamedTuple):
     collected: Collecting | None = None
     """If it goes into a window, which; what is known of it so far."""
     steps: tuple[Step, ...] = ()
+    is_bare: bool = False
 
 
 def _by_want(state: State, session: "Session", event: Event, found: Governed, asking: Asking, now: float) -> Decided:
@@ -124,6 +125,7 @@ def _by_want(state: State, session: "Session", event: Event, found: Governed, as
             marks=(*left.marks, mark_of(producer, made.rule)) if made.rule else left.marks,
             untils=left.untils if made.retain_until is None else (*left.untils, made.retain_until),
             collected=collected,
+            is_bare=left.is_bare or made.is_bare,
         )
     return _by_policies(state, session, event, found, asking, left, now)
 
@@ -176,6 +178,7 @@ def _by_policies(
             marks=(*left.marks, mark_of_policy(policy.name, topic, permitted)),
             untils=left.untils if until is None else (*left.untils, until),
             collected=collected,
+            is_bare=left.is_bare or leaves_only(permitted.degrade),
             steps=(*left.steps, Step(f"{PRIVACY}{policy.name}", Place.EVALUATE, made)),
         )
     unmet = "" if asking is None or left.collected is not None else asking.want.unmet(left.content)
@@ -192,7 +195,7 @@ def _decided(session: "Session", event: Event, left: _Left, now: float) -> Decid
         retention = None if until is None else round(until - left.not_before, 3)
         about = structs.replace(left.collected, marks=write_marks(left.marks), delay=delay, retention=retention)
         return Decided(None, rules, (), left.not_before, (about, left.content, left.quality), left.steps)
-    made = shown(session, event, left.content, left.quality, until, left.marks)
+    made = shown(session, travel.bare(event) if left.is_bare else event, left.content, left.quality, until, left.marks)
     return Decided(made, rules, (), left.not_before, steps=left.steps)
 
 

@@ -181,5 +181,12 @@ def of_mean(node: "Node", one: Collected, mean: Mean, now: float) -> tuple[float
             return None
     at = mean.at + about.delay
     until = None if about.retention is None else at + about.retention
-    made = shown(session, one.event, Content(mean.payload, Format.JSON), mean.quality, until, read_marks(about.marks))
+    made = shown(
+        session,
+        travel.bare(one.event),
+        Content(mean.payload, Format.JSON),
+        mean.quality,
+        until,
+        read_marks(about.marks),
+    )
     return at, made._replace(retain=False)

@@ -77,6 +77,19 @@ def for_clients(event: Event) -> Event:
     return event._replace(properties=encode_properties(msgspec.structs.replace(properties, user_properties=shown)))
 
 
+def bare(event: Event) -> Event:
+    """The event without what its publisher has put beside its content: only the media type is left."""
+    if not event.properties:
+        return event
+    properties = carried(event.properties)
+    made = Properties(
+        payload_format=properties.payload_format,
+        content_type=None if properties.content_type is None else properties.content_type.partition(";")[0].strip(),
+        user_properties=tuple(pair for pair in properties.user_properties if pair[0].startswith(RESERVED)),
+    )
+    return event._replace(properties=encode_properties(made))
+
+
 def having(event: Event, content_type: str | None, add: Iterable[tuple[str, str]], without: str = "") -> Event:
     """The event with another content type, unless that is None, without a user property, and with more of them."""
     properties = carried(event.properties)

@@ -297,11 +297,17 @@ class Stage:
 
 def waiting(row: dict[str, Any], event: Event) -> dict[str, Any]:
     """The row of an event that waits: with by what it was released, and not retained."""
-    return {**row, "payload": event.payload, "properties": event.properties, "retain": False}
+    return {
+        **row,
+        "payload": event.payload,
+        "properties": event.properties,
+        "content_type": event.content_type or None,
+        "retain": False,
+    }
 
 
 def _changes(event: Event) -> dict[str, Any]:
-    made = {"payload": event.payload, "properties": event.properties}
+    made = {"payload": event.payload, "properties": event.properties, "content_type": event.content_type or None}
     until = travel.told(event, RETAIN_UNTIL)
     return {**made, UNTIL: _time(read_retain(until[0]))} if until else made
 

@@ -122,6 +122,11 @@ class Aggregate:
 Degradation = Grid | Step | Keep | Delay | Aggregate
 
 
+def leaves_only(degradations: Iterable[Degradation]) -> bool:
+    """Whether only what is named is left: then nothing else that comes with an event passes either."""
+    return any(isinstance(one, Keep | Aggregate) for one in degradations)
+
+
 class Degraded(NamedTuple):
     """What is left of an event."""
 

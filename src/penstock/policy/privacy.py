@@ -4,7 +4,7 @@ Each node is a policy enforcement point: for each receiver it asks the policies 
 receiver, of the event and of the moment. Only a Permit releases, and only if every obligation of it is understood.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -16,7 +16,7 @@ from penstock.policy.xacml import Pdp
 from penstock.policy.xacml.decision import Duty
 from penstock.policy.xacml.names import ACTION, DOUBLE, ENVIRONMENT, RESOURCE, STRING, SUBJECT
 from penstock.policy.xacml.request import Attribute, Category, Request, Single
-from penstock.policy.xacml.tree import Literal
+from penstock.policy.xacml.tree import DutyExpression, Literal, Policy, Root, inside
 from penstock.policy.xacml.xpath import Content as Document
 
 SUBJECT_ID = "urn:oasis:names:tc:xacml:1.0:subject:subject-id"
@@ -186,3 +186,54 @@ _MAKERS: dict[str, Callable[[Assigned], Degradation]] = {
     ),
 }
 """Obligations by their identifiers: those that contracts compile to."""
+
+PARAMETERS: dict[str, tuple[frozenset[str], frozenset[str]]] = {
+    name: (frozenset(must.split()), frozenset(may.split()))
+    for name, must, may in (
+        (RETAIN, "seconds", ""),
+        ("grid", "metres", "latitude longitude span"),
+        ("step", "attribute size", "span"),
+        ("keep", "attribute", ""),
+        ("delay", "seconds", ""),
+        ("aggregate", "seconds attribute", "least"),
+    )
+}
+"""Of each obligation, the parameters that it must have, and those that it may have."""
+
+
+def wrong_duties(roots: Iterable[Root]) -> Iterator[str]:
+    """Obligations with a permit that no node can do, so that it releases nothing."""
+    for policy in (one for root in roots for one in inside(root)):
+        rules = policy.rules if isinstance(policy, Policy) else ()
+        for where, duties in (
+            (f"policy `{policy.id}`", policy.obligations),
+            *((f"rule `{one.id}`", one.obligations) for one in rules),
+        ):
+            for duty in duties:
+                wrong = _wrong(duty) if duty.on == "Permit" else ""
+                if wrong:
+                    yield f"{where}: obligation `{duty.id:.80}`: {wrong}"
+
+
+def _wrong(duty: DutyExpression) -> str:
+    if duty.id not in PARAMETERS:
+        return f"it is not known; there are {', '.join(f'`{name}`' for name in PARAMETERS)}"
+    must, may = PARAMETERS[duty.id]
+    said: dict[str, list[object]] = {}
+    for one in duty.assignments:
+        value = one.expression.value if isinstance(one.expression, Literal) else None
+        said.setdefault(one.id, []).append(value)
+    if missing := must - said.keys():
+        return f"`{min(missing)}` is missing"
+    if unknown := said.keys() - must - may:
+        return f"`{min(unknown)}` is not a parameter of it"
+    if any(not isinstance(one.expression, Literal) for one in duty.assignments):
+        return ""  # what it comes to is known when it is asked
+    try:
+        if duty.id == RETAIN:
+            _number(said, "seconds")
+        else:
+            _MAKERS[duty.id](said)
+    except PolicyError as error:
+        return str(error)
+    return ""

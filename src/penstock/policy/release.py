@@ -21,7 +21,7 @@ from penstock.model.values import SECOND
 from penstock.policy.aggregate import Mean
 from penstock.policy.contract import ConsumerContract, PrivacyRule, ProducerContract, Want, abac_attributes, commitments
 from penstock.policy.contract_plain import plain_rule
-from penstock.policy.degrade import Aggregate, degrade
+from penstock.policy.degrade import Aggregate, degrade, leaves_only
 from penstock.policy.privacy import Permitted
 from penstock.policy.quality_need import why_not
 from penstock.policy.quality_propagate import aged
@@ -51,6 +51,8 @@ class Release(NamedTuple):
     """When it may go out, in seconds since the epoch."""
     retain_until: float | None = None
     """When it is to be deleted; None: never."""
+    is_bare: bool = False
+    """Whether nothing but the content goes out: no properties of the producer's."""
     aggregate: Aggregate | None = None
     """If there is one, the event does not go out, but into the window of the rule and the consumer."""
     reasons: tuple[str, ...] = ()
@@ -164,7 +166,7 @@ class Releaser:
             retain = keep_until(self.retention, not_before, now, since)
             if retain <= now:
                 return Release(False), [OVER]
-        made = Release(True, rule.id, payload, lowered, not_before, retain, aggregate)
+        made = Release(True, rule.id, payload, lowered, not_before, retain, leaves_only(rule.degrade), aggregate)
         left = Content(payload, content.format) if rule.degrade else content
         wrong = list(why_not(rule.quality, lowered, left))
         if aggregate is None:  # else what is made of several is judged by these

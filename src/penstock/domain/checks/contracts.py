@@ -11,6 +11,7 @@ from penstock.domain.tree import Step
 from penstock.model.topic import overlaps
 from penstock.policy.contract_match import Pair, Standing, match_all
 from penstock.policy.contracts import EVERYBODY, Contracts
+from penstock.policy.privacy import wrong_duties
 
 _MOST_PAIRS = 10_000
 """Of more, it is not looked for those that never fit: `penstock contracts match` tells."""
@@ -43,6 +44,9 @@ def warnings(domain: Domain) -> Iterator[Said]:
     contracts = compiled(domain)
     if contracts is None:
         return
+    for index, private in enumerate(domain.privacy):
+        for wrong in wrong_duties(private.read()):
+            yield Said(("privacy", index, "policies"), f"{wrong}: what it is for is released to nobody")
     if len(contracts.producers) * len(contracts.consumers) <= _MOST_PAIRS:
         pairs = list(match_all(contracts))
         yield from _never_met(contracts, pairs)
