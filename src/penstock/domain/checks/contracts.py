@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from penstock.domain.contracts import compiled, mistakes
@@ -52,6 +53,7 @@ def warnings(domain: Domain) -> Iterator[Said]:
         yield from _never_met(contracts, pairs)
         yield from _for_nobody(contracts, pairs)
     yield from _both_private(contracts)
+    yield from _unbound_capsules(domain, contracts)
     for situation in contracts.situations:
         where = ("contracts", "situations", situation.name)
         rules = [rule for one in contracts.producers for rule in one.rules]
@@ -97,6 +99,20 @@ def _both_private(contracts: Contracts) -> Iterator[Said]:
             if one.producers & other.producers and overlaps(one.filter, other.filter):
                 what = f"contract `{other.name}` is about some of the same events: both must release them"
                 yield Said(("contracts", "producers", one.name, "filter"), what)
+
+
+def _unbound_capsules(domain: Domain, contracts: Contracts) -> Iterator[Said]:
+    """Capsules that are given what is private, and give what they make of it to everybody."""
+    private = [(one.filter, f"contract `{one.name}`") for one in contracts.producers if one.is_private]
+    private += [(one.filter, f"privacy policy `{one.name}`") for one in contracts.privacy]
+    for name, capsule in domain.capsules.items():
+        about = [who for filter, who in private if any(overlaps(filter, topic) for topic in capsule.input.topics)]
+        into = re.sub(r"[^/]*\{[^/]*", "+", capsule.output.topic)  # a level that the group says something of
+        bound = [one.filter for one in contracts.producers if capsule.client in one.producers]
+        bound += [one.filter for one in contracts.privacy]
+        if about and not any(overlaps(filter, into) for filter in bound):
+            what = f"what it makes of private events ({', '.join(about)}) is under no contract: everybody may have it"
+            yield Said(("capsules", name, "output"), what)
 
 
 def _may_publish(domain: Domain, contracts: Contracts, client: str, filter: str) -> bool:
