@@ -112,6 +112,8 @@ def test_a_draft_is_put_into_force_by_who_may_and_it_is_noted(home: Looking) -> 
         (last,) = [one for one in ask(home, "/api/audit") if one["what"] == "draft"]  # type: ignore[attr-defined]
         assert (last["who"], last["done"]) == ("ada", True)
         assert "robot" in last["detail"]
+        done = page.get_by_role("region", name="Last changes").get_by_role("row").filter(has_text="robot")
+        expect(done.first).to_contain_text("ada")
         # Whoever began with the revision before is told so, and changes nothing.
         write(late, draft.replace("robot", "toaster"))
         late.get_by_role("button", name="Put into force").click()

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from nicegui import ui
 
 from penstock.broker.api.comparing import Compared, CompareDraft, Comparison
+from penstock.broker.api.endpoint import Done
 from penstock.console import widgets
 from penstock.console.asking import AskError
 from penstock.console.person import Person
@@ -74,6 +75,12 @@ class Comparing:
             self._stop()
             self._show(found)
 
+    async def _give_up(self) -> None:
+        try:
+            await self._person.first.post("/api/draft/compare/stop", Done, id=self._id)
+        except AskError as error:
+            ui.notify(str(error))
+
     def _stop(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
@@ -92,6 +99,7 @@ class Comparing:
                 with ui.element("div").classes("pk-state").props("role=status"):
                     ui.spinner(size="2em").props("aria-hidden=true")
                     self._seconds = ui.label(_under_way(found)).classes("pk-about")
+                    ui.button("Stop", on_click=self._give_up).props("flat no-caps")
                 return
             self._button.enable()
             if found.result is None:

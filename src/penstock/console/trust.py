@@ -15,8 +15,10 @@ from penstock.console.tables import Cell, table
 from penstock.console.trust_charts import heat_map, time_line
 from penstock.engine.standing import NeighbourStanding, Standing
 
-BEAT = 2.0
+BEAT = 3.0
 MOST_PAIRS = 300
+MOST_PATHS = 20
+"""Of each node."""
 _ABOUT = "What nodes hold of each other, by what they have seen of what each sent on."
 
 
@@ -52,7 +54,7 @@ async def told(person: Person, by: str = "", of: str = "") -> Told:
     standings, tokens, history = list[Standing](), list[TokenState](), list[Rated]()
     for one in person.asked:
         try:
-            standings += await one.get("/api/trust/all", list[Standing])
+            standings += await one.get("/api/trust/all", list[Standing], paths=MOST_PATHS)
             tokens += await one.get("/api/tokens", list[TokenState])
             history += await one.get("/api/trust/history", list[Rated], by=by, of=of)
         except AskError:

@@ -1,17 +1,21 @@
 """The part `try` of the page: a draft of the domain, what is wrong with it, and what it would change for whom."""
 
 import asyncio
+from datetime import UTC, datetime
 
 from nicegui import events, ui
 
+from penstock.broker.api.audit import Audited
 from penstock.broker.api.drafts import Checked, DomainText, Draft, Reloaded
 from penstock.console import comparing, widgets
 from penstock.console.asking import AskError
 from penstock.console.person import Person
+from penstock.console.tables import Cell, Table
 
 PAUSE = 1.0
 """Seconds without a key after which a draft is checked."""
 MOST_SHOWN = 100
+MOST_CHANGES = 20
 _ABOUT = "Edit the domain or paste another. Nothing counts before it is put into force."
 
 
@@ -26,7 +30,9 @@ async def show(person: Person) -> None:
         widgets.wrong("The domain file cannot be shown", str(error))
         return
     waiting.delete()
-    Trial(person, text).build()
+    trial = Trial(person, text)
+    trial.build()
+    await trial.look_back()
 
 
 class Trial:
@@ -67,7 +73,26 @@ class Trial:
                 with widgets.card("Difference on the recent journal") as box:
                     self.comparing = comparing.Comparing(self.person, box, lambda: self.editor.value or "", self.may)
                     self.comparing.build()
+                with widgets.card("Last changes"):
+                    self._changed = Table("Last changes", ("at, UTC", "who", "what", "came to"), MOST_CHANGES)
         _follow_dark(self.editor)
+
+    async def look_back(self) -> None:
+        """Who has changed what of late."""
+        try:
+            audit = await self.person.first.get("/api/audit", list[Audited])
+        except AskError:  # the banner says so
+            return
+        changes = [one for one in reversed(audit) if one.what in ("draft", "reload")]
+        self._changed.fill(
+            (
+                datetime.fromtimestamp(one.at, UTC).strftime("%Y-%m-%d %H:%M:%S"),
+                one.who,
+                Cell(f"{one.what} {'' if one.done else 'refused'}".strip(), "" if one.done else "pk-loss"),
+                one.detail,
+            )
+            for one in changes
+        )
 
     def _first_words(self) -> tuple[str, str]:
         if not self.may:
@@ -233,6 +258,7 @@ class Trial:
                 for change in done.changes[:MOST_SHOWN] or ("nothing changes",):
                     with ui.element("li"):
                         ui.label(change)
+        await self.look_back()
 
 
 def _follow_dark(editor: ui.codemirror) -> None:

@@ -1,5 +1,6 @@
 """How a node stands with its neighbours and with tokens, as operators are told."""
 
+from heapq import nsmallest
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -71,17 +72,20 @@ class Standing(msgspec.Struct, frozen=True):
     trust: TrustStanding | None
 
 
-def standing(node: "Node", now: float) -> Standing:
-    """How a node stands now."""
+def standing(node: "Node", now: float, paths: int | None = None) -> Standing:
+    """How a node stands now; of paths, at most so many, those that are least trustworthy."""
     tokens = None
     if node.tokens is not None:
         required, key = node.tokens.settings.required, node.tokens.keys.signing.key_id
         tokens = TokenStanding(required, len(node.tokens.known), node.stats.tokens_refused, key)
-    return Standing(node.name, tokens, _trust(node, node.ratings, now) if node.ratings is not None else None)
+    return Standing(node.name, tokens, _trust(node, node.ratings, now, paths) if node.ratings is not None else None)
 
 
-def _trust(node: "Node", ratings: Ratings, now: float) -> TrustStanding:
+def _trust(node: "Node", ratings: Ratings, now: float, paths: int | None) -> TrustStanding:
     settings, thresholds = ratings.settings, ratings.thresholds
+    least = sorted(ratings.least.items())
+    if paths is not None:
+        least = nsmallest(paths, least, key=lambda one: one[1].rating)
     return TrustStanding(
         settings.rule,
         thresholds.sign,
@@ -91,10 +95,7 @@ def _trust(node: "Node", ratings: Ratings, now: float) -> TrustStanding:
         settings.base_rate,
         settings.half_life,
         {name: _neighbour(ratings, node.neighbours[name], now) for name in sorted(node.rated)},
-        {
-            origin: Path(average.rating, average.edges, average.reaches(thresholds.theta))
-            for origin, average in sorted(ratings.least.items())
-        },
+        {origin: Path(average.rating, average.edges, average.reaches(thresholds.theta)) for origin, average in least},
     )
 
 

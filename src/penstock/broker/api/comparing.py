@@ -10,7 +10,7 @@ from typing import Literal
 import msgspec
 
 from penstock.broker.api.drafts import MOST_ERRORS, beside, run_penstock, with_secrets
-from penstock.broker.api.endpoint import Asked, Endpoint, Query, Refused
+from penstock.broker.api.endpoint import Asked, Done, Endpoint, Query, Refused
 
 COMPARE_SECONDS = 600.0
 """In which a comparison must be through."""
@@ -107,6 +107,9 @@ class Comparison(msgspec.Struct, frozen=True):
     result: Compared | None = None
 
 
+_NONE = Comparison(0, "failed", 0.0, "")
+
+
 class Comparisons:
     """Those of one process: one at a time, the last ones kept."""
 
@@ -136,6 +139,11 @@ class Comparisons:
             return msgspec.structs.replace(found, seconds=round(time.monotonic() - self._began, 1))
         return found
 
+    def give_up(self, id: int) -> None:
+        """End it, if it is under way."""
+        if self._task is not None and self._kept.get(id, _NONE).state == "running":
+            self._task.cancel()
+
     def stop(self) -> None:
         if self._task is not None:
             self._task.cancel()
@@ -148,7 +156,7 @@ class Comparisons:
         except Refused as error:
             why = str(error)
         except asyncio.CancelledError:
-            why = "the node stops"
+            why = "it was stopped"
             raise
         except Exception:
             why = "the node could not do it; its log says why"
@@ -189,6 +197,11 @@ async def _begin(asked: Asked) -> Comparison:
     return asked.api.comparisons.begin(asked, with_secrets(asked, said.text), said.last, Path(journal.folder))
 
 
+async def _give_up(asked: Asked) -> Done:
+    asked.api.comparisons.give_up(int(asked.number("id", 0, 2**53)))
+    return Done()
+
+
 async def _state(asked: Asked) -> Comparison:
     return asked.api.comparisons.find(int(asked.number("id", 0, 2**53)))
 
@@ -210,6 +223,15 @@ ENDPOINTS = (
         "how far that is, and what came of it",
         Comparison,
         _state,
+        (Query("id", "its number", "integer"),),
+    ),
+    Endpoint(
+        "POST",
+        "/api/draft/compare/stop",
+        "change",
+        "give a comparison up",
+        Done,
+        _give_up,
         (Query("id", "its number", "integer"),),
     ),
 )

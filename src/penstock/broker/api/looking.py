@@ -160,7 +160,8 @@ async def _trust(asked: Asked) -> Standing:
 
 
 async def _all_trust(asked: Asked) -> list[Standing]:
-    return [standing(server.node, server.now()) for server in asked.api.servers.values()]
+    paths = int(asked.number("paths", 1e6, 1e6))
+    return [standing(server.node, server.now(), paths) for server in asked.api.servers.values()]
 
 
 async def _history(asked: Asked) -> list[Rated]:
@@ -196,7 +197,7 @@ async def _tokens(asked: Asked) -> list[TokenState]:
                 KeyState(one.key_id, one.node, one.retired, one.key_id in revoked.keys)
                 for one in tokens.keys.public.keys.values()
             )
-            found.append(TokenState(server.name, standing(server.node, server.now()), keys, len(revoked.tokens)))
+            found.append(TokenState(server.name, standing(server.node, server.now(), 0), keys, len(revoked.tokens)))
     return found
 
 
@@ -271,7 +272,15 @@ ENDPOINTS = (
     ),
     Endpoint("GET", "/api/revision", "read", "the policies in force, without secrets", RevisionState, _revision),
     Endpoint("GET", "/api/trust", "read", "what the node that is asked holds of its neighbours", Standing, _trust),
-    Endpoint("GET", "/api/trust/all", "read", "what the nodes of this process hold", list[Standing], _all_trust),
+    Endpoint(
+        "GET",
+        "/api/trust/all",
+        "read",
+        "what the nodes of this process hold",
+        list[Standing],
+        _all_trust,
+        (Query("paths", "of each node at most so many paths, the least trustworthy", "integer"),),
+    ),
     Endpoint(
         "GET",
         "/api/trust/history",
