@@ -123,3 +123,20 @@ def test_of_very_many_pairs_no_ways_are_shown(tmp_path: Path) -> None:
     lines = flows(str(file), "--from", "c0").splitlines()
     assert len(lines) == 203
     assert lines[1].split() == ["c0", "c1", "yes"]
+
+
+def test_assertions_and_whether_they_hold(home: str, tmp_path: Path) -> None:
+    file = Path(home)
+    claims = "assertions:\n  - {never: motion to phone, routes: true}\n  - {never: bell to phone, on: AC_request}\n"
+    text = file.read_text(encoding="utf-8")
+    file.write_text(text[: text.index("assertions:")] + claims if "assertions:" in text else text + claims, "utf-8")
+    assert [line.split("  ")[0] for line in flows(home, "--assertions").splitlines()] == [
+        "assertion",
+        "never: motion to phone by routes",
+        "never: bell to phone on AC_request",
+    ]
+    first, second = json.loads(flows(home, "--assertions", "--json"))["assertions"]
+    assert (first["holds"], first["why"], first["routes"], first["on"]) == (True, "", True, "#")
+    assert (second["kind"], second["from"], second["to"], second["on"]) == ("never", "bell", "phone", "AC_request")
+    assert not second["holds"]
+    assert "bell -[door]-> gateway -[internet]-> cloud" in second["why"]

@@ -101,7 +101,7 @@ def test_of_a_refusal_the_rest_is_explained_as_things_are_now(page: Page) -> Non
     expect(panel.locator("[data-stage=emit]")).to_contain_text("not reached")
     expect(panel.get_by_label("After", exact=True)).to_contain_text("It goes no further.")
     panel.get_by_role("button", name="Explain as things are now").click()
-    expect(panel.locator(".pk-answer [data-stage=admit]")).to_contain_text("pass")
+    expect(panel.locator(".pd-answer [data-stage=admit]")).to_contain_text("pass")
     close(page)
 
 

@@ -85,8 +85,8 @@ def test_assertions_and_who_reaches_whom(page: Page) -> None:
 @pytest.mark.parametrize(
     ("source", "on", "said"),
     [
-        ("<img src=x onerror=alert(1)>", "", "no entity `<img src=x onerror=alert(1)>`"),
-        ("--svg=/tmp/x", "", "no entity `--svg=/tmp/x`"),
+        ("<img src=x onerror=alert(1)>", "", "foreign broker `<img src=x onerror=alert(1)>`"),
+        ("--svg=/tmp/x", "", "foreign broker `--svg=/tmp/x`"),
         ("bell", "a/#/b", "`on`"),
         ("", "", "Say from whom"),
     ],
@@ -94,7 +94,7 @@ def test_assertions_and_who_reaches_whom(page: Page) -> None:
 )
 def test_questions_that_make_no_sense(page: Page, source: str, on: str, said: str) -> None:
     ask(page, source, "phone", on)
-    expect(page.locator(".pk-answer .pk-wrong")).to_contain_text(said)
+    expect(page.locator(".pd-answer .pk-wrong")).to_contain_text(said)
 
 
 def test_a_link_is_the_question_and_fits_a_telephone(home: Looking, page: Page) -> None:

@@ -31,7 +31,7 @@ _COLUMNS = (
 
 
 class Rows(Element, component="rows.js"):
-    """The table; emits `pick` with node and number of what is clicked."""
+    """The table; emits `pick` with node and number of what is clicked, and `look` with whether the page is seen."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -65,6 +65,7 @@ class _Table:
         self._recent = Recent(person, **self._said)
         self._shown: Recent | None = None
         self._is_paused = False
+        self._is_seen = True
         self._told: tuple[str, bool, bool] | None = None
 
     async def begin(self) -> None:
@@ -76,14 +77,15 @@ class _Table:
         names.listed("pk-entities", names.entities(self._person))
         self._filters()
         with widgets.card("Decisions of late"):
-            with ui.element("div").classes("pk-bar"):
+            with ui.element("div").classes("pd-bar"):
                 self._pause = ui.button("Pause", icon="pause", on_click=self._turn).props(
                     "flat dense no-caps aria-pressed=false"
                 )
                 self._status = ui.label("").classes("pk-about").props("id=pk-decisions-status")
-            with ui.element("div").classes("pk-scroll"):
+            with ui.element("div").classes("pd-scroll"):
                 self._table = Rows()
             self._table.on("pick", self._pick)
+            self._table.on("look", self._seen)
             self._nothing = ui.element("div").classes("pk-wide")
         self._panel = Panel(self._person, self._closed)
         await self._look()
@@ -118,8 +120,13 @@ class _Table:
         ui.navigate.history.replace(_href(self._recent.wanted | {name: str(value) for name, value in more.items()}))
 
     async def _beat(self) -> None:
-        if not self._is_paused:
+        if self._is_seen and not self._is_paused:
             await self._look()
+
+    async def _seen(self, event: events.GenericEventArguments) -> None:
+        """A page that nobody sees asks for nothing."""
+        self._is_seen = event.args is not False
+        await self._beat()
 
     async def _look(self) -> None:
         asked = self._recent

@@ -177,14 +177,14 @@ def _bounded(lines: Iterator[Line]) -> tuple[Line, ...]:
 
 def _json(value: Any, other: Any, alone: str, head: str = "", tail: str = "", depth: int = 0) -> Iterator[Line]:
     """The lines of one side; `alone` marks what the other has not."""
-    margin, is_box = "  " * depth, isinstance(value, (dict, list)) and bool(value)
+    margin, is_box = "  " * depth, isinstance(value, (dict, list))
     if other is _MISSING:
         mark = alone
-    elif type(value) is type(other) and (bool(other) if is_box else value == other):
+    elif type(value) is type(other) and (is_box or value == other):
         mark = SAME
     else:
         mark = CHANGED
-    if not is_box:
+    if not is_box or not value:
         yield Line(f"{margin}{head}{_scalar(value)}{tail}", mark)
         return
     brackets = "{}" if isinstance(value, dict) else "[]"

@@ -41,11 +41,11 @@ class _Page:
         names.listed("pk-entities", names.entities(self._person))
         with widgets.card("Question"):
             self._form()
-        self._answer = ui.element("div").classes("pk-answer pk-wide").props("aria-live=polite")
+        self._answer = ui.element("div").classes("pd-answer pk-wide").props("aria-live=polite")
         with ui.element("div").classes("pm-whole"):
             self._map = LiveMap(self._person)
             self._map.leads_to_map()
-        self._rest = ui.element("div").classes("pk-answer pk-wide")
+        self._rest = ui.element("div").classes("pd-answer pk-wide")
         ui.timer(0, self._first, once=True)
 
     def _form(self) -> None:
@@ -225,4 +225,4 @@ def _matrix(whole: Flows) -> None:
         rows.append(f"<tr><th scope=row>{data(one.name)}</th>{cells}</tr>")
     body = f"<thead><tr><td>from, to</td>{head}</tr></thead><tbody>{''.join(rows)}</tbody>"
     table = f"<table class='pk-matrix'>{body}</table>"
-    html(f'<div class="pk-scroll" tabindex="0" role="region" aria-label="Who reaches whom">{table}</div>')
+    html(f'<div class="pd-scroll" tabindex="0" role="region" aria-label="Who reaches whom">{table}</div>')

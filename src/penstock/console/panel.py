@@ -70,7 +70,7 @@ class Panel:
         with ui.element("div").classes("pk-offer"):
             ui.label("Of a refusal only the verdict that refused is kept.").classes("pk-about")
             button = ui.button("Explain as things are now").props("outline no-caps")
-        answer = ui.element("div").classes("pk-answer").props("aria-live=polite")
+        answer = ui.element("div").classes("pd-answer").props("aria-live=polite")
 
         async def ask() -> None:
             button.disable()
@@ -111,7 +111,7 @@ class Why:
             self._payload = ui.textarea("Payload").classes("pk-field pk-tall").props("outlined dense autogrow")
             self._payload.props["hint"] = hint
             ui.button("Explain").props("type=submit no-caps unelevated color=primary")
-        self._answer = ui.element("div").classes("pk-answer").props("aria-live=polite")
+        self._answer = ui.element("div").classes("pd-answer").props("aria-live=polite")
 
     async def _ask(self) -> None:
         self._answer.clear()

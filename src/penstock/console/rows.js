@@ -20,7 +20,16 @@ export default {
         </tr>
       </tbody>
     </table>`,
+  mounted() {
+    document.addEventListener("visibilitychange", this.look);
+  },
+  unmounted() {
+    document.removeEventListener("visibilitychange", this.look);
+  },
   methods: {
+    look() {
+      this.$emit("look", !document.hidden);
+    },
     put(rows) {
       this.rows = rows;
     },

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from penstock.broker.api.endpoint import Asked, Endpoint, Query, Refused
+from penstock.broker.api.hiding import without_payloads
 from penstock.domain.admin import reaches
-from penstock.engine.account import DecisionAccount, EventAccount
+from penstock.engine.account import DecisionAccount
 from penstock.engine.arrival import arrived
 from penstock.engine.explain import explain
 from penstock.engine.publish import travelling
@@ -297,23 +298,7 @@ async def _decision(asked: Asked) -> DecisionDetail:
     if found is None:
         raise Refused("no such decision any more", 404)
     told = DecisionAccount.of(found.decision)
-    return DecisionDetail(found.row, told if reaches(asked.who.right, "content") else _without_payloads(told))
-
-
-def _without_payloads(told: DecisionAccount) -> DecisionAccount:
-    return DecisionAccount(
-        told.node,
-        told.came_by,
-        _blank(told.event),
-        told.goes_by,
-        told.effect,
-        told.verdicts,
-        tuple(map(_blank, told.outputs)),
-    )
-
-
-def _blank(event: EventAccount) -> EventAccount:
-    return EventAccount(event.topic, "", "hidden", event.qos, event.retain)
+    return DecisionDetail(found.row, told if reaches(asked.who.right, "content") else without_payloads(told))
 
 
 _WANTED = (

@@ -13,13 +13,15 @@ from penstock.broker.api.endpoint import Asked, Endpoint, Query, Refused
 from penstock.journal.revision import DOMAIN, MONITORS, Revision
 from penstock.model.errors import TopicError
 from penstock.model.topic import parse_filter
+from penstock.policy.protocol import UNLISTED
 
 MOST_KEPT = 200
 """Answers that are kept, and in `MOST_BYTES` how much they may take together."""
 MOST_BYTES = 16 * 2**20
 MOST_WAITING = 10
 """Questions that wait at a time: they are worked out one after the other."""
-MOST_NAME = 1_000
+MOST_NAME = 80
+"""Characters of an unknown name that are said back."""
 MOST_WHOLE = 500
 """Entities of a domain of which it is told at once who reaches whom."""
 _EXIT_USAGE = 2
@@ -141,12 +143,14 @@ def _laid_out(revision: Revision) -> Iterator[tuple[str, bytes]]:
 
 def _options(asked: Asked) -> Iterator[str]:
     """Each in one word with its value, so that no value can be taken for an option."""
+    whole = asked.server.node.ensemble
     for name in ("from", "to"):
         value = asked.query.get(name, "")
-        if len(value) > MOST_NAME or "\0" in value:
-            raise Refused(f"`{name}`: no entity has such a name")
-        if value:
-            yield f"--{name}={value}"
+        if not value:
+            continue
+        if value != UNLISTED and not any(value in some for some in (whole.nodes, whole.devices, whole.foreign)):
+            raise Refused(f"`{name}`: there is no client, node or foreign broker `{value:.{MOST_NAME}}`")
+        yield f"--{name}={value}"
     on = asked.query.get("on", "")
     if on:
         try:

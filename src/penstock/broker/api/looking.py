@@ -7,7 +7,9 @@ import msgspec
 from starlette.datastructures import QueryParams
 
 from penstock.broker.api.endpoint import Asked, Endpoint, Query, Refused
+from penstock.broker.api.hiding import with_own_payload
 from penstock.broker.persisted import Selection, plain
+from penstock.domain.admin import reaches
 from penstock.engine.account import Account, account
 from penstock.engine.arrival import ExplainError, arrival, hypothetical
 from penstock.engine.explain import explain
@@ -216,9 +218,10 @@ async def _persisted(asked: Asked) -> list[dict[str, Any]]:
 async def _explain(asked: Asked) -> Account:
     """Why an event would be delivered, changed or withheld, as things are now. Nothing is published."""
     try:
-        return _account(asked, asked.query)
+        told = _account(asked, asked.query)
     except (ExplainError, TopicError) as error:
         raise Refused(str(error)) from None
+    return told if reaches(asked.who.right, "content") else with_own_payload(told)
 
 
 def _account(asked: Asked, query: QueryParams) -> Account:
