@@ -1,6 +1,7 @@
 """The part `decisions` in a real browser, of live nodes with traffic."""
 
-from collections.abc import Iterator
+import contextlib
+from collections.abc import Callable, Iterator
 
 import pytest
 from playwright.sync_api import Locator, Page, expect
@@ -35,14 +36,23 @@ def rows(page: Page, text: str = "") -> Locator:
     return page.locator(".pk-row", has_text=text)
 
 
+def shown(page: Page, text: str, happens: Callable[[], object]) -> None:
+    """Something happens until a row tells of it: what is not refused is a sample."""
+    for _ in range(30):
+        happens()
+        with contextlib.suppress(AssertionError):
+            expect(rows(page, text).first).to_be_visible(timeout=2000)
+            return
+    pytest.fail(f"no row tells of {text}")
+
+
 def traffic(page: Page, clients: Clients) -> None:
     """Some of everything, and seen."""
-    report(clients)
-    shift(clients)
+    shown(page, "Recipe/Dough", lambda: report(clients))
+    shown(page, "RemoveAttributes", lambda: shift(clients))
+    shown(page, "patrol", lambda: clients["guard"].publish("patrol", b"all quiet", 1))
     alarm(clients)
-    clients["guard"].publish("patrol", b"all quiet", 1)
-    for text in ("Recipe/Dough", "RemoveAttributes", "alarm/fire", "patrol"):
-        expect(rows(page, text).first).to_be_visible()
+    expect(rows(page, "alarm/fire").first).to_be_visible()
 
 
 def open_first(page: Page, text: str) -> Locator:
@@ -60,6 +70,14 @@ def close(page: Page) -> None:
 def choose(page: Page, label: str, option: str) -> None:
     page.get_by_label(label, exact=True).click()
     page.get_by_role("option", name=option, exact=True).click()
+
+
+def ask(panel: Locator, source: str, topic: str, payload: str = "", to: str = "") -> None:
+    panel.get_by_label("From").fill(source)
+    panel.get_by_label("Topic").fill(topic)
+    panel.get_by_label("Payload").fill(payload)
+    panel.get_by_label("To (optional)").fill(to)
+    panel.get_by_role("button", name="Explain").click()
 
 
 def test_decisions_arrive_while_one_looks(page: Page, clients: Clients) -> None:
@@ -169,8 +187,9 @@ def test_a_pause_holds_the_table(works: Looking, page: Page, clients: Clients) -
 def test_what_comes_from_outside_is_text(works: Looking, page: Page, clients: Clients) -> None:
     page.on("dialog", lambda one: pytest.fail(f"a script of others has run: {one.message}"))
     alarm(clients, f"alarm/{HOSTILE}")
-    clients["stranger"].publish(f"{HOSTILE}/x", HOSTILE.encode() + b"\xff\x00", 1)
-    clients["stranger"].publish("markup", f'{{"{HOSTILE}": "{HOSTILE}"}}'.encode(), 1)
+    stranger = clients["stranger"]
+    shown(page, f"{HOSTILE}/x", lambda: stranger.publish(f"{HOSTILE}/x", HOSTILE.encode() + b"\xff\x00", 1))
+    shown(page, "markup", lambda: stranger.publish("markup", f'{{"{HOSTILE}": "{HOSTILE}"}}'.encode(), 1))
     expect(rows(page, f"alarm/{HOSTILE}").first).to_be_visible()
     expect(open_first(page, f"alarm/{HOSTILE}")).to_contain_text(HOSTILE)
     close(page)
@@ -183,33 +202,29 @@ def test_what_comes_from_outside_is_text(works: Looking, page: Page, clients: Cl
 
 def test_who_may_only_read_sees_no_payload(works: Looking, page: Page, clients: Clients) -> None:
     with works.page("/decisions", user="eve") as other:
-        report(clients, 99)
+        shown(other, "Recipe/Dough", lambda: report(clients, 99))
         panel = open_first(other, "Recipe/Dough")
         expect(panel.get_by_role("note")).to_contain_text("The payload is hidden: you have the right `read`")
         expect(panel.locator("[data-stage=project]")).to_contain_text("no-recipes")
         assert panel.locator("table").count() == 0
+        close(other)
+        other.get_by_role("button", name="Ask why").click()
+        ask(panel, "press", DATA, '{"Torque": 1, "Recipe/Dough": 2}')
+        expect(panel.get_by_role("list", name="Receivers")).to_contain_text("payload hidden")
 
 
 def test_ask_why(works: Looking, page: Page) -> None:
     page.goto(f"{works.address}/decisions")
     page.get_by_role("button", name="Ask why").click()
     panel = page.get_by_role("dialog")
-    panel.get_by_label("From").fill("guard")
-    panel.get_by_label("Topic").fill("patrol")
-    panel.get_by_label("To (optional)").fill("analytics")
-    page.keyboard.press("Enter")
+    ask(panel, "guard", "patrol", to="analytics")
     receivers = panel.get_by_role("list", name="Receivers")
     expect(receivers).to_contain_text("analytics gets nothing")
     expect(receivers).to_contain_text("denied by `deny` from `secret` to `plain`")
-    panel.get_by_label("From").fill("press")
-    panel.get_by_label("Topic").fill(DATA)
-    panel.get_by_label("Payload").fill('{"Torque": 1, "Recipe/Dough": 2}')
-    panel.get_by_role("button", name="Explain").click()
-    expect(receivers).to_contain_text("analytics gets")
+    ask(panel, "press", DATA, '{"Torque": 1, "Recipe/Dough": 2}')
     expect(receivers).to_contain_text('{"Torque": 1}')
     works.picture(page, "why")
-    panel.get_by_label("From").fill("nobody-known")
-    panel.get_by_role("button", name="Explain").click()
+    ask(panel, "nobody-known", "x")
     expect(panel.locator(".pk-wrong")).to_contain_text("`nobody-known`")
     close(page)
 
@@ -224,7 +239,7 @@ def test_with_the_keyboard_alone(works: Looking, page: Page, clients: Clients) -
     expect(page.locator(".pk-pick").first).to_be_focused()
     page.keyboard.press("Enter")
     expect(page.get_by_role("dialog").locator(".pk-stages")).to_be_visible()
-    assert page.evaluate("document.querySelector('[role=dialog]').contains(document.activeElement)")
+    page.wait_for_function("document.querySelector('[role=dialog]').contains(document.activeElement)")
     close(page)
 
 
@@ -239,4 +254,26 @@ def test_on_a_telephone_and_in_the_dark(works: Looking, page: Page) -> None:
     panel = open_first(page, "Recipe/Dough")
     assert panel.evaluate("it => it.scrollWidth") <= 390
     works.picture(page, "decision-narrow")
+    close(page)
+
+
+def test_long_payloads_are_kept_within_a_bound(works: Looking, page: Page, clients: Clients) -> None:
+    for _ in range(40):
+        clients["clock"].publish("alarm/long", b"x" * 2**20, 1)
+    page.set_viewport_size({"width": 1280, "height": 844})
+    page.goto(f"{works.address}/decisions?topic=alarm/%23")
+    expect(rows(page)).to_have_count(32)
+    panel = open_first(page, "alarm/long")
+    expect(panel.locator("pre")).to_contain_text("983,040 characters more")
+    close(page)
+
+
+def test_nodes_that_are_gone(works: Looking, page: Page) -> None:
+    page.goto(f"{works.address}/decisions")
+    expect(rows(page).first).to_be_visible()
+    works.nodes.kill()
+    expect(page.locator(".pk-wrong")).to_contain_text("cannot be asked")
+    works.picture(page, "decisions-gone")
+    rows(page).first.click()
+    expect(page.get_by_role("dialog").locator(".pk-wrong")).to_contain_text("cannot be shown")
     close(page)

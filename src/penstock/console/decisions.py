@@ -82,11 +82,11 @@ class _Table:
                     "flat dense no-caps aria-pressed=false"
                 )
                 self._status = ui.label("").classes("pk-about").props("id=pk-decisions-status")
+            self._nothing = ui.element("div").classes("pk-wide")
             with ui.element("div").classes("pd-scroll"):
                 self._table = Rows()
             self._table.on("pick", self._pick)
             self._table.on("look", self._seen)
-            self._nothing = ui.element("div").classes("pk-wide")
         self._panel = Panel(self._person, self._closed)
         await self._look()
         ui.timer(BEAT, self._beat)
@@ -142,7 +142,7 @@ class _Table:
             self._table.put(rows)
         elif found.new:
             self._table.add([_plain(row, recent.wanted) for row in found.new], rows)
-        said = "paused" if self._is_paused else "live"
+        said = "paused" if self._is_paused else "not all is heard" if found.trouble else "live"
         said += f" · {len(recent.rows)} shown" + (f", the latest {MOST}" if len(recent.rows) == MOST else "")
         if found.left_out:
             said += f" · {found.left_out:,} refusals left out: too many in a second"

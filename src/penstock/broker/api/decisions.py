@@ -187,9 +187,10 @@ class Recent:
                 server.sampler = None
                 return
             self._count()
+            spent = time.thread_time()  # of the processor: time that others have had does not count
             if self._spent < SHARE and self._explain(server, session, buffer, frames):
                 self._samples -= 1
-                self._spent += time.monotonic() - begin
+                self._spent += time.thread_time() - spent
 
         return sample
 
