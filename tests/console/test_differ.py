@@ -22,8 +22,10 @@ def marked(before: str | bytes, after: str | bytes | None) -> tuple[str, list[st
     """The kind, and the lines of each side that are marked."""
     found = compare(event(before), None if after is None else event(after))
     signs = {GONE: "-", CHANGED: "~", NEW: "+"}
-    sides = ([signs[one.mark] + one.text.strip() for one in side if one.mark] for side in found[1:])
-    return found.kind, *sides
+    before_lines, after_lines = (
+        [signs[one.mark] + one.text.strip() for one in side if one.mark] for side in (found.before, found.after)
+    )
+    return found.kind, before_lines, after_lines
 
 
 CASES: list[tuple[str, str | bytes, str | bytes | None, tuple[str, list[str], list[str]]]] = [

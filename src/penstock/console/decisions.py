@@ -157,7 +157,7 @@ class _Table:
         self._nothing.clear()
         with self._nothing:
             if trouble:
-                widgets.wrong("Not all can be asked", trouble)
+                widgets.wrong("Not all can be shown", trouble)
             elif not self._recent.rows and self._recent.wanted:
                 widgets.empty("No decision fits", "None that the nodes still keep; new ones appear here as they come.")
             elif not self._recent.rows:
