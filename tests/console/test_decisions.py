@@ -268,6 +268,15 @@ def test_long_payloads_are_kept_within_a_bound(works: Looking, page: Page, clien
     close(page)
 
 
+def test_refusals_that_are_too_many_are_counted(works: Looking, page: Page, clients: Clients) -> None:
+    page.goto(f"{works.address}/decisions?topic=alarm/flood")
+    for _ in range(3_000):
+        clients["clock"].client.publish("alarm/flood", b"")
+    expect(page.locator("#pk-decisions-status")).to_contain_text("refusals left out: too many in a second")
+    expect(rows(page)).to_have_count(200)
+    expect(page.locator("#pk-decisions-status")).to_contain_text("the latest 200")
+
+
 def test_nodes_that_are_gone(works: Looking, page: Page) -> None:
     page.goto(f"{works.address}/decisions")
     expect(rows(page).first).to_be_visible()
