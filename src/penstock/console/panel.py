@@ -28,42 +28,41 @@ class Panel:
 
     async def decision(self, node: str, id: int) -> None:
         """Open on one decision of a node's process."""
-        self._begin(f"Decision {id}")
-        with self._box:
-            waiting = widgets.loading()
+        box = self._begin(f"Decision {id}")
+        with box:
+            widgets.loading()
         try:
             found = await self._person.at(node).get("/api/decision", DecisionDetail, id=id)
             if node and found.row.node != node:  # numbers begin anew with the nodes
                 raise AskError("no such decision any more", 404)
         except AskError as error:
-            waiting.delete()
-            with self._box:
-                if error.status == 404:
-                    widgets.empty(
-                        "It is no longer kept", "Nodes keep their latest decisions only; the journal has all."
-                    )
-                else:
-                    widgets.wrong("The decision cannot be shown", str(error))
+            if not box.is_deleted:
+                _failed(box, error)
             return
-        waiting.delete()
-        with self._box:
+        if box.is_deleted:  # something else has been opened meanwhile
+            return
+        box.clear()
+        with box:
             _decided(found)
             if explained.is_refusal(found.decision):
                 self._offer(found.decision)
 
     def why(self) -> None:
         """Open on a question."""
-        self._begin("Ask why")
-        with self._box:
+        with self._begin("Ask why"):
             Why(self._person)
 
-    def _begin(self, title: str) -> None:
+    def _begin(self, title: str) -> ui.element:
+        """Open it anew; gives where its content goes."""
         self._box.clear()
-        with self._box, ui.element("div").classes("pk-panel-head"):
-            ui.label(title).classes("pk-heading").props("role=heading aria-level=2 id=pk-panel-title")
-            ui.space()
-            ui.button(icon="close", on_click=self._dialog.close).props('flat round dense aria-label="Close"')
+        with self._box:
+            with ui.element("div").classes("pk-panel-head"):
+                ui.label(title).classes("pk-heading").props("role=heading aria-level=2 id=pk-panel-title")
+                ui.space()
+                ui.button(icon="close", on_click=self._dialog.close).props('flat round dense aria-label="Close"')
+            content = ui.element("div").classes("pk-panel-content")
         self._dialog.open()
+        return content
 
     def _offer(self, decision: DecisionAccount) -> None:
         """A refusal was noted with its one verdict; the whole can be asked for, of the present."""
@@ -83,6 +82,15 @@ class Panel:
             await _answer(self._person, answer, payload, question | {"qos": str(event.qos)})
 
         button.on_click(ask)
+
+
+def _failed(box: ui.element, error: AskError) -> None:
+    box.clear()
+    with box:
+        if error.status == 404:
+            widgets.empty("It is no longer kept", "Nodes keep the latest ones; the journal has all.")
+        else:
+            widgets.wrong("The decision cannot be shown", str(error))
 
 
 def _decided(found: DecisionDetail) -> None:
@@ -161,10 +169,12 @@ async def _answer(person: Person, into: ui.element, payload: bytes, question: di
     try:
         told = await person.at(question["at"]).post("/api/explain", Account, payload, **question)
     except AskError as error:
+        if not into.is_deleted:
+            waiting.delete()
+            with into:
+                widgets.wrong("It cannot be explained", str(error))
+        return
+    if not into.is_deleted:
         waiting.delete()
         with into:
-            widgets.wrong("It cannot be explained", str(error))
-        return
-    waiting.delete()
-    with into:
-        explained.account(told)
+            explained.account(told)
