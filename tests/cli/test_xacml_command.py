@@ -48,6 +48,29 @@ def test_check_says_what_is_wrong_and_where(tmp_path: Path, capsys: pytest.Captu
     assert f"{file}: not XML" in capsys.readouterr().err
 
 
+BAG = "{attribute: resource.id}"
+ONE = f"{{apply: string-one-and-only, to: [{BAG}]}}"
+
+
+@pytest.mark.parametrize(
+    ("rule", "is_good"),
+    [
+        ("{permit: {resource.id: {matches: 'a+'}}}", True),
+        ("{permit: {resource.id: {matches: 'a('}}}", False),
+        (f"{{permit: {{}}, when: {{apply: string-regexp-match, to: ['[a', {ONE}]}}}}", False),
+        (
+            f"{{permit: {{}}, when: {{not: {{apply: any-of, to: [{{function: string-regexp-match}}, '[a', {BAG}]}}}}}}",
+            False,
+        ),
+    ],
+)
+def test_a_pattern_that_is_none(rule: str, is_good: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "policy.yaml"
+    file.write_text(f"policy: p\nattributes: {{resource.id: {{id: x}}}}\nrules: [{rule}]\n")
+    assert main(["xacml", "check", str(file)]) == (0 if is_good else 3)
+    assert ("is not a regular expression" in capsys.readouterr().err) == (not is_good)
+
+
 def test_a_file_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["xacml", "check", "no-such-file.xml"]) == 1
     assert "cannot read `no-such-file.xml`" in capsys.readouterr().err

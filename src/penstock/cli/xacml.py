@@ -22,6 +22,7 @@ from penstock.policy.xacml import (
     show_response,
     show_response_json,
 )
+from penstock.policy.xacml.patterns import wrong_patterns
 from penstock.policy.xacml.pdp import refused
 from penstock.policy.xacml.tree import Policy, PolicySet, Root, inside
 
@@ -95,6 +96,9 @@ def _check(files: Sequence[Path]) -> None:
     roots = [read_file(file) for file in files]
     for error in Pdp(roots).repository.unresolved:
         raise error
+    for root in roots:
+        for wrong in wrong_patterns(root):
+            raise XacmlError(wrong)
     for file, root in zip(files, roots, strict=True):
         trees = list(inside(root))
         sets = sum(isinstance(one, PolicySet) for one in trees)

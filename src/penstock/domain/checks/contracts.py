@@ -13,6 +13,7 @@ from penstock.model.topic import overlaps
 from penstock.policy.contract_match import Pair, Standing, match_all
 from penstock.policy.contracts import EVERYBODY, Contracts
 from penstock.policy.privacy import wrong_duties
+from penstock.policy.xacml.patterns import wrong_patterns
 
 _MOST_PAIRS = 10_000
 """Of more, it is not looked for those that never fit: `penstock contracts match` tells."""
@@ -46,8 +47,11 @@ def warnings(domain: Domain) -> Iterator[Said]:
     if contracts is None:
         return
     for index, private in enumerate(domain.privacy):
-        for wrong in wrong_duties(private.read()):
+        roots = private.read()
+        for wrong in wrong_duties(roots):
             yield Said(("privacy", index, "policies"), f"{wrong}: what it is for is released to nobody")
+        for wrong in (one for root in roots for one in wrong_patterns(root)):
+            yield Said(("privacy", index, "policies"), f"{wrong}: where it is asked, nothing can be decided")
     if len(contracts.producers) * len(contracts.consumers) <= _MOST_PAIRS:
         pairs = list(match_all(contracts))
         yield from _never_met(contracts, pairs)

@@ -4,12 +4,14 @@ What RE2 has not (back references, subtraction of classes, names of blocks) is r
 rewritten: classes of characters are Unicode's.
 """
 
+from collections.abc import Iterator
 from functools import lru_cache
 
 from penstock.language.errors import EvaluationError
 from penstock.language.limits import MOST_MATCHED, MOST_WORK
 from penstock.language.patterns import match_cost, matcher
-from penstock.policy.xacml.status import unprocessable
+from penstock.policy.xacml.status import Indeterminate, unprocessable
+from penstock.policy.xacml.tree import Apply, Expression, FunctionName, Literal, Policy, Root, inside
 
 _WORD = r"\p{L}\p{M}\p{N}\p{S}"
 _OTHER = r"\p{P}\p{Z}\p{C}"
@@ -78,3 +80,38 @@ def matches_pattern(pattern: str, text: str) -> bool:
         return matcher(expression)(text)
     except (ValueError, EvaluationError) as error:
         raise unprocessable(f"`{pattern[:100]}` is not a regular expression: {error}") from None
+
+
+def wrong_patterns(root: Root) -> Iterator[str]:
+    """Patterns written in a policy, or in those inside it, that are none: where one is asked, all is Indeterminate."""
+    for policy in inside(root):
+        targets, expressions = [policy.target], list[Expression]()
+        if isinstance(policy, Policy):
+            targets += [rule.target for rule in policy.rules]
+            expressions += [rule.condition for rule in policy.rules if rule.condition is not None]
+            expressions += [one for _, one in policy.variables]
+        found = [
+            (match.function, match.literal)
+            for target in targets
+            for parts in target
+            for all_of in parts
+            for match in all_of
+        ]
+        found += [pair for one in expressions for pair in _applied(one)]
+        for function, literal in found:
+            try:
+                if "regexp" in function:
+                    matches_pattern(str(literal.value), "")
+            except Indeterminate as error:
+                yield f"policy `{policy.id}`: {error}"
+
+
+def _applied(expression: Expression) -> Iterator[tuple[str, Literal]]:
+    """Functions of which the first argument is written out; also those that other functions apply."""
+    if not isinstance(expression, Apply):
+        return
+    names = [expression.function, *(one.id for one in expression.arguments if isinstance(one, FunctionName))]
+    literals = [one for one in expression.arguments if isinstance(one, Literal)]
+    yield from ((name, literals[0]) for name in names if literals)
+    for one in expression.arguments:
+        yield from _applied(one)
