@@ -86,6 +86,7 @@ def _compiled(standing: Standing, name: str) -> tuple[Capsule, Reader]:
 def row_types(capsule: Capsule) -> pa.Schema:
     """The columns of what is taken."""
     fields = [("at", pa.int64()), ("arrival", pa.int64()), ("problem", pa.string()), ("event", EVENT_TYPE)]
+    fields.append((UNTIL, pa.int64()))
     fields += [(f"k{at}", pa.string()) for at in range(len(capsule.reduction.by))]
     fields += [(f"n{at}", pa.float64()) for at in range(len(capsule.reduction.paths))]
     for at in range(len(capsule.metrics)):
@@ -159,6 +160,8 @@ class _Reading:
     def _columns(self, kept: list[Taken], said: list[Claims], rows: pa.RecordBatch) -> list[pa.Array]:
         made: dict[str, Any] = {"at": [one.at for one in kept], "source": [one.source for one in kept]}
         made |= {name: rows[name] for name in ("arrival", *_PLACE)}
+        if pc.any(pc.match_substring(rows["properties"], RETAIN_UNTIL)).as_py():
+            made[UNTIL] = [_until(one) for one in rows["properties"].to_pylist()]
         groups, numbers = (zip(*each, strict=True) for each in ((o.group for o in kept), (o.numbers for o in kept)))
         made |= {f"k{at}": column for at, column in enumerate(groups)}
         made |= {f"n{at}": column for at, column in enumerate(numbers)}

@@ -17,6 +17,7 @@ from penstock.model.errors import PolicyError
 from penstock.model.quality import Direction, Key, MetricValue, Quality
 from penstock.model.values import Timestamp
 from penstock.pipeline.capsule_rows import Reference
+from penstock.pipeline.released import UNTIL
 from penstock.policy.capsule import MICROSECONDS, Aggregate, Capsule, Function, Fuse
 from penstock.policy.capsule_steps import Made, Reduced, Taken, conclude, fused
 from penstock.policy.quality_carry import write_properties
@@ -37,6 +38,7 @@ RESULTS = pa.schema(
         ("content_type", pa.string()),
         ("properties", pa.binary()),
         ("expiry", pa.int64()),
+        (UNTIL, pa.timestamp("us", "UTC")),
         ("problem", pa.string()),
     ]
 )
@@ -97,6 +99,7 @@ def _aggregated(rows: DataFrame, capsule: Capsule, of: Mapping[str, Column], are
 def _sums(capsule: Capsule) -> list[_Sum]:
     is_input = F.col("start").isNotNull()
     sums = [_Sum("seen", "max", F.col("arrival")), _Sum("inputs", "sum", is_input.cast("long"))]
+    sums.append(_Sum(UNTIL, "min", F.col(UNTIL)))  # what is made of several is kept no longer than any of them
     if isinstance(capsule.reduction, Fuse):
         return [*sums, _Sum("items", "list", F.when(is_input, _item(capsule)))]
     return [*sums, *_of_values(capsule.reduction), *_of_quality(capsule, capsule.reduction)]
@@ -176,6 +179,7 @@ def _result(capsule: Capsule, row: dict[str, Any]) -> dict[str, Any] | None:
         "end": row["start"] + capsule.window.length,
         "group": msgspec.json.encode(dict(zip(names, group, strict=True))).decode(),
         "inputs": row["inputs"],
+        UNTIL: row[UNTIL],
     }
     try:
         reduced = _reduced(capsule, group, row)

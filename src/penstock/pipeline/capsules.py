@@ -236,7 +236,9 @@ class _Sink:
             return
         over = spark.read.parquet(str(state)).filter(_is_over(self._capsule, closed))
         draft = self._folder / _DRAFTS / f"{RESULTS}-{number}"
-        capsule_sums.results(over, self._reference).write.mode("overwrite").parquet(str(draft))
+        made = capsule_sums.results(over, self._reference)
+        until = F.col(released.UNTIL)
+        made.filter(until.isNull() | (until > F.current_timestamp())).write.mode("overwrite").parquet(str(draft))
         self._finish(draft, RESULTS, number)
 
     def _before(self, number: int) -> Path | None:

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
-from penstock.pipeline.capsules import STATES
+from penstock.pipeline.capsules import RESULTS, STATES
 from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.released import UNTIL
 from penstock.pipeline.views import METRICS, QUARANTINE, VIEW
@@ -40,12 +40,13 @@ def forget(spark: SparkSession, folder: Path, now: datetime | None = None) -> tu
     """Delete from the tables in a folder what is to be deleted by now; raises `PipelineError`."""
     tables = [name for name in (VIEW, METRICS) if (folder / name).is_dir()]
     capsules = sorted(folder.glob(f"*/{STATES}")) if folder.is_dir() else ()
-    aside = [f"{one.parent.name}/{QUARANTINE}" for one in capsules if (one.parent / QUARANTINE).is_dir()]
+    kept = [one.parent / name for one in capsules for name in (RESULTS, QUARANTINE)]
+    made = [str(one.relative_to(folder)) for one in kept if one.is_dir()]
     if not tables and not capsules:
         made_by = "`govern`, `stream` or `capsules`"
         raise PipelineError(f"there are no tables in `{folder}`: expected what {made_by} has written")
     at = datetime.now(UTC) if now is None else now
-    return tuple(_forget(spark, folder.resolve(), name, at) for name in (*tables, *aside))
+    return tuple(_forget(spark, folder.resolve(), name, at) for name in (*tables, *made))
 
 
 def _forget(spark: SparkSession, folder: Path, name: str, now: datetime) -> Forgotten:
