@@ -8,6 +8,8 @@ import pytest
 
 from penstock.domain import Domain
 from penstock.domain.ensemble import ensemble
+from penstock.engine.arrival import arrival, hypothetical
+from penstock.engine.explain import explain
 from penstock.engine.rehearsal import Rehearsal
 from penstock.wire.properties import Properties
 from tests.support.joined import Joined
@@ -230,3 +232,18 @@ def test_where_only_what_is_named_passes_nothing_passes_beside_it(kind: str, way
     else:
         assert set(json.loads(got.payload)) == {"lat"}
         assert got.properties == Properties(content_type="application/json")
+
+
+@KINDS
+def test_explanations_say_what_was_released_before_the_policies_of_the_subscriber(kind: str, tmp_path: Path) -> None:
+    rehearsal = play(kind, tmp_path)
+    rule = "On(Forward, Publication) { If {lat > 52.0} Then {BlockMessage()} }"
+    rehearsal.subscribe("near", TOPIC, policy=f"PolicyStatement {{ {rule} }}")
+    told = {}
+    for lat in (48.9, 51.0):
+        event = hypothetical(TOPIC, json.dumps({"lat": lat}).encode())
+        for one in explain(rehearsal.nodes, arrival(rehearsal.nodes["a"], "bob", event), rehearsal.now):
+            if one.goes_by is not None and one.goes_by.target == "near":
+                stages = [verdict.stage for verdict in one.verdicts if verdict.stage in ("release", "judge", "emit")]
+                told[lat] = stages, [(output.payload, output.properties) for output in one.outputs]
+    assert told == {48.9: (["release", "emit"], [(b'{"lat":45.0}', b"")]), 51.0: (["release", "judge"], [])}

@@ -13,6 +13,7 @@ from penstock.model.event import Event
 from penstock.model.quality import Quality
 from penstock.model.verdict import Effect, Verdict
 from penstock.policy import situation
+from penstock.policy.release import RELEASED
 from penstock.policy.release_place import Place
 from penstock.policy.situation import OpenSituations
 
@@ -89,7 +90,8 @@ def released(node: Node, session: Session, event: Event, now: float) -> tuple[Ev
         return release.enabling(node, event, found, now), ()
     found = found or contracts.needed(node, session, event, now)
     if found is None:
-        return event, ()
+        is_released = bool(travel.told(event, RELEASED))  # and that has been told
+        return travel.for_clients(event) if is_released else event, ()
     decided = decide(node, session, event, found, now)
     situations = ", ".join(f"`{name}`" for name in sorted(state.open_at(now)))
     verdict = _verdict(decided, found, event, now)

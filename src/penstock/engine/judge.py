@@ -325,10 +325,10 @@ class Judging:
         """Go on with what contracts and privacy policies show the session: by what its own policies do with that, it
         learns nothing of the rest. Whether there is such.
         """
-        released = release.at_once(self.node, session, self._changed(judgement), self.now)
-        if isinstance(released, Verdict):
-            judgement.blocked = released.rule or released.stage
-            judgement.note(released)
+        released, why = release.at_once(self.node, session, self._changed(judgement), self.now)
+        judgement.note(why)
+        if released is None:
+            judgement.blocked = why.rule or why.stage
             return False
         judgement.released = released
         judgement.copy = PublicationCopy(released, self.node.ensemble.reader.read(released))

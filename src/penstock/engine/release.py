@@ -81,19 +81,20 @@ def preview(node: "Node", session: "Session", event: Event, now: float | None) -
     return event._replace(payload=b"") if decided.aggregate is not None else decided.event
 
 
-def at_once(node: "Node", session: "Session", event: Event, now: float) -> Event | Verdict:
-    """The event as a client is shown it, marked as released, so that the stage passes it on then; or why there is
-    nothing that could be shown now.
+def at_once(node: "Node", session: "Session", event: Event, now: float) -> tuple[Event | None, Verdict]:
+    """The event as a client is shown it, marked as released, so that the stage passes it on then; None if there is
+    nothing that could be shown now. And why.
     """
     at = contracts.recorded(now)
     found = contracts.governed(node, event, at) or contracts.needed(node, session, event, at)
     if found is None:
-        return event
+        return event, Verdict("release", Effect.PASS, "", "not private")
     decided = decide(node, session, event, found, at)
     if decided.event is not None and decided.not_before <= at:
-        return decided.event
+        effect = Effect.PASS if decided.event.payload == event.payload else Effect.REPLACE
+        return decided.event, Verdict("release", effect, decided.rule, "before the subscriber's own policies are asked")
     reasons = decided.reasons if not decided.is_released else (_CANNOT_ASK,)
-    return Verdict("release", Effect.SUPPRESS, decided.rule, "; ".join(reasons))
+    return None, Verdict("release", Effect.SUPPRESS, decided.rule, "; ".join(reasons))
 
 
 def late(node: "Node", session: "Session", event: Event) -> Event:
