@@ -151,7 +151,8 @@ def test_no_secret_is_ever_told(live: LiveNode) -> None:
 def test_a_draft_is_checked_and_put_into_force(live: LiveNode) -> None:
     draft = ask(live, "GET", "/api/draft")[1]
     assert "<kept secret 0>" in draft["text"]
-    bad = ask(live, "POST", "/api/draft/check", None, {"text": draft["text"] + "\nnonsense: 1\n"})[1]
+    mistaken = {"text": draft["text"] + "\nnonsense: 1\n", "revision": draft["revision"]}
+    bad = ask(live, "POST", "/api/draft/check", None, mistaken)[1]
     assert not bad["good"]
     assert "nonsense" in bad["problems"][0]["path"] + bad["problems"][0]["what"]
     changed = draft["text"].replace("type: inside", "type: outside")
@@ -160,10 +161,12 @@ def test_a_draft_is_checked_and_put_into_force(live: LiveNode) -> None:
     assert any("ann" in change for change in told["changes"])
     assert SECRET in (live.folder / "domain.yaml").read_text()
     status, refused = ask(live, "POST", "/api/draft", None, {"text": draft["text"], "revision": draft["revision"]})
-    assert (status, "another revision" in refused["error"]) == (409, True)
-    assert ask(live, "POST", "/api/draft", None, {"text": draft["text"]})[1]["done"]
-    audited = ask(live, "GET", "/api/audit")[1]
-    assert [(one["what"], one["who"], one["done"]) for one in audited][-2:] == [("draft", "local", True)] * 2
+    assert (status, "is another" in refused["error"]) == (409, True)
+    assert ask(live, "POST", "/api/draft", None, {"text": draft["text"]})[0] == 409, "marks of which file?"
+    again = {"text": draft["text"], "revision": ask(live, "GET", "/api/draft")[1]["revision"]}
+    assert ask(live, "POST", "/api/draft", None, again)[1]["done"]
+    audited = [(one["what"], one["done"]) for one in ask(live, "GET", "/api/audit")[1]]
+    assert audited[-4:] == [("draft", True), ("draft", False), ("draft", False), ("draft", True)]
     lines = (live.folder / "audit.jsonl").read_text().splitlines()
     assert json.loads(lines[-1])["what"] == "draft"
 

@@ -1,8 +1,10 @@
 """Who gets into the admin HTTP API, and by what: authorisation tokens, TLS, many tries; what a change does."""
 
 import asyncio
+import contextlib
 import json
 import signal
+import socket
 import subprocess
 import urllib.error
 import urllib.request
@@ -14,14 +16,15 @@ import yaml
 
 from penstock.broker.api.endpoint import NOBODY
 from penstock.broker.api.guard import IDLE_SECONDS, LONGEST_SECONDS, MOST_SESSIONS, Guard
-from penstock.broker.api.masks import masked, unmasked
+from penstock.broker.api.masks import MaskError, masked, unmasked
 from penstock.broker.attempts import MOST_FROM
+from penstock.broker.bounded_http import HEAD_SECONDS
 from penstock.broker.federation import Federation
 from penstock.client.admin import CA, Admin, AdminError
 from penstock.client.local_token import find, place
 from penstock.domain import Domain
 from penstock.domain.admin import AdminSettings
-from penstock.model.errors import PenstockError
+from penstock.policy.token_revoked import CARRIED
 from tests.broker.test_api import ask, base, log_in
 from tests.support.certificates import Authority
 from tests.support.commands import until
@@ -49,6 +52,50 @@ def test_a_client_that_is_listed_comes_in_with_a_token_of_this_node() -> None:
             assert ask(node, "GET", "/api/about", token)[0] == 401, why
 
 
+def test_what_nodes_tell_each_other_of_a_client_is_no_token_here() -> None:
+    """A neighbour gets it with every event of the client."""
+    with token_node(admin={"clients": {"pump": "change"}}, **CLIENTS) as node:
+        assert ask(node, "GET", "/api/about", issued("main", "pump", id=f"{CARRIED}abc"))[0] == 401
+
+
+def test_a_request_must_come_in_time_and_be_short() -> None:
+    with running({"admin": ANY_PORT}) as node:
+        place = ("127.0.0.1", node.ports("http")[0])
+        with socket.create_connection(place, timeout=30) as long:
+            with contextlib.suppress(OSError):
+                for _ in range(64):
+                    long.sendall(b"GET /" + b"a" * 65_536)
+            assert long.recv(1000)[:12] in (b"HTTP/1.1 400", b"")
+        with socket.create_connection(place, timeout=HEAD_SECONDS * 3) as slow:
+            slow.sendall(b"GET /health HTTP/1.1\r\n")
+            with contextlib.suppress(ConnectionResetError):
+                assert slow.recv(100) == b""
+        body = {"user": "x" * 20_000, "password": "y"}
+        assert ask(node, "POST", "/api/login", "", body)[0] == 413
+        assert ask(node, "GET", "/health", "")[0] == 200
+
+
+def test_drafts_of_people_bring_no_files_and_no_code_in() -> None:
+    with running({"admin": ANY_PORT}, {"people": passwords(ada="right")}, admin=_people(ada="change")) as node:
+        token, file = log_in(node, "ada", "right"), node.folder / "domain.yaml"
+        now = ask(node, "GET", "/api/draft", token)[1]
+        for more, said in (
+            ("include: /etc/passwd\n", "include"),
+            ("monitors: {m: {link: a -> main, python: 'subprocess:Popen'}}\n", "subprocess:Popen"),
+            ("tokens: {keys: /etc/hostname}\n", "/etc/hostname"),
+        ):
+            for path in ("/api/draft/check", "/api/draft"):
+                draft = {"text": now["text"] + more, "revision": now["revision"]}
+                status, told = ask(node, "POST", path, token, draft)
+                assert (status, said in told["error"]) == (403, True), told
+        assert "include" not in file.read_text()
+        audited = ask(node, "GET", "/api/audit")[1]
+        assert [(one["who"], one["done"]) for one in audited[1:]] == [("ada", False)] * 6
+        good = {"text": now["text"].replace("ada: change", "ada: change\n    bob: read"), "revision": now["revision"]}
+        told = ask(node, "POST", "/api/draft", token, good)[1]
+        assert told["changes"] == ["admin `bob` added: `nothing` to `read`"]
+
+
 def test_guesses_are_made_to_wait() -> None:
     with running({"admin": ANY_PORT}, {"people": passwords(ada="right")}, admin=_people(ada="change")) as node:
         guess = {"user": "ada", "password": "guess-4711"}
@@ -59,6 +106,13 @@ def test_guesses_are_made_to_wait() -> None:
         audited = ask(node, "GET", "/api/audit")[1]
         assert [one["done"] for one in audited] == [False] * (MOST_FROM + 2)
         assert "guess-4711" not in node.log
+
+
+def test_passwords_that_were_changed_or_taken_away_end_sessions() -> None:
+    with running({"admin": ANY_PORT}, {"people": passwords(ada="old")}, admin=_people(ada="change")) as node:
+        token = log_in(node, "ada", "old")
+        node.write("people", passwords(ada="new"))
+        assert ask(node, "GET", "/api/about", token)[0] == 401
 
 
 def _people(**users: str) -> dict[str, object]:
@@ -151,17 +205,17 @@ async def test_sessions_end() -> None:
     server = Federation(Domain.model_validate({"nodes": {"main": {"listen": "127.0.0.1:0"}}}), ("main",), None).servers[
         "main"
     ]
-    token = guard.begin("ada", 0.0)
-    assert guard.who(server, settings, token, IDLE_SECONDS - 1).name == "ada"
-    assert guard.who(server, settings, token, 2 * IDLE_SECONDS - 2).name == "ada", "it was used in between"
-    assert guard.who(server, settings, token, 4 * IDLE_SECONDS) == NOBODY
-    token = guard.begin("ada", 0.0)
+    token = guard.begin("ada", None, 0.0)
+    assert guard.who(server, settings, None, token, IDLE_SECONDS - 1).name == "ada"
+    assert guard.who(server, settings, None, token, 2 * IDLE_SECONDS - 2).name == "ada", "it was used in between"
+    assert guard.who(server, settings, None, token, 4 * IDLE_SECONDS) == NOBODY
+    token = guard.begin("ada", None, 0.0)
     times = [at * (IDLE_SECONDS - 1) for at in range(int(LONGEST_SECONDS / (IDLE_SECONDS - 1)) + 2)]
-    assert [bool(guard.who(server, settings, token, now).name) for now in times][-1] is False
-    first = guard.begin("ada", 0.0)
+    assert [bool(guard.who(server, settings, None, token, now).name) for now in times][-1] is False
+    first = guard.begin("ada", None, 0.0)
     for _ in range(MOST_SESSIONS):
-        guard.begin("ada", 0.0)
-    assert guard.who(server, settings, first, 1.0) == NOBODY, "there is room for so many only"
+        guard.begin("ada", None, 0.0)
+    assert guard.who(server, settings, None, first, 1.0) == NOBODY, "there is room for so many only"
     await asyncio.sleep(0)
 
 
@@ -170,8 +224,9 @@ async def test_sessions_end() -> None:
     [
         ("a: 1\n", "a: 1\n"),
         ("links:\n- {between: [a, b], secret: xyz}\n", 'links:\n- {between: [a, b], secret: "<kept secret 0>"}\n'),
-        ('x: {secret: "ü 1", y: {password: zz}}', 'x: {secret: "<kept secret 0>", y: {password: "<kept secret 1>"}}'),
-        ("secret: |\n  ab\n  cd\nb: 2\n", 'secret: "<kept secret 0>"\nb: 2\n'),
+        ('links: [{secret: "ü 1"}, {secret: z}]', 'links: [{secret: "<kept secret 0>"}, {secret: "<kept secret 1>"}]'),
+        ("links:\n- secret: |\n    ab\n    cd\n  b: 2\n", 'links:\n- secret: "<kept secret 0>"\n  b: 2\n'),
+        ("users: {secret: change}", "users: {secret: change}"),
         ("trust_groups: {g: {secret: {file: f}}}", "trust_groups: {g: {secret: {file: f}}}"),
     ],
 )
@@ -180,6 +235,40 @@ def test_marks_stand_for_secrets(text: str, shown: str) -> None:
     assert yaml.safe_load(unmasked(masked(text), text)) == yaml.safe_load(text)
 
 
-def test_a_mark_that_stands_for_nothing() -> None:
-    with pytest.raises(PenstockError, match="stands for no secret"):
-        unmasked('secret: "<kept secret 7>"', "secret: x")
+MARK = '"<kept secret 0>"'
+LINK = "links: [{secret: hunter2}]"
+
+
+@pytest.mark.parametrize(
+    ("draft", "why"),
+    [
+        ('links: [{secret: "<kept secret 7>"}]', "stands for no secret"),
+        (f"admin: {{users: {{secret: {MARK}}}}}", "stands where no secret"),
+        (f"domain: &x a\nlinks: [{{secret: &x {MARK}}}]", "cannot be read as YAML, line 2"),
+        (f"links: [{{<<: {{secret: {MARK}}}}}]", "merged"),
+        (f"links: [{{secret: {MARK}}}", "cannot be read"),
+        ("[" * 5000, "cannot be read"),
+    ],
+    ids=range(6),
+)
+def test_marks_that_stand_for_nothing(draft: str, why: str) -> None:
+    with pytest.raises(MaskError, match=why):
+        unmasked(draft, LINK)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"{LINK}\noops: [",
+        f"{LINK}\n\toops: 1",
+        f"{LINK}\n---\na: 1",
+        f"{LINK}\na: *nobody",
+        "links: [{secret: &s hunter2}, {secret: *s}]",
+        "a: &b {secret: hunter2}\nlinks: [{<<: *b}]",
+    ],
+    ids=range(6),
+)
+def test_what_cannot_be_masked_is_not_shown(text: str) -> None:
+    with pytest.raises(MaskError) as caught:
+        masked(text)
+    assert "hunter2" not in str(caught.value)

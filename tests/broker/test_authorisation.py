@@ -44,6 +44,7 @@ DOMAIN: dict[str, Any] = {
         "two": {"node": "main", "user": "twin", "id": "two"},
     },
     "brokering": {"types": ["default"], "default": "default"},
+    "admin": {"behind_proxy": True},
 }
 
 

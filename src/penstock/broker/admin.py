@@ -21,9 +21,11 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from penstock.broker.api.api import HEADERS, Api, wrong
 from penstock.broker.api.endpoint import Refused
 from penstock.broker.authorisation import Authorisation
+from penstock.broker.bounded_http import config
 from penstock.broker.metrics import make_registry
 from penstock.broker.tls import make_context
 from penstock.client import local_token
+from penstock.domain.admin import Right
 from penstock.model.errors import PenstockError
 
 if TYPE_CHECKING:
@@ -58,20 +60,18 @@ class Admin:
             *api.routes(server),
             *self._authorisation.routes,
         ]
-        config = uvicorn.Config(
+        made = config(
             self._named(Starlette(routes=routes, exception_handlers={HTTPException: _not_there})),
             host=self._address.host,
             port=self._address.port,
-            log_config=None,
             lifespan="off",
-            access_log=False,
-            server_header=False,
-            timeout_graceful_shutdown=1,
+            ws="none",
+            proxy_headers=api.settings.behind_proxy,  # without a proxy, who says where it comes from may lie
         )
-        config.load()
+        made.load()
         if server.settings.admin_tls is not None:
-            config.ssl = make_context(server.settings.admin_tls)
-        self._http = _Quiet(config)
+            made.ssl = make_context(server.settings.admin_tls)
+        self._http = _Quiet(made)
         self._task: asyncio.Task[None] | None = None
 
     @property
@@ -128,7 +128,7 @@ class Admin:
         return name in self._names or name in self._api.settings.hosts or (is_anywhere and _is_address(name))
 
     async def _metrics(self, request: Request) -> Response:
-        right = None if "metrics" in self._api.settings.open else "read"
+        right: Right | None = None if "metrics" in self._api.settings.open else "read"
         refused = self._api.refusal(self.server, request, right)
         return refused or Response(generate_latest(self._registry), media_type=CONTENT_TYPE_LATEST, headers=HEADERS)
 

@@ -43,7 +43,17 @@ class Attempts:
 
 
 def _keys(address: str, user: str) -> tuple[tuple[Key, int], ...]:
-    return (("from", _short(_network(address))), MOST_FROM), (("as", _short(user)), MOST_AS)
+    network = _network(address)
+    # All who come by a console or a proxy on this machine have its address: one's guesses do not lock the others out.
+    asker = f"{network} {user}" if _is_here(network) else network
+    return (("from", _short(asker)), MOST_FROM), (("as", _short(user)), MOST_AS)
+
+
+def _is_here(address: str) -> bool:
+    try:
+        return ipaddress.ip_network(address, strict=False).is_loopback
+    except ValueError:
+        return False
 
 
 def _short(text: str) -> bytes:

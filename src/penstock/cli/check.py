@@ -12,6 +12,7 @@ from penstock.cli.exits import EXIT_DOMAIN
 from penstock.domain import Domain, Source, check, diff, ensemble, read
 from penstock.domain.check import in_order
 from penstock.domain.expand import Expansion
+from penstock.domain.files import named
 from penstock.domain.finding import Said
 from penstock.domain.write import written
 from penstock.model.errors import DomainError, Problem
@@ -59,6 +60,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--expand", action="store_true", help="print the domain with patterns and protocols expanded")
     parser.add_argument("--json", action="store_true", help="print what was found as one JSON object")
     parser.add_argument("--against", type=Path, metavar="OLD", help="say what is other than in this domain file")
+    parser.add_argument(
+        "--names", action="store_true", help="print only what files and Python code it names that OLD does not"
+    )
     parser.add_argument("--strict", action="store_true", help="fail for warnings too")
     parser.add_argument(
         "--node", action="append", metavar="NAME", help="look only for the files of this node (may be repeated)"
@@ -71,6 +75,8 @@ def main(argv: list[str]) -> int:
     options = parser.parse_args(argv)
     if options.json and options.expand:
         parser.error("--json goes without --expand: the expansion is YAML")
+    if options.names:
+        return _names(parser, options)
     try:
         source = read(options.file)
     except DomainError as error:
@@ -87,6 +93,20 @@ def main(argv: list[str]) -> int:
             parser.error(f"--against: {error}")
     _show(report, options, changes)
     return 0 if report.is_good(options.strict) else EXIT_DOMAIN
+
+
+def _names(parser: argparse.ArgumentParser, options: argparse.Namespace) -> int:
+    """Nothing is imported for it, and no file is read but the domain's own."""
+    if options.against is None:
+        parser.error("--names goes with --against")
+    try:
+        before, after = (named(read(file).domain) for file in (options.against, options.file))
+    except DomainError as error:
+        print(f"penstock: {error}", file=sys.stderr)
+        return EXIT_DOMAIN
+    for name in sorted(after - before):
+        print(name)
+    return 0
 
 
 def examine(source: Source, nodes: list[str] | None = None) -> Report:

@@ -9,8 +9,10 @@ import os
 import re
 import tempfile
 from pathlib import Path
+from stat import S_ISDIR, S_ISREG
 from urllib.parse import urlsplit
 
+MOST_BYTES = 4096
 SERVICE = Path("/run/penstock")
 """The folder that systemd makes for `packaging/penstock.service`; nobody else can make it there."""
 
@@ -56,10 +58,25 @@ def find(url: str) -> str | None:
     """The token of a node, if this user runs it here; the system's administrator finds that of the service too."""
     try:
         path = place(url)
-        if path.exists() and path.stat().st_uid == os.getuid():
-            return path.read_text().strip() or None
-        if os.getuid() == 0:
-            return (SERVICE / path.name).read_text().strip() or None
+        own = _read(path, os.getuid())
+        if own is None and os.getuid() == 0:
+            return _read(SERVICE / path.name, None)
+        return own
+    except ValueError:
+        return None
+
+
+def _read(path: Path, owner: int | None) -> str | None:
+    """The token in a file; not if others could have put it there, or led elsewhere from there."""
+    try:
+        around = path.parent.lstat()
+        if owner is not None and (around.st_uid != owner or around.st_mode & 0o022 or not S_ISDIR(around.st_mode)):
+            return None
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
+        with os.fdopen(handle) as file:
+            found = os.fstat(handle)
+            if not S_ISREG(found.st_mode) or (owner is not None and found.st_uid != owner):
+                return None
+            return file.read(MOST_BYTES).strip() or None
     except (OSError, ValueError):
-        pass
-    return None
+        return None

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import uvicorn
 from starlette.requests import Request
 
+from penstock.broker.bounded_http import config
 from penstock.console.person import People
 from penstock.domain.units import Address
 from penstock.model.errors import PenstockError
@@ -77,18 +78,15 @@ def serve(served: Served, ready: Callable[[str], None], until_eof: bool = False)
     named = f"[{host}]" if ":" in host else host
     hosts = {f"{named}:{port}", f"localhost:{port}", f"{served.at.host}:{port}", *served.hosts}
     door = Door(inner, people, served.cert is not None, tuple(hosts))
-    config = uvicorn.Config(
+    made = config(
         door,
-        log_config=None,
-        access_log=False,
-        server_header=False,
         ssl_certfile=served.cert,
         ssl_keyfile=served.key,
-        timeout_graceful_shutdown=1,
         ws="websockets-sansio",
+        proxy_headers=False,
     )
     ready(f"{'https' if served.cert else 'http'}://{named}:{port}")
-    server = uvicorn.Server(config)
+    server = uvicorn.Server(made)
     if until_eof:
         threading.Thread(target=_wait_for_end, args=(server,), daemon=True).start()
     with contextlib.suppress(KeyboardInterrupt):

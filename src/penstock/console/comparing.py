@@ -5,6 +5,7 @@ from collections.abc import Callable
 from nicegui import ui
 
 from penstock.broker.api.comparing import Compared, CompareDraft, Comparison
+from penstock.broker.api.drafts import Draft
 from penstock.broker.api.endpoint import Done
 from penstock.console import widgets
 from penstock.console.asking import AskError
@@ -23,7 +24,7 @@ _HOW = (
 class Comparing:
     """The box on a page."""
 
-    def __init__(self, person: Person, box: ui.element, draft: Callable[[], str], may: bool) -> None:
+    def __init__(self, person: Person, box: ui.element, draft: Callable[[], Draft], may: bool) -> None:
         self._person = person
         self._box = box
         self._draft = draft
@@ -51,8 +52,9 @@ class Comparing:
 
     async def _begin(self) -> None:
         self._button.disable()
+        draft = self._draft()
         try:
-            asked = CompareDraft(self._draft(), int(self._size.value or 2_000))
+            asked = CompareDraft(draft.text, int(self._size.value or 2_000), draft.revision)
             begun = await self._person.first.post("/api/draft/compare", Comparison, asked)
         except AskError as error:
             self._wrong(str(error))

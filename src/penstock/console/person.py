@@ -45,6 +45,8 @@ class Person:
         """Why the first process cannot be asked; empty if it can."""
         self.domain: Domain | None = None
         self.began = time.monotonic()
+        self.has_ended = False
+        """It has logged out."""
         self._ca = ca
         self._also = also
         """Admin addresses beyond this machine where the same log-in may be made."""
@@ -78,16 +80,11 @@ class Person:
             if name in known or node.admin is None or not node.admin.port:
                 continue
             url = f"{'https' if node.admin_tls else 'http'}://{node.admin}"
-            if not node.admin.loopback and url not in self._also:
-                # Whoever may change the domain must not have people's passwords sent to an address of its own.
-                self.unheard[url] = f"the console was not started with `--also {url}`"
-                continue
+            if token or url not in self._also:
+                continue  # who may change the domain must not have people's passwords sent to an address of its own
             other = Asking(url, self._ca)
             try:
-                if token:
-                    other.token = token
-                else:
-                    await other.log_in(user, password)
+                await other.log_in(user, password)
                 known |= set((await other.get("/api/about", About)).nodes)
                 self.others.append(other)
             except AskError as error:
@@ -105,7 +102,7 @@ class Person:
             for one in self.asked:
                 try:
                     told = await self._ask(one)
-                    found |= told.nodes
+                    found = {**told.nodes, **found}  # the first is believed about its own nodes
                     told_at |= dict.fromkeys(told.nodes, told.at)
                     homes |= dict.fromkeys(told.nodes, one)
                     self.unheard.pop(one.url, None)
@@ -151,6 +148,7 @@ class Person:
             self.error = f"the domain is not understood, is the console older than the node? {error}"[:500]
 
     async def end(self) -> None:
+        self.has_ended = True
         for one in self.asked:
             with contextlib.suppress(AskError):
                 await one.close()

@@ -35,6 +35,9 @@ async def shell(person: Person, part: Part) -> None:
     told = [""]
 
     async def beat() -> None:
+        if person.has_ended:
+            ui.navigate.to("/login")  # logged out in another tab
+            return
         await person.refresh()
         said = _trouble(person)
         if said != told[0]:

@@ -71,7 +71,9 @@ class Trial:
                     widgets.subheading("Check")
                     widgets.empty(*self._first_words())
                 with widgets.card("Difference on the recent journal") as box:
-                    self.comparing = comparing.Comparing(self.person, box, lambda: self.editor.value or "", self.may)
+                    self.comparing = comparing.Comparing(
+                        self.person, box, lambda: Draft(self.editor.value or "", self.began.revision), self.may
+                    )
                     self.comparing.build()
                 with widgets.card("Last changes"):
                     self._changed = Table("Last changes", ("at, UTC", "who", "what", "came to"), MOST_CHANGES)
@@ -138,7 +140,9 @@ class Trial:
         number, text = self._number, self.editor.value or ""
         self.check_button.props(add="loading")
         try:
-            found: Checked | AskError = await self.person.first.post("/api/draft/check", Checked, Draft(text))
+            found: Checked | AskError = await self.person.first.post(
+                "/api/draft/check", Checked, Draft(text, self.began.revision)
+            )
         except AskError as error:
             found = error
         if number != self._number:  # a later one is on its way

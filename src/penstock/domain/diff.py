@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal, NamedTuple
 
+from penstock.domain.admin import AdminSettings
 from penstock.domain.base import Settings, keys
 from penstock.domain.expand import expand
 from penstock.domain.graph import graph
@@ -53,6 +54,7 @@ class Kind(StrEnum):
     CAPSULE = "capsule"
     JOURNAL = "journal"
     ASSERTIONS = "assertions"
+    ADMIN = "admin"
 
 
 class Change(NamedTuple):
@@ -108,6 +110,22 @@ def diff(old: Domain, new: Domain) -> Difference:
     return Difference(tuple(_changes(old, new)))
 
 
+def _admin(old: AdminSettings, new: AdminSettings) -> Iterator[Change]:
+    """Who may do what is told person by person: it is what is asked first when something has gone wrong."""
+    for key in ("users", "clients"):
+        before, after = getattr(old, key), getattr(new, key)
+        for name in sorted(before.keys() | after.keys()):
+            was, is_now = before.get(name), after.get(name)
+            if was != is_now:
+                effect: Effect = "added" if was is None else "removed" if is_now is None else "changed"
+                detail = f"`{was or 'nothing'}` to `{is_now or 'nothing'}`"
+                yield Change(Kind.ADMIN, effect, name, was, is_now, detail)
+    others = [name for name in AdminSettings.model_fields if name not in ("users", "clients")]
+    changed = [name for name in others if getattr(old, name) != getattr(new, name)]
+    if changed:
+        yield Change(Kind.ADMIN, "changed", "", old, new, ", ".join(f"`{name}`" for name in changed))
+
+
 def _changes(old: Domain, new: Domain) -> Iterator[Change]:
     if old.domain != new.domain:
         detail = f"from `{old.domain}` to `{new.domain}`"
@@ -122,6 +140,7 @@ def _changes(old: Domain, new: Domain) -> Iterator[Change]:
     yield from _entries(Kind.CLIENT, old.clients, new.clients)
     yield from _in_order(Kind.CONTENT, *({", ".join(one.topics): one for one in each.content} for each in (old, new)))
     yield from _tables(old, new)
+    yield from _admin(old.admin or AdminSettings(), new.admin or AdminSettings())
     yield from _in_order(Kind.MONITOR, old.monitors, new.monitors)
     yield from _whole(Kind.ACCESS, old.access, new.access)
     yield from _statements(old.statements or StatementSettings(), new.statements or StatementSettings())

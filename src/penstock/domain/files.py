@@ -63,3 +63,21 @@ def _map_value(value: Any, loc: tuple[Step, ...], change: Callable[..., FileName
     if isinstance(value, tuple):
         return tuple(_map_value(item, (*loc, index), change) for index, item in enumerate(value))
     return value
+
+
+def named(domain: BaseModel) -> frozenset[str]:
+    """All that a domain names outside itself: files, which are read or made, and Python code, which is run."""
+    found = {str(name) for _, _, name in files(domain, ())}
+    waiting: list[Any] = [domain.model_dump(exclude_none=True)]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, dict):
+            found |= {str(value[key]) for key in _CODE if isinstance(value.get(key), str)}
+            waiting += value.values()
+        elif isinstance(value, list | tuple):
+            waiting += value
+    return frozenset(found)
+
+
+_CODE = ("python", "evaluate")
+"""Keys whose values name code."""

@@ -7,6 +7,7 @@ import msgspec
 
 from penstock.engine.edit import Watch
 from penstock.engine.session import Session
+from penstock.policy.automaton import Automaton
 
 if TYPE_CHECKING:
     from penstock.engine.node import Node
@@ -84,13 +85,13 @@ class SubscriptionPortrait(msgspec.Struct, frozen=True):
     """The condition that its client gave; empty if none."""
 
 
-def portrait(node: "Node", now: float, with_clients: bool = True) -> NodePortrait:
-    """The node as it is now; there may be many clients."""
+def portrait(node: "Node", now: float, with_clients: bool = True, with_content: bool = True) -> NodePortrait:
+    """The node as it is now; there may be many clients, and in the states of Python monitors what messages said."""
     return NodePortrait(
         node.name,
         tuple(_link(node, name, session) for name, session in node.neighbours.items()),
         tuple(_client(one) for one in node.sessions.values() if one.neighbour is None) if with_clients else (),
-        tuple(one for watch in node.watches.values() for one in _monitors(watch)),
+        tuple(one for watch in node.watches.values() for one in _monitors(watch, with_content)),
         len(node.retained),
         tuple(sorted(node.contracts.open_at(now))) if node.contracts is not None else (),
     )
@@ -138,6 +139,7 @@ def _client(session: Session) -> ClientPortrait:
     )
 
 
-def _monitors(watch: Watch) -> Iterator[MonitorPortrait]:
+def _monitors(watch: Watch, with_content: bool) -> Iterator[MonitorPortrait]:
     for monitor, state in zip(watch.monitors, watch.states, strict=True):
-        yield MonitorPortrait(monitor.name, watch.link.source, watch.link.target, f"{state}"[:MOST_STATE])
+        shown = f"{state}"[:MOST_STATE] if with_content or isinstance(monitor, Automaton) else "…"
+        yield MonitorPortrait(monitor.name, watch.link.source, watch.link.target, shown)

@@ -17,13 +17,13 @@ from penstock.broker.api import audit, comparing, decisions, drafts, flows, look
 from penstock.broker.api.audit import Audit
 from penstock.broker.api.comparing import Comparisons
 from penstock.broker.api.decisions import Recent
-from penstock.broker.api.endpoint import Asked, Endpoint, Error, Refused
+from penstock.broker.api.endpoint import Asked, Endpoint, Error, Refused, Who
 from penstock.broker.api.flows import Analyses
 from penstock.broker.api.guard import Guard
 from penstock.broker.api.looking import Rated
 from penstock.broker.logins import Logins
 from penstock.domain import Domain
-from penstock.domain.admin import AdminSettings, reaches
+from penstock.domain.admin import AdminSettings, Right, reaches
 from penstock.journal.revision import Revision
 from penstock.policy.passwords import Passwords
 
@@ -43,6 +43,8 @@ ENDPOINTS = (
     *audit.ENDPOINTS,
 )
 MOST_BODY = 8 * 2**20
+MOST_LOGIN = 16 * 1024
+"""Bytes from who has not shown a token."""
 BODY_SECONDS = 20.0
 HISTORY_SECONDS, MOST_HISTORY = 10.0, 1_440
 """How often ratings are noted, and how many times are kept: four hours."""
@@ -62,7 +64,7 @@ class Api:
 
     def __init__(self, federation: "Federation", file: Path | None = None, reread: Reread | None = None) -> None:
         self.federation = federation
-        self.file = file
+        self.file = file.resolve() if file is not None else None
         """The domain file."""
         self.reread = reread
         self.guard = Guard()
@@ -73,8 +75,8 @@ class Api:
         self.comparisons = Comparisons()
         self.changing = asyncio.Lock()
         self.history: deque[Rated] = deque(maxlen=MOST_HISTORY)
-        self.told: dict[bool, tuple[bytes, float]] = {}
-        """The state of the nodes as it was told last, with and without clients, and when."""
+        self.told: dict[tuple[bool, bool], tuple[bytes, float]] = {}
+        """The state of the nodes as it was told last, with and without clients, and content, and when."""
         self.is_running = True
         self._revision: tuple[Domain, Revision] | None = None
         self._passwords: tuple[object, Passwords | None] = (None, None)
@@ -142,30 +144,31 @@ class Api:
 
         return [*made, Route("/api/openapi.json", described)]
 
-    def refusal(self, server: "Server", request: Request, right: str | None) -> Response | None:
+    def who(self, server: "Server", token: str) -> Who:
+        """Who has this token, and what it may do now."""
+        return self.guard.who(server, self.settings, self.passwords, token, server.now())
+
+    def refusal(self, server: "Server", request: Request, right: Right | None) -> Response | None:
         """The answer to who may not ask; None if it may."""
-        if right is None:
-            return None
-        who = self.guard.who(server, self.settings, token_of(request), server.now())
-        if not who.right:
-            return wrong(Refused("a token is needed, and this is none that counts here", 401))
-        if not reaches(who.right, right):  # type: ignore[arg-type]  # the table has no others
-            return wrong(Refused(f"`{who.name}` may `{who.right}`, and this takes `{right}`", 403))
+        try:
+            _let(self.who(server, token_of(request)), right)
+        except Refused as error:
+            return wrong(error)
         return None
 
     def _answering(self, server: "Server", one: Endpoint) -> Callable[[Request], Awaitable[Response]]:
         async def answer(request: Request) -> Response:
-            refused = self.refusal(server, request, one.right)
-            if refused is not None:
-                return refused
+            token = token_of(request)
+            address = request.client.host if request.client is not None else "unknown"
+            asked = Asked(self, server, self.who(server, token), request.query_params, b"", address, token)
             try:
-                body = await read_body(request) if one.method == "POST" else b""
-                token = token_of(request)
-                who = self.guard.who(server, self.settings, token, server.now())
-                address = request.client.host if request.client is not None else "unknown"
-                asked = Asked(self, server, who, request.query_params, body, address, token)
+                _let(asked.who, one.right)
+                if one.method == "POST":
+                    asked = asked._replace(body=await read_body(request, MOST_BODY if one.right else MOST_LOGIN))
                 found = await one.handler(asked)
             except Refused as error:
+                if one.right == "change" and asked.who.right:
+                    audit.tell(asked, one.path.removeprefix("/api/"), str(error), False)
                 return wrong(error)
             except ClientDisconnect:
                 return Response(status_code=400)  # nobody is there to read it
@@ -189,6 +192,16 @@ class Api:
             if rated:
                 self.history.append(Rated(time.time(), rated))
             await asyncio.sleep(HISTORY_SECONDS)
+
+
+def _let(who: Who, right: Right | None) -> None:
+    """Raise `Refused` for who has not the right."""
+    if right is None:
+        return
+    if not who.right:
+        raise Refused("a token is needed, and this is none that counts here", 401)
+    if not reaches(who.right, right):
+        raise Refused(f"`{who.name}` may `{who.right}`, and this takes `{right}`", 403)
 
 
 @cache
@@ -216,15 +229,15 @@ def wrong(error: Refused) -> Response:
     return Response(msgspec.json.encode(Error(str(error))), error.status, headers, _JSON)
 
 
-async def read_body(request: Request) -> bytes:
+async def read_body(request: Request, most: int) -> bytes:
     """All of it, within bounds of size and time."""
     body = bytearray()
     try:
         async with asyncio.timeout(BODY_SECONDS):
             async for chunk in request.stream():
                 body += chunk
-                if len(body) > MOST_BODY:
-                    raise Refused(f"more than {MOST_BODY} bytes", 413)
+                if len(body) > most:
+                    raise Refused(f"more than {most} bytes", 413)
     except TimeoutError:
         raise Refused("the body does not come", 408) from None
     return bytes(body)

@@ -53,7 +53,7 @@ class Audit:
 
     def tell(self, server: "Server", one: Audited) -> None:
         """Log it, and keep it."""
-        if not one.done:
+        if not one.done and one.what == "log-in":
             if len(self._refused) == MOST_REFUSED and one.at - self._refused[0] < REFUSED_SECONDS:
                 return  # who floods this with nonsense does not flood the log
             self._refused.append(one.at)
@@ -70,6 +70,13 @@ class Audit:
                     file.write(msgspec.json.encode(one) + b"\n")
             except OSError as error:
                 server.log.error("the audit file cannot be written", extra={"cause": str(error)})
+
+
+def tell(asked: Asked, what: str, detail: str, is_done: bool) -> None:
+    """Who asks has done something, or was not let."""
+    who = asked.who
+    told = Audited(time.time(), asked.server.name, who.name, who.how, asked.address, what, detail, is_done)
+    asked.api.audit.tell(asked.server, told)
 
 
 async def _audit(asked: Asked) -> list[Audited]:

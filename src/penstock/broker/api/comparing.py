@@ -9,7 +9,7 @@ from typing import Literal
 
 import msgspec
 
-from penstock.broker.api.drafts import MOST_ERRORS, beside, run_penstock, with_secrets
+from penstock.broker.api.drafts import MOST_ERRORS, Draft, beside, run_penstock, taken
 from penstock.broker.api.endpoint import Asked, Done, Endpoint, Query, Refused
 
 COMPARE_SECONDS = 600.0
@@ -25,6 +25,7 @@ class CompareDraft(msgspec.Struct, frozen=True):
 
     text: str
     last: int = USUAL_LAST
+    revision: str = ""
 
 
 class SubjectChange(msgspec.Struct, frozen=True):
@@ -194,7 +195,8 @@ async def _begin(asked: Asked) -> Comparison:
     journal = asked.api.domain.journal
     if journal is None:
         raise Refused("the domain keeps no journal to try a draft on: give it `journal: {folder: ...}`", 409)
-    return asked.api.comparisons.begin(asked, with_secrets(asked, said.text), said.last, Path(journal.folder))
+    text = await taken(asked, Draft(said.text, said.revision))
+    return asked.api.comparisons.begin(asked, text, said.last, Path(journal.folder))
 
 
 async def _give_up(asked: Asked) -> Done:

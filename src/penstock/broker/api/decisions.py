@@ -6,15 +6,15 @@ looks on and as long as that takes no more than a small share of the processor.
 
 import asyncio
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import AsyncIterator, Iterator
 from itertools import count, islice
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from penstock.broker.api.endpoint import Asked, Endpoint, Query, Refused
-from penstock.broker.api.hiding import without_payloads
+from penstock.broker.api.endpoint import Asked, Endpoint, Query, Refused, Who
+from penstock.broker.api.hiding import discreet, without_payloads
 from penstock.domain.admin import reaches
 from penstock.engine.account import DecisionAccount
 from penstock.engine.arrival import arrived
@@ -52,7 +52,7 @@ LOOKING_SECONDS = 15.0
 """So long after the last question somebody still looks on."""
 STREAM_SECONDS = 0.5
 HEARTBEAT_SECONDS = 10.0
-MOST_STREAMS = 50
+MOST_STREAMS, MOST_STREAMS_EACH = 50, 10
 
 
 class DecisionRow(msgspec.Struct, frozen=True):
@@ -111,7 +111,8 @@ class Recent:
         self._samples = float(BURST)
         self._filled = 0.0
         self.left_out = 0
-        self.streams = 0
+        self.streams: Counter[str] = Counter()
+        """By who has them."""
 
     def watch(self, server: "Server") -> None:
         """Note what the node refuses from now on."""
@@ -262,22 +263,34 @@ async def _decisions(asked: Asked) -> Decisions:
     recent, wanted = asked.api.recent, _Wanted(asked)
     recent.look(iter(asked.api.servers.values()))
     since, most = int(asked.number("since", 0, 2**53)), int(asked.number("limit", 200, MOST_ASKED))
-    found = [one.row for one in recent.rows(since) if wanted.takes(one.row)]
-    return Decisions(tuple(found[-most:] if most else ()), recent.next, recent.left_out)
+    found = [one for one in recent.rows(since) if wanted.takes(one.row)]
+    rows = tuple(_shown(one, asked.who) for one in (found[-most:] if most else ()))
+    return Decisions(rows, recent.next, recent.left_out)
+
+
+def _shown(one: _Kept, who: Who) -> DecisionRow:
+    """The row, for who asks."""
+    if reaches(who.right, "content"):
+        return one.row
+    return msgspec.structs.replace(one.row, reason=discreet(one.row.reason, one.decision.event))
 
 
 async def _stream(asked: Asked) -> AsyncIterator[bytes]:
     recent, wanted = asked.api.recent, _Wanted(asked)
-    if recent.streams >= MOST_STREAMS:
+    name = asked.who.name
+    if recent.streams.total() >= MOST_STREAMS or recent.streams[name] >= MOST_STREAMS_EACH:
         raise Refused("too many streams", 503, 5)
 
     async def lines() -> AsyncIterator[bytes]:
-        recent.streams += 1
+        recent.streams[name] += 1
         try:
             since, said = recent.next, time.monotonic()
             while asked.api.is_running:
+                who = asked.api.who(asked.server, asked.token)
+                if not who.right:  # it has lost the right meanwhile
+                    return
                 recent.look(iter(asked.api.servers.values()))
-                found = [one.row for one in recent.rows(since) if wanted.takes(one.row)]
+                found = [_shown(one, who) for one in recent.rows(since) if wanted.takes(one.row)]
                 since = recent.next
                 if found:
                     yield b"".join(msgspec.json.encode(row) + b"\n" for row in found)
@@ -289,7 +302,7 @@ async def _stream(asked: Asked) -> AsyncIterator[bytes]:
                 said = time.monotonic()
                 await asyncio.sleep(STREAM_SECONDS)
         finally:
-            recent.streams -= 1
+            recent.streams[name] -= 1
 
     return lines()
 
@@ -299,7 +312,9 @@ async def _decision(asked: Asked) -> DecisionDetail:
     if found is None:
         raise Refused("no such decision any more", 404)
     told = DecisionAccount.of(found.decision)
-    return DecisionDetail(found.row, told if reaches(asked.who.right, "content") else without_payloads(told))
+    if not reaches(asked.who.right, "content"):
+        told = without_payloads(told, found.decision.event)
+    return DecisionDetail(_shown(found, asked.who), told)
 
 
 _WANTED = (

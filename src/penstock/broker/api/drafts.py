@@ -2,19 +2,19 @@
 
 import asyncio
 import contextlib
+import hashlib
 import json
 import os
 import sys
 import tempfile
-import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import msgspec
 
-from penstock.broker.api.audit import Audited
+from penstock.broker.api.audit import tell
 from penstock.broker.api.endpoint import Asked, Done, Endpoint, Refused
-from penstock.broker.api.masks import masked, unmasked
+from penstock.broker.api.masks import MaskError, has_marks, included, masked, unmasked
 from penstock.domain import diff
 from penstock.model.errors import PenstockError
 
@@ -85,14 +85,44 @@ def file_of(asked: Asked) -> Path:
     return asked.api.file
 
 
-def with_secrets(asked: Asked, text: str) -> str:
-    """The draft with the secrets that its marks stand for."""
+def present(asked: Asked) -> str:
+    """The domain file as it is now."""
     try:
-        return unmasked(text, file_of(asked).read_text())
-    except PenstockError as error:
-        raise Refused(str(error)) from None
+        return file_of(asked).read_bytes().decode()
     except (OSError, UnicodeDecodeError) as error:
         raise Refused(f"the domain file cannot be read: {error}", 409) from None
+
+
+def revision_of(text: str) -> str:
+    """What stands for a domain file as it is, whatever of it is in force."""
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+async def taken(asked: Asked, draft: Draft) -> str:
+    """A draft with the secrets that its marks stand for; raises `Refused` for what its author may not have read or run.
+
+    A draft names files, which are read, and Python code, which is run. Those of the present domain may stay; others
+    only the system's user brings in that runs the node, who could do so anyway.
+    """
+    now = present(asked)
+    if (draft.revision or has_marks(draft.text)) and draft.revision != revision_of(now):
+        raise Refused("the domain file is another than when the draft was begun: look at it first", 409)
+    try:
+        text = unmasked(draft.text, now)
+        is_other = included(text) != included(now)
+    except MaskError as error:
+        raise Refused(str(error)) from None
+    if asked.who.how == "local":
+        return text
+    if is_other:
+        raise Refused("`include` is other: only the system's user that runs the node brings files in", 403)
+    async with beside(asked, text) as path:
+        _, said, _ = await run_penstock("check", "--names", "--against", str(file_of(asked)), str(path))
+    named = [line for line in said.decode(errors="replace").splitlines() if line]
+    if named:
+        why = "only the system's user that runs the node brings files and code in"
+        raise Refused(f"it names `{named[0]:.200}`, which the present domain does not: {why}", 403)
+    return text
 
 
 @contextlib.asynccontextmanager
@@ -101,8 +131,8 @@ async def beside(asked: Asked, text: str) -> AsyncIterator[Path]:
     place = file_of(asked)
     try:
         handle, name = tempfile.mkstemp(dir=place.parent, prefix=".draft-", suffix=".yaml")
-        with os.fdopen(handle, "w") as file:
-            file.write(text)
+        with os.fdopen(handle, "wb") as file:
+            file.write(text.encode())
     except OSError as error:
         raise Refused(f"a draft cannot be written beside the domain file: {error.strerror}", 409) from None
     try:
@@ -163,47 +193,40 @@ def _of_file(one: Problem, draft: str, shown: str) -> Problem:
 
 
 async def _text(asked: Asked) -> DomainText:
-    file = file_of(asked)
+    text = present(asked)
     try:
-        return DomainText(file.name, masked(file.read_text()), asked.api.revision.digest)
-    except (OSError, UnicodeDecodeError) as error:
-        raise Refused(f"the domain file cannot be read: {error}", 409) from None
+        return DomainText(file_of(asked).name, masked(text), revision_of(text))
+    except MaskError as error:  # what is a secret in it cannot be told
+        raise Refused(f"the domain file cannot be shown: {error}", 409) from None
 
 
 async def _check(asked: Asked) -> Checked:
-    return await checked(asked, with_secrets(asked, asked.said(Draft).text))
+    return await checked(asked, await taken(asked, asked.said(Draft)))
 
 
 async def _put(asked: Asked) -> Reloaded:
     draft = asked.said(Draft)
     async with asked.api.changing:
-        if draft.revision and draft.revision != asked.api.revision.digest:
-            raise Refused("another revision has come into force since the draft was begun: look at it first", 409)
-        text = with_secrets(asked, draft.text)
+        text = await taken(asked, draft)
         found = await checked(asked, text)
         if not found.good:
-            _tell(asked, "draft", "it does not check", False)
+            tell(asked, "draft", "it does not check", False)
             return Reloaded(False, found)
         file, before = file_of(asked), file_of(asked).read_bytes()
         _write(file, text.encode())
         try:
             changes = await _reread(asked)
-        except Refused as refused:
+        except Refused:
             _write(file, before)
-            _tell(asked, "draft", str(refused), False)
             raise
-        _tell(asked, "draft", "; ".join(changes) or "nothing changes", True)
+        tell(asked, "draft", "; ".join(changes) or "nothing changes", True)
         return Reloaded(True, found, changes)
 
 
 async def _reload(asked: Asked) -> Done:
     async with asked.api.changing:
-        try:
-            changes = await _reread(asked)
-        except Refused as refused:
-            _tell(asked, "reload", str(refused), False)
-            raise
-        _tell(asked, "reload", "; ".join(changes) or "nothing changes", True)
+        changes = await _reread(asked)
+        tell(asked, "reload", "; ".join(changes) or "nothing changes", True)
     return Done()
 
 
@@ -232,12 +255,6 @@ def _write(file: Path, data: bytes) -> None:
         os.replace(draft, file)
     except OSError as error:
         raise Refused(f"the domain file cannot be written: {error.strerror}", 409) from None
-
-
-def _tell(asked: Asked, what: str, detail: str, is_done: bool) -> None:
-    who = asked.who
-    told = Audited(time.time(), asked.server.name, who.name, who.how, asked.address, what, detail, is_done)
-    asked.api.audit.tell(asked.server, told)
 
 
 ENDPOINTS = (

@@ -106,16 +106,17 @@ class Rated(msgspec.Struct, frozen=True):
 
 
 async def _nodes(asked: Asked) -> msgspec.Raw:
-    api, now, with_clients = asked.api, time.monotonic(), asked.query.get("clients") != "0"
-    told, at = api.told.get(with_clients, (b"", float("-inf")))
+    api, now = asked.api, time.monotonic()
+    key = asked.query.get("clients") != "0", reaches(asked.who.right, "content")
+    told, at = api.told.get(key, (b"", float("-inf")))
     if now - at > FRESH_SECONDS:
-        states = {name: _state(server, with_clients) for name, server in api.servers.items()}
+        states = {name: _state(server, *key) for name, server in api.servers.items()}
         told = msgspec.json.encode(Nodes(time.time(), api.revision.digest, states))
-        api.told[with_clients] = told, now
+        api.told[key] = told, now
     return msgspec.Raw(told)
 
 
-def _state(server: "Server", with_clients: bool) -> NodeState:
+def _state(server: "Server", with_clients: bool, with_content: bool) -> NodeState:
     stats, journal, now = server.node.stats, server.journal, server.now()
     counters = Counters(
         stats.received,
@@ -137,7 +138,7 @@ def _state(server: "Server", with_clients: bool) -> NodeState:
         server.node.connected,
         counters,
         kept,
-        portrait(server.node, now, with_clients),
+        portrait(server.node, now, with_clients, with_content),
     )
 
 

@@ -5,7 +5,7 @@ import time
 import msgspec
 
 from penstock import __version__
-from penstock.broker.api.audit import Audited
+from penstock.broker.api.audit import Audited, tell
 from penstock.broker.api.endpoint import Asked, Done, Endpoint, Refused
 from penstock.broker.api.guard import IDLE_SECONDS
 from penstock.broker.logins import LoginRefused
@@ -54,7 +54,7 @@ async def _login(asked: Asked) -> LoggedIn:
         _tell(asked, show(user), str(refused), False)
         raise Refused(str(refused), refused.status, refused.later) from None
     _tell(asked, show(user), "", True)
-    return LoggedIn(asked.api.guard.begin(user, asked.server.now()), user, right, IDLE_SECONDS)
+    return LoggedIn(asked.api.guard.begin(user, asked.api.passwords, asked.server.now()), user, right, IDLE_SECONDS)
 
 
 def _tell(asked: Asked, user: str, why: str, is_done: bool) -> None:
@@ -64,6 +64,7 @@ def _tell(asked: Asked, user: str, why: str, is_done: bool) -> None:
 
 async def _logout(asked: Asked) -> Done:
     asked.api.guard.end(asked.token)
+    tell(asked, "log-out", "", True)
     return Done()
 
 

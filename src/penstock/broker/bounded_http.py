@@ -1,0 +1,65 @@
+"""HTTP connections with bounds: how many there are, how long a request may take to come, how long its head is."""
+
+import asyncio
+import logging
+from typing import Any
+
+import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+MOST_CONNECTIONS = 200
+HEAD_SECONDS = 10.0
+"""In which a request's first line and headers must have come."""
+MOST_HEAD = 32 * 1024
+
+
+class Bounded(H11Protocol):
+    """One connection. The head of a request is bounded by h11 itself, which reads no more than that."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
+        super().connection_made(transport)
+        self._patience: asyncio.TimerHandle | None = None
+        if len(self.connections) > MOST_CONNECTIONS:
+            transport.abort()
+            return
+        self._wait()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self.cycle is not None and not self.cycle.response_complete:
+            self._heard()
+        elif self._patience is None:
+            self._wait()  # for the rest of the next one
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._heard()
+        super().connection_lost(exc)
+
+    def _wait(self) -> None:
+        self._patience = self.loop.call_later(HEAD_SECONDS, self._too_slow)
+
+    def _heard(self) -> None:
+        if self._patience is not None:
+            self._patience.cancel()
+            self._patience = None
+
+    def _too_slow(self) -> None:
+        self._patience = None
+        is_asking = self.cycle is not None and not self.cycle.response_complete
+        if not is_asking and not self.transport.is_closing():
+            self.transport.abort()
+
+
+def config(app: Any, **more: Any) -> uvicorn.Config:
+    """Of a server with these bounds. What clients do wrong is answered, and not logged."""
+    logging.getLogger("uvicorn").setLevel(logging.CRITICAL)
+    return uvicorn.Config(
+        app,
+        http=Bounded,
+        h11_max_incomplete_event_size=MOST_HEAD,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=1,
+        **more,
+    )
