@@ -91,6 +91,12 @@ def test_an_assertion_that_does_not_hold_is_told(home: Looking) -> None:
         expect(results.get_by_text("fails").first).to_be_visible()
         expect(results).to_contain_text("never: motion to phone by routes")
         expect(results).to_contain_text("there is a way")
+        page.reload()
+        expect(page.get_by_text("Your draft from before.")).to_be_visible()
+        page.wait_for_selector(".cm-content")
+        assert "deny: []" in text_of(page), "what was written is not lost with the page"
+        page.get_by_role("button", name="Begin again").click()
+        expect(page.get_by_text("Your draft from before.")).to_have_count(0)
         home.picture(page, "try-assertion")
 
 

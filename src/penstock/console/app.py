@@ -19,6 +19,8 @@ from penstock.domain.units import Address
 from penstock.model.errors import PenstockError
 
 STATIC = Path(__file__).parent / "static"
+RECONNECT_SECONDS = 30.0
+"""For so long a page that has lost its connection is kept as it was."""
 
 
 class Served(NamedTuple):
@@ -70,6 +72,7 @@ def serve(served: Served, ready: Callable[[str], None], until_eof: bool = False)
         favicon=STATIC / "penstock.svg",
         dark=None,
         binding_refresh_interval=None,
+        reconnect_timeout=RECONNECT_SECONDS,
         show_welcome_message=False,
         tailwind=False,
     )

@@ -49,6 +49,12 @@ class Asking:
         headers = {"Content-Type": "application/octet-stream" if isinstance(body, bytes) else "application/json"}
         return self._read(await self._send("POST", path, content=sent, params=_given(query), headers=headers), kind)
 
+    async def post_long(self, path: str, kind: type[Said], body: object, seconds: float) -> Said:
+        """What the node may take so many seconds for."""
+        headers = {"Content-Type": "application/json"}
+        sent = msgspec.json.encode(body)
+        return self._read(await self._send("POST", path, content=sent, headers=headers, timeout=seconds), kind)
+
     async def lines(self, path: str, kind: type[Said], **query: str | int) -> AsyncIterator[Said]:
         """A stream of JSON, line by line; ends when the node does. Raises `AskError`."""
         try:

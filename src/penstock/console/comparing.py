@@ -31,11 +31,12 @@ class Comparing:
         self._may = may
         self._id = 0
         self._timer: ui.timer | None = None
+        self._has_journal = person.domain is not None and person.domain.journal is not None
 
     def build(self) -> None:
         with self._box:
             widgets.subheading("Difference on the recent journal")
-            if self._person.domain is None or self._person.domain.journal is None:
+            if not self._has_journal:
                 widgets.empty(
                     "The domain keeps no journal",
                     "Give it `journal: {folder: journal}`: nodes then record what comes, to try drafts on.",
@@ -50,6 +51,24 @@ class Comparing:
                     ui.label("takes the right `change`").classes("pk-about")
             self._answer = ui.element("div").classes("pk-answer")
 
+    async def go_on(self) -> None:
+        """Show the comparison that was begun on this page before it was loaded again, if there is one."""
+        if not self._person.comparison or not self._has_journal:
+            return
+        try:
+            found = await self._person.first.get("/api/draft/compare", Comparison, id=self._person.comparison)
+        except AskError:  # it is forgotten
+            return
+        self._follow(found)
+
+    def _follow(self, found: Comparison) -> None:
+        self._id = self._person.comparison = found.id
+        self._show(found)
+        if found.state == "running":
+            self._button.disable()
+            with self._box:
+                self._timer = ui.timer(BEAT, self._look)
+
     async def _begin(self) -> None:
         self._button.disable()
         draft = self._draft()
@@ -59,10 +78,7 @@ class Comparing:
         except AskError as error:
             self._wrong(str(error))
             return
-        self._id = begun.id
-        self._show(begun)
-        with self._box:
-            self._timer = ui.timer(BEAT, self._look)
+        self._follow(begun)
 
     async def _look(self) -> None:
         try:

@@ -6,6 +6,7 @@ import secrets
 import tempfile
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -22,6 +23,13 @@ MANY_CLIENTS = 300
 CLIENTS_SECONDS = 5.0
 LONGEST_SECONDS = 12 * 3600.0
 MOST_PEOPLE = 200
+
+
+class KeptDraft(NamedTuple):
+    """A draft of the domain file, and the revision that it was made of."""
+
+    text: str
+    revision: str
 
 
 class Person:
@@ -44,6 +52,10 @@ class Person:
         self.error = ""
         """Why the first process cannot be asked; empty if it can."""
         self.domain: Domain | None = None
+        self.draft: KeptDraft | None = None
+        """What was written on the page Try, in case the page has to be loaded again."""
+        self.comparison = 0
+        """The number of the last comparison of a draft."""
         self.began = time.monotonic()
         self.has_ended = False
         """It has logged out."""

@@ -3,17 +3,20 @@
 import asyncio
 from datetime import UTC, datetime
 
+import msgspec
 from nicegui import events, ui
 
 from penstock.broker.api.audit import Audited
-from penstock.broker.api.drafts import Checked, DomainText, Draft, Reloaded
+from penstock.broker.api.drafts import CHECK_SECONDS, Checked, DomainText, Draft, Reloaded
 from penstock.console import comparing, widgets
 from penstock.console.asking import AskError
-from penstock.console.person import Person
+from penstock.console.person import KeptDraft, Person
 from penstock.console.tables import Cell, Table
 
 PAUSE = 1.0
 """Seconds without a key after which a draft is checked."""
+SECONDS = CHECK_SECONDS + 10
+"""That a node may take to check."""
 MOST_SHOWN = 100
 MOST_CHANGES = 20
 _ABOUT = "Edit the domain or paste another. Nothing counts before it is put into force."
@@ -32,6 +35,7 @@ async def show(person: Person) -> None:
     waiting.delete()
     trial = Trial(person, text)
     trial.build()
+    await trial.comparing.go_on()
     await trial.look_back()
 
 
@@ -40,7 +44,9 @@ class Trial:
 
     def __init__(self, person: Person, text: DomainText) -> None:
         self.person = person
-        self.began = text
+        kept = person.draft
+        self.draft = text.text if kept is None else kept.text
+        self.began = text if kept is None else msgspec.structs.replace(text, revision=kept.revision)
         """What the draft is made of."""
         self.may = person.about.right == "change"
         self.checked: Checked | None = None
@@ -51,9 +57,13 @@ class Trial:
         with ui.element("div").classes("pk-try"):
             with widgets.card("Draft"):
                 self._bar()
+                if self.person.draft is not None:
+                    with ui.element("div").classes("pk-bar").props("role=status"):
+                        ui.label("Your draft from before.")
+                        ui.button("Begin again with the domain as it is", on_click=self._again).props("flat no-caps")
                 self.editor = (
                     ui.codemirror(
-                        self.began.text,
+                        self.draft,
                         language="YAML",
                         theme="githubLight",
                         indent="  ",
@@ -112,10 +122,15 @@ class Trial:
             if not self.may:
                 self.check_button.disable()
 
+    def _again(self) -> None:
+        self.person.draft = None
+        ui.navigate.to("/try")
+
     # --- checking
 
     def _edited(self, _: events.ValueChangeEventArguments[str]) -> None:
-        """Check once no key has been pressed for a while."""
+        """Keep it, and check it once no key has been pressed for a while."""
+        self.person.draft = KeptDraft(self.editor.value or "", self.began.revision)
         self.checked = None
         self.put_button.disable()
         if self._waiting is not None:
@@ -140,9 +155,8 @@ class Trial:
         number, text = self._number, self.editor.value or ""
         self.check_button.props(add="loading")
         try:
-            found: Checked | AskError = await self.person.first.post(
-                "/api/draft/check", Checked, Draft(text, self.began.revision)
-            )
+            first, draft = self.person.first, Draft(text, self.began.revision)
+            found: Checked | AskError = await first.post_long("/api/draft/check", Checked, draft, SECONDS)
         except AskError as error:
             found = error
         if number != self._number:  # a later one is on its way
@@ -242,20 +256,21 @@ class Trial:
             widgets.subheading("Check")
             waiting = widgets.loading("Putting it into force")
             try:
-                done = await self.person.first.post("/api/draft", Reloaded, Draft(text, self.began.revision))
-                fresh = await self.person.first.get("/api/draft", DomainText)
+                first, draft = self.person.first, Draft(text, self.began.revision)
+                done = await first.post_long("/api/draft", Reloaded, draft, SECONDS)
+                fresh = await first.get("/api/draft", DomainText)
             except AskError as error:
                 waiting.delete()
                 what = "Another revision has come meanwhile" if error.status == 409 else "It is not in force"
                 widgets.wrong(what, str(error))
-                ui.link("Begin again with the domain as it is now", "/try")
+                ui.button("Begin again with the domain as it is now", on_click=self._again).props("flat no-caps")
                 return
             waiting.delete()
             if not done.done:
                 self._mark(done.checked)
                 self._tell(done.checked)
                 return
-            self.began = fresh
+            self.began, self.person.draft = fresh, None
             with ui.element("div").props("role=status aria-live=polite"):
                 ui.label(f"In force, revision {fresh.revision}").classes("pk-effect pk-pass")
             with ui.element("ul").classes("pk-list"):
