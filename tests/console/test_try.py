@@ -122,9 +122,8 @@ def test_a_draft_is_put_into_force_by_who_may_and_it_is_noted(home: Looking) -> 
         expect(done.first).to_contain_text("ada")
         # Whoever began with the revision before is told so, and changes nothing.
         write(late, draft.replace("robot", "toaster"))
-        late.get_by_role("button", name="Put into force").click()
-        late.get_by_role("dialog").get_by_role("button", name="Put into force").click()
-        expect(late.get_by_text("Another revision has come meanwhile")).to_be_visible()
+        expect(late.get_by_role("region", name="Check")).to_contain_text("Another revision has come meanwhile")
+        expect(late.get_by_role("button", name="Put into force")).to_be_disabled()
         assert "toaster" not in present(home)
 
 

@@ -166,7 +166,9 @@ class Trial:
         with self.results:
             widgets.subheading("Check")
             if isinstance(found, AskError):
-                widgets.wrong("It cannot be checked", str(found))
+                is_late = found.status == 409
+                widgets.wrong("Another revision has come meanwhile" if is_late else "It cannot be checked", str(found))
+                ui.button("Begin again with the domain as it is now", on_click=self._again).props("flat no-caps")
                 self._mark(Checked(False, (), ()))
                 return
             self.checked = found
