@@ -31,9 +31,14 @@ says more. Those of the journal, of tokens and of trust are there in domains tha
 """
 
 
+def _labels(metric: Metric) -> tuple[str, ...]:
+    """The library has no public name for it."""
+    return tuple(getattr(metric, "_labelnames", ()))
+
+
 def page() -> str:
     rows = [
-        (code(_name(one)), one.type, ", ".join(code(label) for label in one._labelnames), plain(one.documentation))
+        (code(_name(one)), one.type, ", ".join(code(label) for label in _labels(one)), plain(one.documentation))
         for one in _collected()
     ]
     return (

@@ -2,7 +2,13 @@
 
 import pytest
 
-from penstock.broker.peer import LONGEST_WAIT, SHORTEST_WAIT, STEADY_SECONDS, Waits
+from penstock.broker.peer import LONGEST_WAIT, SHORTEST_WAIT, STEADY_SECONDS, Dialled, Waits
+from penstock.broker.server import Server
+from penstock.domain import NodeSettings
+from penstock.engine.greeting import KEEPALIVE, Greeting
+from penstock.engine.session import Session
+from penstock.model.subject import Subject
+from penstock.wire.session import OPEN
 
 CASES = [
     ("never up: ever longer", [0.0] * 4, [1, 2, 4, 8]),
@@ -20,3 +26,25 @@ def test_the_wait_grows_until_the_link_stays_up(lasted: list[float], waits: list
 def test_the_wait_has_a_bound() -> None:
     waits = Waits()
     assert max(waits.after(0.0) for _ in range(20)) == LONGEST_WAIT
+
+
+class Wire:
+    """A transport that remembers what was written."""
+
+    def __init__(self) -> None:
+        self.written: list[bytes] = []
+
+    def write(self, data: bytes) -> None:
+        self.written.append(data)
+
+
+async def test_a_link_over_which_events_only_come_says_that_it_is_there() -> None:
+    """The neighbour hears nothing else from us, and would end it."""
+    server = Server("here", NodeSettings(listen="127.0.0.1:0"), None)  # type: ignore[arg-type]
+    greeting = Greeting.of_node("here", b"secret", 1000)
+    dialled = Dialled(server, Session(1, Subject("$node/there", None, "", ""), 5), greeting)
+    dialled.transport, dialled.phase, dialled.patience = Wire(), OPEN, 2 * KEEPALIVE
+    for _ in range(2 * KEEPALIVE):
+        dialled.alive = True  # something has come
+        assert not dialled.tick()
+    assert len(dialled.transport.written) >= 4

@@ -66,6 +66,18 @@ def present(home: Looking) -> str:
     return (home.nodes.folder / "domain.yaml").read_text()
 
 
+def test_one_can_type(home: Looking) -> None:
+    """Key by key, at the pace of a person: what is typed stays where it is typed."""
+    with home.page("/try") as page:
+        page.wait_for_selector(".cm-content")
+        page.wait_for_timeout(1_500)
+        page.locator(".cm-line", has_text="domain: smart-home").first.click()
+        page.keyboard.press("End")
+        page.keyboard.type(" # one two", delay=120)
+        page.wait_for_timeout(1_000)
+        assert text_of(page).startswith("domain: smart-home # one two\n")
+
+
 def test_a_mistake_is_shown_at_its_line(home: Looking) -> None:
     draft = present(home).replace("type: sensitive", f'type: "{HOSTILE}"')
     line = next(n for n, one in enumerate(draft.splitlines(), 1) if HOSTILE in one)

@@ -46,13 +46,15 @@ _PINGREQ = encode(Pingreq(), 4)
 class Dialled(Connection):
     """The client's side of a connection; once it is open, the two sides are alike."""
 
-    __slots__ = ("claiming", "closed", "greeting", "neighbour")
+    __slots__ = ("claiming", "closed", "greeting", "neighbour", "unsaid")
     FIRST: ClassVar = {NEW: (CONNACK, AUTH), PROVING: (CONNACK,)}
 
     def __init__(self, server: "Server", neighbour: Session, greeting: Greeting) -> None:
         super().__init__(server, Door(f"link to {neighbour.neighbour}", "dialled", False))
         self.neighbour = neighbour
         self.greeting = greeting
+        self.unsaid = 0
+        """Seconds since it said that it is there."""
         self.claiming: proving.Claiming | None = None
         """The exchange of proofs, if the neighbour is in a trust group that this node is in."""
         self.closed: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
@@ -72,7 +74,10 @@ class Dialled(Connection):
             self.closed.set_result(self.session is not None)
 
     def tick(self) -> bool:
-        if self.phase == OPEN and self.idle % (KEEPALIVE // 4) == KEEPALIVE // 4 - 1:
+        # Whatever comes from there: the neighbour counts what it hears from us, which may be nothing but this.
+        self.unsaid += 1
+        if self.phase == OPEN and self.unsaid >= KEEPALIVE // 4:
+            self.unsaid = 0
             self.transport.write(_PINGREQ)
         if self.phase == OPEN and self.claiming is not None:
             proving.renew(self.server.node, self.neighbour, self.server.now())

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import uvicorn
 from starlette.requests import Request
+from starlette.responses import HTMLResponse
 
 from penstock.broker.bounded_http import config
 from penstock.console.person import People
@@ -65,6 +66,11 @@ def serve(served: Served, ready: Callable[[str], None], until_eof: bool = False)
 
     for part in PARTS:
         add(part)
+
+    @pages.exception_handler(404)
+    async def not_there(_request: Request, _error: Exception) -> HTMLResponse:
+        return HTMLResponse((STATIC / "nothing.html").read_text(), 404)
+
     inner = FastAPI(openapi_url=None, docs_url=None, redoc_url=None)
     ui.run_with(
         inner,

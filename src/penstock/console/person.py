@@ -57,6 +57,8 @@ class Person:
         self.comparison = 0
         """The number of the last comparison of a draft."""
         self.began = time.monotonic()
+        self.dark: bool | None = None
+        """How it wants the page; None: as its browser says."""
         self.has_ended = False
         """It has logged out."""
         self._ca = ca
@@ -123,6 +125,7 @@ class Person:
                         await self._learn(told.revision)
                 except AskError as error:
                     if one is self.first:
+                        self.has_ended |= error.status == 401  # the node has been started again, or it took too long
                         self.error = str(error)
                     else:
                         self.unheard[one.url] = str(error)
@@ -192,7 +195,7 @@ class People:
 
     def find(self, mark: str) -> Person | None:
         person = self._known.get(mark)
-        if person is not None and time.monotonic() - person.began > LONGEST_SECONDS:
+        if person is not None and (person.has_ended or time.monotonic() - person.began > LONGEST_SECONDS):
             del self._known[mark]
             return None
         return person

@@ -13,9 +13,9 @@ BEAT = 1.0
 async def shell(person: Person, part: Part) -> None:
     """A whole page."""
     ui.page_title(f"{part.name} · {person.about.domain} · Penstock")
-    dark = ui.dark_mode(value=None)
-    ui.html('<a class="pk-skip" href="#pk-main">Skip to the content</a>', sanitize=False)
+    dark = ui.dark_mode(value=person.dark)
     with ui.header().classes("pk-header"):
+        ui.html('<a class="pk-skip" href="#pk-main">Skip to the content</a>', sanitize=False)
         ui.label("Penstock").classes("pk-brand")
         ui.label(person.about.domain).classes("pk-domain")
         with ui.element("nav").classes("pk-nav").props('aria-label="Parts"'):
@@ -29,7 +29,7 @@ async def shell(person: Person, part: Part) -> None:
         ui.space()
         _who(person, dark)
     banner = ui.element("div").classes("pk-banner").props("role=alert aria-live=assertive")
-    with ui.element("main").classes("pk-main").props("id=pk-main tabindex=-1"):
+    with ui.element("div").classes("pk-main").props("id=pk-main tabindex=-1"):
         await part.show(person)
 
     told = [""]
@@ -54,9 +54,13 @@ async def shell(person: Person, part: Part) -> None:
 
 
 def _who(person: Person, dark: ui.dark_mode) -> None:
+    def turn() -> None:
+        person.dark = not dark.value
+        dark.set_value(person.dark)
+
     with ui.element("div").classes("pk-who"):
         ui.label(f"{person.about.user} ({person.about.right})").classes("pk-user")
-        with ui.button(icon="contrast", on_click=lambda: dark.set_value(not dark.value)).props("flat round dense"):
+        with ui.button(icon="contrast", on_click=turn).props('flat round dense aria-label="Light or dark"'):
             ui.tooltip("Light or dark")
         ui.html(
             '<form method="post" action="/logout"><button class="pk-out" type="submit">Log out</button></form>',
@@ -69,7 +73,8 @@ def _trouble(person: Person) -> str:
     if person.error:
         return person.error
     found = [f"{name}: {state.trouble}" for name, state in person.states.items() if state.trouble]
-    found += [f"nodes at {url} cannot be asked: {why}" for url, why in person.unheard.items()]
+    again = "log out and in again to see its nodes"
+    found += [f"{why}: {again}" if "token" in why else why for why in person.unheard.values()]
     return "; ".join(found[:3]) + (f"; and {len(found) - 3} more" if len(found) > 3 else "")
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from datetime import UTC, datetime
+from typing import Literal
 
 import msgspec
 from nicegui import events, ui
@@ -283,12 +284,21 @@ class Trial:
 
 
 def _follow_dark(editor: ui.codemirror) -> None:
-    """Have the editor's colours go with those of the page."""
-    ui.on("pk-dark", lambda event: editor.set_theme("githubDark" if event.args else "githubLight"))
+    """Have the editor's colours go with those of the page; only when they change, for an update sends all of it again,
+    and what is being typed is lost.
+    """
+
+    def follow(event: events.GenericEventArguments) -> None:
+        theme: Literal["githubDark", "githubLight"] = "githubDark" if event.args else "githubLight"
+        if editor.theme != theme:
+            editor.set_theme(theme)
+
+    ui.on("pk-dark", follow)
     ui.timer(
         0.1,
         lambda: ui.run_javascript(
-            "const tell = () => emitEvent('pk-dark', document.body.classList.contains('body--dark'));"
+            "let last = null; const tell = () => { const now = document.body.classList.contains('body--dark');"
+            " if (now !== last) { last = now; emitEvent('pk-dark', now); } };"
             "new MutationObserver(tell).observe(document.body, {attributes: true, attributeFilter: ['class']}); tell();"
         ),
         once=True,

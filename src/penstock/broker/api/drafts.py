@@ -142,6 +142,12 @@ async def beside(asked: Asked, text: str) -> AsyncIterator[Path]:
             os.unlink(name)
 
 
+def _step_back() -> None:
+    """Between fork and exec; a service manager may not allow it."""
+    with contextlib.suppress(OSError):
+        os.nice(NICE)
+
+
 async def run_penstock(*arguments: str, seconds: float = CHECK_SECONDS) -> tuple[int, bytes, bytes]:
     """A command of ours in a process of its own, behind the node in the queue for the processor."""
     process = await asyncio.create_subprocess_exec(
@@ -152,7 +158,7 @@ async def run_penstock(*arguments: str, seconds: float = CHECK_SECONDS) -> tuple
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
-        preexec_fn=lambda: os.nice(NICE),  # there is nothing between fork and exec that could lock
+        preexec_fn=_step_back,
     )
     try:
         said, wrong = await asyncio.wait_for(process.communicate(), seconds)
