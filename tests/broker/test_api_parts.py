@@ -10,6 +10,7 @@ import pytest
 
 from penstock.client.local_token import find
 from penstock.journal.jobs import Record
+from tests.support.commands import until
 from tests.support.node import ANY_PORT, LiveNode, passwords, running
 
 DOMAIN: dict[str, Any] = {
@@ -65,6 +66,18 @@ def test_what_is_not_there_is_not_found(live: LiveNode, path: str) -> None:
 )
 def test_a_comparison_asks_for_a_draft_and_a_number_in_bounds(live: LiveNode, body: object, status: int) -> None:
     assert ask(live, "/api/draft/compare", body=body)[0] == status
+
+
+def test_a_comparison_under_way_is_found_without_its_number_and_can_be_stopped(live: LiveNode) -> None:
+    assert ask(live, "/api/draft/compare")[0] == 404
+    status, begun = ask(live, "/api/draft/compare", body={"text": "domain: x"})
+    assert (status, begun["state"]) == (200, "running")
+    assert ask(live, "/api/draft/compare", body={"text": "domain: x"})[0] == 409
+    status, found = ask(live, "/api/draft/compare")
+    assert (status, found["id"], found["state"]) == (200, begun["id"], "running")
+    assert ask(live, f"/api/draft/compare/stop?id={begun['id']}", body={})[0] == 200
+    until(lambda: ask(live, "/api/draft/compare")[0] == 404, "it has ended")
+    assert ask(live, f"/api/draft/compare?id={begun['id']}")[1]["why"] == "it was stopped"
 
 
 @pytest.mark.parametrize("user", ["eve", "cai"])

@@ -220,6 +220,22 @@ def test_names_from_outside_are_only_text(home: Home) -> None:
         assert page.locator("img[src=x]").count() == 0
 
 
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ("open=gateway&open=locks", "locks ⇄ gateway"),
+        ("open=motion", "motion ⇄ gateway"),
+        ("open=gateway&open=camera", "camera ⇄ gateway"),
+        ("open=nobody", "Not on the map"),
+        ("open=phone&open=lock", "Not on the map"),
+    ],
+    ids=["a link from its other end", "a client", "a client that is away", "nobody", "no link"],
+)
+def test_what_an_address_opens(home: Home, page: Page, asked: str, said: str) -> None:
+    page.goto(f"{home.looks.address}/?{asked}")
+    expect(page.locator("aside.pm-panel")).to_contain_text(said)
+
+
 def test_in_the_dark(home: Home) -> None:
     with home.looks.page("/?open=locks&open=gateway", scheme="dark") as page:
         expect(page.locator("aside.pm-panel .pa-lit")).to_have_count(1)

@@ -52,14 +52,22 @@ class Comparing:
             self._answer = ui.element("div").classes("pk-answer")
 
     async def go_on(self) -> None:
-        """Show the comparison that was begun on this page before it was loaded again, if there is one."""
-        if not self._person.comparison or not self._has_journal:
+        """Show the comparison that is under way, whoever began it: there is one at a time. Or else the last one that
+        was begun on this page before it was loaded again.
+        """
+        if not self._has_journal or not self._may:
             return
+        for id in dict.fromkeys((0, self._person.comparison)):
+            found = await self._find(id)
+            if found is not None:
+                self._follow(found)
+                return
+
+    async def _find(self, id: int) -> Comparison | None:
         try:
-            found = await self._person.first.get("/api/draft/compare", Comparison, id=self._person.comparison)
-        except AskError:  # it is forgotten
-            return
-        self._follow(found)
+            return await self._person.first.get("/api/draft/compare", Comparison, id=id)
+        except AskError:  # it is forgotten, or there is none
+            return None
 
     def _follow(self, found: Comparison) -> None:
         self._id = self._person.comparison = found.id
@@ -76,8 +84,12 @@ class Comparing:
             asked = CompareDraft(draft.text, int(self._size.value or 2_000), draft.revision)
             begun = await self._person.first.post("/api/draft/compare", Comparison, asked)
         except AskError as error:
-            self._wrong(str(error))
-            return
+            running = await self._find(0) if error.status == 409 else None
+            if running is None:
+                self._wrong(str(error))
+                return
+            ui.notify(str(error))
+            begun = running
         self._follow(begun)
 
     async def _look(self) -> None:

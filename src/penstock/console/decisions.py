@@ -62,6 +62,8 @@ class _Table:
         self._person = person
         request = ui.context.client.request
         self._said = dict(request.query_params) if request is not None else {}
+        if "verdict" in self._said:  # as the field is called
+            self._said.setdefault("effect", self._said["verdict"])
         self._recent = Recent(person, **self._said)
         self._shown: Recent | None = None
         self._is_paused = False

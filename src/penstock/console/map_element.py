@@ -90,6 +90,18 @@ class LiveMap:
         """The clients that the domain lists at a node, connected or not."""
         return self._listed.get(node, ())
 
+    def link(self, who: tuple[str, ...]) -> DrawnLink | None:
+        """By its ends, in either order, or that of a client by its name; drawn, or of a client that is not drawn."""
+        everyone = (one for several in self._listed.values() for one in several)
+        for one in (*self.element.drawn.links, *everyone):
+            if {one.a, one.b} == set(who) or (one.client and (one.a,) == who):
+                return one
+        for node, state in self.person.states.items():
+            for client in state.portrait.clients:
+                if (client.entity,) == who or {client.entity, node} == set(who):
+                    return DrawnLink(client.entity, node, client.publish_type, client.notify_type, True)
+        return None
+
     def _show(self) -> None:
         person = self.person
         if person.domain is not self._domain:

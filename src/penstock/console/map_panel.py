@@ -6,7 +6,6 @@ from penstock.console import widgets
 from penstock.console.map_element import BEAT, LiveMap
 from penstock.console.map_link import LinkView
 from penstock.console.map_node import NodeView
-from penstock.console.scene import DrawnLink
 
 
 class Panel:
@@ -24,25 +23,32 @@ class Panel:
         ui.timer(BEAT, self._beat)
 
     async def open(self, who: tuple[str, ...]) -> None:
-        """A node by its name, or a link by its ends."""
-        link, person = self._link(who), self._picture.person
-        if (len(who) == 2 and link is None) or (len(who) == 1 and who[0] not in self._picture.nodes) or not who:
+        """A node by its name, a link by its ends in either order, or a client's link by the client's name."""
+        if not who:
             return
+        picture = self._picture
+        link = None if len(who) == 1 and who[0] in picture.nodes else picture.link(who)
+        who = (link.a, link.b) if link is not None else who
+        is_there = link is not None or (len(who) == 1 and who[0] in picture.nodes)
         self._who = who
         self._box.clear()
         with self._box:
             with ui.element("div").classes("pm-panel-head"):
-                title = f"{link.a} ⇄ {link.b}" if link is not None else who[0]
+                title = " ⇄ ".join(who)
                 widgets.subheading(title if len(title) <= 120 else f"{title[:119]}…")
                 closing = ui.button(icon="close", on_click=self.close).props('flat round dense aria-label="Close"')
-            self._shown = (
-                LinkView(self._picture, link) if link is not None else NodeView(self._picture, who[0], self.open)
-            )
+            self._shown = None
+            if link is not None:
+                self._shown = LinkView(picture, link)
+            elif is_there:
+                self._shown = NodeView(picture, who[0], self.open)
+            else:
+                widgets.empty("Not on the map", "No node, client or link of this name is known here.")
         self._box.set_visibility(True)
         self._whole.classes(add="pm-two")
-        self._picture.element.point_at(who)
+        picture.element.point_at(who if is_there else ())
         ui.run_javascript(f"getHtmlElement({closing.id})?.focus()")
-        await person.refresh()
+        await picture.person.refresh()
         await self._beat()
 
     def close(self) -> None:
@@ -58,13 +64,3 @@ class Panel:
     async def _beat(self) -> None:
         if self._shown is not None:
             await self._shown.beat()
-
-    def _link(self, who: tuple[str, ...]) -> DrawnLink | None:
-        """As it is drawn, or of a client that is not drawn by itself."""
-        if len(who) != 2:
-            return None
-        for one in (*self._picture.element.drawn.links, *self._picture.clients_of(who[1])):
-            if (one.a, one.b) == who:
-                return one
-        flow = self._picture.rates.flow((who[1], "client", who[0]))
-        return DrawnLink(who[0], who[1], flow.publish_type, flow.notify_type, True) if flow is not None else None

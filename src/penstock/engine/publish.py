@@ -362,9 +362,10 @@ def _carry_outputs(
 
 def _edited(watch: edit.Watch) -> Verdict:
     """What is said of an event of which a link's monitors made nothing."""
-    names = ", ".join(f"`{monitor.name}`" for monitor in watch.monitors)
+    names = [monitor.name for monitor in watch.monitors]
     why = f": {watch.said}" if watch.said else ""
-    return Verdict("edit", Effect.SUPPRESS, names, f"suppressed by monitor {names}{why}")
+    said = ", ".join(f"`{name}`" for name in names)
+    return Verdict("edit", Effect.SUPPRESS, ", ".join(names), f"suppressed by monitor {said}{why}")
 
 
 def _record(

@@ -133,7 +133,10 @@ class Comparisons:
         return begun
 
     def find(self, id: int) -> Comparison:
-        found = self._kept.get(id)
+        """That with this number; with 0 the one that is under way."""
+        found = self._kept.get(id or max(self._kept, default=0))
+        if not id and (found is None or found.state != "running"):
+            raise Refused("no comparison is under way", 404)
         if found is None:
             raise Refused("no such comparison any more", 404)
         if found.state == "running":
@@ -225,7 +228,7 @@ ENDPOINTS = (
         "how far that is, and what came of it",
         Comparison,
         _state,
-        (Query("id", "its number", "integer"),),
+        (Query("id", "its number; unset: the one that is under way", "integer"),),
     ),
     Endpoint(
         "POST",
