@@ -8,6 +8,11 @@ from urllib.parse import quote
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
+from penstock.broker.api.decisions import DecisionRow
+from penstock.broker.api.subjects import Clause
+from penstock.console.subject_contracts import shortened
+from penstock.console.subject_use import refused_elsewhere, used, uses
+from penstock.console.tables import Cell
 from penstock.journal.jobs import Record
 from tests.support.commands import PATIENCE
 from tests.support.console import Looking, looking
@@ -16,14 +21,15 @@ from tests.support.paho import Paho
 expect.set_options(timeout=PATIENCE * 1000)
 HOSTILE = "<img src=x onerror=alert(1)>"
 ACL = "topic read secret/x\nuser sue\ntopic write air/#\nuser pia\ntopic read air/#\ntopic deny air/private\n"
-DEVICES = {f"device-{number:04}": {"node": "hall", "type": "outside"} for number in range(397)}
+DEVICES = {f"device-{number:04}": {"node": "hall", "type": "outside"} for number in range(396)}
 PLANT = {
     "domain": "plant",
     "journal": {"folder": "journal"},
-    "nodes": {"hall": {"acl": "acl"}},
+    "nodes": {"hall": {"acl": "acl"}, "yard": {}},
     "clients": {
         "sensor": {"node": "hall", "type": "inside", "user": "sue", "advertises": [{"name": "air", "filter": "air/#"}]},
         "phone": {"node": "hall", "type": "inside", "user": "pia", "where": {"air/#": "topic != 'air/secret'"}},
+        "guest": {"node": "yard", "type": "inside"},
         **DEVICES,
     },
     "brokering": {
@@ -51,6 +57,65 @@ def plant() -> Iterator[Looking]:
         sensor = kept.enter_context(Paho("sensor").is_user("sue")).connects(port)
         sensor.publish("elsewhere", b"{}", 1)
         yield found
+
+
+def decided(id: int, at: float, target: str, effect: str = "pass", **more: str) -> DecisionRow:
+    told = {
+        "node": "cloud",
+        "source": "phone",
+        "topic": "unlock",
+        "stage": "route",
+        "rule": "r",
+        "reason": "why",
+        **more,
+    }
+    of = told["node"], told["source"], target, told["topic"], effect, told["stage"], told["rule"], told["reason"]
+    return DecisionRow(id, at, *of, 2)
+
+
+def told(rows: list[tuple[object, ...]]) -> list[tuple[str, ...]]:
+    """Which way, what it came to, and how often."""
+    return [(str(one[0]), one[2].text if isinstance(one[2], Cell) else "", str(one[5])) for one in rows]
+
+
+def test_an_event_to_many_counts_once_for_who_published_it() -> None:
+    rows = [decided(1, 1.0, "a"), decided(2, 1.0, "b"), decided(3, 2.0, "a"), decided(4, 2.0, "b")]
+    rows += [decided(5, 3.0, "a"), decided(6, 3.0, "b", "suppress")]
+    rows += [decided(7, 4.0, "", "suppress"), decided(8, 4.0, "", "suppress")]  # of one packet, but two events
+    assert told(used("phone", rows)) == [
+        ("published", "pass", "2"),
+        ("published", "suppress", "2"),
+        ("published", "in part", "1"),
+    ]
+    assert uses(Clause("cloud", "acl", "grants", "write", "unlock", ""), "write", "phone", rows) == 3
+
+
+def test_what_other_nodes_refuse_of_its_topics_is_told() -> None:
+    rows = [decided(1, 1.0, "gateway")]
+    refusals = [
+        decided(2, 1.1, "", "suppress", node="gateway", source="cloud"),
+        decided(3, 1.2, "", "suppress", node="gateway", source="cloud", topic="other"),
+        decided(4, 1.3, "", "suppress", node="gateway", source="bell"),  # a client's own
+    ]
+    found = refused_elsewhere("phone", rows, refusals, {"cloud", "gateway"})
+    assert told(used("phone", rows, found)) == [
+        ("published", "pass", "1"),
+        ("further on, at gateway", "suppress", "1"),
+    ]
+    assert refused_elsewhere("phone", [decided(1, 1.0, "", "suppress")], refusals, {"cloud", "gateway"}) == []
+
+
+@pytest.mark.parametrize(
+    ("reason", "short"),
+    [
+        ("`quality/quality/quality >= 80` is needed", "`quality >= 80` is needed"),
+        ("at best `a-b/a-b/a-b <= 79.58758547`", "at best `a-b <= 79.59`"),
+        ("`10/10.1/10.1 >= 5`", "`10/10.1/10.1 >= 5`"),
+        ("topic `air/air/airs`", "topic `air/air/airs`"),
+    ],
+)
+def test_reasons_are_short(reason: str, short: str) -> None:
+    assert shortened(reason) == short
 
 
 def box(page: Page, name: str) -> Locator:
@@ -83,8 +148,39 @@ def test_what_a_client_may_read_and_whether_its_contracts_are_met(plant: Looking
         expect(row(page, "May read", "where")).to_contain_text("topic != 'air/secret'")
         expect(row(page, "Subscriptions", "air/#")).to_contain_text("hall")
         fits = box(page, "Contracts, and whether they are met").get_by_role("row")
-        expect(fits.filter(has_text="modest")).to_contain_text("fits")
+        expect(fits.filter(has_text="modest").get_by_role("cell").first).to_have_text("met")
         expect(fits.filter(has_text="greedy")).to_contain_text("depends")
+        why = row(page, "By each rule, and why", "greedy").get_by_role("cell").last
+        expect(why).to_contain_text("each event is judged by itself")
+        assert page.evaluate("one => one.getBoundingClientRect().right", why.element_handle()) <= 1280
+        limits = box(page, "What limits it")
+        expect(limits).to_contain_text("access control files: 2 on what it may write, 3 on what it may read")
+        expect(limits).to_contain_text("conditions on its subscriptions: 1 on what it may read")
+
+
+def test_a_missing_access_control_file_is_not_told_as_a_right(plant: Looking) -> None:
+    with plant.page("/subjects?name=guest") as page:
+        line = row(page, "May write", "no access control file: nothing is refused by it; see below what else binds")
+        expect(line.get_by_role("cell").first).to_have_text("open")
+        expect(line.locator(".pk-gain")).to_have_count(0)
+        expect(box(page, "What limits it")).to_contain_text("the brokering table: 1 on what it may write")
+        expect(box(page, "What limits it")).not_to_contain_text("access control files")
+
+
+def test_what_is_not_there_is_said_in_words(plant: Looking) -> None:
+    with plant.page("/subjects?name=device-0001") as page:
+        expect(box(page, "Sessions")).to_have_text("It has no session at any node.")
+        expect(box(page, "Subscriptions")).to_have_text("It subscribes to nothing now.")
+
+
+def test_on_a_telephone_every_cell_is_within_reach(plant: Looking) -> None:
+    with plant.page("/subjects?name=sensor", width=390) as page:
+        expect(page.get_by_role("banner").get_by_text("plant")).to_be_visible()
+        expect(row(page, "Used of late", "elsewhere").get_by_role("cell").last).to_be_visible()
+        cells = page.locator(".pk-answer td:visible").all()
+        ends = [one.bounding_box() for one in cells]
+        assert cells
+        assert all(end is not None and end["x"] + end["width"] <= 390 for end in ends)
 
 
 def test_what_the_last_audit_found_that_it_used(plant: Looking) -> None:

@@ -1,6 +1,5 @@
 """One subject, opened: its rights with their reasons, what it used of them of late, sessions, contracts."""
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
@@ -9,22 +8,37 @@ from nicegui import ui
 
 from penstock.broker.api.decisions import DecisionRow, Decisions
 from penstock.broker.api.subjects import Clause, SubjectAccount
-from penstock.console import widgets
+from penstock.console import subject_contracts, widgets
 from penstock.console.asking import AskError
 from penstock.console.person import Person
+from penstock.console.subject_use import refused_elsewhere, used, uses
 from penstock.console.tables import Cell, Table, table
 from penstock.engine.portrait import SubscriptionPortrait
-from penstock.model.errors import TopicError
-from penstock.model.topic import matches
 
 BEAT = 3.0
 MOST_DECISIONS = 1_000
-_LOOKS = {"grants": "pk-gain", "denies": "pk-loss", "limits": "pk-limit"}
+_LOOKS = {"open": "pk-about", "grants": "pk-gain", "denies": "pk-loss", "limits": "pk-limit"}
 _OF_LATE = "Of late: in decisions that nodes have kept, refusals and a sample of the rest; the job `audit` counts all."
+_FURTHER = (
+    "Each event counts once, at the node that the subject is at. What is passed on here may be refused further on: such"
+    " refusals of the same topics are listed, whoever published the events."
+)
 _RIGHTS = ("", "topics", "why", "by", "node", "of late")
 _USED = ("", "topic", "came to", "rule", "because", "seen", "last, UTC")
 _SESSIONS = ("node", "client id", "user", "state", "published", "sent to it", "denied", "waiting")
-_FITS = {"fits": "pk-gain", "fails": "pk-loss", "depends": "pk-limit"}
+_EFFECTS = ("open", "grants", "limits", "denies")
+_BINDING = {
+    "acl": "access control files",
+    "token": "tokens",
+    "access": "Sparkplug access policies",
+    "advertisement": "advertisements",
+    "where": "conditions on its subscriptions",
+    "brokering": "the brokering table",
+    "statement": "policy statements",
+    "monitor": "monitors",
+    "contract": "contracts",
+    "privacy": "privacy policies",
+}
 
 
 class Opened:
@@ -37,6 +51,7 @@ class Opened:
 
     async def build(self) -> None:
         self._who()
+        self._bound()
         with widgets.card("Rights"):
             self._rights = {may: Table(f"May {may}", _RIGHTS) for may in ("write", "read")}
             left = sum(one.left_out for one in self._accounts)
@@ -46,8 +61,10 @@ class Opened:
         with widgets.card("Use"):
             self._nothing = widgets.empty("Nothing of late", "Nodes keep a sample while somebody looks: wait a little.")
             self._used = Table("Used of late", _USED)
-            self._sessions = Table("Sessions", _SESSIONS)
-            self._subscriptions = Table("Subscriptions", ("node", "filter", "QoS", "where"))
+            self._further = ui.label(_FURTHER).classes("pk-about pk-small")
+            self._sessions = Table("Sessions", _SESSIONS, nothing="It has no session at any node.")
+            heads = ("node", "filter", "QoS", "where")
+            self._subscriptions = Table("Subscriptions", heads, nothing="It subscribes to nothing now.")
         self._audits()
         self._contracts()
         await self._beat()
@@ -59,32 +76,57 @@ class Opened:
             widgets.subheading(self._name)
             nodes = [node for one in self._accounts for node in one.nodes]
             said = "listed in the domain" if first.listed else "not listed in the domain: what holds for any client"
-            ui.label(f"{said}; at {', '.join(nodes)}").classes("pk-about")
+            ui.label(f"{said}; at {widgets.some(nodes, 12)}").classes("pk-about")
             if first.groups:
-                ui.label(f"groups: {', '.join(first.groups)}")
+                ui.label(f"groups: {widgets.some(first.groups, 12)}")
             if first.attributes:
                 ui.label(", ".join(f"{key}: {value}" for key, value in first.attributes.items())).classes("pk-mono")
 
+    def _bound(self) -> None:
+        """What limits it in all, before the single clauses."""
+        clauses = [clause for one in self._accounts for clause in one.clauses if clause.effect != "open"]
+        with widgets.card("What limits it"):
+            widgets.subheading("What limits it")
+            if not clauses:
+                ui.label("Nothing here: it may write and read everything.").classes("pk-limit")
+            with ui.element("ul").classes("pk-list"):
+                for kind, name in _BINDING.items():
+                    some = [one for one in clauses if one.kind == kind]
+                    if some:
+                        ways = [(way, sum(way in one.may for one in some)) for way in ("write", "read")]
+                        told = ", ".join(f"{count:,} on what it may {way}" for way, count in ways if count)
+                        with ui.element("li"):
+                            ui.label(f"{name}: {told}")
+
     async def _beat(self) -> None:
-        rows, subscriptions = list[DecisionRow](), list[SubscriptionPortrait]()
+        rows, refusals, subscriptions = list[DecisionRow](), list[DecisionRow](), list[SubscriptionPortrait]()
         for one in self._person.asked:
             try:
                 told = await one.get("/api/decisions", Decisions, subject=self._name, limit=MOST_DECISIONS)
                 rows += told.rows
+                told = await one.get("/api/decisions", Decisions, effect="suppress", limit=MOST_DECISIONS)
+                refusals += told.rows
                 subscriptions += await one.get("/api/subscriptions", list[SubscriptionPortrait], subject=self._name)
             except AskError:  # the banner says so
                 return
         clauses = [clause for one in self._accounts for clause in one.clauses]
         for may, shown in self._rights.items():
             some = [one for one in clauses if may in one.may]
-            some.sort(key=lambda one: ("grants", "limits", "denies").index(one.effect))
-            shown.fill(_clause(one, _uses(one, may, self._name, rows)) for one in some)
+            some.sort(key=lambda one: _EFFECTS.index(one.effect))
+            binds = any(one.effect != "open" for one in some)
+            shown.fill(_clause(one, uses(one, may, self._name, rows), binds) for one in some)
         self._sessions.fill(self._sessions_now())
         self._subscriptions.fill((one.node, one.filter, one.qos, one.where) for one in subscriptions)
-        used = list(_used(self._name, rows))
-        self._nothing.set_visibility(not used)
-        self._used.box.set_visibility(bool(used))
-        self._used.fill(used)
+        elsewhere = refused_elsewhere(self._name, rows, refusals, self._nodes())
+        shown_now = used(self._name, rows, elsewhere)
+        self._nothing.set_visibility(not shown_now)
+        self._used.box.set_visibility(bool(shown_now))
+        self._further.set_visibility(bool(shown_now))
+        self._used.fill(shown_now)
+
+    def _nodes(self) -> set[str]:
+        domain = self._person.domain
+        return {*self._person.states, *(domain.nodes if domain is not None else ())}
 
     def _sessions_now(self) -> Iterator[tuple[object, ...]]:
         for node, state in self._person.states.items():
@@ -115,70 +157,10 @@ class Opened:
         if not fits:
             return
         with widgets.card("Contracts"):
-            fits.sort(key=lambda one: ("fails", "depends", "fits", "unrelated").index(one.comes_to))
-            heads = ("met", "as", "producer", "consumer", "want", "topics", "rule", "when", "why")
-            table(
-                "Contracts, and whether they are met",
-                heads,
-                [
-                    (
-                        Cell(one.comes_to, _FITS.get(one.comes_to, "pk-about")),
-                        one.role,
-                        one.producer,
-                        one.consumer if one.consumer == one.client else f"{one.consumer} ({one.client})",
-                        one.want,
-                        Cell(", ".join(one.topics), "pk-mono"),
-                        one.rule,
-                        one.when,
-                        "; ".join(one.why),
-                    )
-                    for one in fits
-                ],
-            )
+            subject_contracts.show(fits)
 
 
-def _clause(one: Clause, uses: int) -> tuple[object, ...]:
+def _clause(one: Clause, uses: int, has_others: bool) -> tuple[object, ...]:
+    why = f"{one.why}; see below what else binds" if one.effect == "open" and has_others else one.why
     effect = Cell(one.effect, _LOOKS[one.effect])
-    return effect, Cell(one.topics, "pk-mono"), one.why, one.kind, one.node or "all", uses
-
-
-def _used(name: str, rows: Sequence[DecisionRow]) -> Iterator[tuple[object, ...]]:
-    counts = Counter[tuple[str, str, str, str, str]]()
-    last: dict[tuple[str, str, str, str, str], float] = {}
-    for one in rows:
-        way = "published" if one.source == name else "sent to it"
-        rule = f"{one.stage} {one.rule}".strip() if one.effect != "pass" else ""
-        key = (way, one.topic, one.effect, rule, one.reason if rule else "")
-        counts[key] += 1
-        last[key] = max(one.at, last.get(key, 0.0))
-    for key, count in counts.most_common():
-        way, topic, effect, rule, why = key
-        yield way, Cell(topic, "pk-mono"), Cell(effect, f"pk-effect pk-{effect}"), rule, why, count, _time(last[key])
-
-
-def _uses(clause: Clause, may: str, name: str, rows: Sequence[DecisionRow]) -> int:
-    """Decisions of late that this was used for, or that it stood against."""
-    return sum(_concerns(clause, row) for row in _of(may, name, rows))
-
-
-def _of(may: str, name: str, rows: Sequence[DecisionRow]) -> Iterator[DecisionRow]:
-    for row in rows:
-        is_own = row.source == name
-        if is_own is (may == "write") and (is_own or row.target == name):
-            yield row
-
-
-def _concerns(clause: Clause, row: DecisionRow) -> bool:
-    if clause.node and clause.node != row.node:
-        return False
-    if clause.effect == "denies":
-        is_named = row.reason in clause.why or clause.why in row.reason
-        return row.effect == "suppress" and bool(row.reason) and is_named
-    try:
-        return row.effect != "suppress" and matches(clause.topics, row.topic)
-    except TopicError:
-        return False
-
-
-def _time(at: float) -> str:
-    return datetime.fromtimestamp(at, UTC).strftime("%H:%M:%S")
+    return effect, Cell(one.topics, "pk-mono"), why, one.kind, one.node or "all", uses

@@ -114,7 +114,7 @@ class List:
             to = {"name": one.name} | ({"q": self._sought} if self._sought else {})
             look = "pk-chosen" if one.name == self._opened else ""
             state = Cell("connected", "pk-gain") if one.up else Cell("away", "pk-about")
-            yield Cell(one.name, look, f"/subjects?{urlencode(to)}"), ", ".join(one.nodes[:3]), state
+            yield Cell(one.name, look, f"/subjects?{urlencode(to)}"), widgets.some(one.nodes, 3), state
 
 
 async def _open(person: Person, name: str) -> None:

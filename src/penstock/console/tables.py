@@ -9,6 +9,8 @@ from nicegui import ui
 from penstock.console import widgets
 
 MOST_ROWS = 200
+FEW = 3
+"""Columns that fit a telephone."""
 
 
 class Cell(NamedTuple):
@@ -22,8 +24,8 @@ class Cell(NamedTuple):
 class Table:
     """A heading and a table that can be filled again: it stays where it was scrolled to."""
 
-    def __init__(self, title: str, heads: Sequence[str], most: int = MOST_ROWS) -> None:
-        self._heads, self._most = heads, most
+    def __init__(self, title: str, heads: Sequence[str], most: int = MOST_ROWS, nothing: str = "None.") -> None:
+        self._heads, self._most, self._nothing = heads, most, nothing
         with ui.element("div").classes("pk-table-box") as self.box:
             widgets.subheading(title)
             scroll = ui.element("div").classes("pk-scroll").props("role=region tabindex=0")
@@ -36,15 +38,22 @@ class Table:
     def fill(self, rows: Iterable[Sequence[object]]) -> "Table":
         """Show these rows, as many as there is room for; nothing is sent if they are the same as before."""
         every = list(rows)
-        first = every[0] if every else self._heads
-        head = "".join(_head(one, value) for one, value in zip(self._heads, first, strict=True))
-        body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in every[: self._most])
-        text = f'<table class="pk-table"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
+        text = self._table(every) if every else f'<p class="pk-none">{escape(self._nothing)}</p>'
         if text != self._html.content:
             self._html.set_content(text)
         self._more.set_text(f"and {len(every) - self._most:,} more")
         self._more.set_visibility(len(every) > self._most)
         return self
+
+    def _table(self, every: Sequence[Sequence[object]]) -> str:
+        """Narrow windows stack wide tables, so cells say their column, and roles are told that styles would undo."""
+        head = "".join(_head(one, value) for one, value in zip(self._heads, every[0], strict=True))
+        body = "".join(f'<tr role="row">{"".join(map(_cell, row, self._heads))}</tr>' for row in every[: self._most])
+        look = "pk-table" if len(self._heads) <= FEW else "pk-table pk-stacks"
+        return (
+            f'<table class="{look}" role="table"><thead role="rowgroup"><tr role="row">{head}</tr></thead>'
+            f'<tbody role="rowgroup">{body}</tbody></table>'
+        )
 
 
 def table(title: str, heads: Sequence[str], rows: Iterable[Sequence[object]], most: int = MOST_ROWS) -> Table:
@@ -56,15 +65,16 @@ def _head(text: str, value: object) -> str:
     """As its column is: numbers are on the right."""
     is_right = "pk-number" in value.look if isinstance(value, Cell) else _is_number(value)
     look = ' class="pk-number"' if is_right else ""
-    return f'<th scope="col"{look}>{escape(text)}</th>'
+    return f'<th scope="col" role="columnheader"{look}>{escape(text)}</th>'
 
 
-def _cell(value: object) -> str:
+def _cell(value: object, head: str) -> str:
     cell = value if isinstance(value, Cell) else Cell(_told(value), "pk-number" if _is_number(value) else "")
     text = escape(cell.text)
     if cell.to:
         text = f'<a href="{escape(cell.to, quote=True)}">{text}</a>'
-    return f'<td class="{escape(cell.look, quote=True)}">{text}</td>' if cell.look else f"<td>{text}</td>"
+    look = f' class="{escape(cell.look, quote=True)}"' if cell.look else ""
+    return f'<td role="cell" data-head="{escape(head, quote=True)}"{look}>{text}</td>'
 
 
 def _is_number(value: object) -> bool:

@@ -184,11 +184,7 @@ def _rules(found: Told) -> None:
             key = (rule.rule, rule.sign, rule.accept, rule.signers, rule.penalty, rule.half_life)
             alike.setdefault(key, []).append(one.node)
     heads = ("nodes", "rule", "signs from", "accepts from", "signers", "a bad one counts", "half-life, s")
-    table("Rules", heads, [(_names(nodes), *key) for key, nodes in alike.items()])
-
-
-def _names(nodes: list[str]) -> str:
-    return ", ".join(nodes[:8]) + (f" and {len(nodes) - 8} more" if len(nodes) > 8 else "")
+    table("Rules", heads, [(widgets.some(nodes, 8), *key) for key, nodes in alike.items()])
 
 
 def _pairs(pairs: list[Pair]) -> None:

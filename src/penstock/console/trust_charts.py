@@ -73,7 +73,7 @@ def time_line(history: Iterable[Rated], by: str, of: str) -> dict[str, Any]:
         "tooltip": {"trigger": "axis", "renderMode": "richText"},
         "legend": {"type": "scroll", "bottom": 0, "textStyle": {"color": INK}, "pageTextStyle": {"color": INK}},
         "grid": {"left": 8, "right": 16, "top": 12, "bottom": 40, "containLabel": True},
-        "xAxis": _axis("time"),
+        "xAxis": {**_axis("time"), "axisLabel": {"color": INK, "hideOverlap": True}},
         "yAxis": {**_axis("value"), "min": 0, "max": 1},
         "series": [
             {"type": "line", "name": name, "data": lines[name], "showSymbol": len(lines[name]) < 3, "step": "end"}

@@ -87,7 +87,12 @@ class Trial:
                     )
                     self.comparing.build()
                 with widgets.card("Last changes"):
-                    self._changed = Table("Last changes", ("at, UTC", "who", "what", "came to"), MOST_CHANGES)
+                    self._changed = Table(
+                        "Last changes",
+                        ("at, UTC", "who", "what", "came to"),
+                        MOST_CHANGES,
+                        "Nothing was changed of late.",
+                    )
         _follow_dark(self.editor)
 
     async def look_back(self) -> None:

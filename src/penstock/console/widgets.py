@@ -1,6 +1,6 @@
 """What every part of the page uses: headings, and how it looks when there is nothing, not yet, or something wrong."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from nicegui import ui
@@ -57,3 +57,8 @@ def loading(text: str = "Asking the nodes") -> ui.element:
 def verdict(effect: str) -> ui.label:
     """The word for an effect, with its colour; the word alone says it too."""
     return ui.label(effect).classes(f"pk-effect pk-{effect}")
+
+
+def some(names: Sequence[str], most: int) -> str:
+    """The first of these, and how many more there are."""
+    return ", ".join(names[:most]) + (f" and {len(names) - most:,} more" if len(names) > most else "")

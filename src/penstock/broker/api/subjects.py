@@ -33,7 +33,7 @@ MOST_PAIRS = 200
 _EVERYTHING = "#"
 
 May = Literal["read", "write", "read and write"]
-Effect = Literal["grants", "limits", "denies"]
+Effect = Literal["open", "grants", "limits", "denies"]
 Role = Literal["producer", "consumer"]
 
 
@@ -42,8 +42,10 @@ class Clause(msgspec.Struct, frozen=True):
 
     node: str
     kind: str
-    """What says it: `acl`, `token`, `brokering`, `advertisement`, `where`, `access`, `statement`, `monitor`."""
+    """What says it: `acl`, `token`, `brokering`, `advertisement`, `where`, `access`, `statement`, `monitor`,
+    `contract`, `privacy`."""
     effect: Effect
+    """`open`: it could say something, and does not."""
     may: May
     topics: str
     why: str
@@ -130,7 +132,7 @@ async def _subject(asked: Asked) -> SubjectAccount:
         raise Refused(f"nobody is called `{name:.200}` at the nodes of this process", 404)
     entry, whole = places[0].entry, places[0].node.ensemble
     clauses = list(dict.fromkeys(clause for place in places for clause in _clauses(place)))
-    clauses += _access(whole, name)
+    clauses += [*_access(whole, name), *_released(whole.contracts, entry.name)]
     fits = [fit async for fit in _contracts(whole.contracts, entry.name)]
     left = max(0, len(clauses) - MOST_CLAUSES) + max(0, _pairs(whole.contracts, entry.name) - MOST_PAIRS)
     nodes = tuple(dict.fromkeys(place.node.name for place in places))
@@ -207,8 +209,8 @@ def _rights(place: _Place) -> Iterator[Clause]:
         if rights is None:
             return
     if rights is None:
-        why = "the node has no access control file"
-        yield Clause(at, "acl", "grants", "read and write", _EVERYTHING, why)
+        why = "no access control file: nothing is refused by it"
+        yield Clause(at, "acl", "open", "read and write", _EVERYTHING, why)
         return
     yield from (_line(at, rule) for rule in (*rights.topics, *rights.patterns))
     yield Clause(at, "acl", "denies", "read and write", "all else", rights.otherwise)
@@ -247,6 +249,31 @@ def _access(whole: Ensemble, name: str) -> Iterator[Clause]:
             when = f", where `{one.condition.text}`" if one.condition is not None else ""
             may: May = "read" if one.privilege == "read" else "write"
             yield Clause("", "access", "grants", may, one.filter, f"by access policy {one.id}{unless}{when}")
+    why = "no access policy grants it: on these topics nothing else is let through"
+    yield Clause("", "access", "denies", "read and write", "all else on spBv1.0/#", why)
+
+
+def _released(contracts: Contracts | None, client: str) -> Iterator[Clause]:
+    """Which of its topics are released by contracts or policies in XACML, whoever is the other."""
+    if contracts is None:
+        return
+    for one in contracts.producers:
+        if one.rules and client in one.producers:
+            yield Clause(
+                "", "contract", "limits", "write", one.filter, f"goes to whom contract `{one.name}` lets have it"
+            )
+        elif one.rules:
+            yield Clause(
+                "", "contract", "limits", "read", one.filter, f"only what contract `{one.name}` releases to it"
+            )
+    for consumer in contracts.consumers:
+        for want in consumer.wants if client in consumer.consumers else ():
+            if want.needs or want.condition is not None:
+                why = f"only as its own contract `{consumer.name}` wants it (`{want.name}`)"
+                yield Clause("", "contract", "limits", "read", want.filter, why)
+    for policy in contracts.privacy:
+        why = f"privacy policy `{policy.name}` is asked about each event"
+        yield Clause("", "privacy", "limits", "read", policy.filter, why)
 
 
 # --- contracts
