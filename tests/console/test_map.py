@@ -162,6 +162,7 @@ def test_a_link_opens_with_its_monitor_whose_state_moves(home: Home, page: Page)
     page.locator("[data-node=gateway]").click()
     panel.locator(".pm-client-row", has_text="cloud").click()
     expect(panel).to_contain_text("gateway ⇄ cloud")
+    expect(panel.get_by_label("Close")).to_be_focused()
     page.keyboard.press("Escape")
     expect(panel).to_be_hidden()
 
@@ -236,6 +237,48 @@ def test_what_an_address_opens(home: Home, page: Page, asked: str, said: str) ->
     expect(page.locator("aside.pm-panel")).to_contain_text(said)
 
 
+def test_a_long_condition_keeps_to_its_box_and_its_action_is_seen(home: Home, page: Page) -> None:
+    page.goto(f"{home.looks.address}/?open=motion")
+    diagram = page.locator(".pa")
+    expect(diagram).to_contain_text("/ suppress")
+    expect(diagram.locator("title").first).to_have_text("MD_motion if has(person) && person < 0.5 / suppress")
+    over = diagram.evaluate(
+        "all => [...all.querySelectorAll('.pa-edge')].map(one => one.getBoundingClientRect().right)"
+        ".filter(right => right > all.querySelector('.pa-box').getBoundingClientRect().right).length"
+    )
+    assert over == 0
+    home.looks.picture(page, "map-condition")
+
+
+def test_labels_pills_and_arrowheads_do_not_hide_each_other(home: Home, page: Page) -> None:
+    page.goto(home.looks.address)
+    for _ in range(3):
+        home.publish("motion", "MD_motion", b'{"person": 0.1}')
+    expect(label(page, "motion gateway").locator(".pm-badge-denied")).to_be_visible()
+    boxes = page.locator(".pm-label rect, .pm-badge rect, .pm-box").evaluate_all(
+        "all => all.map(one => one.getBoundingClientRect()).map(one => [one.left, one.top, one.right, one.bottom])"
+    )
+    assert len(boxes) > 14
+    assert overlaps(boxes) == []
+    tips = page.locator(".pm-line").evaluate_all(
+        "all => all.flatMap(one => { const to = one.getScreenCTM(), far = one.getTotalLength(); return [4, 8, 12]"
+        ".map(back => one.getPointAtLength(far - back).matrixTransform(to)).map(at => [at.x, at.y]); })"
+    )
+    hidden = [(x, y) for x, y in tips for box in boxes if box[0] < x < box[2] and box[1] < y < box[3]]
+    assert hidden == []
+    home.looks.picture(page, "map-labels")
+
+
+def overlaps(boxes: list[list[float]]) -> list[tuple[list[float], list[float]]]:
+    """Those of which one lies over another."""
+    return [
+        (one, other)
+        for at, one in enumerate(boxes)
+        for other in boxes[:at]
+        if one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
+    ]
+
+
 def test_in_the_dark(home: Home) -> None:
     with home.looks.page("/?open=locks&open=gateway", scheme="dark") as page:
         expect(page.locator("aside.pm-panel .pa-lit")).to_have_count(1)
@@ -261,9 +304,11 @@ def test_a_node_that_is_killed_is_seen_at_once(home: Home, tmp_path: Path) -> No
     domain: dict[str, Any] = {
         "nodes": {name: {"store": "memory", "admin": f"127.0.0.1:{free_port()}"} for name in ("hill", "dale")},
         "links": [{"between": ["dale", "hill"]}],
+        "monitors": {"calm": {"link": "hill -> dale", "states": {"q0": {"a": "suppress", "*": "pass"}}}},
         "admin": {"passwords": str(people), "users": {"ada": "read"}},
     }
-    with federated(domain) as nodes, console(f"http://{domain['nodes']['hill']['admin']}", tmp_path) as (address, _):
+    hill, dale = (f"http://{node['admin']}" for node in domain["nodes"].values())
+    with federated(domain) as nodes, console(hill, tmp_path, "--also", dale) as (address, _):
         looks = Looking(LiveNode(nodes.folder), address, home.looks.browser)
         with looks.page("/?open=dale") as page:
             expect(page.locator("[data-node=dale]")).to_have_attribute("data-state", "up")
@@ -274,6 +319,10 @@ def test_a_node_that_is_killed_is_seen_at_once(home: Home, tmp_path: Path) -> No
             expect(page.locator("aside.pm-panel")).to_contain_text("no word of it")
             expect(page.locator("[role=alert]")).to_contain_text("cannot be asked")
             looks.picture(page, "map-killed")
+            page.goto(f"{address}/?open=hill&open=dale")
+            expect(page.locator(".pm-monitor")).to_contain_text("State not known: node dale does not answer")
+            expect(page.locator(".pa-edge")).to_have_text(["a / suppress", "all else / pass"])
+            expect(page.locator(".pa-lit")).to_have_count(0)
 
 
 @contextmanager
@@ -303,12 +352,6 @@ def test_two_hundred_nodes_and_two_thousand_clients(home: Home) -> None:
         boxes = page.locator(".pm-node > .pm-box").evaluate_all(
             "all => all.map(one => one.getBoundingClientRect()).map(one => [one.left, one.top, one.right, one.bottom])"
         )
-        over = [
-            (one, other)
-            for at, one in enumerate(boxes)
-            for other in boxes[:at]
-            if one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
-        ]
-        assert over == []
+        assert overlaps(boxes) == []
         home.looks.picture(page, "map-large")
         page.close()

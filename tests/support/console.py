@@ -134,11 +134,11 @@ def looking(domain: Mapping[str, Any], files: Mapping[str, str] | None = None) -
 
 
 @contextlib.contextmanager
-def console(admin: str, folder: Path) -> Iterator[tuple[str, int]]:
+def console(admin: str, folder: Path, *options: str) -> Iterator[tuple[str, int]]:
     """The console of these nodes: its address and process."""
     with (folder / "console.log").open("ab") as errors:
         process = Process(
-            penstock("console", admin, "--at", ANY_PORT), stdout=subprocess.PIPE, stderr=errors, text=True
+            penstock("console", admin, "--at", ANY_PORT, *options), stdout=subprocess.PIPE, stderr=errors, text=True
         )
     assert process.stdout is not None
     try:

@@ -15,10 +15,16 @@ ELSE = "all else"
 class DrawnEdge(msgspec.Struct, frozen=True):
     """What comes in and what goes out, and the number of the state after it; None: it stays."""
 
-    text: str
+    given: str
+    gives: str
     does: str
     """`pass`, `suppress` or `replace`."""
     next: int | None = None
+
+    @property
+    def text(self) -> str:
+        """As automata are written: what comes in, and after a stroke what goes out."""
+        return f"{self.given} / {self.gives}"
 
 
 class DrawnState(msgspec.Struct, frozen=True):
@@ -37,11 +43,11 @@ class Drawn(msgspec.Struct, frozen=True):
 def drawn(monitor: MonitorSettings) -> Drawn | None:
     """None if the monitor is a program, or an automaton too large to be read."""
     if monitor.filter is not None:
-        edges = [DrawnEdge(f"{one} / pass", "pass") for one in monitor.filter]
-        return Drawn((_state(START, [*edges, DrawnEdge(f"{ELSE} / suppress", "suppress")]),))
+        edges = [DrawnEdge(one, "pass", "pass") for one in monitor.filter]
+        return Drawn((_state(START, [*edges, DrawnEdge(ELSE, "suppress", "suppress")]),))
     if monitor.mapper is not None:
-        edges = [DrawnEdge(f"{one} / {to}", "replace") for one, to in monitor.mapper.items()]
-        return Drawn((_state(START, [*edges, DrawnEdge(f"{ELSE} / pass", "pass")]),))
+        edges = [DrawnEdge(one, to, "replace") for one, to in monitor.mapper.items()]
+        return Drawn((_state(START, [*edges, DrawnEdge(ELSE, "pass", "pass")]),))
     if monitor.states is None or len(monitor.states) > MOST_STATES:
         return None
     names = sorted(monitor.states, key=lambda name: name != START)
@@ -55,19 +61,19 @@ def _edges(name: str, edges: dict[str, tuple[Edge, ...]], numbers: dict[str, int
             after = numbers.get(edge.next) if edge.next not in (None, name) else None
             yield DrawnEdge(*_label(filter, edge), after)
     if ANY not in edges:
-        yield DrawnEdge(f"{ELSE} / suppress", "suppress")
+        yield DrawnEdge(ELSE, "suppress", "suppress")
 
 
-def _label(filter: str, edge: Edge) -> tuple[str, str]:
-    """As automata are written: what comes in, and after a stroke what goes out."""
+def _label(filter: str, edge: Edge) -> tuple[str, str, str]:
+    """What comes in, what goes out, and of which kind that is."""
     when = f" if {edge.when.canonical}" if edge.when is not None else ""
     given = f"{ELSE if filter == ANY else filter}{when}"
     if edge.rename is not None:
-        return f"{given} / {edge.rename}", "replace"
+        return given, edge.rename, "replace"
     if edge.emit is not None:
-        return f"{given} / {', '.join(one.topic for one in edge.emit)}", "replace"
+        return given, ", ".join(one.topic for one in edge.emit), "replace"
     does = "pass" if edge.pass_ else "suppress"
-    return f"{given} / {does}", does
+    return given, does, does
 
 
 def _state(name: str, edges: list[DrawnEdge]) -> DrawnState:

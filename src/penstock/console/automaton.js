@@ -1,6 +1,8 @@
 // A state diagram: each state is a box with its edges as rows, and from a row that leads to another state an arrow goes
 // there, in a lane of its own to the right. So texts never lie over each other, and what can happen now is in one box.
+// What an edge gives is always shown: on a row of its own if the condition is long, of which the title has all.
 const LEFT = 26, WIDTH = 262, HEAD = 26, ROW = 18, GAP = 20, LANE = 13;
+const MOST = 34; // letters that a box is wide
 
 function cut(text, most) {
   return text.length > most ? text.slice(0, most - 1) + "…" : text;
@@ -20,8 +22,10 @@ export default {
     <rect class="pa-head" x="${LEFT}" :y="box.y" width="${WIDTH}" height="${HEAD}" rx="8"></rect>
     <text class="pa-name" x="${LEFT + 10}" :y="box.y + 18">{{ cut(box.state.name, 28) }}</text>
     <text v-if="box.state.name === state" class="pa-now" x="${LEFT + WIDTH - 10}" :y="box.y + 18">now</text>
-    <text v-for="(edge, at) in box.state.edges" :class="'pa-edge pa-' + edge.does" x="${LEFT + 10}" :y="box.y + ${HEAD + 15} + at * ${ROW}"><title>{{ edge.text }}</title>{{ cut(edge.text, 40) }}</text>
-    <text v-if="box.state.more" class="pa-edge" x="${LEFT + 10}" :y="box.y + ${HEAD + 15} + box.state.edges.length * ${ROW}">and {{ box.state.more }} more</text>
+    <g v-for="row in box.rows"><title>{{ row.whole }}</title>
+      <text v-for="(line, at) in row.lines" :class="'pa-edge pa-' + row.edge.does" :x="${LEFT + 10} + at * 12" :y="row.y + 15 + at * ${ROW}">{{ line }}</text>
+    </g>
+    <text v-if="box.state.more" class="pa-edge" x="${LEFT + 10}" :y="box.y + box.height - 11">and {{ box.state.more }} more</text>
   </g>
   <path v-for="one in arrows" class="pa-arrow" :class="{ 'pa-arrow-lit': one.from === state }" :d="one.d" :marker-end="'url(#' + id + (one.from === state ? 'lit' : 'soft') + ')'"></path>
 </svg>`,
@@ -32,7 +36,15 @@ export default {
     boxes() {
       let y = 4;
       return this.drawn.states.map((state) => {
-        const rows = state.edges.length + (state.more ? 1 : 0), box = { state, y, height: HEAD + rows * ROW + 8 };
+        let below = y + HEAD;
+        const rows = state.edges.map((edge) => {
+          const whole = edge.given + " / " + edge.gives;
+          const lines = whole.length <= MOST ? [whole] : [cut(edge.given, MOST), "/ " + cut(edge.gives, MOST - 4)];
+          const row = { edge, whole, lines, y: below };
+          below += lines.length * ROW;
+          return row;
+        });
+        const box = { state, rows, y, height: below - y + (state.more ? ROW : 0) + 8 };
         y += box.height + GAP;
         return box;
       });
@@ -40,9 +52,9 @@ export default {
     // The shortest arrows get the inner lanes; two share one if they do not meet.
     ways() {
       const found = [];
-      this.boxes.forEach((box) => box.state.edges.forEach((edge, at) => {
+      this.boxes.forEach((box) => box.rows.forEach(({ edge, lines, y }) => {
         if (edge.next === null) return;
-        found.push({ from: box.state.name, begin: box.y + HEAD + 11 + at * ROW, to: edge.next });
+        found.push({ from: box.state.name, begin: y + 11 + (lines.length - 1) * ROW, to: edge.next });
       }));
       const into = this.boxes.map(() => 0);
       for (const one of found) one.end = this.boxes[one.to].y + 8 + ((into[one.to]++ * 5) % 15);
@@ -65,6 +77,6 @@ export default {
     },
     width() { return LEFT + WIDTH + 18 + this.ways.lanes * LANE; },
     height() { const last = this.boxes[this.boxes.length - 1]; return last.y + last.height + 4; },
-    told() { return `state diagram of ${this.name}: ${this.drawn.states.map((one) => one.name).join(", ")}; now in ${this.state}`; },
+    told() { return `state diagram of ${this.name}: ${this.drawn.states.map((one) => one.name).join(", ")}; ${this.state ? "now in " + this.state : "state not known"}`; },
   },
 };

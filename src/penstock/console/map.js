@@ -6,6 +6,8 @@ const NOTHING = ["silent", 0, 0, 0, 0, false];
 const WORDS = { up: "up", down: "down", away: "not connected", silent: "no word", trouble: "trouble" };
 const NARROW = 600;
 const MOST_ROWS = 300;
+const BEND = STUB * 0.82; // of a client's line, from the client
+const LABEL = 104; // wide, on a client's line: arrowheads stay free on both sides
 
 function cut(text, most) {
   return text.length > most ? text.slice(0, most - 1) + "…" : text;
@@ -61,7 +63,7 @@ export default {
           <rect x="-24" y="-10" width="48" height="19" rx="9"></rect><text y="4">down</text>
         </g>
         <g v-if="linkNow(one.i)[3]" class="pm-badge pm-badge-denied" :class="{ 'pm-hot': linkNow(one.i)[5] }"
-          :transform="'translate(' + one.at[0] + ' ' + (one.at[1] + (one.client ? 23 : 29)) + ') scale(' + grow + ')'">
+          :transform="'translate(' + one.at[0] + ' ' + (one.at[1] + (one.client ? 27 : 30)) + ') scale(' + grow + ')'">
           <rect :x="-denied(one.i).length * 3.6 - 6" y="-10" :width="denied(one.i).length * 7.2 + 12" height="18" rx="9"></rect><text y="3.5">{{ denied(one.i) }}</text>
         </g>
       </g>
@@ -144,8 +146,10 @@ export default {
         if (link.client) {
           const of = this.scene.nodes[this.byName.get(link.b)];
           client = [end[0] + BOX[0] / 2 + STUB + CLIENT[0] / 2, end[1] + ROW * (link.row - (of.drawn - 1) / 2)];
-          points = [[client[0] - CLIENT[0] / 2, client[1]], [client[0] - CLIENT[0] / 2 - STUB * 0.82, client[1]], [end[0] + BOX[0] / 2, end[1]]];
-          if (client[1] === end[1]) points.splice(1, 1);
+          // Beside each other at the node too: one arrowhead does not hide the next.
+          const into = end[1] + Math.min(16, BOX[1] / of.drawn) * (link.row - (of.drawn - 1) / 2);
+          points = [[client[0] - CLIENT[0] / 2, client[1]], [client[0] - CLIENT[0] / 2 - BEND, client[1]], [end[0] + BOX[0] / 2, into]];
+          if (client[1] === into) points.splice(1, 1);
         } else {
           const begin = this.places[this.byName.get(link.a)], through = [begin, ...link.bends, end];
           points = [edge(begin, through[1], BOX), ...link.bends, edge(end, through[through.length - 2], BOX)];
@@ -229,12 +233,13 @@ export default {
       const way = (type, by, of) => ({ colour: this.colour(type), number: this.number(type), d: path(by, of) });
       const half = Math.max(0, (points.length >> 1) - 1), p = points[half], q = points[half + 1];
       // Nearer to the lower end, where lines that meet in one node are further apart.
-      const part = client ? 0.45 : q[1] > p[1] ? 0.58 : 0.42;
-      const type = link.there === link.back ? cut(link.there, 22) : cut(link.there, 14) + " ⇄ " + cut(link.back, 14);
+      const part = client ? BEND / 2 / Math.hypot(q[0] - p[0], q[1] - p[1]) : q[1] > p[1] ? 0.58 : 0.42;
+      const [one, each] = client ? [14, 6] : [22, 14];
+      const type = link.there === link.back ? cut(link.there, one) : cut(link.there, each) + " ⇄ " + cut(link.back, each);
       return {
         link, i, client, key: link.a + "\n" + link.b, whole: path(0, points), type,
         ways: [way(link.there, 1, points), way(link.back, -1, [...points].reverse())],
-        at: [p[0] + (q[0] - p[0]) * part, p[1] + (q[1] - p[1]) * part], width: Math.max(type.length * 6.6 + 12, client ? 88 : 112),
+        at: [p[0] + (q[0] - p[0]) * part, p[1] + (q[1] - p[1]) * part], width: client ? LABEL : Math.max(type.length * 6.6 + 12, 112),
         arrows: client || Math.abs(last[0] - first[0]) > Math.abs(last[1] - first[1]) ? (last[0] > first[0] ? "→←" : "←→") : last[1] > first[1] ? "↓↑" : "↑↓",
       };
     },

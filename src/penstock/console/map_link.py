@@ -13,7 +13,8 @@ from penstock.console.facts import Facts
 from penstock.console.map_element import LiveMap
 from penstock.console.person import plain
 from penstock.console.scene import DrawnLink, link_now
-from penstock.engine.portrait import MonitorPortrait
+from penstock.domain import Domain
+from penstock.domain.graph import graph
 
 ASK_SECONDS = 2.0
 MOST_DECISIONS = 12
@@ -27,6 +28,7 @@ class LinkView:
         self._picture, self._link = picture, link
         self._facts = Facts()
         self._monitors: dict[tuple[str, str, str], MonitorView] = {}
+        self._placed = placed(picture.person.domain, link)
         self._monitor_box = ui.element("div").classes("pm-list")
         widgets.subheading("Last decisions")
         self._decision_box = ui.element("div").classes("pm-list")
@@ -54,15 +56,21 @@ class LinkView:
         self._is_held = is_held
 
     def _show_monitors(self) -> None:
+        states = self._picture.person.states
         ends = {self._link.a, self._link.b}
-        for state in list(self._picture.person.states.values()):
-            for one in state.portrait.monitors:
-                if {one.source, one.target} == ends:
-                    key = (one.name, one.source, one.target)
-                    if key not in self._monitors:
-                        with self._monitor_box:
-                            self._monitors[key] = MonitorView(self._picture, one)
-                    self._monitors[key].show(one.state)
+        told = {
+            (one.name, one.source, one.target): one.state
+            for state in list(states.values())
+            for one in state.portrait.monitors
+            if {one.source, one.target} == ends
+        }
+        for key in dict.fromkeys([*told, *self._placed, *self._monitors]):
+            if key not in self._monitors:
+                with self._monitor_box:
+                    self._monitors[key] = MonitorView(self._picture, *key)
+            node = self._placed.get(key, "")
+            why = "does not answer" if node not in states else "tells of none"
+            self._monitors[key].show(told.get(key), f"node {node} {why}" if node else "it is not told of any more")
 
     async def _ask(self) -> None:
         try:
@@ -95,6 +103,19 @@ class LinkView:
         return tuple(sorted(found, key=lambda row: (row.at, row.id), reverse=True)[:MOST_DECISIONS])
 
 
+def placed(domain: Domain | None, link: DrawnLink) -> dict[tuple[str, str, str], str]:
+    """The monitors that the domain has on both directions of a link, by name and ends, and the node of each."""
+    if domain is None or not domain.monitors:
+        return {}
+    joined, both = graph(domain), {(link.a, link.b), (link.b, link.a)}
+    return {
+        (name, *ends): ends[1] if ends[1] in domain.nodes else ends[0]
+        for name, settings in domain.monitors.items()
+        for ends in joined.monitored(settings)
+        if ends in both
+    }
+
+
 def _decision(row: DecisionRow) -> None:
     towards = f" → {row.target}" if row.target else ""
     with ui.link(target=f"/decisions?id={row.id}&of={row.node}").classes("pm-decision"):
@@ -116,22 +137,23 @@ class Diagram(Element, component="automaton.js"):
 class MonitorView:
     """A monitor in its state: as a diagram if it is an automaton, in words if it is a program."""
 
-    def __init__(self, picture: LiveMap, monitor: MonitorPortrait) -> None:
+    def __init__(self, picture: LiveMap, name: str, source: str, target: str) -> None:
         domain = picture.person.domain
-        settings = domain.monitors.get(monitor.name) if domain is not None else None
+        settings = domain.monitors.get(name) if domain is not None else None
         with ui.element("section").classes("pm-monitor").props("role=group") as box:
-            box.props["aria-label"] = f"Monitor {monitor.name}"
-            ui.label(f"Monitor {monitor.name}").classes("pk-state-title")
-            ui.label(f"on {monitor.source} → {monitor.target}").classes("pk-about")
+            box.props["aria-label"] = f"Monitor {name}"
+            ui.label(f"Monitor {name}").classes("pk-state-title")
+            ui.label(f"on {source} → {target}").classes("pk-about")
             self._state = ui.label().classes("pm-state").props("aria-live=polite")
             automaton = drawn(settings) if settings is not None else None
-            self._diagram = Diagram(monitor.name, automaton) if automaton is not None else None
+            self._diagram = Diagram(name, automaton) if automaton is not None else None
             if settings is not None and settings.python is not None:
                 ui.label(f"A program: {settings.python}").classes("pk-about")
 
-    def show(self, state: str) -> None:
-        said = f"State: {state}"
+    def show(self, state: str | None, why: str) -> None:
+        """The state that it is in, or why that is not known."""
+        said = f"State: {state}" if state is not None else f"State not known: {why}"
         if self._state.text != said:
             self._state.set_text(said)
             if self._diagram is not None:
-                self._diagram.props["state"] = state
+                self._diagram.props["state"] = state or ""

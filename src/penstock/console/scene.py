@@ -17,9 +17,10 @@ FEW = 8
 FEW_IN_ALL = 80
 BOX = (150, 58)
 CLIENT = (132, 30)
-STUB = 150
+STUB = 180
 """Length of the line between a node and its clients."""
-ROW = 46
+ROW = 58
+"""Of a client: its label with a number of refusals below."""
 GAP = 120
 MOST_LAYERED = 40
 WIDEST = 4_000

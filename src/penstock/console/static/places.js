@@ -1,8 +1,8 @@
 // Where things are on the map, as far as the page works it out: sizes as in scene.py, and places by forces.
 export const BOX = [150, 58];
 export const CLIENT = [132, 30];
-export const STUB = 150;
-export const ROW = 46;
+export const STUB = 180;
+export const ROW = 58;
 
 // Where the line from the middle of a box towards another point leaves the box.
 export function edge([x, y], [tx, ty], [w, h]) {
