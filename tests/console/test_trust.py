@@ -87,6 +87,10 @@ def test_names_from_outside_are_text_and_nothing_overflows(nodes: Looking) -> No
         page.wait_for_selector(".pk-chart svg")
         assert page.locator("img[src=x]").count() == 0
         assert page.evaluate("document.documentElement.scrollWidth") <= 390
+        link = page.get_by_role("region", name="Ratings, the lowest first").get_by_role("link").first
+        place = link.bounding_box()
+        assert place is not None
+        assert place["x"] + place["width"] <= 390
 
 
 def test_pictures(nodes: Looking) -> None:

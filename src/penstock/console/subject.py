@@ -25,7 +25,7 @@ _FURTHER = (
 )
 _RIGHTS = ("", "topics", "why", "by", "node", "of late")
 _USED = ("", "topic", "came to", "rule", "because", "seen", "last, UTC")
-_SESSIONS = ("node", "client id", "user", "state", "published", "sent to it", "denied", "waiting")
+_SESSIONS = ("node", "client id", "user", "state", "packets from it", "packets to it", "denied", "waiting")
 _EFFECTS = ("open", "grants", "limits", "denies")
 _BINDING = {
     "acl": "access control files",
