@@ -75,6 +75,14 @@ def test_json_of_one_flow(home: str) -> None:
     assert flow["closed"] == [{"at": "gateway", "what": "denied by `deny` from `sensitive` to `internet`"}]
 
 
+def test_json_of_a_flow_on_any_topic_tells_topics_apart(home: str) -> None:
+    (flow,) = json.loads(flows(home, "--from", "phone", "--to", "lock", "--routes", "--json"))["flows"]
+    assert flow["flows"] is True
+    assert (set(flow["open_on"]), flow["closed_on"]) == ({"AC_request", "AC_grant", "AC_deny"}, ["DL_unlock"])
+    (flow,) = json.loads(flows(home, "--from", "phone", "--to", "lock", "--on", "AC_grant", "--json"))["flows"]
+    assert "open_on" not in flow
+
+
 def test_a_picture_beside_the_table(home: str, tmp_path: Path) -> None:
     out = tmp_path / "home.svg"
     assert "motion" in flows(home, "--svg", str(out))

@@ -77,6 +77,15 @@ def test_a_monitor_that_closes_a_flow_is_named(page: Page) -> None:
     expect(page.get_by_role("list", name="Closed by")).to_contain_text("no-remote-unlock")
 
 
+def test_on_any_topic_it_is_said_which(page: Page) -> None:
+    ask(page, "phone", "lock")
+    expect(page.locator("[data-topics=closed]")).to_contain_text("But nothing on DL_unlock")
+    expect(page.locator("[data-topics=open]")).to_contain_text("AC_grant")
+    ask(page, "bell", "camera")
+    expect(page.locator("[data-topics=closed]")).to_have_count(0)
+    expect(page.locator("[data-topics=open]")).to_contain_text("On any topic")
+
+
 def test_assertions_and_who_reaches_whom(page: Page) -> None:
     claims = page.locator(".pk-claims tbody tr")
     expect(claims).to_have_count(11)

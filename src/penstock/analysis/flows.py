@@ -15,11 +15,16 @@ from functools import cached_property, partial
 from itertools import count
 
 from penstock.domain.ensemble import Assertion, Ensemble
+from penstock.domain.policies import ANY
 from penstock.model.link import Link
+from penstock.policy.automaton import Automaton
 
 from .components import closure_bits
 from .graph import Graph, flow_graph
 from .moves import ANY_TOPIC, Closure, Moves, Past, Vertex
+
+MOST_TOLD_APART = 50
+"""Filters that are tried one by one."""
 
 End = str | Link
 """Where a flow begins or ends: an entity, or one link."""
@@ -61,6 +66,18 @@ def reach_all(graph: Graph, source: End, on: str | None = None, routes: bool = F
         if isinstance(vertex, Past) and graph.links[vertex.link].target not in found:
             found[graph.links[vertex.link].target] = _witness(graph, way)
     return found
+
+
+def told_apart(graph: Graph, witness: Witness, routes: bool = False) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The topic filters that automata on a way name: those of which something can flow from its one end to the other,
+    by this way or another, and those of which nothing can.
+    """
+    monitors = (one for link in witness.links for one in graph.monitors.get((link.source, link.target), ()))
+    states = (state for one in monitors if isinstance(one, Automaton) for state in one.states)
+    named = dict.fromkeys(edge.filter for state in states for edge in state.edges if edge.filter != ANY)
+    source, target = witness.entities[0], witness.entities[-1]
+    can = {one: reach(graph, source, target, one, routes) is not None for one in list(named)[:MOST_TOLD_APART]}
+    return tuple(one for one in can if can[one]), tuple(one for one in can if not can[one])
 
 
 def nearly(

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from penstock.analysis.flows import Witness, all_pairs, check_assertions, nearly, reach, reach_all
+from penstock.analysis.flows import Witness, all_pairs, check_assertions, nearly, reach, reach_all, told_apart
 from penstock.analysis.graph import Graph, Kind, flow_graph
 from penstock.analysis.moves import ANY_TOPIC, Closure
 from penstock.analysis.picture import picture
@@ -118,8 +118,11 @@ def _show(question: Question, options: argparse.Namespace, entities: Ensemble, n
         if options.svg == _STDOUT:
             return
     if options.json:
-        told = {"domain": name, "on": question.on, "routes": question.routes}
+        told: dict[str, object] = {"domain": name, "on": question.on, "routes": question.routes}
         told |= _whole_plain(question) if is_whole else {"flows": [_plain(answer) for answer in answers]}
+        if len(answers) == 1 and answers[0].can and answers[0].witness is not None and question.on == ANY_TOPIC:
+            can, cannot = told_apart(question.graph, answers[0].witness, question.routes)
+            told["flows"] = [_plain(answers[0]) | {"open_on": can, "closed_on": cannot}]
         print(json.dumps(told, indent=2))
     elif is_whole:
         print_table(("from", "reaches", "does not reach"), _whole(question))

@@ -15,6 +15,7 @@ from penstock.console.person import Person
 MOST_ENDS = 24
 """Clients and foreign brokers of which it is shown at once who reaches whom."""
 MOST_ASSERTIONS = 200
+MOST_TOPICS = 6
 ANY_TOPIC = "#"
 ROUTES, PATHS = "by the nodes alone", "through devices too"
 _WAYS = {
@@ -159,6 +160,8 @@ def _told(found: Flow, on: str, routes: bool) -> None:
     said = f"{word}: what {data(found.source)} publishes{about} {verb} reach {data(found.target)}, {how}."
     html(f'<p class="pk-sentence" data-flows="{str(found.flows).lower()}">{said}</p>')
     if found.flows:
+        if not about:
+            _topics(found)
         _way(found.way, "Way")
     elif not found.way:
         ui.label("No links lead there.").classes("pk-about")
@@ -167,6 +170,19 @@ def _told(found: Flow, on: str, routes: bool) -> None:
         html(f'<p class="pk-about">Closed by:</p><ul class="pk-closed" aria-label="Closed by">{rules}</ul>')
         ui.label("The nearest way, which that closes:").classes("pk-about")
         _way(found.way, "Nearest way")
+
+
+def _topics(found: Flow) -> None:
+    """Of which topics something gets there, as far as monitors on the way tell topics apart."""
+    if found.closed_on:
+        held = ", ".join(map(data, found.closed_on))
+        html(f'<p class="pk-sentence" data-topics="closed">But nothing on {held}: monitors on the way suppress it.</p>')
+    if found.open_on:
+        examples = ", ".join(map(data, found.open_on[:MOST_TOPICS]))
+        html(f'<p class="pk-about" data-topics="open">For example on {examples}.</p>')
+    elif all(step.topics == ANY_TOPIC for step in found.way):
+        other = "any other topic" if found.closed_on else "any topic: no monitor on the way tells topics apart"
+        html(f'<p class="pk-about" data-topics="open">On {other}.</p>')
 
 
 def _way(steps: Sequence[FlowStep], label: str) -> None:

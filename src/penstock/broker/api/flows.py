@@ -52,6 +52,10 @@ class Flow(msgspec.Struct, frozen=True):
     way: tuple[FlowStep, ...]
     """Empty: no links lead there, or there are too many pairs to tell ways."""
     closed: tuple[FlowClosure, ...]
+    open_on: tuple[str, ...] = ()
+    """Of a flow on any topic: filters that monitors on the way name and of which something gets there."""
+    closed_on: tuple[str, ...] = ()
+    """Of which nothing does."""
 
 
 class FlowEntity(msgspec.Struct, frozen=True):
