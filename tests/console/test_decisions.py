@@ -145,6 +145,7 @@ def test_the_address_names_what_is_open(works: Looking, page: Page) -> None:
         ("stage=project", "Recipe/Dough", "alarm/fire"),
         ("rule=no-alarms", "alarm/fire", "Recipe/Dough"),
         ("effect=replace", "Recipe/Dough", "alarm/fire"),
+        ("verdict=replace", "Recipe/Dough", "alarm/fire"),
         ("node=office", "analytics", "alarm/fire"),
     ],
 )

@@ -267,6 +267,8 @@ def test_labels_pills_and_arrowheads_do_not_hide_each_other(home: Home, page: Pa
     hidden = [(x, y) for x, y in tips for box in boxes if box[0] < x < box[2] and box[1] < y < box[3]]
     assert hidden == []
     home.looks.picture(page, "map-labels")
+    page.goto(f"{home.looks.address}/decisions?rule=not-the-cat&verdict=suppress")
+    expect(page.locator(".pk-row", has_text="MD_motion").get_by_text("not-the-cat", exact=True).first).to_be_visible()
 
 
 def overlaps(boxes: list[list[float]]) -> list[tuple[list[float], list[float]]]:

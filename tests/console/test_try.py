@@ -149,6 +149,19 @@ def test_who_may_only_read_sees_the_domain_and_can_do_nothing_with_it(home: Look
         assert page.evaluate("document.documentElement.scrollWidth") <= 390
 
 
+def test_a_comparison_that_one_has_left_is_shown_on_a_new_page_and_can_be_stopped(home: Looking) -> None:
+    with home.page("/try") as page:
+        page.wait_for_selector(".cm-content")
+        page.get_by_role("button", name="Compare").click()
+        expect(page.get_by_role("button", name="Stop")).to_be_visible()
+    with home.page("/try") as page:
+        box = page.get_by_role("region", name="Difference on the recent journal", exact=True)
+        expect(box).to_contain_text("Playing the journal's end again")
+        box.get_by_role("button", name="Stop").click()
+        expect(box).to_contain_text("it was stopped")
+        expect(page.get_by_role("button", name="Compare")).to_be_enabled()
+
+
 @pytest.mark.recorded
 def test_a_draft_that_leaks_motion_is_a_gain_for_the_phone(home: Looking) -> None:
     """The job itself, on Spark: `make pipeline` has the time for it."""

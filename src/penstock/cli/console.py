@@ -29,7 +29,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--ca", type=Path, metavar="FILE", help="authorities by which nodes' certificates are checked")
     parser.add_argument("--host", action="append", default=[], metavar="NAME", help="another name that it is known by")
     parser.add_argument(
-        "--also", action="append", default=[], metavar="URL", help="another node, beyond this machine, to log in at too"
+        "--also", action="append", default=[], metavar="URL", help="another process of the domain, to log in at too"
     )
     parser.add_argument("--behind-proxy", action="store_true", help="something before it encrypts: no certificate")
     parser.add_argument("--pin", type=Path, metavar="FILE", help="the very certificate that the node must have")

@@ -63,7 +63,7 @@ class Person:
         """It has logged out."""
         self._ca = ca
         self._also = also
-        """Admin addresses beyond this machine where the same log-in may be made."""
+        """Admin addresses of other processes where the same log-in may be made."""
         self._revision = ""
         self._asked = float("-inf")
         self._with_clients = float("-inf")
