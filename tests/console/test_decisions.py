@@ -88,7 +88,8 @@ def test_decisions_arrive_while_one_looks(page: Page, clients: Clients) -> None:
     assert "alarm/smoke" not in first
 
 
-def test_a_metric_that_is_withheld_is_struck_out(works: Looking, page: Page) -> None:
+def test_a_metric_that_is_withheld_is_struck_out(works: Looking, page: Page, clients: Clients) -> None:
+    shown(page, "Recipe/Dough", lambda: report(clients))
     panel = open_first(page, "Recipe/Dough")
     expect(panel.locator("[data-stage=project]")).to_contain_text("replace by no-recipes")
     expect(panel.locator("[data-stage=edit]")).to_contain_text("had no say")
@@ -102,7 +103,8 @@ def test_a_metric_that_is_withheld_is_struck_out(works: Looking, page: Page) -> 
     close(page)
 
 
-def test_an_attribute_that_is_removed_is_struck_out(works: Looking, page: Page) -> None:
+def test_an_attribute_that_is_removed_is_struck_out(works: Looking, page: Page, clients: Clients) -> None:
+    shown(page, "RemoveAttributes", lambda: shift(clients))
     panel = open_first(page, "RemoveAttributes")
     before, after = panel.get_by_label("Before", exact=True), panel.get_by_label("After", exact=True)
     expect(before.locator("del")).to_contain_text('"name": "ann"')
@@ -113,7 +115,8 @@ def test_an_attribute_that_is_removed_is_struck_out(works: Looking, page: Page) 
     close(page)
 
 
-def test_of_a_refusal_the_rest_is_explained_as_things_are_now(page: Page) -> None:
+def test_of_a_refusal_the_rest_is_explained_as_things_are_now(page: Page, clients: Clients) -> None:
+    shown(page, "alarm/fire", lambda: alarm(clients))
     panel = open_first(page, "alarm/fire")
     expect(panel.locator("[data-stage=edit]")).to_contain_text("suppress by no-alarms")
     expect(panel.locator("[data-stage=emit]")).to_contain_text("not reached")
@@ -123,7 +126,8 @@ def test_of_a_refusal_the_rest_is_explained_as_things_are_now(page: Page) -> Non
     close(page)
 
 
-def test_the_address_names_what_is_open(works: Looking, page: Page) -> None:
+def test_the_address_names_what_is_open(works: Looking, page: Page, clients: Clients) -> None:
+    shown(page, "alarm/fire", lambda: alarm(clients))
     open_first(page, "alarm/fire")
     link = page.url
     assert "id=" in link

@@ -12,7 +12,7 @@ from penstock.policy.xacml.yaml_text import read_yaml
 from tests.support.xacml import single
 
 PAGE = (Path(__file__).parents[2] / "docs/xacml.md").read_text()
-POLICY = re.search(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
+POLICY = re.search(r"```yaml\n(policy: location\n.*?)```", PAGE, re.DOTALL)
 NINE = 9 * 3600 * 10**9
 
 

@@ -36,8 +36,6 @@ def main(argv: list[str]) -> int:
         parser.error("-p goes without FILE: a domain file says where its nodes listen")
     if options.port is not None and not 0 <= options.port <= 65535:
         parser.error(f"port `{options.port}` is not between 0 and 65535")
-    if options.file is not None:  # processes that the node starts elsewhere, and a reload, mean the same files
-        options.file = options.file.absolute()
     try:
         domain = _domain(options)
     except UsageError as error:

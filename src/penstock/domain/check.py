@@ -129,9 +129,9 @@ def _around(written: Domain, expansion: Expansion, nodes: Collection[str] | None
             yield from _missing_files(files(group, ("trust_groups", name)))
     for index, private in enumerate(domain.privacy):
         yield from _missing_files(files(private, ("privacy", index)))
-    if domain.admin is not None:
+    if domain.admin is not None and here:
         yield from _missing_files(files(domain.admin, ("admin",)))
-    if domain.tokens is not None:
+    if domain.tokens is not None and here:
         yield from _missing_files(files(domain.tokens, ("tokens",)))
     for name, broker in domain.foreign.items():
         if any(link.between[1] == name and link.between[0] in here for link in domain.links):
