@@ -142,7 +142,7 @@ def test_the_address_names_what_is_open(works: Looking, page: Page, clients: Cli
 
 
 @pytest.mark.parametrize(
-    ("query", "shown", "others"),
+    ("query", "text", "others"),
     [
         ("subject=analytics", "RemoveAttributes", "alarm/fire"),
         ("topic=alarm/%23", "alarm/fire", "RemoveAttributes"),
@@ -153,13 +153,19 @@ def test_the_address_names_what_is_open(works: Looking, page: Page, clients: Cli
         ("node=office", "analytics", "alarm/fire"),
     ],
 )
-def test_filters_in_the_address(works: Looking, page: Page, query: str, shown: str, others: str) -> None:
+def test_filters_in_the_address(
+    works: Looking, page: Page, clients: Clients, query: str, text: str, others: str
+) -> None:
+    def happens() -> None:
+        for one in (report, shift, alarm):
+            one(clients)
+
     page.goto(f"{works.address}/decisions?{query}")
-    expect(rows(page, shown).first).to_be_visible()
+    shown(page, text, happens)
     expect(rows(page, others)).to_have_count(0)
 
 
-def test_filters_of_the_form(works: Looking, page: Page) -> None:
+def test_filters_of_the_form(works: Looking, page: Page, clients: Clients) -> None:
     page.goto(f"{works.address}/decisions")
     choose(page, "Verdict", "replace")
     expect(rows(page, "alarm/fire")).to_have_count(0)
@@ -167,7 +173,7 @@ def test_filters_of_the_form(works: Looking, page: Page) -> None:
     expect(rows(page, "Recipe/Dough")).to_have_count(0)
     page.get_by_label("Subject").fill("guard")
     expect(rows(page, "analytics")).to_have_count(0)
-    expect(rows(page, "no-names").first).to_be_visible()
+    shown(page, "no-names", lambda: shift(clients))
     page.wait_for_url("**/decisions?subject=guard&stage=judge&effect=replace")
     page.get_by_label("Rule").fill("nothing of the kind")
     expect(page.get_by_text("No decision fits")).to_be_visible()
