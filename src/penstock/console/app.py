@@ -16,6 +16,7 @@ from starlette.responses import HTMLResponse
 
 from penstock.broker.bounded_http import config
 from penstock.console.person import People
+from penstock.console.plain import plain
 from penstock.domain.units import Address
 from penstock.model.errors import PenstockError
 
@@ -69,7 +70,7 @@ def serve(served: Served, ready: Callable[[str], None], until_eof: bool = False)
 
     @pages.exception_handler(404)
     async def not_there(_request: Request, _error: Exception) -> HTMLResponse:
-        return HTMLResponse((STATIC / "nothing.html").read_text(), 404)
+        return HTMLResponse(plain("nothing here", "nothing"), 404)
 
     inner = FastAPI(openapi_url=None, docs_url=None, redoc_url=None)
     ui.run_with(

@@ -6,17 +6,16 @@ not even the scripts and pictures of the page.
 
 from html import escape
 from http.cookies import CookieError, SimpleCookie
-from pathlib import Path
-from string import Template
 from urllib.parse import parse_qs
 
 from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from penstock.console.asking import AskError
 from penstock.console.person import People, Person
+from penstock.console.plain import plain
 
 COOKIE = "penstock_console"
 MOST_FORM = 32 * 1024
@@ -36,8 +35,6 @@ PAGE_POLICY = (
     " form-action 'self'; base-uri 'self'; object-src 'none'"
 )
 """The page's framework compiles templates, so that scripts may be evaluated; all of them come from here."""
-
-_PAGE = Template((Path(__file__).parent / "static" / "login.html").read_text())
 
 
 class Door:
@@ -115,7 +112,7 @@ class Door:
 
 def _page(wrong: str, status: int = 200, with_token: bool = False) -> Response:
     told = f'<p class="wrong" role="alert">{escape(wrong)}</p>' if wrong else ""
-    text = _PAGE.substitute(wrong=told, opened=" open" if with_token else "")
+    text = plain("log in", "login", wrong=told, opened=" open" if with_token else "")
     return HTMLResponse(text, status, {**_HEADERS, "Content-Security-Policy": _LOGIN_POLICY})
 
 
@@ -155,7 +152,7 @@ async def _refuse(scope: Scope, receive: Receive, send: Send, status: int) -> No
 
 
 def _with_headers(send: Send) -> Send:
-    async def sending(message):  # type: ignore[no-untyped-def]
+    async def sending(message: Message) -> None:
         if message["type"] == "http.response.start":
             kept = [(name, value) for name, value in message["headers"] if name.lower() != b"cache-control"]
             more = {**_HEADERS, "Content-Security-Policy": PAGE_POLICY}
