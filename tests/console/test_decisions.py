@@ -4,7 +4,7 @@ import contextlib
 from collections.abc import Callable, Iterator
 
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import BrowserContext, Locator, Page, expect
 
 from tests.support.console import Looking, looking
 from tests.support.paho import Paho
@@ -26,8 +26,14 @@ def clients(works: Looking) -> Iterator[Clients]:
 
 
 @pytest.fixture(scope="module")
-def page(works: Looking, clients: Clients) -> Iterator[Page]:
-    with works.page("/decisions") as found:
+def ada(works: Looking, clients: Clients) -> Iterator[BrowserContext]:
+    with works.person() as found:
+        yield found
+
+
+@pytest.fixture
+def page(works: Looking, ada: BrowserContext) -> Iterator[Page]:
+    with works.tab(ada, "/decisions") as found:
         expect(found.locator("#pk-decisions-status")).to_contain_text("live")
         yield found
 
@@ -166,7 +172,6 @@ def test_filters_in_the_address(
 
 
 def test_filters_of_the_form(works: Looking, page: Page, clients: Clients) -> None:
-    page.goto(f"{works.address}/decisions")
     choose(page, "Verdict", "replace")
     expect(rows(page, "alarm/fire")).to_have_count(0)
     choose(page, "Stage", "judge")
@@ -182,7 +187,6 @@ def test_filters_of_the_form(works: Looking, page: Page, clients: Clients) -> No
 
 
 def test_a_pause_holds_the_table(works: Looking, page: Page, clients: Clients) -> None:
-    page.goto(f"{works.address}/decisions")
     page.get_by_role("button", name="Pause").click()
     expect(page.locator("#pk-decisions-status")).to_contain_text("paused")
     alarm(clients, "alarm/unheard")
@@ -225,7 +229,6 @@ def test_who_may_only_read_sees_no_payload(works: Looking, page: Page, clients: 
 
 
 def test_ask_why(works: Looking, page: Page) -> None:
-    page.goto(f"{works.address}/decisions")
     page.get_by_role("button", name="Ask why").click()
     panel = page.get_by_role("dialog")
     ask(panel, "guard", "patrol", to="analytics")
@@ -241,7 +244,6 @@ def test_ask_why(works: Looking, page: Page) -> None:
 
 
 def test_with_the_keyboard_alone(works: Looking, page: Page, clients: Clients) -> None:
-    page.goto(f"{works.address}/decisions")
     expect(rows(page).first).to_be_visible()
     page.get_by_role("button", name="Pause").focus()
     page.keyboard.press("Space")
@@ -289,7 +291,6 @@ def test_refusals_that_are_too_many_are_counted(works: Looking, page: Page, clie
 
 
 def test_nodes_that_are_gone(works: Looking, page: Page) -> None:
-    page.goto(f"{works.address}/decisions")
     expect(rows(page).first).to_be_visible()
     works.nodes.kill()
     expect(page.locator(".pk-wrong")).to_contain_text("cannot be asked")

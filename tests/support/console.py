@@ -31,9 +31,6 @@ _ARGUMENTS = (
 expect.set_options(timeout=PATIENCE * 1000)
 
 
-expect.set_options(timeout=PATIENCE * 1000)
-
-
 class Looking:
     """Live nodes of one domain, their console, and a browser."""
 
@@ -55,19 +52,33 @@ class Looking:
     @contextlib.contextmanager
     def page(self, path: str = "/", user: str = "ada", width: int = 1280, scheme: str = "light") -> Iterator[Page]:
         """A page of the console, where this person has logged in; all that its scripts complain of is an error."""
+        with self.person(user, width, scheme) as context, self.tab(context, path) as page:
+            yield page
+
+    @contextlib.contextmanager
+    def person(self, user: str = "ada", width: int = 1280, scheme: str = "light") -> Iterator[BrowserContext]:
+        """A browser where this person has logged in."""
         context = self._context(width, scheme)
+        try:
+            page = context.new_page()
+            self.log_in(page, user)
+            page.close()
+            yield context
+        finally:
+            context.close()
+
+    @contextlib.contextmanager
+    def tab(self, context: BrowserContext, path: str) -> Iterator[Page]:
+        """One more page for who has logged in."""
         page = context.new_page()
         wrong: list[str] = []
         page.on("pageerror", lambda error: wrong.append(str(error)))
         page.on("requestfailed", lambda request: wrong.append(f"not loaded: {request.url} {request.failure}"))
-        try:
-            self.log_in(page, user)
-            page.goto(f"{self.address}{path}")
-            page.wait_for_selector(".pk-main")
-            yield page
-            assert not [one for one in wrong if self.address not in one or "ERR_ABORTED" not in one], wrong
-        finally:
-            context.close()
+        page.goto(f"{self.address}{path}")
+        page.wait_for_selector(".pk-main")
+        yield page
+        page.close()
+        assert not [one for one in wrong if self.address not in one or "ERR_ABORTED" not in one], wrong
 
     def _context(self, width: int, scheme: Any) -> BrowserContext:
         made = self.browser.new_context(viewport={"width": width, "height": 844}, color_scheme=scheme)
