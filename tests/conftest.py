@@ -14,6 +14,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "short"))
 TESTS = Path(__file__).parent
 
 
+@pytest.hookimpl(tryfirst=True)  # xdist then finds the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Tests run in two processes: those of a file in one of them, so that what they share is made once; and all that
     need Spark in one, so that there is one session.

@@ -38,7 +38,8 @@ TEXTS = st.builds(
         ]
     ),
 )
-PAIRS = st.lists(st.tuples(st.sampled_from([CLAIMED, CLAIMED, "qo", "penstock-quality"]), TEXTS | st.text(max_size=9)))
+SHORT = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=9)
+PAIRS = st.lists(st.tuples(st.sampled_from([CLAIMED, CLAIMED, "qo", "penstock-quality"]), TEXTS | SHORT))
 TWICE = '{"indicator":"a","criterion":"a","definition":"a","value":1,"created":"2026-01-01T12:00:00Z"}'
 RECEIVED = Timestamp(5)
 
