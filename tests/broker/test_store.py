@@ -11,9 +11,9 @@ import pytest
 
 from penstock.broker.store import Store, StoreError
 from penstock.broker.store_schema import VERSION
-from penstock.engine import emit
+from penstock.engine import outbox
 from penstock.engine.changes import Changes
-from penstock.engine.emit import flush
+from penstock.engine.outbox import flush
 from penstock.wire.packet import Puback, Pubrec, Will
 from penstock.wire.properties import Properties
 from tests.support.disk import durable_state, load, read_disk
@@ -37,7 +37,7 @@ def save(joined: Joined, store: Store) -> None:
     changes, deferred = joined.node.ledger.take()
     store.write(changes)
     store.commit()
-    emit.release_deferred(joined.node, deferred)
+    outbox.release_deferred(joined.node, deferred)
     flush(joined.node)
 
 

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from penstock.broker.store import Store
-from penstock.engine import emit
+from penstock.engine import outbox
 from penstock.engine.changes import Changes
-from penstock.engine.emit import flush
+from penstock.engine.outbox import flush
 from penstock.engine.session import Session
 from penstock.model.topic import matches
 from penstock.wire.packet import (
@@ -177,7 +177,7 @@ class Promises(RuleBasedStateMachine):
     @rule()
     def let_go(self) -> None:
         """Nothing has changed that is not on disk: nothing has to wait."""
-        emit.release_deferred(self.joined.node, self.joined.node.ledger.take()[1])
+        outbox.release_deferred(self.joined.node, self.joined.node.ledger.take()[1])
         flush(self.joined.node)
 
     @precondition(lambda self: self.committing is not None)
@@ -189,7 +189,7 @@ class Promises(RuleBasedStateMachine):
         if self.expected is not None:
             assert self._loaded() == self.expected
         deferred, self.committing = self.committing[1], None
-        emit.release_deferred(self.joined.node, deferred)
+        outbox.release_deferred(self.joined.node, deferred)
         flush(self.joined.node)
 
     @precondition(lambda self: self.committing is not None)

@@ -9,7 +9,7 @@ import yaml
 
 from penstock.broker.store import Store
 from penstock.domain import Domain, ensemble
-from penstock.engine import emit
+from penstock.engine import outbox
 from penstock.model.sparkplug import read_sparkplug
 from penstock.wire.packet import Puback, Publish
 from tests.support.joined import Client, Joined
@@ -74,8 +74,8 @@ class Plant:
         changes, deferred = self.joined.node.ledger.take()
         store.write(changes)
         store.commit()
-        emit.release_deferred(self.joined.node, deferred)
-        emit.flush(self.joined.node)
+        outbox.release_deferred(self.joined.node, deferred)
+        outbox.flush(self.joined.node)
 
     def got(self, name: str) -> list[tuple[int | None, dict[str, Any]]]:
         """What a reader has got since the last time: `seq` and values."""

@@ -71,7 +71,7 @@ def test_one_publication_after_the_other_is_delivered_as_the_semantics_says(scen
 def test_publications_at_once_are_delivered_as_some_interleaving_allows(scene: Scene, qos: int, seed: int) -> None:
     rehearsal = rehearse(scene)
     random = Random(seed)
-    rehearsal.choose = random.choice
+    rehearsal.assembly.choose = random.choice
     publish(rehearsal, scene.publications, qos)
     rehearsal.run()
     try:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from penstock.domain import Limits
-from penstock.engine import publish
+from penstock.engine import passage
 from penstock.engine.subscribe import REPLAY_STEP
 from penstock.policy.acl import Acl
 from penstock.wire.packet import Puback, Pubrec, Pubrel
@@ -205,7 +205,7 @@ def test_plans_of_clients_that_are_gone_are_gone(tmp_path: Path) -> None:
 
 
 def test_plans_are_made_anew_when_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(publish, "MAX_PLANS", 20)
+    monkeypatch.setattr(passage, "MAX_PLANS", 20)
     joined = Joined()
     ann = joined.connect("ann").subscribe("+/x")
     bob = joined.connect("bob")

@@ -44,7 +44,7 @@ def test_of_two_that_are_accepted_one_is_rated() -> None:
     for client, node in (("ann", "b1"), ("bob", "b4")):
         rehearsal.connect(client, node)
     rehearsal.subscribe("bob", "home/#")
-    rehearsal.choose = lambda wires: max(wires, key=lambda wire: (wire.source == "b3", -wire.first))
+    rehearsal.assembly.choose = lambda wires: max(wires, key=lambda wire: (wire.source == "b3", -wire.first))
     rehearsal.publish("ann", "home/door", b"1")
     rehearsal.run()
     rate(rehearsal, b"1", good=False)

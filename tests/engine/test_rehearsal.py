@@ -7,7 +7,8 @@ import pytest
 
 from penstock.broker.store import Store
 from penstock.domain import ensemble
-from penstock.engine.rehearsal import Rehearsal, RehearsalError
+from penstock.engine.assembly import RehearsalError
+from penstock.engine.rehearsal import Rehearsal
 from penstock.engine.wires import Wire
 from penstock.policy.acl import Acl
 from tests.support.ensembles import SMART_HOME_FILE as SMART_HOME
@@ -83,7 +84,7 @@ def test_the_order_between_links_can_be_chosen() -> None:
         home = stage(SMART_HOME)
         home.publish("bell", "AC_request")
         home.publish("motion", "AC_grant")
-        home.choose = choose or home.choose
+        home.assembly.choose = choose or home.assembly.choose
         home.run()
         assert topics(home, "lock") == expected
 

@@ -42,7 +42,7 @@ def played(
     journal has new files.
     """
     rehearsal = Rehearsal(domain, ensemble(domain))
-    rehearsal.now = start or rehearsal.now
+    rehearsal.assembly.now = start or rehearsal.now
     record(rehearsal)
     for client in domain.clients:
         rehearsal.connect(client)

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from penstock.domain import Ensemble, Limits
-from penstock.engine import emit, lifecycle
+from penstock.engine import lifecycle, outbox
 from penstock.engine.admit import Door
 from penstock.engine.changes import Changes
 from penstock.engine.endpoint import Endpoint, commit
@@ -210,7 +210,7 @@ class Joined:
         self.node.turn(self.now)
         if self.commits:
             self.commit()
-        emit.flush(self.node)
+        outbox.flush(self.node)
 
     def commit(self) -> Changes:
         """Write what has changed, then let go the packets that waited for it."""

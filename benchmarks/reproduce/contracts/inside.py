@@ -112,8 +112,8 @@ def measure(rehearsal: Rehearsal, payload: bytes, rounds: int, publications: int
     Each publication is of another time, so that nothing of one can be taken for another. The least, as other work on
     the machine only makes it longer.
     """
-    near = rehearsal._connections["prod", "producer"].node_end
-    link = rehearsal._connections["prod", "other"]
+    near = rehearsal.assembly.connections["prod", "producer"].node_end
+    link = rehearsal.assembly.connections["prod", "other"]
     far = link.other
     assert isinstance(far, Endpoint)
     packet = encode(Publish(TOPIC, payload), 5)
@@ -124,19 +124,19 @@ def measure(rehearsal: Rehearsal, payload: bytes, rounds: int, publications: int
         gc.disable()  # what others have left is not to be paid here
         began = time.process_time()
         for _ in range(publications):
-            rehearsal.now += 0.001
+            rehearsal.assembly.now += 0.001
             near.take(packet)
         prod = time.process_time() - began
-        rehearsal._turn(rehearsal.nodes["prod"])
+        rehearsal.assembly.turn(rehearsal.nodes["prod"])
         sent = [data for _, data in link.wires[0]._packets]
         link.wires[0]._packets.clear()
         began = time.process_time()
         for data in sent:
-            rehearsal.now += 0.001
+            rehearsal.assembly.now += 0.001
             far.take(data)
         other = time.process_time() - began
         gc.enable()
-        rehearsal._turn(rehearsal.nodes["other"])
+        rehearsal.assembly.turn(rehearsal.nodes["other"])
         rehearsal.run()
         if turn >= _BEFORE:
             costs.append(Cost(prod / publications * 1e6, other / publications * 1e6))

@@ -58,7 +58,7 @@ class _Link:
         self.played = Rehearsal(domain, ensemble(domain))
         self.played.connect("s", "n1")
         self.played.subscribe("s", "t", policy=authenticating(names))
-        other = self.played._connections["n0", "n1"].other
+        other = self.played.assembly.connections["n0", "n1"].other
         assert isinstance(other, Endpoint)
         self.end = other
         self.packet = encode(Publish("t", b'{"class": "event", "a": 1}'), 5)
@@ -71,20 +71,20 @@ class _Link:
         neighbour = node.neighbours["n1"]
         seconds = 0.0
         for _ in range(publications):
-            played.now += PERIOD
+            played.assembly.now += PERIOD
             claiming = neighbour.proving
             if isinstance(claiming, proving.Claiming) and (is_always or played.now >= claiming.due):
                 claiming.due = played.now
                 self.exchanges += 1
                 began = time.process_time()
                 proving.renew(node, neighbour, played.now)
-                played._turn(node)
+                played.assembly.turn(node)
                 played.run()
                 seconds += time.process_time() - began
             began = time.process_time()
             self.end.take(self.packet)
             seconds += time.process_time() - began
-            played._turn(self.end.node)
+            played.assembly.turn(self.end.node)
             played.run()
         return seconds / publications
 

@@ -81,7 +81,7 @@ class _Hub:
         advertiser.take(encode(Publish("$penstock/advertise", json.dumps(said).encode(), 1, packet_id=1), 5))
 
     def _settle(self) -> None:
-        self.played._turn(self.node)
+        self.played.assembly.turn(self.node)
         self.played.run()
 
     def packets(self, number: int) -> list[tuple[Endpoint, bytes]]:
@@ -108,8 +108,8 @@ class _Hub:
         began = time.process_time()
         for packet in packets:
             self.reader.take(packet)
-            self.played.now += 1.0
-            self.played._turn(self.node)
+            self.played.assembly.now += 1.0
+            self.played.assembly.turn(self.node)
         seconds = time.process_time() - began
         self.played.run()
         for place in range(half, 2 * half):

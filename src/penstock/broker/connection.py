@@ -4,7 +4,7 @@ import asyncio
 import math
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from penstock.engine import emit, lifecycle, publish, receive
+from penstock.engine import lifecycle, outbox, passage, receive
 from penstock.engine.admit import Door
 from penstock.engine.plan import Plan
 from penstock.engine.proving import Challenged
@@ -132,7 +132,7 @@ class Connection(asyncio.Protocol):
                             now = server.now()
                             if recorder is not None:
                                 recorder.relayed(session, now, buffer, begin, frames, unsaid)
-                            publish.relay_edited(node, session, packet, start + 2 - position, after - position, now)
+                            passage.relay_edited(node, session, packet, start + 2 - position, after - position, now)
                             known = node.plans_of(session).known
                             relayed += 1
                             position = begin = end
@@ -247,7 +247,7 @@ class Connection(asyncio.Protocol):
             # rule again each time it connects still gets on.
             self.phase = LEAVING
             self.server.closing(self)
-            emit.push(self.server.node, session, words)
+            outbox.push(self.server.node, session, words)
             return
         if session is not None and session.outlet is self and session.buffer:
             self.send(session.buffer)

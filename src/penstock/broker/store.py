@@ -19,9 +19,9 @@ from penstock.broker.store_groups import BoundGroups
 from penstock.broker.store_schema import SCHEMA, STEPS, VERSION
 from penstock.broker.store_tokens import StoredTokens
 from penstock.engine.advertise import changed as advertised
+from penstock.engine.again import judge_queue
 from penstock.engine.changes import Changes, Persisted, Withheld
 from penstock.engine.contracts import restore as restore_situations
-from penstock.engine.emit import judge_again
 from penstock.engine.lifecycle import schedule
 from penstock.engine.node import Node
 from penstock.engine.overlay import neighbour_in
@@ -214,7 +214,7 @@ class Store:
             self._contracts.load_held(node, sessions, now)
             review(node, now)
             for restored in sessions.values():
-                judge_again(node, restored, now)
+                judge_queue(node, restored, now)
             node.judged()
             for number, packet_id in self._db.execute("SELECT session, packet_id FROM received"):
                 session = sessions.get(number)

@@ -20,8 +20,9 @@ from penstock.domain import check, read
 from penstock.engine import project
 from penstock.engine.account import Account, DecisionAccount, account
 from penstock.engine.arrival import ExplainError, arrival, hypothetical
+from penstock.engine.assembly import RehearsalError
 from penstock.engine.explain import explain
-from penstock.engine.rehearsal import Rehearsal, RehearsalError
+from penstock.engine.rehearsal import Rehearsal
 from penstock.model.errors import ContentError, DomainError, PenstockError, TopicError
 from penstock.model.event import Event
 from penstock.model.sparkplug_plain import write_plain

@@ -1,21 +1,23 @@
-"""What was kept is judged again, by policies as they are now: might its publisher still publish it?
+"""What was kept is judged again, by policies as they are now: might its publisher still say it, its receiver have it?
 
-Its own advertisements are left out: they say what it will publish from now on. So are publishers with monitors on their
-link. What these let in, they may have made: on topics that the publisher itself has no right to.
+A publisher's own advertisements are left out: they say what it will publish from now on. So are publishers with
+monitors on their link. What these let in, they may have made: on topics that the publisher itself has no right to.
 """
 
+from collections import deque
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from penstock.domain.ensemble import ClientEntry
-from penstock.engine import bindings, conform, judge, travel
+from penstock.engine import bindings, conform, judge, match, project, release_wait, route, travel
 from penstock.engine.record import Source
-from penstock.engine.session import Session, Subscribed
+from penstock.engine.session import Delivery, Session, Subscribed
 from penstock.model.event import Event
 from penstock.model.topic import matches, parse_filter
 from penstock.model.verdict import Effect
 from penstock.policy.advertisement import claims
 from penstock.policy.judging import Bound
+from penstock.wire.session import RELEASED
 
 if TYPE_CHECKING:
     from penstock.engine.node import Node
@@ -55,7 +57,50 @@ def judged(node: "Node", event: Event, session: Session, subscribed: Sequence[Su
     return None if forms is None else forms.event
 
 
-def still(node: "Node", event: Event, session: Session, now: float) -> Event | None:
+def judge_queue(node: "Node", session: Session, now: float | None) -> None:
+    """Policies may have changed: what waits and may no longer be said or read is dropped. What was sent is beyond
+    recall.
+    """
+    queue = session.queue
+    if not queue:
+        return
+    session.queue = deque()
+    session.queued_bytes = 0
+    for delivery in queue:
+        left = _left(node, delivery, now)
+        if left is None:
+            node.ledger.settle(delivery)
+            continue
+        if left is not delivery.event:
+            node.ledger.settle(delivery)
+            delivery = Delivery(session, left, delivery.qos, delivery.retain, delivery.ids)
+            if session.durable:
+                node.ledger.keep(delivery, None)
+        session.queue.append(delivery)
+        session.queued_bytes += left.size()
+
+
+def _left(node: "Node", delivery: Delivery, now: float | None) -> Event | None:
+    """What of a message that waits may be read as things are now."""
+    event, session = delivery.event, delivery.session
+    is_said = session.watch_out is not None or may_say(node, event)  # a monitor may have made another of it
+    if not (is_said and route.may_have(node, event, session) and match.is_wanted(node, event, session)):
+        return None
+    at = node.clock() if now is None else now
+    left = _still(node, event, session, at)
+    left = None if left is None else release_wait.still(node, session, left, at)
+    return None if left is None else project.judge_again(node, session, left, now)
+
+
+def withdraw(node: "Node", session: Session) -> None:
+    """A client is back with other rights: what it has not acknowledged and may no longer have is not repeated."""
+    for packet_id, delivery in list(session.inflight.items()):
+        if delivery.state != RELEASED and not route.may_have(node, delivery.event, session):
+            del session.inflight[packet_id]
+            node.ledger.settle(delivery)
+
+
+def _still(node: "Node", event: Event, session: Session, now: float) -> Event | None:
     """What was judged before and waits, as policies that the domain gives now let the session have it."""
     if node.judged_statements == node.ensemble.statements_digest:
         return event  # what was made of it may not be what its policies would ask for

@@ -7,7 +7,7 @@ by `out`.
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
-from penstock.engine import emit, lifecycle, proving, receive
+from penstock.engine import lifecycle, outbox, proving, receive
 from penstock.engine.admit import Door
 from penstock.engine.changes import Changes
 from penstock.engine.greeting import Greeting
@@ -208,7 +208,7 @@ def turn(node: Node, now: float, store: Storage | None = None) -> None:
     """What a node does between two rounds of input: go on, store what has changed, send what it has to say."""
     node.turn(now)
     commit(node, store)
-    emit.flush(node)
+    outbox.flush(node)
 
 
 def commit(node: Node, store: Storage | None = None) -> Changes:
@@ -217,5 +217,5 @@ def commit(node: Node, store: Storage | None = None) -> Changes:
     if store is not None and changes:
         store.write(changes)
         store.commit()
-    emit.release_deferred(node, deferred)
+    outbox.release_deferred(node, deferred)
     return changes

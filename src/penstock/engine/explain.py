@@ -7,7 +7,7 @@ class and does more than its `step` returns does that here too.
 from collections import deque
 from collections.abc import Collection, Iterator, Mapping
 
-from penstock.engine import conform, edit, emit, explain_release, match, once, place, release, says, spread
+from penstock.engine import conform, edit, explain_release, match, once, place, release, route, says, spread
 from penstock.engine.arrival import Arrival
 from penstock.engine.edit import Watch
 from penstock.engine.explain_access import Views
@@ -279,7 +279,7 @@ class _Walk:
         for _, event in judging.towards([target], verdicts):
             events, said = self._edit("emit", node, link, event)
             verdicts += said
-            readable += (one for one in events if emit.may_have(node, one, member.session))
+            readable += (one for one in events if route.may_have(node, one, member.session))
         outputs = [made for one in readable for made in self._sent(node, target, one, verdicts)]
         return Decision(node.name, came.link, came.event, link, tuple(verdicts), tuple(outputs))
 

@@ -1,6 +1,6 @@
 """The CONNACK that opens a connection: what the node tells of itself and of the session."""
 
-from penstock.engine import emit, overlay, proving
+from penstock.engine import outbox, overlay, proving
 from penstock.engine.node import Node
 from penstock.engine.session import NEVER, Session
 from penstock.model.topic import MAX_BYTES, is_wild
@@ -52,7 +52,7 @@ def say(
             auth_method=proven.auth_method,
             auth_data=proven.auth_data,
         )
-    emit.push_durable(node, session, encode(Connack(present, 0, properties), packet.version))
+    outbox.push_durable(node, session, encode(Connack(present, 0, properties), packet.version))
 
 
 def _receive_maximum(node: Node, session: Session) -> int | None:

@@ -1,4 +1,4 @@
-"""A session from CONNECT to its end: authentication, take-over, resumption, wills, expiry."""
+"""A session from CONNECT to its end: authentication, take-over, resumption, expiry."""
 
 from collections.abc import Mapping
 from hmac import compare_digest
@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from penstock.engine import (
     advertise,
+    again,
     bring,
     carrying,
     contracts,
@@ -15,18 +16,18 @@ from penstock.engine import (
     overlay,
     place,
     proving,
-    publish,
     release_wait,
     showing,
     subscribe,
+    wills,
+    window,
 )
 from penstock.engine.admit import Door, authenticate
 from penstock.engine.hello import NO_EXPIRY as NO_EXPIRY
 from penstock.engine.node import Node
 from penstock.engine.path import read_topic
-from penstock.engine.session import NEVER, Outlet, Session, Will
+from penstock.engine.session import NEVER, Outlet, Session
 from penstock.engine.tell import encode_told
-from penstock.model.event import Event
 from penstock.model.subject import Subject
 from penstock.policy.token_verify import Verified
 from penstock.wire.codec import encode
@@ -127,7 +128,7 @@ def _open(
     if isinstance(who, Session):
         return _open_neighbour(node, who, packet, outlet, now, proof)
     subject, token = who
-    refused = _will_refused(node, packet, subject)
+    refused = wills.refused(node, packet, subject)
     if refused:
         return Refusal(Reason.NOT_AUTHORIZED, refused)
     assigned = None if packet.client_id else subject.client_id
@@ -139,14 +140,14 @@ def _open(
     _attach(node, session, packet, outlet)
     if present and session.rights != before:  # what waits may be more than its token lets it have now
         node.forget_all()
-        emit.judge_again(node, session, now)
-        emit.withdraw(node, session)
+        again.judge_queue(node, session, now)
+        again.withdraw(node, session)
     proving.attach(node, session, proof, now)
     keepalive = hello.keepalive_of(node, packet)
     # [MQTT-3.1.4-5] [MQTT-3.2.0-1] [MQTT-3.2.0-2]
     hello.say(node, session, packet, present, assigned, keepalive, proof)
     if present:
-        emit.resume(node, session, now)
+        window.resume(node, session, now)
         subscribe.advance(node, session, now)
     return Opened(session, keepalive)
 
@@ -176,7 +177,7 @@ def _open_neighbour(
     _join(node, session, packet, outlet, now, proof)
     hello.say(node, session, packet, True, None, packet.keepalive, proof)
     carrying.begin(node, session, now)
-    emit.resume(node, session, now)
+    window.resume(node, session, now)
     overlay.announce(node, session)
     subscribe.advance(node, session, now)
     return Opened(session, packet.keepalive)
@@ -195,7 +196,7 @@ def joined(
     packet = Connect(session.client_id, session.version, False, 0, properties=properties)
     _join(node, session, packet, outlet, now, proof)
     carrying.begin(node, session, now)
-    emit.resume(node, session, now)
+    window.resume(node, session, now)
     if session.neighbour in node.ensemble.nodes:
         overlay.announce(node, session)
     subscribe.advance(node, session, now)
@@ -236,7 +237,7 @@ def lost(node: Node, session: Session, outlet: Outlet, now: float) -> None:
         end(node, session, now)
         return
     if session.will is not None and not session.will.delay:
-        publish_will(node, session, now)
+        wills.publish(node, session, now)
     schedule(node, session)
     node.ledger.session(session)
 
@@ -255,7 +256,7 @@ def tick(node: Node, now: float) -> None:
         carrying.tick(node, now)
     for session in node.timers.due(now):
         if session.will is not None and now >= session.ended + session.will.delay:
-            publish_will(node, session, now)
+            wills.publish(node, session, now)
             node.ledger.session(session)
         # [MQTT-4.1.0-2]
         if now >= session.ended + session.expiry:
@@ -276,7 +277,7 @@ def end(node: Node, session: Session, now: float) -> None:
     node.timers.cancel(session)
     for key in list(session.subscriptions):
         subscribe.remove(node, session, key)
-    publish_will(node, session, now)  # now that no shared subscription can choose this session for it
+    wills.publish(node, session, now)  # now that no shared subscription can choose this session for it
     # [MQTT-4.8.2-5]
     for delivery in (*session.inflight.values(), *(session.queue or ())):
         node.ledger.settle(delivery)
@@ -292,18 +293,6 @@ def end(node: Node, session: Session, now: float) -> None:
         place.leave(node, session)
     if session.durable:
         node.ledger.drop_session(session)
-
-
-def publish_will(node: Node, session: Session, now: float) -> None:
-    """Publish the will, once."""  # [MQTT-3.1.2-8], [MQTT-3.1.2-10]
-    will, session.will = session.will, None
-    if will is None:
-        return
-    expires = None if will.lifetime is None else now + will.lifetime
-    carried = showing.carry(node, session)
-    token = carried.digest if carried is not None else ""
-    event = will.event._replace(expires=expires, link_type=session.publish_type, token=token)  # as now, as for its plan
-    publish.publish_own(node, node.plans_of(session), event, session, now)
 
 
 def _check(node: Node, packet: Connect) -> Refusal | None:
@@ -375,7 +364,7 @@ def _attach(node: Node, session: Session, packet: Connect, outlet: Outlet) -> No
     session.rights = node.rights_for(session)
     session.plans = session.edited_plans = None
     # [MQTT-3.1.2-7] [MQTT311-3.1.2-8] [MQTT311-3.1.2-12]
-    session.will = _will(node, packet, session)
+    session.will = wills.left(node, packet, session)
     node.timers.cancel(session)
     session.outlet = outlet
     session.buffer = []
@@ -418,33 +407,3 @@ def _expiry(node: Node, seconds: int) -> float:
     most = node.limits.session_expiry
     wished = NEVER if seconds == NO_EXPIRY else float(seconds)
     return wished if most is None else min(wished, float(most))
-
-
-def _will_refused(node: Node, packet: Connect, who: Subject) -> str:
-    """Why a client may not leave its will with a policy attached; empty if it may, or does not."""
-    entry = place.entry_of(node, who)
-    if packet.will is None or entry is None or not packet.will.properties.user_properties:
-        return ""
-    probe = Session(0, who, packet.version)
-    probe.entity, probe.rights = entry.name, node.rights_of(who.client_id, who.user)
-    refused = publish.policy_refused(node, probe, packet.will.properties)
-    return f"will: {refused}" if refused else ""
-
-
-def _will(node: Node, packet: Connect, session: Session) -> Will | None:
-    will = packet.will
-    if will is None:
-        return None
-    properties = will.properties
-    event = Event(
-        will.topic,
-        will.payload,
-        will.qos,
-        # [MQTT-3.1.2-14] [MQTT-3.1.2-15] [MQTT-3.1.3-10] [MQTT311-3.1.2-16] [MQTT311-3.1.2-17]
-        will.retain,
-        publish.travelling(node, session, properties),
-        None,
-        session.client_id,
-        session.subject.user,
-    )
-    return Will(event, properties.will_delay or 0, properties.message_expiry)

@@ -12,19 +12,21 @@ from weakref import WeakValueDictionary
 from penstock.domain import Limits
 from penstock.domain.ensemble import Ensemble
 from penstock.engine import (
+    again,
     bindings,
     bring,
     carrying,
     contracts,
-    emit,
     feedback,
     keys,
+    outbox,
     overlay,
+    passage,
     place,
-    publish,
     review,
     showing,
     subscribe,
+    window,
 )
 from penstock.engine.advertised import AdvertisedPolicies
 from penstock.engine.changes import Ledger
@@ -318,7 +320,7 @@ class Node:
         bring.review(self, self.clock() if now is None else now)
         review.review(self, self.clock() if now is None else now)
         for session in self.sessions.values():
-            emit.judge_again(self, session, now)
+            again.judge_queue(self, session, now)
         self.judged()
 
     def judged(self) -> None:
@@ -366,11 +368,11 @@ class Node:
                     dirty.append(session)
                 buffer.append(packet)
             else:
-                emit.push_lossy(self, session, packet)
+                outbox.push_lossy(self, session, packet)
         if other:
             packet = (to_version_5 if version == 4 else to_version_4)(packet, after_topic)
             for session in other:
-                emit.push_lossy(self, session, packet)
+                outbox.push_lossy(self, session, packet)
         self.stats.sent += len(same) + len(other)
 
     # --- retained messages
@@ -422,7 +424,7 @@ class Node:
         session.open = session.outlet is not None and not session.held
         if session.buffer:
             self.dirty.append(session)
-        emit.pump(self, session, now)
+        window.pump(self, session, now)
         subscribe.advance(self, session, now)
 
     def turn(self, now: float) -> None:
@@ -432,7 +434,7 @@ class Node:
         if self.ratings is not None and (self.ratings.is_stale or self.ratings.is_changed):
             carrying.turn(self, now)
         if self.made:
-            publish.publish_made(self, now)
+            passage.publish_made(self, now)
         if self.replaying or self.lagging:
             unfinished = {**self.lagging, **self.replaying}
             self.lagging, self.replaying = {}, {}
@@ -449,16 +451,16 @@ class Node:
         if session.held:
             self.lagging[session.id] = session
             return
-        emit.pump(self, session, now)
+        window.pump(self, session, now)
         subscribe.advance(self, session, now)
 
     def publish(self, topic: str, payload: bytes, now: float, retain: bool = False) -> None:
         """Publish as the node itself."""
-        publish.publish_own(self, self.own_plans, Event(topic, payload, 0, retain), None, now)
+        passage.publish_own(self, self.own_plans, Event(topic, payload, 0, retain), None, now)
 
     def say(self, topic: str, payload: bytes, now: float) -> None:
         """Tell the other nodes something that they keep."""
-        publish.publish_own(self, self.own_plans, Event(topic, payload, 1, True), None, now)
+        passage.publish_own(self, self.own_plans, Event(topic, payload, 1, True), None, now)
 
     # --- notices
 

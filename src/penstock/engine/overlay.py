@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from penstock.domain.federation import LinkSettings
-from penstock.engine import advertised, bindings, emit, judge_filters, offers, place, subscribe, telling
+from penstock.engine import advertised, bindings, judge_filters, offers, outbox, place, subscribe, telling
 from penstock.engine.interest import Exchange
 from penstock.engine.news import News
 from penstock.engine.session import NEVER, Replay, Session, Subscribed, key_of
@@ -126,7 +126,7 @@ def _ask(node: "Node", session: Session) -> None:
 
 def _tell(node: "Node", session: Session, packets: Iterator[bytes]) -> None:
     for packet in packets:
-        emit.push(node, session, packet)
+        outbox.push(node, session, packet)
 
 
 # --- what a neighbour tells

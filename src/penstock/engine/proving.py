@@ -7,7 +7,7 @@ unproven, and the connection stays; what cannot be read is a protocol error. `mo
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from penstock.engine import emit, groups, overlay, showing
+from penstock.engine import again, groups, outbox, overlay, showing
 from penstock.engine.session import NEVER, Session
 from penstock.engine.showing import Showing
 from penstock.model.group_proof import (
@@ -173,7 +173,7 @@ def renew(node: "Node", session: Session, now: float) -> None:
         claiming.due = NEVER
         if claiming.claimant is not None:
             claiming.due = now + RETRY_SECONDS
-            emit.push(node, session, encode(auth(Reason.REAUTHENTICATE, claiming.claimant.claim), 5))
+            outbox.push(node, session, encode(auth(Reason.REAUTHENTICATE, claiming.claimant.claim), 5))
 
 
 # --- both
@@ -195,7 +195,7 @@ def receive(node: "Node", session: Session, packet: Auth, now: float) -> None:
             if packet.properties.auth_method != showing.METHOD or refused:  # [MQTT-4.12.1-1] [MQTT-4.12.1-2]
                 node.stats.tokens_refused += 1
                 raise WireError(Reason.NOT_AUTHORIZED, refused or "another authentication method")
-            emit.judge_again(node, session, now)
+            again.judge_queue(node, session, now)
             _say(node, session, Auth(Reason.SUCCESS, showing.TOLD))
         case None, _:
             # [MQTT-4.12.0-7] [MQTT-4.12.1-2]
@@ -217,7 +217,7 @@ def receive(node: "Node", session: Session, packet: Auth, now: float) -> None:
 
 def _take(node: "Node", session: Session, proof: Proof | None, now: float) -> None:
     if groups.set_proven(node, session, proof.proven if proof is not None else {}):
-        emit.judge_again(node, session, now)
+        again.judge_queue(node, session, now)
     for group in proof.wrong if proof is not None else ():
         node.notice(NOT_PROVEN, session, "", f"trust group `{group}`: {_WRONG[type(session.proving)]}")
 
@@ -225,14 +225,14 @@ def _take(node: "Node", session: Session, proof: Proof | None, now: float) -> No
 def hold(node: "Node", secrets: dict[str, bytes], now: float) -> None:
     """Take other secrets: what was proven by those of before no longer counts, and neighbours are shown these."""
     for session in groups.hold(node, secrets, now):
-        emit.judge_again(node, session, now)
+        again.judge_queue(node, session, now)
     for session in node.neighbours.values():
         if isinstance(session.proving, Claiming):
             session.proving.due = now
 
 
 def _say(node: "Node", session: Session, packet: Auth) -> None:
-    emit.push(node, session, encode(packet, 5))
+    outbox.push(node, session, encode(packet, 5))
 
 
 def auth(reason: Reason, data: bytes) -> Auth:

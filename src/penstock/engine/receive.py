@@ -6,7 +6,7 @@ Connections of a live node, rehearsals and tests all hand their packets over her
 from collections.abc import Callable
 from typing import Any
 
-from penstock.engine import emit, lifecycle, proving, publish, subscribe
+from penstock.engine import lifecycle, outbox, proving, publish, subscribe, window
 from penstock.engine.node import Node
 from penstock.engine.session import Session
 from penstock.wire.codec import encode
@@ -76,7 +76,7 @@ def handle(node: Node, session: Session, packet: Packet, now: float, raw: bytes 
 
 
 def _acknowledged(node: Node, session: Session, packet: Puback | Pubrec | Pubcomp, now: float) -> None:
-    emit.acknowledge(node, session, KINDS[type(packet)], packet.packet_id, packet.reason, now)
+    window.acknowledge(node, session, KINDS[type(packet)], packet.packet_id, packet.reason, now)
     if session.replays:
         subscribe.advance(node, session, now)
 
@@ -94,7 +94,7 @@ def _unsubscribe(node: Node, session: Session, packet: Unsubscribe, now: float) 
 
 
 def _pingreq(node: Node, session: Session, packet: Pingreq, now: float) -> None:
-    emit.push(node, session, _PINGRESP)  # [MQTT-3.12.4-1]
+    outbox.push(node, session, _PINGRESP)  # [MQTT-3.12.4-1]
 
 
 def _disconnect(node: Node, session: Session, packet: Disconnect, now: float) -> None:

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from penstock.engine import emit
+from penstock.engine import outbox, window
 from penstock.engine.saying import TOPIC, Said, deny, verify
 from penstock.engine.session import Session
 from penstock.engine.tokens import TokenLink
@@ -24,7 +24,7 @@ def tell(node: "Node", session: Session, said: Said) -> None:
     """Tell a neighbour something of tokens or ratings."""
     data = encode(Publish(TOPIC, msgspec.json.encode(said)), 5)
     if not session.maximum_packet_size or len(data) <= session.maximum_packet_size:
-        emit.push(node, session, data)
+        outbox.push(node, session, data)
 
 
 def register(node: "Node", session: Session, now: float) -> None:
@@ -66,7 +66,7 @@ def shown(node: "Node", session: Session, link: TokenLink, text: bytes, now: flo
         if not link.is_registered:
             link.is_registered = True
             node.forget_all()
-            emit.pump(node, session, now)
+            window.pump(node, session, now)
             node.go_on(session)
         return
     deny(node, session, f"what `{name}` shows to subscribe with: {why}")

@@ -14,38 +14,19 @@ arrives first.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import count
 
 from penstock.domain import Domain, Ensemble, LinkSettings, expand
-from penstock.engine import carrying, keys, lifecycle, overlay, place, proving
+from penstock.engine import carrying, lifecycle, place, proving
 from penstock.engine.actor import Actor, Delivered
-from penstock.engine.admit import Door
+from penstock.engine.assembly import Assembly, RehearsalError, made_up_secret
 from penstock.engine.edit import Watch
-from penstock.engine.endpoint import Dialled, Endpoint, Storage, turn
-from penstock.engine.greeting import Greeting
-from penstock.engine.joint import Joint
+from penstock.engine.endpoint import Storage
 from penstock.engine.node import Node, Notice
-from penstock.engine.tokens import Keys
-from penstock.engine.wires import Choose, Wire, earliest
+from penstock.engine.wires import Choose, earliest
 from penstock.language.statement import Statement
-from penstock.model.errors import PenstockError
-from penstock.model.group_proof import METHOD, NONCE_BYTES, Claimant
 from penstock.model.subject import Subject
 from penstock.policy.acl import Acl
-from penstock.policy.token import Party
-from penstock.policy.token_keys import KeySet, PublicKey, SigningKey
-from penstock.wire.packet import Connect, Subscription
-from penstock.wire.properties import Properties
-
-START = 1_000_000.0
-MOST_STEPS = 100_000
-"""Packets that `run` hands over before it gives up."""
-_SECRET = b"rehearsal"
-_DOOR = Door("rehearsal", "link", False)
-
-
-class RehearsalError(PenstockError):
-    """What cannot be played: an entity that is not there, a link that breaks, a system that never comes to rest."""
+from penstock.wire.packet import Subscription
 
 
 class Rehearsal:
@@ -63,35 +44,24 @@ class Rehearsal:
 
         Passwords are not asked for: whoever connects is who it says it is.
         """
-        self.now = START
-        self.choose = choose
+        self.assembly = Assembly(expand(domain), whole, acls or {}, stores or {}, choose)
         self.ensemble = whole
-        self._domain = expand(domain)
-        self._acls = acls or {}
-        self._stores = stores or {}
-        self._numbers = count()
-        self._made_ids = count(1)
-        self._nonces = count(1)
-        self._keys = {name: SigningKey.generate() for name in whole.nodes} if whole.tokens is not None else {}
-        self._public = KeySet.of(PublicKey(name, key.public) for name, key in self._keys.items())
-        self._shown: dict[str, tuple[frozenset[str], frozenset[str]]] = {}
-        """What tokens of clients say that show others than they are granted: filters to publish, and to subscribe."""
-        self._connections: dict[tuple[str, str], Joint] = {}
-        self._cut: set[frozenset[str]] = set()
-        self._actors: dict[tuple[str, str], Actor] = {}
-        self._got: dict[str, list[Delivered]] = {}
+        self.nodes = self.assembly.nodes
         self._notices: list[Notice] = []
-        self.nodes: dict[str, Node] = {}
-        for name in whole.nodes:
-            self.nodes[name] = self._node(name)
-        for link in whole.connections:
-            self._dial(link)
-        self.run()
+
+    @property
+    def now(self) -> float:
+        """What time it is for all nodes."""
+        return self.assembly.now
+
+    def run(self) -> None:
+        """Hand over what is under way until nothing is. Time goes on no more than nodes need to tell their interest."""
+        self.assembly.run()
 
     @property
     def policies(self) -> dict[str, Statement]:
         """The policies that the domain has names for."""
-        settings = self._domain.statements
+        settings = self.assembly.domain.statements
         said = settings.statements() if settings is not None else ()
         return {name: one for name, _, one in said if isinstance(one, Statement)}
 
@@ -105,7 +75,7 @@ class Rehearsal:
         """
         for at in self._places(entity, node):
             subject = self.ensemble.shown(at, entity) or Subject(entity, user, "", f"{at}/0")
-            self._join_client(self._actor(entity, at), subject)
+            self.assembly.join_client(self.assembly.actor(entity, at), subject)
         self.run()
 
     def disconnect(self, entity: str, node: str | None = None) -> None:
@@ -195,30 +165,30 @@ class Rehearsal:
     def prove(self, entity: str, groups: Iterable[str], node: str | None = None) -> None:
         """A client proves that it is in these trust groups and no others, wherever it is connected, or at one node."""
         for actor in self._connected(entity, node):
-            actor.secrets = {group: _made_up(group) for group in groups}
-            actor.prove(self._make_nonce())
+            actor.secrets = {group: made_up_secret(group) for group in groups}
+            actor.prove(self.assembly.make_nonce())
         self.run()
 
     def show(self, entity: str, publish: Iterable[str], subscribe: Iterable[str]) -> None:
         """A client connects again wherever it is, with a token for this in place of what it is granted."""
-        self._shown[entity] = frozenset(publish), frozenset(subscribe)
-        for node in [at for name, at in self._actors if name == entity]:
+        self.assembly.shown[entity] = frozenset(publish), frozenset(subscribe)
+        for node in [at for name, at in self.assembly.actors if name == entity]:
             self.connect(entity, node)
 
     def widest(self, entity: str, filters: Iterable[str]) -> tuple[str, ...]:
         """What a client subscribes to that wants all it may have: these filters, or those of its token."""
         if not self.is_connected(entity):
             return ()
-        granted = self._granted(entity)
+        granted = self.assembly.granted(entity)
         return tuple(filters) if granted is None else tuple(sorted(granted[1]))
 
     def refusal(self, entity: str, node: str) -> str:
         """Why the client is not connected to the node; empty if it is, or never tried."""
-        actor = self._actors.get((entity, node))
+        actor = self.assembly.actors.get((entity, node))
         return actor.refused if actor is not None else ""
 
     def is_connected(self, entity: str) -> bool:
-        return any(actor.is_open for (name, _), actor in self._actors.items() if name == entity)
+        return any(actor.is_open for (name, _), actor in self.assembly.actors.items() if name == entity)
 
     def where(self, entity: str, node: str | None = None) -> str:
         """The node that an entity publishes at, if it is not told where: the first it is connected to."""
@@ -227,11 +197,11 @@ class Rehearsal:
     @property
     def entities(self) -> tuple[str, ...]:
         """Clients and foreign brokers that have been connected so far."""
-        return tuple(dict.fromkeys(name for name, _ in self._actors))
+        return tuple(dict.fromkeys(name for name, _ in self.assembly.actors))
 
     def deliveries(self, entity: str) -> tuple[Delivered, ...]:
         """Everything that a client or a foreign broker has got so far, in order."""
-        return tuple(self._got.get(entity, ()))
+        return tuple(self.assembly.got.get(entity, ()))
 
     @property
     def notices(self) -> tuple[Notice, ...]:
@@ -246,30 +216,30 @@ class Rehearsal:
     def cut(self, first: str, second: str) -> None:
         """Cut the connection of two nodes, or of a node and a foreign broker."""
         self._link(first, second)
-        self._cut.add(frozenset((first, second)))
-        self._break(first, second)
-        self._break(second, first)
+        self.assembly.cut.add(frozenset((first, second)))
+        self.assembly.break_off(first, second)
+        self.assembly.break_off(second, first)
         self.run()
 
     def restore(self, first: str, second: str) -> None:
         """Let a connection that was cut come back."""
         link = self._link(first, second)
-        self._cut.discard(frozenset((first, second)))
-        self._dial(link)
+        self.assembly.cut.discard(frozenset((first, second)))
+        self.assembly.dial(link)
         self.run()
 
     def restart(self, name: str) -> None:
         """Kill a node and start it again. What it keeps is what its store has; clients and links come back."""
         if name not in self.nodes:
             raise RehearsalError(f"no node `{name}`")
-        clients = [actor for (_, node), actor in self._actors.items() if node == name and actor.is_open]
-        for ends in [ends for ends in self._connections if name in ends]:
-            self._break(*ends)
+        clients = [actor for (_, node), actor in self.assembly.actors.items() if node == name and actor.is_open]
+        for ends in [ends for ends in self.assembly.connections if name in ends]:
+            self.assembly.break_off(*ends)
         self._notices += self.nodes[name].notices
-        self.nodes[name] = self._node(name)
+        self.assembly.start(name)
         for link in self.ensemble.connections:
             if name in link.between:
-                self._dial(link)
+                self.assembly.dial(link)
         for actor in clients:
             if actor.name not in self.ensemble.foreign:
                 self.connect(actor.name, name)
@@ -277,22 +247,22 @@ class Rehearsal:
 
     def wait(self, seconds: float) -> None:
         """Let time pass."""
-        self.now += seconds
+        self.assembly.now += seconds
         for node in self.nodes.values():
             for neighbour in node.neighbours.values():
                 proving.renew(node, neighbour, self.now)
             carrying.renew(node, self.now)
-            self._turn(node)
+            self.assembly.turn(node)
         self.run()
         self._show_again()
         for node in self.nodes.values():
             lifecycle.tick(node, self.now)
-            self._turn(node)
+            self.assembly.turn(node)
         self.run()
 
     def _show_again(self) -> None:
         """Clients whose tokens have ended come back with new ones; good clients do so before."""
-        for name, at in [ends for ends, actor in self._actors.items() if actor.is_open]:
+        for name, at in [ends for ends, actor in self.assembly.actors.items() if actor.is_open]:
             here = [one for one in self.nodes[at].sessions.values() if one.entity == name and one.outlet is not None]
             if any(one.token is not None and one.token.end <= self.now for one in here):
                 self.connect(name, at)
@@ -328,53 +298,7 @@ class Rehearsal:
         if not found:
             raise RehearsalError(f"no monitor `{monitor}`" + (f" on `{link[0]} -> {link[1]}`" if link else ""))
         for node in self.nodes.values():
-            self._turn(node)
-
-    def run(self) -> None:
-        """Hand over what is under way until nothing is. Time goes on no more than nodes need to tell their interest."""
-        for _ in range(MOST_STEPS):
-            waiting = [wire for connection in self._connections.values() for wire in connection.wires if wire]
-            if waiting:
-                waiting.sort(key=lambda wire: wire.first)
-                self.choose(waiting).hand_over()
-            elif any(map(_has_more, self.nodes.values())):
-                self.now += overlay.REFRESH_SECONDS
-                for node in self.nodes.values():
-                    self._turn(node)
-            else:
-                return
-            self._part_from_those_gone()
-        raise RehearsalError(f"not at rest after {MOST_STEPS} packets")
-
-    # --- nodes
-
-    def _node(self, name: str) -> Node:
-        store = self._stores.get(name)
-        limits = self._domain.nodes[name].limits
-        acl = self._acls.get(name)
-        node = Node(name, limits, self._make_id, store is not None, None, acl, self.ensemble, self._make_nonce)
-        if self.ensemble.tokens is not None:
-            node.keys = Keys(self._keys[name], self._public)
-        keys.hold(node, node.keys, self.now)
-        if store is not None:
-            store.load(node, self.now)
-        for neighbour, _ in overlay.connections(node):
-            node.secrets[neighbour] = _SECRET
-        for session in overlay.prepare(node):
-            lifecycle.end(node, session, self.now)
-        keys.join(node, self.now)
-        within = (group.name for group in self.ensemble.trust_groups.values() if name in group.nodes)
-        proving.hold(node, {group: _made_up(group) for group in within}, self.now)
-        return node
-
-    def _make_nonce(self) -> bytes:
-        return next(self._nonces).to_bytes(NONCE_BYTES, "big")
-
-    def _make_id(self) -> str:
-        return f"unnamed-{next(self._made_ids)}"
-
-    def _turn(self, node: Node) -> None:
-        turn(node, self.now, self._stores.get(node.name))
+            self.assembly.turn(node)
 
     def _watches(self, monitor: str) -> Iterator[tuple[Node, Watch]]:
         """Where a monitor is, at the nodes that ask it: where the link ends, or begins if it leads out of the nodes."""
@@ -384,98 +308,6 @@ class Rehearsal:
                 watch = place.watch(self.nodes[at], link)
                 assert watch is not None
                 yield self.nodes[at], watch
-
-    # --- connections
-
-    def _dial(self, link: LinkSettings) -> None:
-        first, second = link.between
-        if frozenset(link.between) in self._cut or (first, second) in self._connections:
-            return
-        node = self.nodes[first]
-        neighbour = node.neighbours[second]
-        foreign = self._domain.foreign.get(second)
-        if foreign is None:
-            dialled = Dialled(neighbour, Greeting.of_node(first, _SECRET, node.limits.max_packet_size))
-        else:
-            overlay.subscribe_foreign(node, neighbour, foreign.out, foreign.qos)
-            dialled = Dialled(neighbour, Greeting("rehearsal", foreign.version, filters=foreign.in_, qos=foreign.qos))
-        self._connections[first, second] = connection = self._connection(first, second, dialled)
-        if isinstance(connection.other, Actor):
-            connection.other.join(connection.wires[1].put, None)
-        connection.node_end.dial()
-
-    def _join_client(self, actor: Actor, subject: Subject) -> None:
-        self._break(actor.node, actor.name)
-        connection = self._connection(actor.node, actor.name, None, subject)
-        self._connections[actor.node, actor.name] = connection
-        claimant = None
-        if self.ensemble.trust_groups:
-            claimant = Claimant(subject.client_id, actor.secrets, self._make_nonce())
-        properties = Properties(
-            session_expiry=lifecycle.NO_EXPIRY,
-            request_problem_info=True,
-            auth_method=METHOD if claimant is not None else None,
-            auth_data=claimant.claim if claimant is not None else None,
-        )
-        password = self.token_of(actor.name, actor.node)
-        greeting = Connect(subject.client_id, 5, False, 0, subject.user, password, properties=properties)
-        actor.join(connection.wires[1].put, greeting, claimant)
-
-    def token_of(self, client: str, node: str) -> bytes | None:
-        """The token that a node's endpoint would give a client, if it gives it any."""
-        tokens, granted = self.nodes[node].tokens, self._granted(client)
-        if tokens is None or granted is None:
-            return None
-        return tokens.issue(Party("client", client), *granted, self.now).text
-
-    def _granted(self, client: str) -> tuple[frozenset[str], frozenset[str]] | None:
-        if client in self._shown or self.ensemble.tokens is None:
-            return self._shown.get(client)
-        return self.ensemble.tokens.granted(client)
-
-    def _connection(self, node: str, other: str, dialled: Dialled | None, subject: Subject | None = None) -> Joint:
-        """Two ends and what is between them; nothing has been said yet."""
-        near: Endpoint
-        far: Endpoint | Actor
-        outwards = Wire(node, other, self._numbers, lambda data: self._arrive(far, data))
-        inwards = Wire(other, node, self._numbers, lambda data: self._arrive(near, data))
-        door = Door("rehearsal", subject.listener, True, subject.certificate) if subject else _DOOR
-        near = Endpoint(self.nodes[node], door, self._clock, outwards.put, dialled)
-        if other in self.nodes:
-            far = Endpoint(self.nodes[other], _DOOR, self._clock, inwards.put)
-        else:
-            far = self._actor(other, node)
-        return Joint(near, far, (outwards, inwards))
-
-    def _arrive(self, end: Endpoint | Actor, data: bytes) -> None:
-        end.take(data)
-        if isinstance(end, Endpoint):
-            self._turn(end.node)
-
-    def _clock(self) -> float:
-        return self.now
-
-    def _actor(self, entity: str, node: str) -> Actor:
-        if (entity, node) not in self._actors:
-            self._actors[entity, node] = Actor(entity, node, self._got.setdefault(entity, []).append)
-        return self._actors[entity, node]
-
-    def _part_from_those_gone(self) -> None:
-        """A node may have closed a connection: its last words still arrive."""
-        for ends, connection in list(self._connections.items()):
-            if not connection.is_over or connection.wires[0]:
-                continue
-            if isinstance(connection.other, Endpoint):
-                reasons = [end.reason.name for end in (connection.node_end, connection.other) if end.reason]
-                raise RehearsalError(f"the link between `{ends[0]}` and `{ends[1]}` broke: {', '.join(reasons)}")
-            self._break(*ends)
-
-    def _break(self, node: str, other: str) -> None:
-        connection = self._connections.pop((node, other), None)
-        if connection is not None:
-            connection.breaks()
-            for name in {node, other} & self.nodes.keys():
-                self._turn(self.nodes[name])
 
     # --- names
 
@@ -494,7 +326,7 @@ class Rehearsal:
 
     def _connected(self, entity: str, node: str | None) -> list[Actor]:
         """The ends of an entity's connections; at least one."""
-        known = [actor for (name, at), actor in self._actors.items() if name == entity and node in (None, at)]
+        known = [actor for (name, at), actor in self.assembly.actors.items() if name == entity and node in (None, at)]
         connected = [actor for actor in known if actor.is_open]
         if not connected:
             refused = next((f": {actor.refused}" for actor in known if actor.refused), "")
@@ -506,14 +338,3 @@ class Rehearsal:
             if {first, second} == set(link.between):
                 return link
         raise RehearsalError(f"no link between `{first}` and `{second}`")
-
-
-def _has_more(node: Node) -> bool:
-    """Whether a node has something to say once a little time has passed."""
-    rates = node.ratings is not None and (node.ratings.is_stale or node.ratings.is_changed)
-    return bool(node.replaying or (node.news and node.neighbours) or rates)
-
-
-def _made_up(group: str) -> bytes:
-    """A trust group's secret in a rehearsal: the true one is nobody's business here."""
-    return f"rehearsal of {group}".encode()

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from penstock.engine.plan import Draft, LinkClass
 from penstock.engine.session import Session
+from penstock.model.event import Event
 
 if TYPE_CHECKING:
     from penstock.engine.node import Node
@@ -33,3 +34,9 @@ def is_open(node: "Node", link: LinkClass, session: Session) -> bool:
 def may_pass(node: "Node", link_type: str, session: Session) -> bool:
     """Whether an event that came by a link of this type may go on to this session."""
     return not link_type or node.table.allows(link_type, session.notify_type)
+
+
+def may_have(node: "Node", event: Event, session: Session) -> bool:
+    """Whether rights and brokering table, as they are now, let this session have the event."""
+    rights = session.rights
+    return (rights is None or rights.may_read(event.topic)) and may_pass(node, event.link_type, session)

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
-from penstock.engine import edit, emit, judge, match, project, release
+from penstock.engine import edit, emit, judge, match, project, release, route
 from penstock.engine.plan import Group, Plan, Target
 from penstock.engine.render import Forms
 from penstock.engine.session import Session, Subscribed
@@ -95,7 +95,7 @@ def _flood(node: "Node", judging: judge.Judging, plan: Plan, event: Event) -> No
     """Send it to neighbours that have not asked, if a policy says so."""
     asked = {target.session.id for target in plan.targets}
     for session in judging.flooded():
-        if session.id not in asked and emit.may_have(node, event, session):
+        if session.id not in asked and route.may_have(node, event, session):
             shown = judging.forms(session, ())
             if shown is not None:
                 shown.kept = emit.deliver(node, session, event.qos, event.retain, (), shown, shown.kept)
@@ -114,7 +114,7 @@ def _may_take(node: "Node", event: Event, now: float, judging: judge.Judging | N
 
 def may_take(node: "Node", event: Event, member: Subscribed, now: float | None = None) -> bool:
     """Whether a member of a group may have the event or some of it, and asks for such."""
-    if not emit.may_have(node, event, member.session) or not match.satisfies(node, event, member, now):
+    if not route.may_have(node, event, member.session) or not match.satisfies(node, event, member, now):
         return False
     released = release.preview(node, member.session, event, now)
     return released is not None and project.preview(node, member.session, released, now) is not None
@@ -183,7 +183,7 @@ def behind(
 ) -> Iterator[Target]:
     """Who gets what a monitor lets out: those for whom its cause was, else those who subscribe to just this."""
     if targets:
-        yield from (target for target in targets if emit.may_have(node, output, target.session))
+        yield from (target for target in targets if route.may_have(node, output, target.session))
         return
     for session in watch.sessions:
         found = [
@@ -193,7 +193,7 @@ def behind(
             and not (one.no_local and session is sender)
             and match.satisfies(node, output, one, now)
         ]
-        if found and emit.may_have(node, output, session):
+        if found and route.may_have(node, output, session):
             yield Target(found)
 
 

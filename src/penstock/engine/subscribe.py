@@ -4,7 +4,21 @@ from collections import deque
 from collections.abc import Hashable
 from typing import TYPE_CHECKING, NamedTuple
 
-from penstock.engine import again, bindings, bring, emit, feedback, judge, judge_filters, match, release, travel
+from penstock.engine import (
+    again,
+    bindings,
+    bring,
+    emit,
+    feedback,
+    judge,
+    judge_filters,
+    match,
+    outbox,
+    release,
+    route,
+    travel,
+    window,
+)
 from penstock.engine.plan import Group, Target
 from penstock.engine.predicates import Predicates
 from penstock.engine.render import Forms
@@ -88,7 +102,7 @@ def subscribe(node: "Node", session: Session, packet: Subscribe, now: float) -> 
         reasons.append(0x80 if session.version == 4 and reason >= 0x80 else reason)
     answer = Suback(packet.packet_id, tuple(reasons))
     told = encode_told(answer, "; ".join(texts), session.version, session.problem_info, session.maximum_packet_size)
-    emit.push_durable(node, session, told)  # [MQTT-3.8.4-1]
+    outbox.push_durable(node, session, told)  # [MQTT-3.8.4-1]
     if replays:
         again = {replay.subscribed.key for replay in replays}  # what is left of an earlier replay is in the new one
         session.replays = [one for one in session.replays if one.subscribed.key not in again] + replays
@@ -123,7 +137,7 @@ def unsubscribe(node: "Node", session: Session, packet: Unsubscribe, now: float)
     # [MQTT-3.10.4-4] [MQTT-3.10.4-5]
     answer = Unsuback(packet.packet_id, tuple(reasons) if session.version == 5 else ())
     told = encode_told(answer, text, session.version, session.problem_info, session.maximum_packet_size)
-    emit.push_durable(node, session, told)
+    outbox.push_durable(node, session, told)
 
 
 def add(node: "Node", subscribed: Subscribed, filter: Filter) -> None:
@@ -240,7 +254,7 @@ def advance(node: "Node", session: Session, now: float) -> None:
     """Send the next retained messages; what is left goes on in a later turn, as the client reads."""
     if session.tokens is not None and not session.tokens.is_registered:
         return
-    budget, room = REPLAY_STEP, emit.STEP_BYTES
+    budget, room = REPLAY_STEP, window.STEP_BYTES
     while session.replays and budget and room > 0 and not session.blocked and session.outlet is not None:
         replay = session.replays[0]
         if not replay.left:
@@ -280,7 +294,7 @@ def _may_pass(node: "Node", event: Event, session: Session) -> bool:
     """What was retained is judged as of now: may its publisher still say this, and may this subscriber hear it?"""
     if session.neighbour is not None and (event.origin == session.client_id or session.neighbour in event.path):
         return False  # brokering §5.3 T-Broker: z != x; what comes back would also replace what is newer there
-    return again.may_say(node, event) and emit.may_have(node, event, session)
+    return again.may_say(node, event) and route.may_have(node, event, session)
 
 
 class _Wishes(NamedTuple):

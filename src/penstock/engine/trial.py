@@ -23,8 +23,9 @@ from penstock.engine import travel
 from penstock.engine.account import receiver, values_of
 from penstock.engine.actor import Delivered
 from penstock.engine.arrival import ExplainError, arrival
+from penstock.engine.assembly import RehearsalError
 from penstock.engine.explain import explain
-from penstock.engine.rehearsal import Rehearsal, RehearsalError
+from penstock.engine.rehearsal import Rehearsal
 from penstock.engine.trial_rate import rate
 from penstock.language.statement import Statement
 from penstock.language.statement_printer import show_compact

@@ -5,8 +5,9 @@ import hashlib
 import msgspec
 
 from penstock.domain.trust_tests import Rate
+from penstock.engine.assembly import RehearsalError
 from penstock.engine.feedback import FEEDBACK, Rated
-from penstock.engine.rehearsal import Rehearsal, RehearsalError
+from penstock.engine.rehearsal import Rehearsal
 
 
 def rate(play: Rehearsal, client: str, said: Rate) -> None:

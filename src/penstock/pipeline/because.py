@@ -9,9 +9,10 @@ from pyspark.sql import functions as F
 
 from penstock.engine.account import leads_to
 from penstock.engine.arrival import ExplainError, arrival
+from penstock.engine.assembly import RehearsalError
 from penstock.engine.explain import explain
 from penstock.engine.facts import NOTHING, Facts
-from penstock.engine.rehearsal import Rehearsal, RehearsalError
+from penstock.engine.rehearsal import Rehearsal
 from penstock.journal.events import ARRIVAL
 from penstock.model.decision import Decision
 from penstock.model.event import Event
