@@ -58,7 +58,7 @@ class Live:
         server.node.load = load
 
     def client(self, at: str, client_id: str, **settings: Any) -> Client:
-        return client(self._federation.servers[at].bound[0].port, client_id, **settings)
+        return client(self._federation.servers[at].listeners.bound[0].port, client_id, **settings)
 
     def wants(self, at: str, of: str, filter: str) -> set[str]:
         """The conditions with which a neighbour wants this."""

@@ -50,7 +50,7 @@ class Live:
         self.server, self.admin, self.disk = server, admin, disk
 
     async def peer(self) -> Peer:
-        address = self.server.bound[0]
+        address = self.server.listeners.bound[0]
         return await Peer.open(address.host, address.port)
 
     async def health(self) -> tuple[int, str]:
@@ -58,7 +58,7 @@ class Live:
 
     async def becomes(self, is_healthy: bool) -> None:
         async with asyncio.timeout(10):
-            while self.server.healthy is not is_healthy:  # noqa: ASYNC110 (a node has no event for it)
+            while self.server.commits.healthy is not is_healthy:  # noqa: ASYNC110 (a node has no event for it)
                 await asyncio.sleep(0.01)
 
 

@@ -101,7 +101,7 @@ def between(one: Federation, other: Federation) -> tuple[Session, Session]:
 
 
 def port(federation: Federation, name: str) -> int:
-    return federation.servers[name].bound[0].port
+    return federation.servers[name].listeners.bound[0].port
 
 
 # --- nodes

@@ -117,7 +117,7 @@ class Live:
         return self.federation.servers[name].node
 
     def port(self, name: str) -> int:
-        return self.federation.servers[name].bound[0].port
+        return self.federation.servers[name].listeners.bound[0].port
 
     def logged(self, *parts: str) -> list[str]:
         """Lines of the log that have all of these."""

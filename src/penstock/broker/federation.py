@@ -132,8 +132,8 @@ class Federation:
         if foreign is not None:
             return foreign.address
         here = self.servers.get(name)
-        if here is not None and here.bound:
-            return here.bound[0]
+        if here is not None and here.listeners.bound:
+            return here.listeners.bound[0]
         return self.domain.nodes[name].listeners[0].address
 
     def _secret(self, connection: LinkSettings) -> bytes:

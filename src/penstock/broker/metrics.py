@@ -50,7 +50,7 @@ class NodeCollector(Collector):
             "queued_messages": (sum(s.waiting() for s in sessions), "messages waiting for a session"),
             "inflight_messages": (sum(len(s.inflight) for s in sessions), "messages sent and not acknowledged"),
             "plans": (len(node.routes), "topics with a compiled plan"),
-            "store_healthy": (int(self._server.healthy), "1 while the store can be written"),
+            "store_healthy": (int(self._server.commits.healthy), "1 while the store can be written"),
         }
         if journal is not None:
             gauges["journal_healthy"] = (int(not journal.failing), "1 while the journal can be written")

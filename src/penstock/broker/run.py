@@ -44,7 +44,8 @@ async def _serve(federation: Federation, file: Path | None, reread: Reread | Non
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, stop.set)
         loop.add_signal_handler(signal.SIGHUP, lambda: tasks.add(loop.create_task(_reload(federation, reread))))
-        ready([address for server in servers for address in server.addresses] + [admin.address for admin in admins])
+        addresses = [address for server in servers for address in server.listeners.addresses]
+        ready(addresses + [admin.address for admin in admins])
         notify("READY=1")
         await stop.wait()
     finally:

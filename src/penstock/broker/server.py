@@ -1,8 +1,6 @@
 """A running node: listeners, connections, the store, and the turns in which input becomes output."""
 
 import asyncio
-import logging
-import os
 import secrets
 import socket
 import sqlite3
@@ -10,29 +8,27 @@ import ssl
 import time
 import uuid
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from penstock.broker.commits import Commits, Deferred
 from penstock.broker.connection import Connection
 from penstock.broker.keys import read_keys
+from penstock.broker.listeners import Listeners, named
 from penstock.broker.load import Load
 from penstock.broker.log import NodeLog
 from penstock.broker.peer import Dialler
-from penstock.broker.quiet import Quiet
+from penstock.broker.reporting import Reporting
 from penstock.broker.store import Store
 from penstock.broker.sys_topics import SysTopics
-from penstock.broker.tls import Renewable, certificate_user, make_context
-from penstock.domain import Address, Listener, NodeSettings
+from penstock.broker.tls import certificate_user, make_context
+from penstock.domain import NodeSettings
 from penstock.domain.ensemble import Ensemble
 from penstock.domain.schema import JournalSettings
-from penstock.engine import emit, glass, keys, lifecycle, overlay, place
+from penstock.engine import keys, lifecycle, outbox, overlay, place
 from penstock.engine.admit import Door, is_known
-from penstock.engine.changes import Changes
-from penstock.engine.node import Node, Notice
-from penstock.engine.proving import NOT_PROVEN
+from penstock.engine.node import Node
 from penstock.engine.record import Recorder
-from penstock.engine.review import DROPPED
 from penstock.engine.session import Session
 from penstock.engine.tokens import Keys
 from penstock.model.errors import PenstockError
@@ -57,15 +53,8 @@ takes in all that has come during the one before, so that rounds would grow long
 MOST_DEFERRED = 20_000
 """Packets that wait for the store before connections are no longer read."""
 
-_AUDITED = (glass.OPENED, glass.ENDED)
-_WARNINGS = (
-    *("monitor failed", "full", "slow", "too long to tell", NOT_PROVEN, "policy failed", "policy loop", DROPPED),
-    *_AUDITED,
-)
-"""Notices of what an operator should do something about; refusals are what policies are for."""
 _SUPPRESSED = {"tell": Reason.NOT_AUTHORIZED, "hide": Reason.SUCCESS}
 
-Deferred = list[tuple[Session, object, bytes]]
 Sampler = Callable[[Session, bytes, list[Frame]], None]
 
 
@@ -97,11 +86,8 @@ class Server:
         self.store = Store(Path(settings.store), settings.synchronous) if settings.durable else None
         self.journal: Journal | None = None
         self.connections: set[Connection] = set()
-        self.addresses: list[str] = []
-        self.bound: list[Address] = []
-        """Where it listens for MQTT without WebSocket, with the ports that it really got."""
+        self.listeners = Listeners(contexts)
         self.started = time.time()
-        self.healthy = True
         self.awake = False
         self._taken = 0
         """Packets taken in this round of input."""
@@ -116,16 +102,9 @@ class Server:
         self._held: dict[Connection, list[tuple[bytes, list[Frame], int]]] = {}
         """Connections that wait for the journal, with what they have sent already."""
         self._flusher: asyncio.TimerHandle | None = None
-        self._on_listener: dict[str, int] = {}
-        self._places: dict[str, Listener] = {}
-        self._contexts = {where: Renewable(context) for where, context in contexts.items()}
-        self._listeners: list[asyncio.Server] = []
-        self._committing: tuple[Changes, Deferred] | None = None
-        self._committer = ThreadPoolExecutor(1, f"{name}-store")
+        self.commits = Commits(name, self.log, self._stored)
+        self.reporting = Reporting(self.log)
         self._sys = SysTopics(self)
-        self._quiet = Quiet()
-        self.audits: Callable[[Notice], None] | None = None
-        """Who keeps what is audited, beside the log."""
         self._alarm = ""
         """Why the journal could not be written when it was said last."""
         self._loop: asyncio.AbstractEventLoop = None  # type: ignore[assignment]  # set by start
@@ -156,48 +135,13 @@ class Server:
             self.store.load(self.node, self.now())
         self._forget_neighbours(overlay.prepare(self.node))
         keys.join(self.node, self.now())
-        for name, listener in self._named_listeners(self.settings):
-            await self._listen(listener, name)
+        for name, listener in named(self.name, self.settings):
+            await self.listeners.listen(name, listener, self.settings, self._connect)
         self._sys.tick(self.now())
         self._ticker = self._loop.call_later(TICK, self._tick)
 
-    async def _listen(self, listener: Listener, name: str) -> None:
-        context = self._contexts.get(name)
-        patience = self.settings.limits.connect_timeout if context else None
-        self._places[name] = listener
-        address = listener.address
-        factory = self._factory(listener, name)
-        try:
-            server = await self._loop.create_server(
-                factory, address.host, address.port, ssl=context, backlog=4096, ssl_handshake_timeout=patience
-            )
-        except OSError as error:
-            raise PenstockError(f"`{address}` cannot be listened on: {_cause(error)}") from None
-        self._listeners.append(server)
-        scheme = ("wss" if context else "ws") if listener.websocket else ("mqtts" if context else "mqtt")
-        path = listener.path if listener.websocket else ""
-        for listening in server.sockets:
-            host, port = listening.getsockname()[:2]
-            if not listener.websocket:
-                self.bound.append(Address(host, port))
-            self.addresses.append(
-                f"{scheme}://[{host}]:{port}{path}" if ":" in host else f"{scheme}://{host}:{port}{path}"
-            )
-
-    def _factory(self, listener: Listener, name: str) -> Callable[[], asyncio.Protocol]:
-        anonymous = self.settings.allows_anonymous(listener)
-        identity = listener.tls.identity if listener.tls else "none"
-        door = Door("", name, anonymous, identity if identity != "none" else None)
-
-        if listener.websocket:
-            return self._websocket_factory(listener, door)
-        return lambda: Connection(self, door)
-
-    def _websocket_factory(self, listener: Listener, door: Door) -> Callable[[], asyncio.Protocol]:
-        from penstock.broker.websocket import WebSocket  # only nodes that use it wait for it at their start
-
-        most = self.settings.limits.max_packet_size
-        return lambda: WebSocket(Connection(self, door), listener.path, most)
+    def _connect(self, door: Door) -> Connection:
+        return Connection(self, door)
 
     async def stop(self) -> None:
         """Drain: refuse new connections, say goodbye, wait until everything is stored."""
@@ -205,12 +149,11 @@ class Server:
         self._loop = asyncio.get_running_loop()  # a node that was to start after one that could not has none
         for dialler in self.diallers.values():
             await dialler.stop()
-        for listener in self._listeners:
-            listener.close()
+        self.listeners.close()
         for connection in list(self.connections):
             connection.disconnect(Reason.SERVER_SHUTTING_DOWN, "the node is shutting down")
         deadline = self._loop.time() + CLOSE_SECONDS
-        while (self.connections or self._committing or self.node.ledger.changes) and self._loop.time() < deadline:
+        while self._has_more() and self._loop.time() < deadline:
             for connection in self.connections:
                 if connection.phase == CLOSED:
                     connection.transport.close()  # it has our last packet; there is no time to wait for its own
@@ -225,22 +168,22 @@ class Server:
         if self.journal is not None:
             self.journal.stop()
         if self.store is not None:
-            self._committer.shutdown()
+            self.commits.stop()
             self._write_last(self.store)
             self.store.close()
 
+    def _has_more(self) -> bool:
+        return bool(self.connections or not self.commits.is_idle or self.node.ledger.changes)
+
     def _write_last(self, store: Store) -> None:
         """What the last connections left. None of it has been acknowledged, so that losing it breaks no promise."""
-        if self._committing is not None or not self.node.ledger.changes:
+        if not self.commits.is_idle or not self.node.ledger.changes:
             return
         try:
             store.write(self.node.ledger.take()[0])
             store.commit()
         except sqlite3.Error as error:
             self.log.error("the last changes could not be stored", extra={"cause": str(error)})
-
-    def _named_listeners(self, settings: NodeSettings) -> list[tuple[str, Listener]]:
-        return [(f"{self.name}/{number}", listener) for number, listener in enumerate(settings.listeners)]
 
     def _forget_neighbours(self, gone: list[Session]) -> None:
         for session in gone:
@@ -252,18 +195,14 @@ class Server:
         """The files that the settings name, and the domain's of tokens; raises `PolicyError` or `TlsError`."""
         passwords = Passwords.read(settings.passwords) if settings.passwords else None
         acl = Acl.read(settings.acl) if settings.acl else None
-        listeners = self._named_listeners(settings)
-        contexts = {name: make_context(one.tls) for name, one in listeners if one.tls}
+        contexts = {name: make_context(one.tls) for name, one in named(self.name, settings) if one.tls}
         tokens = ensemble.tokens if ensemble is not None else None
         return Files(passwords, acl, contexts, read_keys(self.name, settings, tokens) if tokens is not None else None)
 
     def reload(self, settings: NodeSettings, files: Files, ensemble: Ensemble | None = None) -> None:
         """Take new settings; connections stay, unless their client no longer has a place here."""
         passwords, acl, contexts, self.node.keys = files
-        for name, listener in self._named_listeners(settings):
-            here = self._places.get(name)
-            if name in contexts and name in self._contexts and here is not None and here.address == listener.address:
-                self._contexts[name].present = contexts[name]
+        self.listeners.renew(named(self.name, settings), contexts)
         self.settings = settings.model_copy(update={"listen": self.settings.listen, "store": self.settings.store})
         self.node.govern(settings.limits, passwords, acl, ensemble, time.time())
         self.node.suppressed_reason = _SUPPRESSED[settings.suppressed]
@@ -287,10 +226,8 @@ class Server:
     def connected(self, connection: Connection) -> None:
         """A transport is up; its client has `connect_timeout` to say who it is."""
         door = connection.door
-        listener = self._places[door.listener]
-        count = self._on_listener.get(door.listener, 0)
         full = len(self.connections) >= self.settings.limits.connections
-        if full or (listener.max_connections is not None and count >= listener.max_connections) or self._draining:
+        if full or self.listeners.is_full(door.listener) or self._draining:
             self.log.warning("refused", extra={"cause": "too many connections", "listener": door.listener})
             self.node.stats.connections_refused += 1
             connection.phase = CLOSED
@@ -305,14 +242,14 @@ class Server:
         connection.door = door._replace(address=address, certificate_user=user)
         transport.set_write_buffer_limits(high=min(self.settings.limits.outbox_bytes, 2**20))
         self.connections.add(connection)
-        self._on_listener[door.listener] = count + 1
+        self.listeners.came(door.listener)
         self._newcomers[connection] = self._loop.time() + self.settings.limits.connect_timeout
 
     def dialled(self, connection: Connection) -> None:
         """A connection that this node made; the neighbour has as long to answer as a client has to ask."""
         connection.transport.set_write_buffer_limits(high=min(self.settings.limits.outbox_bytes, 2**20))
         self.connections.add(connection)
-        self._on_listener[connection.door.listener] = self._on_listener.get(connection.door.listener, 0) + 1
+        self.listeners.came(connection.door.listener)
         self._newcomers[connection] = self._loop.time() + self.settings.limits.connect_timeout
 
     def opened(self, connection: Connection) -> None:
@@ -328,7 +265,7 @@ class Server:
         """It is gone."""
         if connection in self.connections:
             self.connections.discard(connection)
-            self._on_listener[connection.door.listener] -= 1
+            self.listeners.left(connection.door.listener)
         self._newcomers.pop(connection, None)
         self._closing.pop(connection, None)
         self._held.pop(connection, None)
@@ -364,7 +301,7 @@ class Server:
         self._taken += packets
         if self._taken > MOST_TAKEN:
             self._taken = 0
-            emit.flush(self.node)
+            outbox.flush(self.node)
         if not self.awake:
             self.wake()
 
@@ -372,7 +309,7 @@ class Server:
         """Stop reading from a client that gets ahead of the store, or does not read what it is sent."""
         session = connection.session
         ledger = self.node.ledger
-        if len(ledger.deferred) > MOST_DEFERRED or ledger.deferred_bytes > emit.MOST_DEFERRED_BYTES:
+        if len(ledger.deferred) > MOST_DEFERRED or ledger.deferred_bytes > outbox.MOST_DEFERRED_BYTES:
             connection.transport.pause_reading()
             self._paused.append(connection)
         elif session is not None and session.blocked and session.backlog > 2 * self.settings.limits.outbox_bytes:
@@ -391,20 +328,29 @@ class Server:
         self._taken = 0
         node = self.node
         node.turn(self.now())
-        if self.store is not None and self._committing is None:
+        if self.store is not None and self.commits.is_idle:
             if node.ledger.changes:
-                self._write(*node.ledger.take())
+                self.commits.write(self.store, *node.ledger.take())
             elif node.ledger.deferred:
-                emit.release_deferred(node, node.ledger.take()[1])
-        emit.flush(node)
+                outbox.release_deferred(node, node.ledger.take()[1])
+        outbox.flush(node)
         if self.journal is not None:
             self._keep(self.journal)
         if node.notices:
-            self._report()
-        if node.replaying or (node.lagging and self._committing is None):
+            notices, node.notices = node.notices, []
+            self.reporting.report(notices)
+        if node.replaying or (node.lagging and self.commits.is_idle):
             self.wake()
         if node.news and node.neighbours:
             self._loop.call_later(overlay.REFRESH_SECONDS, self.wake)
+
+    def _stored(self, deferred: Deferred) -> None:
+        """The store has what these packets waited for: they go out, and those who sent too fast are read again."""
+        outbox.release_deferred(self.node, deferred)
+        for connection in self._paused:
+            connection.transport.resume_reading()
+        self._paused.clear()
+        self._turn()
 
     def _keep(self, journal: "Journal") -> None:
         left = journal.turn(self.now(), self.node.stats.bytes_received)
@@ -427,56 +373,6 @@ class Server:
     def _wake_from_thread(self) -> None:
         self._loop.call_soon_threadsafe(self.wake)
 
-    def _report(self) -> None:
-        notices, self.node.notices = self.node.notices, []
-        for notice in notices:
-            kind, client, user, topic, reason = notice
-            if kind in _AUDITED and self.audits is not None:
-                self.audits(notice)
-            level = logging.WARNING if kind in _WARNINGS else logging.INFO
-            if level == logging.INFO and not self._quiet.lets(kind, client):
-                continue
-            extra = {"client": client, "user": user, "topic": topic or None, "reason": reason}
-            self.log.log(level, kind, extra=extra)
-
-    # --- the store
-
-    def _write(self, changes: Changes, deferred: Deferred) -> None:
-        assert self.store is not None
-        self._committing = (changes, deferred)
-        try:
-            self.store.write(changes)
-        except sqlite3.Error as error:
-            self._commit_failed(error)
-            return
-        future = self._loop.run_in_executor(self._committer, self.store.commit)
-        future.add_done_callback(self._committed)
-
-    def _committed(self, future: "asyncio.Future[None]") -> None:
-        error = future.exception()
-        if error is not None:
-            self._commit_failed(error)
-            return
-        assert self._committing is not None
-        _, deferred = self._committing
-        self._committing = None
-        self.healthy = True
-        emit.release_deferred(self.node, deferred)
-        for connection in self._paused:
-            connection.transport.resume_reading()
-        self._paused.clear()
-        self._turn()
-
-    def _commit_failed(self, error: BaseException) -> None:
-        """Nothing is acknowledged that is not stored: hold everything back, and try again."""
-        assert self.store is not None
-        assert self._committing is not None
-        if self.healthy:
-            self.log.error("the store cannot be written, acknowledgements wait", extra={"cause": str(error)})
-        self.healthy = False
-        self.store.rollback()
-        self._loop.call_later(TICK, self._write, *self._committing)
-
     # --- time
 
     def _tick(self) -> None:
@@ -485,8 +381,7 @@ class Server:
         self.node.load = self._load.tick()
         lifecycle.tick(self.node, self.now())
         self._sys.tick(self.now())
-        for kind, client, count in self._quiet.left_out(now):
-            self.log.info(f"{kind}: {count} more that were not logged", extra={"client": client})
+        self.reporting.tick(now)
         for connection in [c for c, deadline in self._newcomers.items() if now > deadline]:
             self.log.info("refused", extra={"address": connection.door.address, "cause": "no CONNECT in time"})
             connection.close()
@@ -500,17 +395,11 @@ class Server:
     @property
     def trouble(self) -> str:
         """What keeps the node from working as it should; empty if nothing does."""
-        if not self.healthy:
+        if not self.commits.healthy:
             return "store cannot be written"
         if self.journal is not None and self.journal.failing:
             return f"journal cannot be written: {self.journal.failing}"
         return ""
-
-
-def _cause(error: OSError) -> str:
-    """Without the event loop's own words around it."""
-    number = error.errno or 0  # below 0 if a name cannot be resolved
-    return (os.strerror(number) if number > 0 else str(error.strerror)).lower()
 
 
 def _make_nonce() -> bytes:

@@ -49,7 +49,7 @@ class Audit:
             who = notice.user or notice.client_id
             self.keep(server, Audited(time.time(), server.name, who, "MQTT", "", notice.kind, notice.reason, True))
 
-        server.audits = audits
+        server.reporting.audits = audits
 
     def tell(self, server: "Server", one: Audited) -> None:
         """Log it, and keep it."""

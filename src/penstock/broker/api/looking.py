@@ -132,7 +132,7 @@ def _state(server: "Server", with_clients: bool, with_content: bool) -> NodeStat
     if journal is not None:
         kept = JournalState(str(journal.settings.folder), journal.rows, journal.lost, journal.failing)
     return NodeState(
-        tuple(server.addresses),
+        tuple(server.listeners.addresses),
         server.started,
         server.trouble,
         server.node.connected,

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
+from msgspec.structs import asdict
 
 from penstock.analysis.access import find_actor
 from penstock.broker.api.endpoint import Asked, Endpoint, Query, Refused
@@ -19,7 +20,7 @@ from penstock.language.statement import Message
 from penstock.model.errors import PolicyError
 from penstock.model.subject import Subject
 from penstock.policy.acl import Rule
-from penstock.policy.contract_match import RuleFit, WantFit, match
+from penstock.policy.contract_match import Way, match, way
 from penstock.policy.contracts import Contracts
 from penstock.policy.token_rights import TokenRights
 
@@ -51,20 +52,11 @@ class Clause(msgspec.Struct, frozen=True):
     why: str
 
 
-class ContractFit(msgspec.Struct, frozen=True):
+class ContractFit(Way, frozen=True):
     """How far a contract of the subject fits another's, for one want and by one rule."""
 
     role: Role
     """What the subject is in it."""
-    producer: str
-    consumer: str
-    client: str
-    want: str
-    topics: tuple[str, ...]
-    rule: str
-    comes_to: str
-    when: str
-    why: tuple[str, ...]
 
 
 class AuditedTopic(msgspec.Struct, frozen=True):
@@ -301,17 +293,10 @@ async def _contracts(contracts: Contracts | None, client: str) -> AsyncIterator[
                 left -= 1
                 role: Role = "producer" if client in producer.producers else "consumer"
                 await asyncio.sleep(0)
-                for want in match(producer, contracts.of(taker, consumer), contracts.catalogue).wants:
+                fit = match(producer, contracts.of(taker, consumer), contracts.catalogue)
+                for want in fit.wants:
                     for rule in want.rules:
-                        yield _fit(role, producer.name, consumer.name, taker, want, rule)
-
-
-def _fit(role: Role, producer: str, consumer: str, client: str, want: WantFit, rule: RuleFit) -> ContractFit:
-    when = [f"during {name}" for name in sorted(rule.during)] + [f"outside {name}" for name in sorted(rule.outside)]
-    comes_to = rule.standing.name.lower()
-    return ContractFit(
-        role, producer, consumer, client, want.want, want.topics, rule.rule, comes_to, ", ".join(when), rule.reasons
-    )
+                        yield ContractFit(role=role, **asdict(way(taker, fit, want, rule)))
 
 
 # --- what it used
