@@ -154,8 +154,10 @@ def test_two_nodes_with_different_secrets_do_not_link() -> None:
         nodes.kill("b")
         domain["links"][0]["secret"] = "another"
         nodes.write(domain)
+        before = nodes.log("a").count("linked")
         nodes.start("b")
         nodes.until_logged("a", "a neighbour refuses us", "neighbour=b", "cannot show that it is")
+        assert nodes.log("a").count("linked") == before > 0
 
 
 def test_a_node_proves_itself_by_its_certificate(tmp_path: Path) -> None:
@@ -178,6 +180,7 @@ def test_a_node_proves_itself_by_its_certificate(tmp_path: Path) -> None:
             nodes.write(domain("another", other))
             nodes.start("a")
             nodes.until_logged("a", "a neighbour refuses us", "neighbour=b")
+            assert "linked" not in nodes.log("a"), "the certificate is good, but another's"
             nodes.kill("a")
             nodes.write(domain("another", own))
             nodes.start("a")

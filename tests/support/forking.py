@@ -123,7 +123,7 @@ def serve() -> int:
         importlib.import_module(f"penstock.{name}")
     gc.freeze()
     while True:
-        order, files = _ordered(line)
+        order, files = ordered(line)
         if order is None:
             return 0
         told, tells = os.pipe()
@@ -140,7 +140,8 @@ def serve() -> int:
             os.close(file)
 
 
-def _ordered(line: socket.socket) -> tuple[dict[str, Any] | None, list[int]]:
+def ordered(line: socket.socket) -> tuple[dict[str, Any] | None, list[int]]:
+    """The next order, with the files that it is to have; None: there will be no more."""
     size, files, _, _ = socket.recv_fds(line, 4, 3)
     if not size:
         return None, []
@@ -151,16 +152,21 @@ def _ordered(line: socket.socket) -> tuple[dict[str, Any] | None, list[int]]:
 
 
 def _be(order: dict[str, Any], files: list[int], not_its: tuple[int, ...]) -> int:
-    for at, file in enumerate(files):
-        os.dup2(file, at)
+    take_place(order, files)
     for file in {*files, *not_its} - {0, 1, 2}:
         os.close(file)
+    sys.argv = ["-c", *order["args"]]
+    from penstock.cli.main import main
+
+    return main()
+
+
+def take_place(order: dict[str, Any], files: list[int]) -> None:
+    """In a fork: take the folder, the environment and the standard files that were ordered."""
+    for at, file in enumerate(files):
+        os.dup2(file, at)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     os.chdir(order["cwd"])
     os.environ.clear()
     os.environ.update(order["env"])
     time.tzset()
-    sys.argv = ["-c", *order["args"]]
-    from penstock.cli.main import main
-
-    return main()

@@ -4,15 +4,17 @@ import argparse
 import json
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+
+import msgspec
 
 from penstock.cli.exits import EXIT_DOMAIN, EXIT_ERROR
 from penstock.cli.table import print_table
 from penstock.domain import check, ensemble, read
 from penstock.domain.finding import hint
 from penstock.model.errors import DomainError, PenstockError
-from penstock.policy.contract_match import Pair, RuleFit, Standing, WantFit, match_all
+from penstock.policy.contract_match import RuleFit, Standing, Way, match_all, way
 from penstock.policy.contracts import Contracts
 from penstock.policy.release import PRIVACY
 
@@ -22,20 +24,6 @@ topic in common). Without --situation it is said for all situations, and in whic
 Exit code: 0, 2 for bad arguments, 3 if the domain does not check.
 """
 _NO_RULES = (RuleFit("", Standing.UNRELATED, ("they have no topic in common",)),)
-
-
-class _Row(NamedTuple):
-    """One way, from a producer's contract to a want."""
-
-    producer: str
-    consumer: str
-    client: str
-    want: str
-    topics: tuple[str, ...]
-    rule: str
-    comes_to: str
-    when: str
-    why: tuple[str, ...]
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -74,7 +62,7 @@ def main(argv: list[str]) -> int:
         parser.error(wrong)
     rows = list(_rows(contracts, options))
     if options.json:
-        print(json.dumps([row._asdict() for row in rows], indent=2))
+        print(json.dumps(msgspec.to_builtins(rows), indent=2))
     else:
         heads = ("PRODUCER", "CONSUMER", "WANT", "RULE", "COMES TO", "WHEN", "WHY")
         print_table(heads, [_cells(row) for row in rows])
@@ -96,28 +84,25 @@ def _unknown(contracts: Contracts, options: argparse.Namespace) -> str:
     return ""
 
 
-def _rows(contracts: Contracts, options: argparse.Namespace) -> Iterator[_Row]:
+def _rows(contracts: Contracts, options: argparse.Namespace) -> Iterator[Way]:
     for pair in match_all(contracts):
         if options.producer in (None, pair.fit.producer) and options.consumer in (None, pair.fit.consumer):
             for want in pair.fit.wants:
                 for rule in want.rules or _NO_RULES:
-                    yield _row(pair, want, rule, options.situation)
+                    yield way(pair.client, pair.fit, want, _counting(rule, options.situation))
 
 
-def _row(pair: Pair, want: WantFit, rule: RuleFit, situations: list[str] | None) -> _Row:
-    standing, why = rule.standing, rule.reasons
-    if situations is not None and not rule.is_on([one for one in situations if one != "none"]):
-        standing = min(standing, Standing.FAILS)
-        why = (f"it counts {_when(rule)}", *why)
-    names = (pair.fit.producer, pair.fit.consumer, pair.client, want.want, want.topics, rule.rule)
-    return _Row(*names, standing.name.lower(), _when(rule), why)
+def _counting(rule: RuleFit, situations: list[str] | None) -> RuleFit:
+    """The rule as it counts while just these situations are open; None: in those that are best for it."""
+    if situations is None or rule.is_on([one for one in situations if one != "none"]):
+        return rule
+    return replace(
+        rule,
+        standing=min(rule.standing, Standing.FAILS),
+        reasons=(f"it counts {rule.when}", *rule.reasons),
+    )
 
 
-def _when(rule: RuleFit) -> str:
-    parts = [f"during {name}" for name in sorted(rule.during)] + [f"outside {name}" for name in sorted(rule.outside)]
-    return ", ".join(parts)
-
-
-def _cells(row: _Row) -> tuple[str, ...]:
+def _cells(row: Way) -> tuple[str, ...]:
     who = row.consumer if row.consumer == row.client else f"{row.consumer} ({row.client})"
     return row.producer, who, row.want, row.rule, row.comes_to, row.when, "; ".join(row.why)

@@ -5,6 +5,8 @@ from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import NamedTuple
 
+import msgspec
+
 from penstock.language.condition import Condition
 from penstock.language.ranges import intersects
 from penstock.model.quality import NO_QUALITY, Catalogue, Key
@@ -52,6 +54,12 @@ class RuleFit:
         """Whether the rule counts while just these situations are open."""
         return self.during <= set(open_situations) and not self.outside & set(open_situations)
 
+    @property
+    def when(self) -> str:
+        """The situations in which it counts, in words; empty: in all."""
+        parts = [f"during {name}" for name in sorted(self.during)]
+        return ", ".join(parts + [f"outside {name}" for name in sorted(self.outside)])
+
 
 @dataclass(frozen=True, slots=True)
 class WantFit:
@@ -97,11 +105,32 @@ class Fit:
         ) or ("they have no topic in common",)
 
 
+class Way(msgspec.Struct, frozen=True):
+    """One way from a producer's contract to a client's want, by one rule, and what it comes to: as people are told."""
+
+    producer: str
+    consumer: str
+    client: str
+    want: str
+    topics: tuple[str, ...]
+    rule: str
+    comes_to: str
+    when: str
+    why: tuple[str, ...]
+
+
 class Pair(NamedTuple):
     """How far a client, as a consumer by one of its contracts, fits a producer's contract."""
 
     client: str
     fit: Fit
+
+
+def way(client: str, fit: Fit, want: WantFit, rule: RuleFit) -> Way:
+    """One of the ways of a pair."""
+    comes_to = rule.standing.name.lower()
+    names = fit.producer, fit.consumer, client, want.want, want.topics, rule.rule
+    return Way(*names, comes_to, rule.when, rule.reasons)
 
 
 def match_all(contracts: Contracts) -> Iterator[Pair]:

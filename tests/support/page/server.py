@@ -5,7 +5,6 @@ environment, as if a shell had started it.
 """
 
 import importlib
-import json
 import os
 import select
 import signal
@@ -14,9 +13,10 @@ import sys
 import traceback
 from contextlib import suppress
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from penstock.cli.main import COMMANDS, main
+from tests.support.forking import ordered, take_place
 
 
 def serve(path: str) -> None:
@@ -42,19 +42,17 @@ def serve(path: str) -> None:
 
 def _supervise(taken: socket.socket) -> None:
     """Run one command; hand on signals, and end it if who asked for it is gone."""
-    length, files, _, _ = socket.recv_fds(taken, 4, 3)
-    said = b""
-    while len(said) < int.from_bytes(length, "big"):
-        said += taken.recv(2**16)
-    request = json.loads(said)
+    order, files = ordered(taken)
+    if order is None:
+        return
     process = os.fork()
     if process == 0:
         taken.close()
-        _run(request["argv"], request["cwd"], request["environ"], files)
+        _run(order, files)
     for file in files:
         os.close(file)
-    mark = Path(request["environ"]["PAGE_PROCESSES"], str(process))
-    mark.write_text(str(request["asked"]))
+    mark = Path(order["env"]["PAGE_PROCESSES"], str(process))
+    mark.write_text(str(order["asked"]))
     ended = os.pidfd_open(process)
     while ended not in select.select([ended, taken.fileno()], [], [])[0]:
         numbers = taken.recv(16)
@@ -67,17 +65,13 @@ def _supervise(taken: socket.socket) -> None:
     taken.sendall(bytes([code if code >= 0 else 128 - code]))
 
 
-def _run(argv: list[str], folder: str, environ: dict[str, str], files: list[int]) -> NoReturn:
-    for number, file in enumerate(files):
-        os.dup2(file, number)
+def _run(order: dict[str, Any], files: list[int]) -> NoReturn:
+    take_place(order, files)
     os.closerange(3, 256)
-    os.chdir(folder)
-    os.environ.clear()
-    os.environ.update(environ)
-    sys.argv = ["penstock", *argv]
+    sys.argv = ["penstock", *order["args"]]
     code: object = 1
     try:
-        code = main(argv)
+        code = main(order["args"])
     except SystemExit as end:
         code = end.code if end.code is not None else 0
     except BaseException:

@@ -29,7 +29,7 @@ if is_killed or argv[:1] == ["pipeline"]:  # Spark makes processes of its own, a
     code = "import sys; from penstock.cli.main import main; sys.exit(main())"
     os.execv(sys.executable, [sys.executable, "-c", code, *argv])
 environ = dict(os.environ)
-request = json.dumps({"argv": argv, "cwd": os.getcwd(), "environ": environ, "asked": os.getpid()}).encode()
+request = json.dumps({"args": argv, "cwd": os.getcwd(), "env": environ, "asked": os.getpid()}).encode()
 with socket.socket(socket.AF_UNIX) as server:
     server.connect(os.environ["PAGE_SERVER"])
     socket.send_fds(server, [len(request).to_bytes(4, "big")], [0, 1, 2])
