@@ -192,6 +192,61 @@ def test_a_window_ends_when_its_rule_is_another() -> None:
     assert doctor.messages() == []
 
 
+# --- what expires while it waits
+
+LATE = {"purpose": "health", "degrade": [{"delay": 60}]}
+LATE_MEAN = {"purpose": "health", "degrade": [*MEAN["degrade"], {"delay": 30}]}  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("title", "rule", "expiries", "dropped", "lat", "left"),
+    [
+        ("before its time", LATE, [59], 1, None, None),
+        ("just then", LATE, [60], 1, None, None),
+        ("after it", LATE, [100], 0, 10, 40),
+        ("one of a mean, before that is made", MEAN, [59, 600, 700], 1, 25, 540),
+        ("too many of a mean", MEAN, [30, 600, 60], 2, None, None),
+        ("a mean with the first of its events", MEAN, [90, 600, None], 0, 20, 30),
+        ("before a mean that comes later", LATE_MEAN, [90, 600, 700], 1, 25, 510),
+        ("none of a mean", MEAN, [None, None], 0, 15, None),
+    ],
+)
+def test_what_has_expired_does_not_go_out(
+    title: str, rule: dict[str, Any], expiries: list[int | None], dropped: int, lat: float | None, left: int | None
+) -> None:
+    joined, bob, doctor = start(whole({"rule": rule}))
+    joined.wait(60 - joined.now % 60)
+    for at, expiry in enumerate(expiries, 1):
+        said = json.dumps({"lat": 10 * at}).encode()
+        bob.publish(TOPIC, said, 1, properties=Properties(message_expiry=expiry))
+    for _ in range(10):
+        joined.wait(10)
+    got = [(json.loads(one.payload)["lat"], one.properties.message_expiry) for one in doctor.messages()]
+    assert got == ([] if lat is None else [(lat, left)]), title
+    assert joined.node.stats.expired == dropped
+    assert not joined.node.later.held
+
+
+def test_a_delayed_event_that_a_slow_node_takes_too_late_is_dropped() -> None:
+    joined, bob, doctor = start(whole({"late": LATE}))
+    bob.publish(TOPIC, LAT, 1, properties=Properties(message_expiry=61))
+    joined.wait(62)
+    assert (doctor.messages(), joined.node.stats.expired) == ([], 1)
+
+
+def test_when_a_mean_expires_survives_a_restart(store: Store) -> None:
+    made = whole({"mean": MEAN})
+    joined, bob, _ = start(made, restarted(store, made))
+    joined.now = START - START % 60 + 60
+    bob.publish(TOPIC, b'{"lat": 10}', 1, properties=Properties(message_expiry=70))
+    again = restarted(store, made, joined.now)
+    doctor = back(again)
+    again.connect("bob").publish(TOPIC, b'{"lat": 20}', 1)
+    again.wait(65)
+    (got,) = doctor.acknowledge()
+    assert (json.loads(got.payload), got.properties.message_expiry) == ({"lat": 15.0}, 5)
+
+
 # --- situations
 
 

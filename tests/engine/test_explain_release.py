@@ -5,10 +5,12 @@ from typing import Any
 
 import pytest
 
+from penstock.domain import Domain
+from penstock.domain.ensemble import ensemble
 from penstock.engine.arrival import arrival, hypothetical
 from penstock.engine.explain import explain
 from penstock.engine.rehearsal import Rehearsal
-from tests.engine.test_contracts_paris import LOCATION, paris, say
+from tests.engine.test_contracts_paris import LOCATION, paris, paris_domain, say
 
 METRIC = "`location-quality/location-quality/location-quality`"
 
@@ -45,6 +47,22 @@ def test_what_is_said_of_a_release(receiver: str, is_open: bool, said: str) -> N
     if is_open:
         say(rehearsal, "bob-health-capsule", "paris/bob/health", {"danger": True, "q": 90})
     assert said in release(rehearsal, "bob-phone", "paris/bob/location", LOCATION)[receiver]
+
+
+def test_that_it_expires_before_it_may_go_out_is_said() -> None:
+    said = paris_domain()
+    rules = said["contracts"]["producers"]["bob-location"]["rules"]
+    rules["rule-1"] = {**rules["rule-1"], "degrade": [*rules["rule-1"]["degrade"], {"delay": 10}]}
+    domain = Domain.model_validate(said)
+    rehearsal = Rehearsal(domain, ensemble(domain))
+    for client in ("bob-phone", "free-air"):
+        rehearsal.connect(client)
+    rehearsal.subscribe("free-air", "paris/#")
+    for expiry, is_said in ((5, True), (15, False)):
+        event = hypothetical("paris/bob/location", json.dumps(LOCATION).encode())
+        asked = arrival(rehearsal.nodes["b1"], "bob-phone", event._replace(expires=rehearsal.now + expiry))
+        verdicts = [one for each in explain(rehearsal.nodes, asked, rehearsal.now) for one in each.verdicts]
+        assert any("expires before it may go out" in one.reason for one in verdicts) is is_said
 
 
 def test_an_event_that_would_open_a_situation_opens_none() -> None:

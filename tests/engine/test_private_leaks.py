@@ -145,6 +145,91 @@ def test_policies_of_a_subscription_count(kind: str, who: str, tmp_path: Path) -
     assert got(rehearsal, who) == [], "55 is shown"
 
 
+# --- policies of advertisements
+
+GRANTS = {"statements": {"grants": [{"to": "*", "set": ["advertisement"], "elements": "*"}]}}
+ASKING = [
+    "If {lat > 47.0} Then {BlockMessage()}",
+    "If {!has(lat)} Then {} Elseif {lat > 47.0} Then {BlockMessage()}",
+    "If {xpath('//lat > 47')} Then {BlockMessage()} OnException {If {} Then {}}",
+    "If {MessageSizeIndex() > 0.5} Then {BlockMessage()}",
+    "If {nothing == 1} Then {} OnException { If {lat > 47.0} Then {BlockMessage()} Elseif {} Then {} }",
+    "@match: Before If {lat > 47.0} Then {BlockMessage()}",
+    "@attach: Always If {lat > 47.0} Then {BlockMessage()}",
+    "@broker: Egress If {lat > 47.0} Then {BlockMessage()}",
+]
+
+
+def _advertising(kind: str, folder: Path, who: str, rule: str, where: str = "") -> Rehearsal:
+    rehearsal = play(kind, folder, **GRANTS)
+    rehearsal.subscribe("doctor", "#")
+    policy = f"PolicyStatement {{ On(Forward, Publication) {{ {rule} }} }}"
+    rehearsal.advertise(who, "mine", TOPIC, where=where, policy=policy)
+    rehearsal.run()
+    return rehearsal
+
+
+@KINDS
+@pytest.mark.parametrize("rule", ASKING)
+def test_by_policies_of_an_advertisement_nobody_finds_out_what_others_say(kind: str, rule: str, tmp_path: Path) -> None:
+    rehearsal = _advertising(kind, tmp_path, "spy-near", rule)
+    counts = []
+    for lat in (46.0, 48.0):  # both are shown as 45
+        says(rehearsal, lat=lat)
+        counts.append(len(got(rehearsal, "doctor")))
+    assert counts[1] == 2 * counts[0], "whether it comes says nothing of the true place"
+
+
+@KINDS
+def test_nor_by_its_condition(kind: str, tmp_path: Path) -> None:
+    rehearsal = _advertising(kind, tmp_path, "spy-near", "If {} Then {BlockMessage()}", "lat > 47.0")
+    for lat in (46.0, 48.0):
+        says(rehearsal, lat=lat)
+    assert got(rehearsal, "doctor") == []
+
+
+@KINDS
+def test_policies_of_an_advertisement_that_ask_for_no_content_count(kind: str, tmp_path: Path) -> None:
+    rule = '@broker: Egress If {Receiver() == "doctor"} Then {BlockMessage()}'
+    rehearsal = _advertising(kind, tmp_path, "spy-near", rule)
+    rehearsal.subscribe("near", "#")
+    says(rehearsal)
+    assert (got(rehearsal, "doctor"), got(rehearsal, "near")) == ([], [{"lat": 45.0}])
+
+
+@KINDS
+def test_those_of_its_producer_count_if_they_go_with_it(kind: str, tmp_path: Path) -> None:
+    rehearsal = _advertising(kind, tmp_path, "bob", "@attach: Always If {lat > 47.0} Then {BlockMessage()}")
+    for lat in (46.0, 48.0):
+        says(rehearsal, lat=lat)
+    assert got(rehearsal, "doctor") == [{"lat": 45.0}]
+
+
+def test_what_is_not_private_is_judged_by_all(tmp_path: Path) -> None:
+    rehearsal = play("contract", tmp_path, **GRANTS)
+    rehearsal.subscribe("spy", "elsewhere")
+    rule = "@broker: Egress If {lat > 47.0} Then {BlockMessage()}"
+    policy = f"PolicyStatement {{ On(Forward, Publication) {{ {rule} }} }}"
+    rehearsal.advertise("spy-near", "mine", "elsewhere", policy=policy)
+    rehearsal.run()
+    for lat in (46.0, 48.0):
+        says(rehearsal, "elsewhere", lat)
+    assert got(rehearsal, "spy") == [{"lat": 46.0}]
+
+
+@KINDS
+def test_what_is_retained_keeps_no_question_for_private_content(kind: str, tmp_path: Path) -> None:
+    rehearsal = _advertising(kind, tmp_path, "spy-near", "@broker: Ingress If {lat > 47.0} Then {BlockMessage()}")
+    counts = []
+    for lat in (46.0, 48.0):
+        rehearsal.publish("bob", TOPIC, json.dumps({"lat": lat}).encode(), 1, True)
+        rehearsal.run()
+        rehearsal.subscribe("doctor", TOPIC, name=f"again-{lat}")
+        rehearsal.run()
+        counts.append(len(got(rehearsal, "doctor")))
+    assert counts[1] == 2 * counts[0]
+
+
 @KINDS
 def test_a_policy_of_a_subscription_changes_what_is_shown_and_that_stays_degraded(kind: str, tmp_path: Path) -> None:
     rehearsal = play(kind, tmp_path)

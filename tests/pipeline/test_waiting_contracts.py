@@ -22,7 +22,7 @@ from penstock.pipeline.policies import Asker, as_it_stood, judged_by
 from penstock.pipeline.stream import Batch, Stream, start
 from penstock.pipeline.views import read_view
 from tests.support.capsules import NOON
-from tests.support.contracted import Gets, Played, Said, played
+from tests.support.contracted import Gets, Left, Played, Said, played
 
 pytestmark = pytest.mark.recorded
 
@@ -98,6 +98,23 @@ def _given(rows: DataFrame) -> Gets:
     return found
 
 
+def _is_left(rows: DataFrame, live: Left) -> bool:
+    """Whether messages are good for as long as those that nodes sent were, but for the time between two ticks."""
+    found: Left = {}
+    for row in rows.collect():
+        found.setdefault((row.subject, row.topic, bytes(row.payload)), []).append(row.expiry)
+    assert len({one for several in found.values() for one in several}) > 4
+    return all(
+        abs(one - other) <= 1
+        for key, several in found.items()
+        for one, other in zip(_sorted(several), _sorted(live[key]), strict=True)
+    )
+
+
+def _sorted(expiries: list[int | None]) -> list[int]:
+    return sorted(-100 if one is None else one for one in expiries)
+
+
 def _wrong(found: Gets, live: Gets) -> list[str]:
     """What only one of them has, in words."""
     words = []
@@ -108,8 +125,14 @@ def _wrong(found: Gets, live: Gets) -> list[str]:
     return words
 
 
+def _expiry(number: int) -> int | None:
+    """Some messages are good for less time than rules hold them back, some for as long as that, some for longer."""
+    return (None, 3, 9, 600)[number % 4]
+
+
 def _scene(folder: Path, seed: int, **more: Any) -> Played:
-    made = played(hall(**more), folder, story(seed, 60), SUBJECTS, start=float(NOON), every=25)
+    when: dict[str, Any] = {"start": float(NOON), "every": 25, "ticks": 0.1, "expiry": _expiry}
+    made = played(hall(**more), folder, story(seed, 60), SUBJECTS, **when)
     got = {
         name: [payload for topic, payload, *_ in several if topic.startswith("r/")]
         for (name, _), several in made.got.items()
@@ -130,6 +153,7 @@ def test_a_view_has_what_nodes_sent(spark: SparkSession, tmp_path: Path) -> None
     events = tables.events(spark, made.journal).cache()
     found = view(events, as_it_stood(made.journal), tuple(map(Asker, SUBJECTS))).cache()
     assert not _wrong(_given(found), made.got)
+    assert _is_left(found, made.left)
     same = judged_by(hall(assertions=[{"can": "p0 to open"}]), tmp_path, made.journal)
     assert not _wrong(_given(view(events, same, tuple(map(Asker, SUBJECTS)))), made.got), "worked out again"
     whole = found.filter("subject = 'far' and topic like 'r/%'").orderBy("not_before", "topic").collect()
@@ -152,3 +176,4 @@ def test_a_stream_has_what_nodes_sent(spark: SparkSession, tmp_path: Path) -> No
     start(spark, stream, once=True, tell=batches.append).awaitTermination()
     assert len(batches) > 2
     assert not _wrong(_given(read_view(spark, stream.folder)), made.got)
+    assert _is_left(read_view(spark, stream.folder), made.left)

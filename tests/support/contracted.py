@@ -1,8 +1,9 @@
 """Contracts, recorded: scenes on nodes without sockets, and what each client got, with its user properties."""
 
 import json
+import math
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,12 +23,16 @@ Message = tuple[str, bytes, int, tuple[tuple[str, str], ...]]
 Gets = dict[tuple[str, str], list[Message]]
 """By subject and node."""
 
+Left = dict[tuple[str, str, bytes], list[int | None]]
+"""By subject, topic and payload, for how many seconds messages were still good."""
+
 
 class Played(NamedTuple):
     """What was played: its journal, and what clients got."""
 
     journal: Path
     got: Gets
+    left: Left
 
 
 def played(
@@ -37,9 +42,12 @@ def played(
     subjects: Sequence[str],
     start: float | None = None,
     every: int = 1_000,
+    ticks: float = math.inf,
+    expiry: Callable[[int], int | None] = lambda number: None,
 ) -> Played:
     """Play what clients say, one after the other; a number is a pause in seconds. After `every` so many of them, the
-    journal has new files.
+    journal has new files. Nodes look at the time each so many seconds, `ticks`; `expiry` says for how many the message
+    of a number is good.
     """
     rehearsal = Rehearsal(domain, ensemble(domain))
     rehearsal.assembly.now = start or rehearsal.now
@@ -54,20 +62,28 @@ def played(
         if number % every == 0:
             journal.add_all(rehearsal.nodes.values(), revision)
         if isinstance(one, float):
-            rehearsal.wait(one)
+            _wait(rehearsal, one, ticks)
             continue
         who, topic, content = one
-        rehearsal.publish(who, topic, json.dumps(content).encode(), qos=1)
+        rehearsal.publish(who, topic, json.dumps(content).encode(), qos=1, expiry=expiry(number))
         rehearsal.run()
-        rehearsal.wait(1.500_001)
+        _wait(rehearsal, 1.500_001, ticks)
     rehearsal.wait(1.0)
     journal.add_all(rehearsal.nodes.values(), revision)
     got: Gets = {}
+    left: Left = {}
     for subject in subjects:
         for message in rehearsal.deliveries(subject):
             told = (message.topic, message.payload, message.qos, message.properties)
             got.setdefault((subject, message.node), []).append(told)
-    return Played(journal.folder, got)
+            left.setdefault((subject, message.topic, message.payload), []).append(message.expiry)
+    return Played(journal.folder, got, left)
+
+
+def _wait(rehearsal: Rehearsal, seconds: float, ticks: float) -> None:
+    while seconds > 0:
+        rehearsal.wait(min(seconds, ticks))
+        seconds -= ticks
 
 
 def given(view: DataFrame) -> Gets:

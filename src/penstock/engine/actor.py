@@ -44,6 +44,7 @@ class Delivered(NamedTuple):
     retain: bool = False
     properties: tuple[tuple[str, str], ...] = ()
     """User properties."""
+    expiry: int | None = None
 
     def __str__(self) -> str:
         return f"{self.topic} {self.payload.decode(errors='backslashreplace')}".rstrip()
@@ -140,10 +141,11 @@ class Actor:
         retain: bool,
         policy: str = "",
         properties: tuple[tuple[str, str], ...] = (),
+        expiry: int | None = None,
     ) -> None:
         packet_id = self._next_id() if qos else 0
         pairs = ((POLICY, policy), *properties) if policy else properties
-        told = Properties(user_properties=pairs) if pairs else NO_PROPERTIES
+        told = Properties(user_properties=pairs, message_expiry=expiry) if pairs or expiry else NO_PROPERTIES
         self._send(Publish(topic, payload, qos, retain, packet_id=packet_id, properties=told))
 
     def forward(self, topic: str, payload: bytes, qos: int, retain: bool) -> bool:
@@ -179,8 +181,9 @@ class Actor:
             case Auth(reason=Reason.CONTINUE_AUTHENTICATION) if self._claimant is not None:
                 self._send(proving.answer(self._claimant, packet))
             case Publish():
-                told = packet.properties.user_properties
-                self._got(Delivered(self.node, packet.topic, packet.payload, packet.qos, packet.retain, told))
+                told, expiry = packet.properties.user_properties, packet.properties.message_expiry
+                said = (packet.topic, packet.payload, packet.qos, packet.retain)
+                self._got(Delivered(self.node, *said, told, expiry))
                 if packet.qos:
                     self._send(Puback(packet.packet_id) if packet.qos == 1 else Pubrec(packet.packet_id))
             case Pubrel():

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from penstock.engine.course import as_bound
+from penstock.engine.offers import is_of_client
 from penstock.engine.session import Session
 from penstock.language.errors import StatementError
 from penstock.language.statement import Message
@@ -29,7 +30,8 @@ def bounds_of(node: "Node", session: Session) -> tuple[Bound, ...]:
                 found.append(Bound(advertised.policy, name, *where, Message.ADVERTISEMENT))
     for id, offered in sorted(session.offers.items()):
         if offered.policy is not None:
-            found.append(Bound(offered.policy, id, offered.offer.filter, offered.condition, Message.ADVERTISEMENT))
+            about = (offered.offer.filter, offered.condition, Message.ADVERTISEMENT)
+            found.append(Bound(offered.policy, id, *about, is_strange=is_of_client(id)))
     return tuple(one for one in found if one.policy.concerns(Message.PUBLICATION))
 
 

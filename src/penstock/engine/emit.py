@@ -184,6 +184,9 @@ def hand_out(node: "Node", now: float) -> None:
     may see.
     """
     for _, session, event in node.later.take(node, now):
+        if event.expires is not None and event.expires <= now:  # [MQTT-3.3.2-5]
+            node.stats.expired += 1
+            continue
         wanted = match.wanting(node, event, session)
         if wanted and route.may_have(node, event, session) and release_wait.may_go(node, event, session, now):
             target = Target(wanted)

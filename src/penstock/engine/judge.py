@@ -24,6 +24,7 @@ from penstock.model.topic import matches
 from penstock.model.verdict import Effect, Verdict
 from penstock.policy.copies import Copy, PublicationCopy, paths_read
 from penstock.policy.judging import Bound, Here, Judgement, Party, judge, run
+from penstock.policy.statement import Policy, blinded
 
 if TYPE_CHECKING:
     from penstock.engine.node import Node
@@ -171,6 +172,9 @@ class Judging:
         except PolicyError as error:
             self.verdict = Verdict("judge", Effect.SUPPRESS, ATTACHED, str(error))
             return
+        if any(one.is_strange for one in statements) and self._is_private:
+            known = frozenset(one.policy for one in attached)
+            statements = [_blind(one, known) if one.is_strange else one for one in statements]
         self._begin(attached, statements)
 
     def _begin(self, attached: list[Bound], statements: Sequence[Bound]) -> None:
@@ -180,7 +184,7 @@ class Judging:
             self._judge_before((*attached, *before))
             if self.verdict is not None:
                 return
-        found = [one for one in statements if one.matches(self.content)]
+        found = [one for one in statements if (one.is_strange and self._is_private) or one.matches(self.content)]
         given = [one._replace(carrier=None) for one in found if one.carrier is Message.PUBLICATION]
         associated = [one for one in found if one.carrier is not Message.PUBLICATION]
         self._attached = attach((*attached, *given), associated)
@@ -382,6 +386,15 @@ class Judging:
                 self._may_make = consequences.may_make(self.event)
             about = (self.sender, self.now, self._may_make, self.event)
             self._may_make = consequences.take_effects(self.node, effects, *about)
+
+
+def _blind(bound: Bound, attached: frozenset[Policy]) -> Bound:
+    """A policy as it may be asked about a private event that may not be of who has set it; those that are attached
+    already have been asked where it was published, where everybody has only policies for its own.
+    """
+    policy = blinded(bound.policy, attached)
+    name = bound.name if policy == bound.policy else f"{bound.name}, which asks for private content"
+    return bound._replace(policy=policy, name=name)
 
 
 def still(

@@ -65,6 +65,7 @@ class StoredWindow(msgspec.Struct, frozen=True):
     numbers: list[tuple[float, ...]]
     qualities: list[list[str]]
     left_out: int
+    expires: float | None = None
 
 
 class Later:
@@ -151,6 +152,7 @@ def write_window(window: Window) -> bytes:
             [numbers for numbers, _ in window.inputs],
             [[text for _, text in write_properties(quality)] for _, quality in window.inputs],
             window.left_out,
+            window.expires,
         )
     )
 
@@ -163,4 +165,4 @@ def read_window(data: bytes, now: float) -> Window:
         raise ContentError(str(error)) from None
     qualities = [read_properties([("q", text) for text in texts], moment(now), "q") for texts in stored.qualities]
     inputs = tuple(zip(map(tuple, stored.numbers), qualities, strict=True))
-    return Window(stored.number, inputs, stored.left_out)
+    return Window(stored.number, inputs, stored.left_out, stored.expires)

@@ -154,13 +154,14 @@ class Rehearsal:
         node: str | None = None,
         policy: str = "",
         properties: tuple[tuple[str, str], ...] = (),
+        expiry: int | None = None,
     ) -> None:
         """Publish at a node, unless said at the first that it is connected to; `run` then does the rest."""
         actor = self._connected(entity, node)[0]
         if entity in self.ensemble.foreign:
             actor.forward(topic, payload, qos, retain)
         else:
-            actor.publish(topic, payload, qos, retain, policy, properties)
+            actor.publish(topic, payload, qos, retain, policy, properties, expiry)
 
     def prove(self, entity: str, groups: Iterable[str], node: str | None = None) -> None:
         """A client proves that it is in these trust groups and no others, wherever it is connected, or at one node."""

@@ -61,6 +61,7 @@ def show(node: "Node", session: "Session", forms: Forms, qos: int) -> Forms | No
         return None
     if decided.event is None:
         node.withheld += 1
+        node.stats.expired += decided.is_expired
         return None
     if decided.not_before > now:
         node.later.put(node, decided.not_before, session, decided.event._replace(qos=qos, retain=False))

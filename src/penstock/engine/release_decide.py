@@ -12,6 +12,7 @@ from penstock.model.content import Content
 from penstock.model.errors import ContentError
 from penstock.model.event import Event
 from penstock.model.quality import Quality
+from penstock.policy.aggregate import end_of
 from penstock.policy.contract import ConsumerContract, ProducerContract, Want
 from penstock.policy.contracts import subscription_id
 from penstock.policy.degrade import Aggregate, degrade, leaves_only
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 
 _PUBLIC = ProducerContract("public", frozenset({"*"}), "#")
 _TWICE = "it is aggregated already by another"
+_EXPIRES = "it expires before it may go out"
 
 
 class Step(NamedTuple):
@@ -59,6 +61,8 @@ class Decided(NamedTuple):
     aggregate: tuple[Collecting, Content, Quality] | None = None
     """What goes into which window."""
     steps: tuple[Step, ...] = ()
+    is_expired: bool = False
+    """It would be released, but not before it expires."""
 
     @property
     def is_released(self) -> bool:
@@ -72,6 +76,7 @@ def decide(node: "Node", session: "Session", event: Event, found: Governed, now:
     assert node.contracts is not None
     reasons: list[str] = []
     steps: list[Step] = []
+    is_expired = False
     asking = node.contracts.asking(session, event.topic, now)
     if not asking:
         if found.is_private:
@@ -84,7 +89,8 @@ def decide(node: "Node", session: "Session", event: Event, found: Governed, now:
             return made
         reasons += made.reasons
         steps += made.steps
-    return Decided(None, reasons=tuple(dict.fromkeys(reasons)), steps=tuple(steps))
+        is_expired |= made.is_expired
+    return Decided(None, reasons=tuple(dict.fromkeys(reasons)), steps=tuple(steps), is_expired=is_expired)
 
 
 class _Left(NamedTuple):
@@ -189,11 +195,16 @@ def _by_policies(
 
 def _decided(session: "Session", event: Event, left: _Left, now: float) -> Decided:
     rules = ", ".join(one.named for one in left.marks)
+    delay = left.not_before - now
+    goes = left.not_before if left.collected is None else end_of(left.collected.aggregate, now) + delay
+    if event.expires is not None and now < goes and event.expires <= goes:  # [MQTT-3.3.2-5]
+        return Decided(None, rules, (_EXPIRES,), steps=left.steps, is_expired=True)
     until = min(left.untils) if left.untils else None
     if left.collected is not None:
-        delay = round(left.not_before - now, 3)
         retention = None if until is None else round(until - left.not_before, 3)
-        about = structs.replace(left.collected, marks=write_marks(left.marks), delay=delay, retention=retention)
+        about = structs.replace(
+            left.collected, marks=write_marks(left.marks), delay=round(delay, 3), retention=retention
+        )
         return Decided(None, rules, (), left.not_before, (about, left.content, left.quality), left.steps)
     made = shown(session, travel.bare(event) if left.is_bare else event, left.content, left.quality, until, left.marks)
     return Decided(made, rules, (), left.not_before, steps=left.steps)

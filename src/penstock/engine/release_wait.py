@@ -128,7 +128,7 @@ def absorb_into(node: "Node", session: "Session", event: Event, decided: Decided
         return
     catalogue = node.contracts.contracts.catalogue
     try:
-        window, mean = absorb(about.aggregate, known and known.window, content, quality, catalogue, now)
+        window, mean = absorb(about.aggregate, known and known.window, content, quality, catalogue, now, event.expires)
     except ContentError:
         return  # nothing of it can be released
     node.later.collect(node, Collected(session, about, event, window))
@@ -189,4 +189,4 @@ def of_mean(node: "Node", one: Collected, mean: Mean, now: float) -> tuple[float
         until,
         read_marks(about.marks),
     )
-    return at, made._replace(retain=False)
+    return at, made._replace(retain=False, expires=mean.expires)

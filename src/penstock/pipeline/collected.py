@@ -63,8 +63,9 @@ class Collector:
         node, _ = self.stage.ends(row)
         assert node.contracts is not None
         catalogue, window = node.contracts.contracts.catalogue, known and known.window
+        expires = event_of(row, row["link_type_now"]).expires
         try:
-            made = absorb(about.aggregate, window, content, quality, catalogue, row["time"])
+            made = absorb(about.aggregate, window, content, quality, catalogue, row["time"], expires)
         except ContentError:
             return  # nothing of it can be released
         self.windows[(*ends, about)] = Collected(row, made.window)

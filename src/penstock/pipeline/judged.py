@@ -20,6 +20,7 @@ from pyspark.sql import functions as F
 from penstock.engine import bindings, course, judge, travel
 from penstock.engine.facts import Facts, Remembered, Told
 from penstock.engine.node import Node
+from penstock.engine.offers import is_of_client
 from penstock.engine.session import Session
 from penstock.language.condition import Condition, condition_of
 from penstock.language.errors import ConditionError
@@ -192,6 +193,7 @@ class Stage:
             bound = _bound(told)
             if bound is None:
                 return None
+            bound = bound._replace(is_strange=sender.neighbour is not None and is_of_client(told.name))
             own = (sender, bound.policy, Message.ADVERTISEMENT)
             if sender.neighbour is None and self._judges.policies.decide_again and bindings.why_not(node, *own):
                 continue  # the client could not have set it

@@ -18,6 +18,7 @@ from penstock.model.errors import TopicError
 from penstock.model.topic import check_topic
 from penstock.pipeline.errors import ArgumentError, PipelineError
 from penstock.pipeline.mqtt import Broker
+from penstock.pipeline.released import NOT_BEFORE
 
 SUBJECT = "{subject}"
 ID = "governed-id"
@@ -61,7 +62,8 @@ class Publisher:
     def publish(self, batch: DataFrame, number: int) -> None:
         """One batch, in the order of each node; raises `PipelineError` if the broker refuses any of it."""
         client = self._connected()
-        ordered = batch.withColumn("at", F.unix_micros("time")).orderBy(*self.by, "subject")
+        since = F.coalesce(NOT_BEFORE, "time") if NOT_BEFORE in batch.columns else F.col("time")
+        ordered = batch.withColumn("at", F.unix_micros(since)).orderBy(*self.by, "subject")
         for row in ordered.toLocalIterator(prefetchPartitions=True):
             self._send(client, row)
         self._wait(0)

@@ -31,7 +31,7 @@ from penstock.model.quality import Quality
 from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.filters import is_on
 from penstock.pipeline.judged import has_reserved
-from penstock.pipeline.monitors import event_of, rows_of
+from penstock.pipeline.monitors import event_of, left, rows_of
 from penstock.pipeline.policies import Asker, Policies, Policy
 from penstock.pipeline.situations import NOTHING_OPEN, Timeline, place_of, scope_of
 from penstock.policy.degrade import Aggregate, Degradation, Delay
@@ -264,7 +264,8 @@ class Stage:
         if not release_wait.may_go(node, event, session, at):
             return None
         made = self._shown(node, row, event, False)
-        return None if made is None else {**made, "retain": row["retain"], NOT_BEFORE: _time(at)}
+        told = {"retain": row["retain"], "expiry": left(event, at), NOT_BEFORE: _time(at)}
+        return None if made is None else {**made, **told}
 
     def ends(self, row: dict[str, Any]) -> tuple[Node, Session]:
         """The node of a row, and its subject's session there."""
@@ -303,6 +304,7 @@ def waiting(row: dict[str, Any], event: Event) -> dict[str, Any]:
         "properties": event.properties,
         "content_type": event.content_type or None,
         "retain": False,
+        "expiry": None if event.expires is None else event.expires - row["time"],
     }
 
 

@@ -24,6 +24,8 @@ class Window(NamedTuple):
     inputs: tuple[tuple[tuple[float, ...], Quality], ...] = ()
     """Of each event, the numbers of the attributes, and its quality."""
     left_out: int = 0
+    expires: float | None = None
+    """When the first of them expires, in seconds since the epoch."""
 
 
 class Mean(NamedTuple):
@@ -35,6 +37,8 @@ class Mean(NamedTuple):
     """How many events it is made of."""
     at: float
     """The end of the time, in seconds since the epoch: its quality is as of then, whenever somebody asks."""
+    expires: float | None = None
+    """When the first of the events expires that it is made of."""
 
 
 class Absorbed(NamedTuple):
@@ -43,7 +47,13 @@ class Absorbed(NamedTuple):
 
 
 def absorb(
-    aggregate: Aggregate, window: Window | None, content: Content, quality: Quality, catalogue: Catalogue, now: float
+    aggregate: Aggregate,
+    window: Window | None,
+    content: Content,
+    quality: Quality,
+    catalogue: Catalogue,
+    now: float,
+    expires: float | None = None,
 ) -> Absorbed:
     """The window with one more event, and what is released of the one before if it is over.
 
@@ -56,7 +66,13 @@ def absorb(
     current = left or Window(_number(aggregate, now))
     if len(current.inputs) >= MOST_INPUTS:
         return Absorbed(current._replace(left_out=current.left_out + 1), released)
-    return Absorbed(current._replace(inputs=(*current.inputs, (numbers, quality))), released)
+    first = min((at for at in (current.expires, expires) if at is not None), default=None)
+    return Absorbed(current._replace(inputs=(*current.inputs, (numbers, quality)), expires=first), released)
+
+
+def end_of(aggregate: Aggregate, now: float) -> float:
+    """When the time is over that an event of now is in."""
+    return (_number(aggregate, now) + 1) * aggregate.seconds
 
 
 class Due(NamedTuple):
@@ -78,7 +94,7 @@ def due(aggregate: Aggregate, window: Window | None, catalogue: Catalogue, now: 
     qualities = [quality for _, quality in window.inputs]
     end = (window.number + 1) * aggregate.seconds
     made = propagate(Operation.MEAN, qualities, catalogue, end, expected=count + window.left_out)
-    return Due(None, Mean(msgspec.json.encode(means), made, count, end))
+    return Due(None, Mean(msgspec.json.encode(means), made, count, end, window.expires))
 
 
 def _number(aggregate: Aggregate, now: float) -> int:

@@ -55,6 +55,8 @@ class Bound(NamedTuple):
     """What it is associated with; None: it is attached to the message itself."""
     is_given: bool = False
     """The domain gives it; else somebody has told of it."""
+    is_strange: bool = False
+    """A client beyond a neighbour has set it, so it may be for events that are not its own."""
 
     def matches(self, content: Content) -> bool:
         """Whether a publication is one that its filter is for.

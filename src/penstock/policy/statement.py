@@ -14,7 +14,7 @@ from penstock.language.statement import Argument, Attach, Clause, Matching, Mess
 from penstock.language.statement_parser import parse_statement
 from penstock.language.statement_printer import show_compact, show_use
 from penstock.language.statement_table import check_place
-from penstock.language.tree import Attribute, Call, Has, Literal, Select, Tree, rebuilt, walk
+from penstock.language.tree import Attribute, Call, Has, Literal, Select, Tree, XPath, rebuilt, walk
 from penstock.language.types import DYN, STRING, Record, Type
 from penstock.model.content import Unreadable
 from penstock.model.errors import PolicyError
@@ -98,6 +98,12 @@ class CompiledRule:
     on_exception: Chain
     alone: "Policy | None" = None
     """What is attached to messages, if it is one that is."""
+
+    @property
+    def is_blind(self) -> bool:
+        """Whether it asks nothing of the content, so that by what it does nobody finds out what that is."""
+        tests = [one.test for one in (*self.chain, *self.on_exception) if one.test is not None]
+        return not any(map(_reads, tests)) and all(act.element.is_blind for act in _acts(self))
 
 
 @dataclass(frozen=True)
@@ -186,6 +192,20 @@ def compile_statement(statement: Statement, known: Mapping[str, Element] | None 
     return Policy(show_compact(statement), tuple(_rule(rule, found) for rule in statement.rules), statement)
 
 
+@lru_cache(maxsize=1024)
+def blinded(policy: Policy, known: frozenset[Policy]) -> Policy:
+    """The policy with rules that block in place of those that ask for the content of publications; but for what is
+    attached to messages and is `known` already.
+    """
+    rules = tuple(
+        rule
+        if compiled.message is not Message.PUBLICATION or compiled.is_blind or compiled.alone in known
+        else replace(rule, clauses=(Clause(None, (Use("BlockMessage"),)),), on_exception=())
+        for rule, compiled in zip(policy.statement.rules, policy.rules, strict=True)
+    )
+    return policy if rules == policy.statement.rules else compile_statement(Statement(rules))
+
+
 def _rule(rule: Rule, known: Mapping[str, Element]) -> CompiledRule:
     alone = Statement((replace(rule, attach=Attach.NEVER),))
     return CompiledRule(
@@ -259,6 +279,10 @@ def _test(tree: Tree, rule: Rule, known: Mapping[str, Element]) -> Test:
         raise MisuseError(f"condition `{text}`: {error.what}", error.at) from None
     reads = any(isinstance(node, Attribute | Has) and _root(node) not in acts for node, _ in walk(asked))
     return Test(condition_of(asked), tuple(acts.items()), reads)
+
+
+def _reads(test: Test) -> bool:
+    return test.reads or any(isinstance(node, XPath) for node, _ in walk(test.condition.tree))
 
 
 def _root(node: Attribute | Has) -> str:

@@ -60,10 +60,30 @@ def _append_previous_hop(on: "Judgement") -> None:
 
 
 ATTRIBUTES = (
-    Element("TrimAttributes", _trim, None, PUBLICATIONS, _FORWARDED, needs_filter=True, is_shared=True),
-    Element("RemoveAttributes", _remove, None, FILTERS | PUBLICATIONS, _FORWARDED, 1, None, all_texts, is_shared=True),
+    Element("TrimAttributes", _trim, None, PUBLICATIONS, _FORWARDED, needs_filter=True, is_shared=True, is_blind=True),
     Element(
-        "KeepOnlyAttributes", _keep_only, None, FILTERS | PUBLICATIONS, _FORWARDED, 1, None, all_texts, is_shared=True
+        "RemoveAttributes",
+        _remove,
+        None,
+        FILTERS | PUBLICATIONS,
+        _FORWARDED,
+        1,
+        None,
+        all_texts,
+        is_shared=True,
+        is_blind=True,
+    ),
+    Element(
+        "KeepOnlyAttributes",
+        _keep_only,
+        None,
+        FILTERS | PUBLICATIONS,
+        _FORWARDED,
+        1,
+        None,
+        all_texts,
+        is_shared=True,
+        is_blind=True,
     ),
     Element("ToXML", _to_xml, None, PUBLICATIONS, _FORWARDED, is_shared=True),
     Element("ToJSON", _to_json, None, PUBLICATIONS, _FORWARDED, is_shared=True),

@@ -76,8 +76,17 @@ def _broker(on: "Judgement") -> str:
 
 CONDITIONS = (
     Element("MessageSizeIndex", _message_size_index, DOUBLE, is_shared=True),
-    Element("BrokerLoadIndex", _broker_load_index, DOUBLE, is_shared=True),
-    Element("AuthenticateSender", _authenticate_sender, BOOL, least=1, most=1, check=all_texts, is_shared=True),
+    Element("BrokerLoadIndex", _broker_load_index, DOUBLE, is_shared=True, is_blind=True),
+    Element(
+        "AuthenticateSender",
+        _authenticate_sender,
+        BOOL,
+        least=1,
+        most=1,
+        check=all_texts,
+        is_shared=True,
+        is_blind=True,
+    ),
     Element(
         "AuthenticateReceiver",
         _authenticate_receiver,
@@ -87,12 +96,13 @@ CONDITIONS = (
         most=1,
         check=all_texts,
         needs_receiver=True,
+        is_blind=True,
     ),
     Element(
         "StrictMatch", _strict_match, BOOL, PUBLICATIONS | {Message.SUBSCRIPTION}, needs_filter=True, is_shared=True
     ),
-    Element("Topic", _topic, STRING, is_shared=True),
-    Element("Sender", _sender, STRING, is_shared=True),
-    Element("Receiver", _receiver, STRING, FILTERS | PUBLICATIONS, needs_receiver=True),
-    Element("Broker", _broker, STRING, is_shared=True),
+    Element("Topic", _topic, STRING, is_shared=True, is_blind=True),
+    Element("Sender", _sender, STRING, is_shared=True, is_blind=True),
+    Element("Receiver", _receiver, STRING, FILTERS | PUBLICATIONS, needs_receiver=True, is_blind=True),
+    Element("Broker", _broker, STRING, is_shared=True, is_blind=True),
 )

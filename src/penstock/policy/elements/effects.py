@@ -129,10 +129,10 @@ def _persist(on: "Judgement", collection: str = "messages") -> None:
 
 
 EFFECTS = (
-    Element("BlockMessage", _block, None, FILTERS | PUBLICATIONS, _FORWARDED, is_shared=True),
-    Element("FloodMessage", _flood, None, FILTERS | PUBLICATIONS, _FORWARDED),
+    Element("BlockMessage", _block, None, FILTERS | PUBLICATIONS, _FORWARDED, is_shared=True, is_blind=True),
+    Element("FloodMessage", _flood, None, FILTERS | PUBLICATIONS, _FORWARDED, is_blind=True),
     Element("UninsertMessage", _uninsert, None, frozenset({Message.SUBSCRIPTION, Message.ADVERTISEMENT}), _INSERTED),
-    Element("Publish", _publish, None, least=1, most=2, check=_check_publish),
-    Element("Log", _log, None, least=0, most=1, check=_check_text),
-    Element("Persist", _persist, None, least=0, most=1, check=_check_collection),
+    Element("Publish", _publish, None, least=1, most=2, check=_check_publish, is_blind=True),
+    Element("Log", _log, None, least=0, most=1, check=_check_text, is_blind=True),
+    Element("Persist", _persist, None, least=0, most=1, check=_check_collection, is_blind=True),
 )

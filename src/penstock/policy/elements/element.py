@@ -47,6 +47,8 @@ class Element:
     needs_receiver: bool = False
     is_shared: bool = False
     """What it does is the same whoever gets the message, and nothing comes of it besides."""
+    is_blind: bool = False
+    """Whatever the content of a publication is, it says and does the same: by it nobody finds out what that is."""
 
     @property
     def about(self) -> str:
