@@ -195,7 +195,7 @@ def test_a_window_ends_when_its_rule_is_another() -> None:
 # --- what expires while it waits
 
 LATE = {"purpose": "health", "degrade": [{"delay": 60}]}
-LATE_MEAN = {"purpose": "health", "degrade": [*MEAN["degrade"], {"delay": 30}]}  # type: ignore[misc]
+LATE_MEAN = {"purpose": "health", "degrade": [*MEAN["degrade"], {"delay": 30}]}
 
 
 @pytest.mark.parametrize(
