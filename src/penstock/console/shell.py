@@ -29,6 +29,7 @@ async def shell(person: Person, part: Part) -> None:
         ui.space()
         _who(person, dark)
     banner = ui.element("div").classes("pk-banner").props("role=alert aria-live=assertive")
+    banner.set_visibility(False)
     with ui.element("div").classes("pk-main").props("id=pk-main tabindex=-1"):
         await part.show(person)
 
@@ -49,7 +50,6 @@ async def shell(person: Person, part: Part) -> None:
                     ui.label(said)
         banner.set_visibility(bool(said))
 
-    banner.set_visibility(False)
     ui.timer(BEAT, beat)
 
 
