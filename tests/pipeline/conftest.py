@@ -3,11 +3,14 @@
 import os
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
+from penstock.pipeline.replay import Replay, replay_few
 from penstock.pipeline.session import SMALL
+from tests.support.replays import Replaying, replay_both
 
 SETTINGS = {
     "spark.ui.enabled": "false",
@@ -47,3 +50,16 @@ def interpreted(spark: SparkSession) -> Iterator[SparkSession]:
     yield spark
     for key, old in before.items():
         spark.conf.set(key, old or "")
+
+
+@pytest.fixture(scope="module", params=["few", pytest.param("Spark", marks=pytest.mark.recorded)])
+def replaying(request: pytest.FixtureRequest) -> Replaying:
+    """The job `replay` without Spark; and on it, where it must say the same."""
+
+    def few(journal: Path, draft: Path, subjects: tuple[str, ...] = ()) -> Replay:
+        return replay_few(journal, draft, subjects=subjects)
+
+    def on_spark(journal: Path, draft: Path, subjects: tuple[str, ...] = ()) -> Replay:
+        return replay_both(request.getfixturevalue("interpreted"), journal, draft, subjects)
+
+    return few if request.param == "few" else on_spark

@@ -14,12 +14,12 @@ from penstock.model.sparkplug_message import parse
 from penstock.pipeline import tables
 from penstock.pipeline.govern import view
 from penstock.pipeline.policies import Asker, as_it_stood, judged_by
-from penstock.pipeline.replay import replay
 from penstock.pipeline.stream import Batch, Stream, start
 from penstock.pipeline.views import read_view, write_views
 from penstock.wire.packet import Publish
 from tests.support.joined import Joined
 from tests.support.recorded import Views, Written, differences, viewed
+from tests.support.replays import Replaying
 from tests.support.sparkplug import encode
 
 DOMAIN = """
@@ -124,11 +124,10 @@ def test_metrics_as_a_tidy_table(spark: SparkSession, tmp_path: Path) -> None:
     assert any(row.metric is not None and NAMES.index(row.metric) == row.alias for row in learnt)
 
 
-@pytest.mark.recorded
-def test_a_draft_that_lets_a_metric_out_is_told_by_metric(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_draft_that_lets_a_metric_out_is_told_by_metric(replaying: Replaying, tmp_path: Path) -> None:
     played(Domain.model_validate(yaml.safe_load(DOMAIN)), tmp_path / "journal", 6)
     (tmp_path / "draft.yaml").write_text(DOMAIN.replace("except: [secret, b], when", "except: b, when"))
-    found = replay(spark, tmp_path / "journal", tmp_path / "draft.yaml")
+    found = replaying(tmp_path / "journal", tmp_path / "draft.yaml")
     assert {(one.subject, one.metric) for one in found.metrics if one.gained} >= {("a1", "secret")}
     assert {one.subject for one in found.metrics} == {"a1"}
     assert {one.metric for one in found.metrics if one.lost} <= {"secret"}

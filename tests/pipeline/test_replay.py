@@ -11,9 +11,11 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from penstock.cli.pipeline.replay import parser, run
+from penstock.cli.pipeline.replay import main, parser, run
+from penstock.cli.pipeline.shared import plain
 from penstock.domain import ensemble, load
 from penstock.engine.rehearsal import Rehearsal
+from penstock.pipeline.replay import replay_few
 from tests.support.home import BARRIER, FILE, SAID, recorded_home
 
 DRAFT = "deny: [{from: door, to: internet}]"
@@ -40,6 +42,7 @@ def _everything(file: Path) -> Got:
 @dataclass(frozen=True)
 class Replayed:
     draft: Path
+    journal: Path
     code: int
     told: dict[str, Any]
     page: str
@@ -47,8 +50,9 @@ class Replayed:
     received: Counter[tuple[str, str]]
 
 
-@pytest.fixture(scope="module")
-def replayed(interpreted: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Replayed:
+@pytest.fixture(scope="module", params=["few", pytest.param("Spark", marks=pytest.mark.recorded)])
+def replayed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Replayed:
+    """Without Spark, and on it."""
     folder = tmp_path_factory.mktemp("home")
     received = Counter((device, topic) for device, _, topic in recorded_home(folder / "journal"))
     draft = folder / "draft.yaml"
@@ -56,10 +60,18 @@ def replayed(interpreted: SparkSession, tmp_path_factory: pytest.TempPathFactory
     assert text.count(BARRIER) == 1
     draft.write_text(text.replace(BARRIER, DRAFT), "utf-8")
     page, tables = folder / "report.html", folder / "tables"
-    options = ["--from", str(folder / "journal"), "--domain", str(draft), "--html", str(page), "--to", str(tables)]
+    options = ["--from", str(folder / "journal"), "--domain", str(draft), "--html", str(page), "--json"]
     with redirect_stdout(StringIO()) as printed:
-        code = run(interpreted, parser().parse_args([*options, "--json"]))
-    return Replayed(draft, code, json.loads(printed.getvalue()), page.read_text("utf-8"), tables, received)
+        if request.param == "few":
+            code = main([*options, "--last", "1000"])
+        else:
+            spark = request.getfixturevalue("interpreted")
+            code = run(spark, parser().parse_args([*options, "--to", str(tables)]))
+    told, journal = json.loads(printed.getvalue()), folder / "journal"
+    return Replayed(draft, journal, code, told, page.read_text("utf-8"), tables, received)
+
+
+on_spark = pytest.mark.parametrize("replayed", ["Spark"], indirect=True)
 
 
 def test_what_is_gained_and_lost_is_what_the_two_domains_make_of_it(replayed: Replayed) -> None:
@@ -77,6 +89,15 @@ def test_what_is_gained_and_lost_is_what_the_two_domains_make_of_it(replayed: Re
     assert lost
     assert +found["gained"] == gained
     assert +found["lost"] == lost
+
+
+@pytest.mark.recorded
+@on_spark
+def test_the_same_is_told_of_few_events_without_spark(replayed: Replayed) -> None:
+    few = json.loads(json.dumps(plain(replay_few(replayed.journal, replayed.draft))))
+    told = {key: replayed.told[key] for key in few}
+    told["claims"] = [{name: value for name, value in one.items() if name != "holds"} for one in told["claims"]]
+    assert few == told
 
 
 def test_what_live_nodes_sent_is_beside_it(replayed: Replayed) -> None:
@@ -108,6 +129,8 @@ def test_an_assertion_that_fails_on_real_traffic_is_exit_code_1_and_names_events
     }
 
 
+@pytest.mark.recorded
+@on_spark
 def test_each_change_is_a_row_of_the_table(replayed: Replayed, spark: SparkSession) -> None:
     rows = spark.read.parquet(str(replayed.tables / "changes")).collect()
     for key in ("gained", "lost"):

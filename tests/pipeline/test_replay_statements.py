@@ -3,15 +3,13 @@
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
 
 from penstock.domain import Domain, ensemble
 from penstock.domain.write import written
 from penstock.engine.rehearsal import Rehearsal
-from penstock.pipeline.replay import Change, Replay, replay
+from penstock.pipeline.replay import Change, Replay
 from tests.support.recorded import Written, record
-
-pytestmark = pytest.mark.recorded
+from tests.support.replays import Replaying
 
 RULE = "PolicyStatement {{ On(Forward, Publication) {{ {} }} }}"
 THEN = [(RULE.format("@broker: Egress If {} Then {BlockMessage()}"), {"to": "publication", "of": "q"})]
@@ -44,7 +42,7 @@ def _domain(statements: list[tuple[str, dict[str, Any]]]) -> Domain:
 
 
 @pytest.fixture(scope="module")
-def replayed(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Replay:
+def replayed(replaying: Replaying, tmp_path_factory: pytest.TempPathFactory) -> Replay:
     folder = tmp_path_factory.mktemp("statements")
     then = _domain(THEN)
     rehearsal = Rehearsal(then, ensemble(then))
@@ -58,7 +56,7 @@ def replayed(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> R
     journal.add_all(rehearsal.nodes.values(), journal.keep(then))
     draft = folder / "draft.yaml"
     draft.write_text(written(_domain(DRAFT)))
-    return replay(spark, journal.folder, draft, subjects=("r", "s", "t"))
+    return replaying(journal.folder, draft, subjects=("r", "s", "t"))
 
 
 def _about(replayed: Replay, subject: str, publisher: str, topic: str) -> Change | None:

@@ -16,7 +16,6 @@ from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.govern import view
 from penstock.pipeline.monitors import rows_of
 from penstock.pipeline.policies import Asker, Policies, as_it_stood, judged_by
-from penstock.pipeline.replay import replay
 from penstock.pipeline.tokens import BY_LIVE_STATE
 from penstock.pipeline.views import check_places
 from tests.support.entrusted import (
@@ -32,6 +31,7 @@ from tests.support.entrusted import (
     trusted,
 )
 from tests.support.recorded import Views, differences, viewed
+from tests.support.replays import Replaying
 from tests.support.trusted import write_keys
 
 ASKERS = tuple(map(Asker, SUBJECTS))
@@ -182,19 +182,17 @@ def _on_disk(folder: Path, domain: Domain) -> Path:
     return folder / "domain.yaml"
 
 
-@pytest.mark.recorded
-def test_replay_follows_events_by_other_grants(tmp_path: Path, interpreted: SparkSession) -> None:
+def test_replay_follows_events_by_other_grants(tmp_path: Path, replaying: Replaying) -> None:
     some = play(tmp_path / "journal", Random(3), trusted(trust=None), steps=30)
     fewer = tokens(grants=[{"clients": [*PUBLISHERS], "publish": "home/door"}, *GRANTS[1:]])
-    found = replay(interpreted, some.journal, _on_disk(tmp_path, trusted(trust=None, tokens=fewer)))
+    found = replaying(some.journal, _on_disk(tmp_path, trusted(trust=None, tokens=fewer)))
     changed = {(one.subject, one.topic) for one in found.changes if one.subject in SUBJECTS}
     assert {topic for _, topic in changed} == {"home/light", "garden/gate"}
     assert all(one.lost and not one.gained for one in found.changes)
     assert {one.rule.partition(": ")[2] for one in found.changes if one.publisher in PUBLISHERS} == {"admit token"}
 
 
-@pytest.mark.recorded
-def test_replay_cannot_say_what_trust_would_do(tmp_path: Path, interpreted: SparkSession) -> None:
+def test_replay_cannot_say_what_trust_would_do(tmp_path: Path, replaying: Replaying) -> None:
     some = play(tmp_path / "journal", Random(3), trusted(trust=None), steps=5)
     with pytest.raises(PipelineError, match="the draft decides between nodes by `trust`"):
-        replay(interpreted, some.journal, _on_disk(tmp_path, trusted()))
+        replaying(some.journal, _on_disk(tmp_path, trusted()))

@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from pyspark.sql import DataFrame, Row
-from pyspark.sql import functions as F
 
 from penstock.engine.account import leads_to
 from penstock.engine.arrival import ExplainError, arrival
@@ -17,6 +16,7 @@ from penstock.journal.events import ARRIVAL
 from penstock.model.decision import Decision
 from penstock.model.event import Event
 from penstock.model.verdict import Effect
+from penstock.pipeline.executor import F
 from penstock.pipeline.judged import remembered
 from penstock.pipeline.policies import Asker, Policies, Policy
 

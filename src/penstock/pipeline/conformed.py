@@ -12,7 +12,6 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
 
 from penstock.engine import contracts, travel
 from penstock.engine.contracts import State, contract_of
@@ -24,6 +23,7 @@ from penstock.model.errors import ContentError, PolicyError
 from penstock.model.event import Event
 from penstock.model.quality import NO_QUALITY, Quality, moment
 from penstock.model.verdict import Verdict
+from penstock.pipeline.executor import F
 from penstock.pipeline.monitors import event_of, rows_of
 from penstock.pipeline.policies import Policies, Policy
 from penstock.policy.contracts import Contracts

@@ -13,7 +13,6 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
@@ -27,6 +26,7 @@ from penstock.model.topic import matches
 from penstock.model.verdict import Effect, Verdict
 from penstock.pipeline import tokens
 from penstock.pipeline.distinct import distinct
+from penstock.pipeline.executor import F
 from penstock.pipeline.judged import offered
 from penstock.pipeline.policies import Asker, Policies, Policy, Publisher, by_name
 from penstock.policy.filters import FilterTree

@@ -9,8 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from pyspark.sql import Column, DataFrame, Window
-from pyspark.sql import functions as F
+from pyspark.sql import Column, DataFrame
 
 from penstock.engine import path
 from penstock.engine.contracts import CONSUMER, SITUATION
@@ -19,6 +18,7 @@ from penstock.language.condition import Condition, all_of
 from penstock.pipeline import collected, conformed, decide, released
 from penstock.pipeline.decide import AS_IT_CAME, RECORDED, RUN
 from penstock.pipeline.errors import PipelineError
+from penstock.pipeline.executor import F, Window
 from penstock.pipeline.judged import Judges, has_reserved, is_carrying, is_judged, judged, with_ways
 from penstock.pipeline.monitors import edited, emitted
 from penstock.pipeline.plants import projected, pruned

@@ -12,12 +12,12 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from pyspark import StorageLevel
-from pyspark.sql import Column, DataFrame, Window
-from pyspark.sql import functions as F
+from pyspark.sql import Column, DataFrame
 
 from penstock.domain import Ensemble
 from penstock.engine.overlay import NODE_PREFIX
 from penstock.journal.events import ARRIVAL, RETAINED
+from penstock.pipeline.executor import F, Window
 from penstock.pipeline.govern import EVENT, Governing, comes, goes
 from penstock.pipeline.policies import Asker, Policies
 

@@ -15,7 +15,6 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
 
 from penstock.engine import bindings, course, judge, travel
 from penstock.engine.facts import Facts, Remembered, Told
@@ -29,6 +28,7 @@ from penstock.language.statement import Message
 from penstock.model.errors import PolicyError
 from penstock.model.event import Event
 from penstock.model.topic import matches
+from penstock.pipeline.executor import F
 from penstock.pipeline.monitors import event_of, rows_of
 from penstock.pipeline.policies import Asker, Policies, Policy, by_name
 from penstock.policy.elements.element import ElementError

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 import msgspec
 import pyarrow as pa
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from penstock.language.times import timestamp_to_string
@@ -19,6 +18,7 @@ from penstock.model.sparkplug_message import parse
 from penstock.model.sparkplug_metric import Record, read_metric
 from penstock.model.sparkplug_topic import STATE, message_topic
 from penstock.model.values import Timestamp, Uint, Value
+from penstock.pipeline.executor import F
 from penstock.pipeline.plants import edge, is_governed
 from penstock.pipeline.released import UNTIL
 from penstock.policy.plant import Plant

@@ -11,7 +11,6 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
 
 from penstock.engine import project, prune
 from penstock.engine.node import Node
@@ -21,6 +20,7 @@ from penstock.engine.sparkplug import CERTIFICATES, actor_of
 from penstock.model.event import Event
 from penstock.model.sparkplug_topic import NAMESPACE
 from penstock.model.verdict import Effect
+from penstock.pipeline.executor import F
 from penstock.pipeline.monitors import event_of, rows_of
 from penstock.pipeline.policies import Asker, Policies, Policy
 from penstock.policy.plant import Plant, Reader

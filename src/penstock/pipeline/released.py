@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
 
 from penstock.engine import contracts, course, release, release_wait, travel
 from penstock.engine.contracts import CONSUMER, SITUATION
@@ -29,6 +28,7 @@ from penstock.model.content import Content
 from penstock.model.event import Event
 from penstock.model.quality import Quality
 from penstock.pipeline.errors import PipelineError
+from penstock.pipeline.executor import F
 from penstock.pipeline.filters import is_on
 from penstock.pipeline.judged import has_reserved
 from penstock.pipeline.monitors import event_of, left, rows_of

@@ -9,15 +9,15 @@ from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
 
-from pyspark.sql import Column, DataFrame, Row, SparkSession, Window
-from pyspark.sql import functions as F
+from pyspark.sql import Column, DataFrame, Row, SparkSession
 
 from penstock.domain import Assertion
 from penstock.journal.events import ARRIVAL
-from penstock.journal.listing import parts
+from penstock.journal.read import parts, read_all
 from penstock.pipeline import tables
 from penstock.pipeline.because import Reasons
 from penstock.pipeline.errors import PipelineError
+from penstock.pipeline.executor import F, Window, small_table, small_tables
 from penstock.pipeline.filters import is_on
 from penstock.pipeline.govern import EVENT
 from penstock.pipeline.journeys import journeys, origins, settled
@@ -161,12 +161,38 @@ def replay(
     With `to`, each event that changes for somebody is written as a row to the table `changes` there. With `since`, only
     what came from then on is looked at.
     """
+    events = tables.events(spark, journal, nodes, days)
+    recording = frozenset(part.node for part in parts(journal, nodes, days))
+    return _replayed(events, journal, recording, draft, to, subjects, since)
+
+
+def replay_few(
+    journal: Path,
+    draft: Path,
+    nodes: frozenset[str] | None = None,
+    subjects: tuple[str, ...] = (),
+    since: datetime | None = None,
+) -> Replay:
+    """The same for few events, without Spark, which takes longer to begin than this takes."""
+    events, _ = read_all(journal, nodes)
+    recording = frozenset(part.node for part in parts(journal, nodes))
+    with small_tables():
+        return _replayed(small_table(events), journal, recording, draft, None, subjects, since)
+
+
+def _replayed(
+    events: DataFrame,
+    journal: Path,
+    recording: frozenset[str],
+    draft: Path,
+    to: Path | None,
+    subjects: tuple[str, ...],
+    since: datetime | None,
+) -> Replay:
     now, then = as_it_stands(draft, journal), as_it_stood(journal, draft.parent)
     (policy,) = now.judging
-    events = tables.events(spark, journal, nodes, days)
     if since is not None:
         events = events.filter(F.col("time") >= F.lit(since))
-    recording = frozenset(part.node for part in parts(journal, nodes, days))
     check_ways(events, recording, now, then)
     began = settled(origins(events.select(*EVENT), recording))
     everybody = _everybody(events, (now, then))

@@ -10,8 +10,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import Column
-from pyspark.sql import functions as F
-from pyspark.sql.pandas.functions import arrow_udf
 
 from penstock.language.closures import Decider
 from penstock.language.condition import Condition, condition_of
@@ -20,6 +18,7 @@ from penstock.model.content import Attributes, Content, Format, Reader, Widen
 from penstock.model.event import Event
 from penstock.model.json_objects import read_objects
 from penstock.pipeline.distinct import Numbers, distinct
+from penstock.pipeline.executor import F, arrow_udf
 from penstock.pipeline.policies import Policies
 
 SEPARATOR = "\n"

@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from penstock.engine import contracts
@@ -21,6 +20,7 @@ from penstock.engine.contracts import SITUATION
 from penstock.engine.node import Node
 from penstock.engine.session import Session
 from penstock.pipeline.conformed import is_as_recorded
+from penstock.pipeline.executor import F
 from penstock.pipeline.filters import is_on
 from penstock.pipeline.monitors import event_of, rows_of
 from penstock.pipeline.policies import Policies, Policy

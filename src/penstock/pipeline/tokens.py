@@ -6,11 +6,11 @@ decided so, there is no answer, and jobs say so.
 """
 
 from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
 
 from penstock.domain.tokens import TokenSettings
 from penstock.model.verdict import Effect, Verdict
 from penstock.pipeline.errors import PipelineError
+from penstock.pipeline.executor import F
 from penstock.pipeline.policies import Asker, Policies, Policy
 from penstock.policy.token_rights import NO_RIGHTS, TokenRights
 

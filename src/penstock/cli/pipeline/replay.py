@@ -19,6 +19,7 @@ from penstock.cli.pipeline.shared import (
     nodes_of,
     plain,
     read_options,
+    run_here,
     run_job,
     settings_for,
 )
@@ -26,21 +27,22 @@ from penstock.cli.table import fit, print_table
 from penstock.journal.jobs import Table
 from penstock.journal.sample import sample
 from penstock.pipeline import report
-from penstock.pipeline.replay import CHANGES, Claim, Replay, replay
+from penstock.pipeline.replay import CHANGES, Claim, Replay, replay, replay_few
 from penstock.pipeline.session import SMALL
 
 _EPILOG = """\
 Each event begins again at the node that a client gave it to, and goes its way through all nodes: by the policies in
 force when it came, and by the draft, as if every subject had subscribed to everything. Monitors are run, in order.
 With --last it is tried on the end of the journal only, by one core; monitors then begin in their first states, and
-Sparkplug names behind aliases are known from the births in that part.
+Sparkplug names behind aliases are known from the births in that part. Up to 20,000 events it needs no Spark and no
+Java, unless --to or --master is there: the same job, in this process.
 With --to, each event that changes for somebody is a row of the table FOLDER/changes.
 Exit code: 0, 1 if the job fails or an assertion of the draft fails on what was recorded, 2 for bad arguments, 3 if the
 draft does not check.
 """
 _MOST_ROWS = 40
 _ONE_CORE, _FEW = "local[1]", 20_000
-"""Where samples are tried, and how many events are so few that it is not worth while to make Java of plans."""
+"""Where samples are tried, and how many events are so few that it takes longer to start Spark."""
 _TITLES = ("subject", "topic", "publisher", "then", "draft", "gained", "lost", "changed", "received", "rule")
 _METRICS = ("subject", "topic", "metric", "then", "draft", "gained", "lost")
 _BY_RULE = ("rule", "because", "gained", "lost", "changed")
@@ -77,9 +79,11 @@ def main(argv: list[str]) -> int:
         return run_job("replay", options, lambda spark: run(spark, options))
     if options.since is not None or options.until is not None:
         parser().error("--last goes without --since and --until")
-    if options.master is None:
-        options.master = _ONE_CORE
     with tempfile.TemporaryDirectory(prefix="penstock-sample-") as folder:
+        if options.last <= _FEW and options.master is None and options.to is None:
+            return run_here(options, lambda: _here(options, Path(folder)))
+        if options.master is None:
+            options.master = _ONE_CORE
         return run_job("replay", options, lambda spark: _on_sample(spark, options, Path(folder)), _settings)
 
 
@@ -89,25 +93,39 @@ def _settings(options: argparse.Namespace) -> Mapping[str, str]:
 
 
 def _on_sample(spark: SparkSession, options: argparse.Namespace, folder: Path) -> int:
+    return run(spark, options, _sample(options, folder))
+
+
+def _here(options: argparse.Namespace, folder: Path) -> int:
+    """On a sample, in this process."""
+    began = time.monotonic()
+    settings_for(options)
+    since = _sample(options, folder)
+    found = replay_few(options.journal, options.domain, nodes_of(options), _subjects(options), since)
+    return tell(found, options, time.monotonic() - began)
+
+
+def _sample(options: argparse.Namespace, folder: Path) -> datetime | None:
+    """The journal is from now on a sample of it, from this time on."""
     found = sample(options.journal, folder / "journal", options.last, nodes_of(options))
     options.journal = folder / "journal"
-    return run(spark, options, found.since)
+    return found.since
+
+
+def _subjects(options: argparse.Namespace) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(options.subject))
 
 
 def run(spark: SparkSession, options: argparse.Namespace, since: datetime | None = None) -> int:
     """The job, and what it prints; returns the exit code."""
     began = time.monotonic()
-    found = replay(
-        spark,
-        options.journal,
-        options.domain,
-        options.to,
-        nodes_of(options),
-        days_of(options),
-        tuple(dict.fromkeys(options.subject)),
-        since,
-    )
-    seconds = time.monotonic() - began
+    about = nodes_of(options), days_of(options), _subjects(options)
+    found = replay(spark, options.journal, options.domain, options.to, *about, since)
+    return tell(found, options, time.monotonic() - began)
+
+
+def tell(found: Replay, options: argparse.Namespace, seconds: float) -> int:
+    """Print what came of it, and write what is asked for; returns the exit code."""
     page = _page(found, options.domain) if options.html is not None or is_recorded(options) else ""
     if options.html is not None:
         options.html.write_text(page, encoding="utf-8")

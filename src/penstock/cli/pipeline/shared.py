@@ -92,16 +92,25 @@ def run_job(
 
     A job over a journal leaves a record of itself there.
     """
-    code, why, is_over = 0, "", False
-    try:
+
+    def work() -> int:
         found = settings(options)
         options.record = _record(name, options)
         spark = open_session(options.master, f"penstock {name}", found)
         try:
             with readable(), _progress(spark, name):
-                code = job(spark) or 0
+                return job(spark) or 0
         finally:
             spark.stop()
+
+    return run_here(options, work)
+
+
+def run_here(options: argparse.Namespace, work: Callable[[], int]) -> int:
+    """The same for what opens its session itself, or needs none."""
+    code, why, is_over = 0, "", False
+    try:
+        code = work()
         is_over = True
     except (PenstockError, ConditionError, OSError) as error:
         print(f"penstock: {error}", file=sys.stderr)
