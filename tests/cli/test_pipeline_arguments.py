@@ -1,13 +1,14 @@
 """`penstock pipeline`: what cannot be is refused as bad arguments, before anything is started."""
 
 import io
-from contextlib import redirect_stderr
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import pytest
 
 from penstock.cli.main import main
 from penstock.cli.table import fit
+from tests.support.home import leaky, recorded_home
 from tests.support.journals import rows, write_segments
 
 STREAM = ("stream", "--domain", "d.yaml", "--from", "j", "--to", "t", "--checkpoint", "c", "--subject", "a")
@@ -77,3 +78,15 @@ def test_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, title: str) ->
 )
 def test_cells_of_tables(cell: str, shown: str) -> None:
     assert fit(cell) == shown
+
+
+def test_a_replay_of_few_events_needs_no_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    list(recorded_home(tmp_path / "journal"))
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    replay = ("pipeline", "replay", "--from", str(tmp_path / "journal"), "--domain", str(leaky(tmp_path)))
+    with redirect_stdout(io.StringIO()) as told:
+        assert main([*replay, "--last", "5"]) == 1, "an assertion of the draft fails"
+    assert "`never: motion to phone by routes` fails: 1 events show it" in told.getvalue()
+    with redirect_stderr(io.StringIO()) as wrong:
+        assert main([*replay, "--last", "5", "--master", "local[1]"]) == 1
+    assert "there is no Java in it" in wrong.getvalue()

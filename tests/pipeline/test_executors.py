@@ -62,6 +62,16 @@ ROWS = [
     (6, "é", "z", 0, -5, False, b"one", datetime(2026, 2, 1, 12, tzinfo=UTC), ["m", "n"], _NONE, '{"s":{"a":"b"}}'),
 ]
 
+
+def _texts_backwards(batches: Iterator[tuple[pa.Array, ...]]) -> Iterator[pa.Array]:
+    for texts, _ in batches:
+        yield pa.array([None if one is None else one[::-1] for one in texts.to_pylist()], pa.string())
+
+
+def _backwards() -> Callable[..., Column]:
+    return arrow_udf(_texts_backwards, "string").asNondeterministic()  # type: ignore[call-overload, no-any-return]
+
+
 COLUMNS: dict[str, Callable[[], Column]] = {
     "equal": lambda: F.col("text") == F.col("other"),
     "not equal": lambda: F.col("text") != "a/b",
@@ -118,7 +128,7 @@ COLUMNS: dict[str, Callable[[], Column]] = {
     "a list of what is there": lambda: F.array_compact(
         F.array(F.when(F.col("is_on"), F.lit(0)), F.when(F.col("number") > 0, F.lit(1)))
     ),
-    "a function over batches": lambda: arrow_udf(_backwards, "string").asNondeterministic()(F.col("text")),
+    "a function over batches": lambda: _backwards()(F.col("text"), F.col("id")),
     "place": lambda: F.row_number().over(Window.partitionBy("text").orderBy(F.size("path"), "id")),
     "place, the largest first": lambda: F.row_number().over(
         Window.partitionBy("is_on").orderBy(F.desc("number"), "id")
@@ -172,11 +182,6 @@ TABLES: dict[str, Callable[[DataFrame], DataFrame]] = {
     "a function over all rows": lambda t: t.repartition("text").sortWithinPartitions("id").mapInArrow(_even, t.schema),
     "of no rows too": lambda t: t.filter("id IS NULL").mapInArrow(_even, t.schema).select("id"),
 }
-
-
-def _backwards(batches: Iterator[tuple[pa.Array, ...]]) -> Iterator[pa.Array]:
-    for (texts,) in batches:
-        yield pa.array([None if one is None else one[::-1] for one in texts.to_pylist()], pa.string())
 
 
 def _even(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

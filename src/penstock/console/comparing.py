@@ -141,7 +141,7 @@ class Comparing:
 
 
 def _under_way(found: Comparison) -> str:
-    return f"Playing the journal's end again, {found.seconds:.0f} s; Spark starts for it, which takes a while"
+    return f"Playing the journal's end again, {found.seconds:.0f} s"
 
 
 def _tell(found: Compared) -> None:

@@ -48,8 +48,7 @@ class _Chosen:
 
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-    from pyspark.sql import Window
+    from pyspark.sql import DataFrame, Window
     from pyspark.sql import functions as F
     from pyspark.sql.pandas.functions import arrow_udf
 else:

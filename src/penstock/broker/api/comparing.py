@@ -1,4 +1,7 @@
-"""What a draft would change for whom, on what was recorded of late: the job `replay` on a sample, in the background."""
+"""What a draft would change for whom, on what was recorded of late: the job `replay` on a sample, in the background.
+
+Of so few events it needs no Spark; the command for all of them, which does, is told beside it.
+"""
 
 import asyncio
 import json
@@ -121,7 +124,7 @@ class Comparisons:
 
     def begin(self, asked: Asked, text: str, last: int, journal: Path) -> Comparison:
         if self._task is not None and not self._task.done():
-            raise Refused("another comparison is under way: wait for it, it uses one core and much memory", 409)
+            raise Refused("another comparison is under way: wait for it, or stop it", 409)
         id = max(self._kept, default=0) + 1
         command = ["penstock", "pipeline", "replay", "--from", str(journal), "--domain", "DRAFT.yaml"]
         begun = Comparison(id, "running", 0.0, shlex.join([*command, "--html", "replay.html"]))

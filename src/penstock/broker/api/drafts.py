@@ -149,26 +149,29 @@ def _step_back() -> None:
 
 
 async def run_penstock(*arguments: str, seconds: float = CHECK_SECONDS) -> tuple[int, bytes, bytes]:
-    """A command of ours in a process of its own, behind the node in the queue for the processor."""
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-m",
-        "penstock",
-        *arguments,
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        preexec_fn=_step_back,
-    )
-    try:
-        said, wrong = await asyncio.wait_for(process.communicate(), seconds)
-    except TimeoutError:
-        process.kill()
-        await process.wait()
-        raise Refused(f"it took longer than {seconds:g} seconds", 503) from None
-    except asyncio.CancelledError:
-        process.kill()
-        raise
+    """A command of ours in a process of its own, behind the node in the queue for the processor. What it leaves behind
+    if it is ended is removed.
+    """
+    with tempfile.TemporaryDirectory(prefix="penstock-run-", ignore_cleanup_errors=True) as folder:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "penstock",
+            *arguments,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            env={**os.environ, "TMPDIR": folder},
+            preexec_fn=_step_back,
+        )
+        try:
+            said, wrong = await asyncio.wait_for(process.communicate(), seconds)
+        except TimeoutError:
+            raise Refused(f"it took longer than {seconds:g} seconds", 503) from None
+        finally:
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
     return process.returncode or 0, said, wrong
 
 

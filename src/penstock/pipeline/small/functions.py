@@ -169,7 +169,8 @@ def datediff(end: Name, start: Column) -> Column:
 
 
 def unix_timestamp(name: Name) -> Column:
-    return each(lambda mine: pc.floor(pc.divide(mine.cast(pa.int64()), 1e6)).cast(pa.int64()), asked(name))
+    """Towards the epoch, as Spark rounds."""
+    return each(lambda mine: pc.divide(mine.cast(pa.int64()), 1_000_000), asked(name))
 
 
 def timestamp_seconds(name: Name) -> Column:
@@ -206,7 +207,8 @@ def filter(name: Name, keep: Callable[[Column], Column]) -> Column:
     def work(lists: pa.Array) -> pa.Array:
         values, parents = elements(lists)
         kept = pc.fill_null(keep(named("one")).of(pa.table({"one": values})), False)
-        return lists_of(parents.filter(kept).to_pylist(), values.filter(kept), len(lists), lists.type)
+        made = lists_of(parents.filter(kept).to_pylist(), values.filter(kept), len(lists), lists.type)
+        return pc.if_else(lists.is_valid(), made, pa.nulls(len(lists), lists.type)) if lists.null_count else made
 
     return each(work, asked(name))
 

@@ -126,10 +126,11 @@ class Table:
             found = places.get(key, []) if is_known else []
             pairs += [(at, one) for one in found] or ([(at, None)] if how == "left" else [])
         left, right = self._taken([at for at, _ in pairs]), other._taken([at for _, at in pairs])
-        names = {one for one in given if isinstance(one, str)}
+        names = [one for one in given if isinstance(one, str)]
+        first = [*names, *(name for name in left.columns if name not in names)]
         kept = [name for name in right.columns if name not in names]
-        columns = [*left._rows.columns, *(right._rows[name] for name in kept)]
-        return Table(pa.table(columns, names=[*left.columns, *kept]))
+        columns = [*(left._rows[name] for name in first), *(right._rows[name] for name in kept)]
+        return Table(pa.table(columns, names=[*first, *kept]))
 
     def _keys(self, names: list[str]) -> list[tuple[object, ...]]:
         return list(zip(*(self._rows[name].to_pylist() for name in names), strict=True))
