@@ -321,23 +321,34 @@ class Ensemble:
 
     def listed(self, node: str) -> Iterator[ClientEntry]:
         """The clients that the domain lists at a node."""
-        for (at, _), several in self._by_id.items():
-            if at == node:
-                yield from (match.entry for match in several)
-        yield from (match.entry for match in self._matches[node])
+        yield from (match.entry for match in self._at[node])
 
     def shown(self, node: str, name: str, any_id: str | None = None) -> Subject | None:
         """What a listed client shows at a node, so as to be known there; None if it has no place there.
 
         `any_id`: the client id of one that may have any; unless it is given, its name.
         """
-        by_id = (match for (at, _), several in self._by_id.items() if at == node for match in several)
-        for match in (*by_id, *self._matches[node]):
-            if match.entry.name == name:
-                listener = match.listener or f"{node}/0"
-                client_id = match.client_id or (name if any_id is None else any_id)
-                return Subject(client_id, match.user, "", listener, match.certificate)
-        return None
+        match = self._named[node].get(name)
+        if match is None:
+            return None
+        listener = match.listener or f"{node}/0"
+        client_id = match.client_id or (name if any_id is None else any_id)
+        return Subject(client_id, match.user, "", listener, match.certificate)
+
+    @cached_property
+    def _at(self) -> dict[str, list[_Match]]:
+        """By node, how clients are known there: by their ids, then by what else they show."""
+        found: dict[str, list[_Match]] = {node: [] for node in self._matches}
+        for (node, _), several in self._by_id.items():
+            found[node] += several
+        for node, others in self._matches.items():
+            found[node] += others
+        return found
+
+    @cached_property
+    def _named(self) -> dict[str, dict[str, _Match]]:
+        """The first of these for each client."""
+        return {node: {one.entry.name: one for one in reversed(several)} for node, several in self._at.items()}
 
 
 def ensemble(domain: Domain, folder: Path | None = None) -> Ensemble:

@@ -24,8 +24,10 @@ from penstock.cli.pipeline.shared import (
     settings_for,
 )
 from penstock.cli.table import fit, print_table
+from penstock.domain import load
 from penstock.journal.jobs import Table
 from penstock.journal.sample import sample
+from penstock.model.errors import DomainError
 from penstock.pipeline import report
 from penstock.pipeline.replay import CHANGES, Claim, Replay, replay, replay_few
 from penstock.pipeline.session import SMALL
@@ -34,8 +36,9 @@ _EPILOG = """\
 Each event begins again at the node that a client gave it to, and goes its way through all nodes: by the policies in
 force when it came, and by the draft, as if every subject had subscribed to everything. Monitors are run, in order.
 With --last it is tried on the end of the journal only, by one core; monitors then begin in their first states, and
-Sparkplug names behind aliases are known from the births in that part. Up to 20,000 events it needs no Spark and no
-Java, unless --to or --master is there: the same job, in this process.
+Sparkplug names behind aliases are known from the births in that part. Up to 20,000 events, where events times
+clients are at most a million, it needs no Spark and no Java, unless --to or --master is there: it is the same job, in
+this process.
 With --to, each event that changes for somebody is a row of the table FOLDER/changes.
 Exit code: 0, 1 if the job fails or an assertion of the draft fails on what was recorded, 2 for bad arguments, 3 if the
 draft does not check.
@@ -43,6 +46,8 @@ draft does not check.
 _MOST_ROWS = 40
 _ONE_CORE, _FEW = "local[1]", 20_000
 """Where samples are tried, and how many events are so few that it takes longer to start Spark."""
+_MOST = 1_000_000
+"""Of so many events times clients at most; each takes a kilobyte or two."""
 _TITLES = ("subject", "topic", "publisher", "then", "draft", "gained", "lost", "changed", "received", "rule")
 _METRICS = ("subject", "topic", "metric", "then", "draft", "gained", "lost")
 _BY_RULE = ("rule", "because", "gained", "lost", "changed")
@@ -80,11 +85,20 @@ def main(argv: list[str]) -> int:
     if options.since is not None or options.until is not None:
         parser().error("--last goes without --since and --until")
     with tempfile.TemporaryDirectory(prefix="penstock-sample-") as folder:
-        if options.last <= _FEW and options.master is None and options.to is None:
+        if options.master is None and options.to is None and _is_few(options):
             return run_here(options, lambda: _here(options, Path(folder)))
         if options.master is None:
             options.master = _ONE_CORE
         return run_job("replay", options, lambda spark: _on_sample(spark, options, Path(folder)), _settings)
+
+
+def _is_few(options: argparse.Namespace) -> bool:
+    """Whether it is less work than to start Spark, and fits into memory."""
+    try:
+        clients = len(load(options.domain).clients) if options.last <= _FEW else _MOST
+    except (DomainError, OSError):  # it is told when the draft is looked at
+        clients = 0
+    return bool(options.last * clients <= _MOST)
 
 
 def _settings(options: argparse.Namespace) -> Mapping[str, str]:

@@ -1,6 +1,5 @@
 """The functions of columns for small tables, called and meant as those of Spark."""
 
-import builtins
 import hashlib
 import re
 from collections.abc import Callable, Iterator
@@ -249,25 +248,23 @@ def array_contains(name: Name, value: object) -> Column:
 
 
 def count(name: Name) -> Aggregate:
-    of = literal(1) if isinstance(name, str) and name == "*" else asked(name)
-    return Aggregate(of, len, "count", pa.int64())
+    return Aggregate(literal(1) if isinstance(name, str) and name == "*" else asked(name), "count")
 
 
 def count_if(condition: Column) -> Aggregate:
-    return Aggregate(condition, builtins.sum, "count_if", pa.int64())
+    return Aggregate(each(lambda mine: pc.fill_null(mine, False).cast(pa.int64()), condition), "sum", "count_if")
 
 
 def sum(name: Name) -> Aggregate:
-    of = asked(name)
-    return Aggregate(of, lambda values: builtins.sum(values) if values else None, f"sum({of.name})", pa.int64())
+    return Aggregate(asked(name), "sum")
 
 
 def max(name: Name) -> Aggregate:
-    return Aggregate(asked(name), lambda values: builtins.max(values, default=None), "max")
+    return Aggregate(asked(name), "max")
 
 
 def min(name: Name) -> Aggregate:
-    return Aggregate(asked(name), lambda values: builtins.min(values, default=None), "min")
+    return Aggregate(asked(name), "min")
 
 
 def row_number() -> RowNumber:

@@ -41,9 +41,13 @@ class Window:
     def orderBy(self, *names: Name) -> "Window":
         return Window(self._parts, names)
 
+    def groups(self, rows: Rows) -> tuple[list[int], list[int]]:
+        """As `groups` has it."""
+        return groups([asked(name).of(rows) for name in self._parts], rows.num_rows)
+
     def members(self, rows: Rows) -> list[list[int]]:
         """The rows of each, in order."""
-        firsts, at = groups([asked(name).of(rows) for name in self._parts], rows.num_rows)
+        firsts, at = self.groups(rows)
         found: list[list[int]] = [[] for _ in firsts]
         for row in order(rows, self._by):
             found[at[row]].append(row)
@@ -54,38 +58,45 @@ class Window:
         return [asked(name).of(rows).to_pylist() for name in self._by]
 
 
-class Aggregate(Column):
-    """One value of many, those that are not NULL."""
+_SLOWLY: dict[str, Callable[[list[Any]], Any]] = {
+    "count": len,
+    "sum": lambda values: sum(values) if values else None,
+    "max": lambda values: max(values, default=None),
+    "min": lambda values: min(values, default=None),
+}
 
-    def __init__(
-        self, of: Column, work: Callable[[list[Any]], Any], name: str, kind: pa.DataType | None = None
-    ) -> None:
-        super().__init__(self._alone, name)
+
+class Aggregate(Column):
+    """One value of many, those that are not NULL: `count`, `sum`, `max` or `min`."""
+
+    def __init__(self, of: Column, what: str, name: str = "") -> None:
+        super().__init__(self._alone, name or f"{what}({of.name})")
         self._column = of
-        self._work = work
-        self._kind = kind
+        self._what = what
 
     def alias(self, name: str) -> "Aggregate":
-        return Aggregate(self._column, self._work, name, self._kind)
+        return Aggregate(self._column, self._what, name)
 
     def over(self, window: Window) -> Column:
         def of(rows: Rows) -> pa.Array:
-            members = window.members(rows)
-            values = self.of_groups(rows, members)
-            found: list[int] = [0] * rows.num_rows
-            for at, group in enumerate(members):
-                for row in group:
-                    found[row] = at
-            return values.take(pa.array(found, pa.int64()))
+            firsts, at = window.groups(rows)
+            return self.of_groups(rows, at, len(firsts)).take(pa.array(at, pa.int64()))
 
         return Column(of, self.name)
 
-    def of_groups(self, rows: Rows, members: Sequence[Sequence[int]]) -> pa.Array:
-        """The value of each group of rows."""
+    def of_groups(self, rows: Rows, at: Sequence[int], count: int) -> pa.Array:
+        """The value of each of so many groups, given the group of each row."""
         asked_of = self._column.of(rows)
-        values = asked_of.to_pylist()
-        found = [self._work([values[row] for row in group if values[row] is not None]) for group in members]
-        return pa.array(found, self._kind or asked_of.type)
+        kind = asked_of.type if self._what in ("max", "min") else pa.int64()
+        if pa.types.is_list(asked_of.type) or not at:  # Arrow has no order of lists, and no group without rows
+            values: list[list[Any]] = [[] for _ in range(count)]
+            for group, value in zip(at, asked_of.to_pylist(), strict=True):
+                if value is not None:
+                    values[group].append(value)
+            return pa.array(map(_SLOWLY[self._what], values), kind, size=count)
+        grouped = pa.table({"group": pa.array(at, pa.int64()), "value": asked_of}).group_by("group")
+        found = grouped.aggregate([("value", self._what)]).sort_by("group")
+        return found[f"value_{self._what}"].combine_chunks().cast(kind)
 
     def _alone(self, rows: Rows) -> pa.Array:
         raise TypeError(f"`{self.name}` is asked of groups of rows")

@@ -8,7 +8,18 @@ from pyspark.sql import Row
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from penstock.pipeline.small.column import Column, Equal, Exploded, Name, Rows, asked, elements, named, unpacked
+from penstock.pipeline.small.column import (
+    Column,
+    Equal,
+    Exploded,
+    Name,
+    Rows,
+    asked,
+    elements,
+    literal,
+    named,
+    unpacked,
+)
 from penstock.pipeline.small.grouped import Aggregate, groups, order
 
 Work = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
@@ -28,7 +39,7 @@ class Table:
 
     def __init__(self, rows: Rows) -> None:
         plain = pa.schema([pa.field(field.name, field.type) for field in rows.schema])
-        self._rows = pa.table([one.combine_chunks() for one in rows.columns], schema=plain)
+        self._rows = pa.table([_whole(one) for one in rows.columns], schema=plain)
 
     @property
     def columns(self) -> list[str]:
@@ -168,15 +179,16 @@ class Grouped:
     def agg(self, *columns: Aggregate) -> Table:
         keys = [one.of(self._rows) for one in self._by]
         firsts, at = groups(keys, self._rows.num_rows)
-        members: list[list[int]] = [[] for _ in firsts]
-        for row, group in enumerate(at):
-            members[group].append(row)
         first = pa.array(firsts, pa.int64())
-        made = [*(key.take(first) for key in keys), *(one.of_groups(self._rows, members) for one in columns)]
+        made = [*(key.take(first) for key in keys), *(one.of_groups(self._rows, at, len(firsts)) for one in columns)]
         return Table(pa.table(made, names=[one.name for one in (*self._by, *columns)]))
 
     def count(self) -> Table:
-        return self.agg(Aggregate(named(self._rows.column_names[0]), len, "count", pa.int64()))
+        return self.agg(Aggregate(literal(1), "count", "count"))
+
+
+def _whole(column: pa.ChunkedArray) -> pa.Array:
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
 def _nullable(schema: pa.Schema) -> pa.Schema:
