@@ -1,6 +1,7 @@
 """Settings for every test. `make fuzz` sets HYPOTHESIS_PROFILE=long to take more examples."""
 
 import os
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -11,6 +12,19 @@ from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 settings.register_profile("short", deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("long", settings.get_profile("short"), max_examples=2_000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "short"))
+
+TESTS = Path(__file__).parent
+LONGEST = ("pipeline", "console", "test_page_commands.py", "examples", "broker", "conformance")
+"""Folders and files whose tests take long, the longest first."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What takes long begins first, so that neither process waits long for the other at the end."""
+    items.sort(key=lambda item: _place(item.path.relative_to(TESTS).parts[0]))
+
+
+def _place(name: str) -> int:
+    return LONGEST.index(name) if name in LONGEST else len(LONGEST)
 
 
 class _ByFile(LoadScopeScheduling):  # type: ignore[misc]  # the library has no types
