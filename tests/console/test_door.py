@@ -133,3 +133,8 @@ def test_in_a_browser(home: Looking) -> None:
         home.picture(page, "login")
         page.goto(f"{home.address}/decisions")
         assert page.url == f"{home.address}/login"
+        page.fill("#user", "ada")
+        page.fill("#password", "adaada")
+        page.click("button[type=submit]")
+        page.wait_for_url(f"{home.address}/")
+        page.wait_for_selector(".pk-main")
