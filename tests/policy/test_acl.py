@@ -157,12 +157,6 @@ def test_different_rights_differ(acl: Acl) -> None:
     assert len({acl.rights(*client) for client in clients}) == len(clients)
 
 
-def test_knows_whether_the_client_id_matters(path: Path, acl: Acl) -> None:
-    assert acl.uses_client_id
-    path.write_text("topic %c\npattern read %u/#\n")
-    assert not Acl.read(path).uses_client_id
-
-
 def explain(path: Path, ask: str, rights: Rights, topic: str) -> str:
     answer: str = getattr(rights, ask)(topic)
     return answer.replace(str(path), "acl")

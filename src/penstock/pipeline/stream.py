@@ -186,7 +186,7 @@ def start(
     if stream.nodes is not None:
         source = source.option("nodes", ",".join(sorted(stream.nodes)))
     rows = view(source.load(str(stream.journal.resolve())), governing)
-    sink = _Sink(stream, ledger, publish, tell)
+    sink = _Sink(stream, publish, tell)
     writer = rows.writeStream.foreachBatch(sink.take).option("checkpointLocation", str(stream.checkpoint.resolve()))
     writer = writer.queryName(f"penstock stream {ledger.token}")
     return (writer.trigger(availableNow=True) if once else writer.trigger(processingTime=f"{every} seconds")).start()
@@ -221,12 +221,10 @@ class _Sink:
     def __init__(
         self,
         stream: Stream,
-        ledger: Ledger,
         publish: Callable[[DataFrame, int], None] | None,
         tell: Callable[[Batch], None],
     ) -> None:
         self._folder = stream.folder
-        self._ledger = ledger
         self._publish = publish
         self._tell = tell
 

@@ -146,12 +146,9 @@ class Acl:
     anonymous: tuple[Rule, ...]
     users: Mapping[str, tuple[Rule, ...]]
     patterns: tuple[Rule, ...]
-    uses_client_id: bool = field(init=False)
-    """Whether some pattern has `%c`: if not, rights depend on the user name alone."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "users", MappingProxyType(dict(self.users)))
-        object.__setattr__(self, "uses_client_id", any("%c" in rule.filter for rule in self.patterns))
 
     @classmethod
     def read(cls, path: str | os.PathLike[str], called: str | None = None) -> "Acl":
