@@ -3,7 +3,8 @@
 from penstock.domain.base import MEMORY
 from penstock.domain.check import Checked, Source, check
 from penstock.domain.diff import Change, Difference, diff
-from penstock.domain.ensemble import Assertion, ClientEntry, Ensemble, ensemble
+from penstock.domain.ensemble import Assertion, Ensemble, ensemble
+from penstock.domain.entries import ClientEntry
 from penstock.domain.expand import expand
 from penstock.domain.federation import ClientSettings, ForeignSettings, LinkSettings, LinkTls
 from penstock.domain.load import load, read

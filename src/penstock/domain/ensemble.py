@@ -16,24 +16,21 @@ from typing import Literal, NamedTuple
 from penstock.domain.contents import ContentRule, declared
 from penstock.domain.contents import reader as content_reader
 from penstock.domain.contracts import compiled as compile_contracts
+from penstock.domain.entries import ClientEntry, Match, by_client_id, matches_of, reserved_ids
 from penstock.domain.expand import expand
 from penstock.domain.federation import LinkSettings, LinkTypes
-from penstock.domain.graph import OPEN, Graph, client_types, graph
+from penstock.domain.graph import OPEN, Graph, graph
 from penstock.domain.monitors import compile_monitor
 from penstock.domain.policies import Pair
-from penstock.domain.schema import Domain, NodeSettings
+from penstock.domain.schema import Domain
 from penstock.domain.tokens import TokenSettings
 from penstock.domain.trust import TrustSettings
 from penstock.domain.trust_groups import TrustGroup
-from penstock.domain.units import Address
-from penstock.language.condition import Condition
 from penstock.language.types import Record
 from penstock.model.content import Reader
 from penstock.model.link import Link
 from penstock.model.subject import Subject
-from penstock.policy.advertisement import Advertisement
 from penstock.policy.brokering import Table
-from penstock.policy.contract import advertisement
 from penstock.policy.contracts import Contracts
 from penstock.policy.evaluation import Evaluate, load_evaluation
 from penstock.policy.given import Statements
@@ -41,28 +38,6 @@ from penstock.policy.monitor import Monitor
 from penstock.policy.protocol import UNLISTED
 from penstock.policy.sparkplug import Access
 from penstock.policy.trust import Thresholds
-
-
-class ClientEntry(NamedTuple):
-    """A client as the domain knows it: the entity's name, and the types of its two links with the node."""
-
-    name: str
-    publish: str
-    notify: str
-    listed: bool = True
-    """Whether `clients` has it; otherwise its name is its client id."""
-    where: tuple[tuple[str, Condition], ...] = ()
-    """By topic filter, a condition on what goes to it."""
-    advertises: tuple[Advertisement, ...] = ()
-    """What the file says that it will publish."""
-    edge: str = ""
-    """The Sparkplug edge node that it is, as `GROUP/EDGE`."""
-    groups: tuple[str, ...] = ()
-    attributes: tuple[tuple[str, bool | int | float | str], ...] = ()
-
-    def links(self, node: str) -> tuple[Link, Link]:
-        """The link on which it publishes to `node`, and the one on which it is notified."""
-        return Link(self.name, node, self.publish), Link(node, self.name, self.notify)
 
 
 class Assertion(NamedTuple):
@@ -79,30 +54,6 @@ class Assertion(NamedTuple):
     def __str__(self) -> str:
         about = f" on {self.topics}" if self.topics is not None else ""
         return f"{self.kind}: {self.source} to {self.target}{about}{' by routes' if self.routes else ''}"
-
-
-@dataclass(frozen=True, slots=True)
-class _Match:
-    """What a client must show to be an entry of `clients`."""
-
-    entry: ClientEntry
-    client_id: str | None
-    user: str | None
-    certificate: str | None
-    listener: str | None
-
-    def fits(self, client_id: str, user: str | None, listener: str, certificate: str | None) -> bool:
-        return (
-            self.client_id in (None, client_id)
-            and self.user in (None, user)
-            and self.certificate in (None, certificate)
-            and self.listener in (None, listener)
-        )
-
-    @property
-    def rank(self) -> tuple[bool, ...]:
-        """Sorts what says more about a client before what says less."""
-        return tuple(part is None for part in (self.client_id, self.certificate, self.user, self.listener))
 
 
 @dataclass(frozen=True)
@@ -151,8 +102,8 @@ class Ensemble:
     _parents: dict[str, tuple[str, ...]] = field(repr=False)
     _tables: dict[str, Table] = field(repr=False)
     _defaults: dict[str, LinkTypes | None] = field(repr=False)
-    _matches: dict[str, tuple[_Match, ...]] = field(repr=False)
-    _by_id: dict[Pair, tuple[_Match, ...]] = field(repr=False)
+    _matches: dict[str, tuple[Match, ...]] = field(repr=False)
+    _by_id: dict[Pair, tuple[Match, ...]] = field(repr=False)
     _reserved: frozenset[str] = field(repr=False)
     _monitors: dict[Pair, tuple[Monitor, ...]] = field(repr=False)
 
@@ -238,7 +189,7 @@ class Ensemble:
                 return match.entry
         return self._unlisted(node, client_id)
 
-    def _candidates(self, node: str, client_id: str) -> Iterator[_Match]:
+    def _candidates(self, node: str, client_id: str) -> Iterator[Match]:
         yield from self._by_id.get((node, client_id), ())
         yield from self._matches[node]
 
@@ -279,7 +230,7 @@ class Ensemble:
         asks = (match for match in self._all_matches() if match.user is not None or match.certificate is not None)
         return frozenset(match.entry.name for match in asks)
 
-    def _all_matches(self) -> Iterator[_Match]:
+    def _all_matches(self) -> Iterator[Match]:
         for several in (*self._by_id.values(), *self._matches.values()):
             yield from several
 
@@ -361,7 +312,7 @@ def ensemble(domain: Domain, folder: Path | None = None) -> Ensemble:
     domain = expand(domain)
     joined = graph(domain)
     contracts = compile_contracts(domain)
-    matches = _matches(domain, contracts)
+    matches = matches_of(domain, contracts)
     reader = content_reader(domain.content)
     governed = domain.types is not None or bool(domain.clients or domain.links or domain.foreign)
     return Ensemble(
@@ -400,8 +351,8 @@ def ensemble(domain: Domain, folder: Path | None = None) -> Ensemble:
             for name in domain.nodes
         },
         _matches={name: tuple(match for match in all_ if match.client_id is None) for name, all_ in matches.items()},
-        _by_id=_by_id(matches),
-        _reserved=_reserved(domain) if governed else frozenset(),
+        _by_id=by_client_id(matches),
+        _reserved=reserved_ids(domain) if governed else frozenset(),
         _monitors=_monitors(domain, joined, folder, reader),
     )
 
@@ -409,54 +360,6 @@ def ensemble(domain: Domain, folder: Path | None = None) -> Ensemble:
 def _evaluate(domain: Domain, folder: Path | None) -> Evaluate | None:
     where = domain.trust.evidence.evaluate if domain.trust is not None else None
     return load_evaluation(where, folder) if where is not None else None
-
-
-def _matches(domain: Domain, contracts: Contracts | None) -> dict[str, list[_Match]]:
-    """What `clients` says about who comes to each node, what says most first."""
-    found: dict[str, list[_Match]] = {name: [] for name in domain.nodes}
-    for name, client in domain.clients.items():
-        where = tuple((filter, one.compiled(domain.declared(filter))) for filter, one in client.where.items())
-        advertises = tuple(one.compiled(domain.declared(one.filter)) for one in client.advertises)
-        if contracts is not None:
-            advertises += tuple(advertisement(one) for one in contracts.producers if name in one.producers)
-        for node in client.node:
-            types = client_types(domain, name, node)
-            listener = _listener(domain.nodes[node], node, client.listener)
-            entry = ClientEntry(
-                name,
-                types.publish,
-                types.notify,
-                where=where,
-                advertises=advertises,
-                edge=client.edge or "",
-                groups=client.groups,
-                attributes=tuple(client.attributes.items()),
-            )
-            found[node].append(_Match(entry, client.client_id(name), client.user, client.certificate, listener))
-    return {node: sorted(several, key=lambda match: match.rank) for node, several in found.items()}
-
-
-def _listener(settings: NodeSettings, node: str, address: Address | None) -> str | None:
-    """The name of a node's listener; one that fits none if the address is that of another node."""
-    if address is None:
-        return None
-    addresses = [listener.address for listener in settings.listeners]
-    return f"{node}/{addresses.index(address) if address in addresses else '-'}"
-
-
-def _by_id(matches: dict[str, list[_Match]]) -> dict[Pair, tuple[_Match, ...]]:
-    found = dict[Pair, tuple[_Match, ...]]()
-    for node, all_ in matches.items():
-        for match in all_:
-            if match.client_id is not None:
-                found[node, match.client_id] = (*found.get((node, match.client_id), ()), match)
-    return found
-
-
-def _reserved(domain: Domain) -> frozenset[str]:
-    """Client ids that a client which is not listed may not have."""
-    ids = (client.client_id(name) for name, client in domain.clients.items())
-    return frozenset({*domain.nodes, *domain.clients, *domain.foreign, *(one for one in ids if one is not None)})
 
 
 def _assertions(domain: Domain) -> Iterator[Assertion]:

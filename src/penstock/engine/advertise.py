@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 
 from penstock.engine import advertised, bindings, edit, judge_filters, offers, set_policy
-from penstock.engine import judge as judge_stage
 from penstock.engine.plan import Draft, LinkClass, Plans
 from penstock.engine.session import Session
 from penstock.engine.tell import Outcome, problem_of_name
@@ -18,7 +17,7 @@ from penstock.model.json_members import check_members
 from penstock.model.topic import parse_filter
 from penstock.model.verdict import Effect, Verdict
 from penstock.policy.advertisement import Advertisement
-from penstock.policy.judging import Bound
+from penstock.policy.judging import ATTACHED, Bound
 from penstock.wire.primitives import is_name
 from penstock.wire.reason import Reason
 
@@ -122,7 +121,7 @@ def _unadvertise(node: "Node", session: Session, payload: bytes, now: float) -> 
         policy = bindings.settable(node, session, told.policy, Message.UNADVERTISEMENT)
         if isinstance(policy, str):
             return Outcome(Reason.NOT_AUTHORIZED, policy)
-        bounds.append(Bound(policy, judge_stage.ATTACHED))
+        bounds.append(Bound(policy, ATTACHED))
     what = (Message.UNADVERTISEMENT, known.filter, known.condition)
     judge_filters.taken_back(node, session, *what, bounds, now)
     del session.advertisements[told.name]

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from penstock.domain.ensemble import ClientEntry
+from penstock.domain.entries import ClientEntry
 from penstock.engine import bindings, conform, judge, match, project, release_wait, route, travel
 from penstock.engine.record import Source
 from penstock.engine.session import Delivery, Session, Subscribed

@@ -7,89 +7,33 @@ applies them; here is what they are applied to, and what comes of it. Filters ar
 
 from collections.abc import Iterable, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from penstock.engine import bindings, consequences, groups, private, release, travel
+from penstock.engine import bindings, consequences, private, release, travel
 from penstock.engine.course import Course, Courses, asked_by, bounds_for, came_from, is_node, make_course, points
 from penstock.engine.facts import Facts, Noted
+from penstock.engine.judge_asked import Known, here
 from penstock.engine.plan import Draft, Target
 from penstock.engine.render import Forms
 from penstock.engine.session import Session, Subscribed
 from penstock.language.condition import Condition
-from penstock.language.statement import Attach, Matching, Message, Point, Verb
+from penstock.language.statement import Matching, Message, Point, Verb
 from penstock.language.tree import XPath, walk
 from penstock.model.errors import PolicyError
 from penstock.model.event import Event
 from penstock.model.topic import matches
 from penstock.model.verdict import Effect, Verdict
 from penstock.policy.copies import Copy, PublicationCopy, paths_read
-from penstock.policy.judging import Bound, Here, Judgement, Party, judge, run
+from penstock.policy.judging import ATTACHED, Bound, Here, Judgement, Party, attach, judge, run
 from penstock.policy.statement import Policy, blinded
 
 if TYPE_CHECKING:
     from penstock.engine.node import Node
 
-ATTACHED = "attached policy"
-
-
-class Known(NamedTuple):
-    """A session as somebody whom policies ask about."""
-
-    node: "Node"
-    session: Session
-    now: float
-    facts: Facts | None = None
-    """Where it is noted what was asked, and in `is_sender` of whom."""
-    is_sender: bool = False
-
-    @property
-    def name(self) -> str:
-        return self.session.neighbour or self.session.entity
-
-    def is_member(self, group: str) -> bool:
-        answer = groups.is_member(self.node, self.session, group, self.now)
-        if self.facts is not None:
-            self.facts.answer(None if self.is_sender else self.name, group, answer)
-        return answer
-
-
-class _Elapsed:
-    """How long the message has been in the node: the same for all who ask."""
-
-    __slots__ = ("_found", "_node", "_since")
-
-    def __init__(self, node: "Node", since: float) -> None:
-        self._node = node
-        self._since = since
-        self._found: float | None = None
-
-    def __call__(self) -> float:
-        if self._found is None:
-            self._found = max(0.0, self._node.clock() - self._since)
-        return self._found
-
-
-def here(node: "Node", now: float) -> Here:
-    """The node as policies see it."""
-    return Here(
-        node.name,
-        node.host,
-        node.load,
-        _Elapsed(node, now),
-        node.limits.max_packet_size,
-        node.ledger.durable,
-    )
-
-
-# --- which policies there are
-
 
 def plan(draft: Draft) -> None:
     """Find the policies of advertisements that may concern the topic; those of subscriptions are with these."""
     draft.statements = tuple(one for one in draft.link.statements if matches(one.filter, draft.topic))
-
-
-# --- one event
 
 
 class Towards(Judgement):
@@ -425,28 +369,6 @@ def still(
         return None
     copy = judgement.copy
     return event._replace(payload=copy.payload) if isinstance(copy, PublicationCopy) and copy.is_changed else event
-
-
-def attach(
-    attached: Sequence[Bound], associated: Iterable[Bound], about: Message = Message.PUBLICATION
-) -> tuple[Bound, ...]:
-    """What is attached to a message once the rules of the filters that it matches have been (statements §4.2)."""
-    found = list(attached)
-    for bound in associated:
-        for rule in bound.policy.rules:
-            if rule.message is not about or rule.alone is None:
-                continue
-            one = Bound(rule.alone, ATTACHED)
-            if any(one.policy == other.policy for other in found):
-                continue
-            if rule.attach is Attach.KEEP_EXISTING and found:
-                continue
-            if rule.attach is Attach.IF_YIELD and found:
-                if not all(other.policy.yields for other in found):
-                    continue
-                found.clear()
-            found.append(one)
-    return tuple(found)
 
 
 def _is_kept_beyond(event: Event, session: Session) -> bool:

@@ -9,15 +9,15 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.engine import consequences
-from penstock.engine import judge as stage
 from penstock.engine.advertised import Advertised, meeting
 from penstock.engine.course import is_outside, points
+from penstock.engine.judge_asked import Known, here
 from penstock.engine.session import Session, Subscribed
 from penstock.language.condition import Condition
 from penstock.language.statement import Matching, Message, Point, Statement, Verb
 from penstock.model.topic import overlaps, parse_filter
 from penstock.policy.copies import FilterCopy, paths_read
-from penstock.policy.judging import Bound, Judgement, judge
+from penstock.policy.judging import ATTACHED, Bound, Judgement, attach, judge
 from penstock.policy.statement import Policy, compile_statement
 
 if TYPE_CHECKING:
@@ -94,10 +94,8 @@ def forward_subscription(node: "Node", subscribed: Subscribed, filter: str, neig
     if not policies:
         return Filtered(subscribed.condition, _travelling(own))
     bounds = [one.bound for one in policies]
-    attached = [Bound(own, stage.ATTACHED)] if own is not None else []
-    inherited = stage.attach(
-        attached, [one for one in bounds if one.carrier is Message.ADVERTISEMENT], Message.SUBSCRIPTION
-    )
+    attached = [Bound(own, ATTACHED)] if own is not None else []
+    inherited = attach(attached, [one for one in bounds if one.carrier is Message.ADVERTISEMENT], Message.SUBSCRIPTION)
     bounds = [*inherited, *(one for one in bounds if one.carrier is not None)]
     where = points(node, session, neighbour)
     judgement = _judgement(node, Message.SUBSCRIPTION, filter, subscribed.condition, session, neighbour, NOW)
@@ -133,7 +131,7 @@ def insert_advertisement(
     if policy is None or not policy.concerns(Message.ADVERTISEMENT):
         return ""
     judgement = _judgement(node, Message.ADVERTISEMENT, filter, condition, session, None, now)
-    bounds = [Bound(policy, stage.ATTACHED)]
+    bounds = [Bound(policy, ATTACHED)]
     for matching in Matching:
         judge(judgement, Verb.INSERT, _arriving(node, session), bounds, matching)
     consequences.take_effects(node, (effect for _, effect in judgement.effects), session, now)
@@ -153,7 +151,7 @@ def forward_advertisement(
     if policy is None or not policy.concerns(Message.ADVERTISEMENT):
         return Filtered(condition, "" if policy is None else policy.text)
     judgement = _judgement(node, Message.ADVERTISEMENT, filter, condition, source, neighbour, NOW)
-    bound = Bound(policy, stage.ATTACHED)
+    bound = Bound(policy, ATTACHED)
     for matching in Matching:
         judge(judgement, Verb.FORWARD, points(node, source, neighbour), [bound], matching)
     _act(node, judgement, source, ("offer", id), Verb.FORWARD, node.clock())
@@ -214,9 +212,9 @@ def _judgement(
     return Judgement(
         message,
         FilterCopy(filter, condition),
-        stage.here(node, now or node.clock()),
-        stage.Known(node, sender, now or node.clock()) if sender is not None else None,
-        stage.Known(node, receiver, now or node.clock()) if receiver is not None else None,
+        here(node, now or node.clock()),
+        Known(node, sender, now or node.clock()) if sender is not None else None,
+        Known(node, receiver, now or node.clock()) if receiver is not None else None,
     )
 
 

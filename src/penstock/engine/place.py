@@ -3,7 +3,8 @@
 from typing import TYPE_CHECKING
 
 from penstock.domain import Domain, Listener, NodeSettings
-from penstock.domain.ensemble import ClientEntry, Ensemble, ensemble
+from penstock.domain.ensemble import Ensemble, ensemble
+from penstock.domain.entries import ClientEntry
 from penstock.domain.units import Address
 from penstock.engine import sparkplug
 from penstock.engine.edit import Watch, tell_failures

@@ -18,7 +18,7 @@ from penstock.wire.reason import Reason
 from penstock.wire.session import WAITING
 
 if TYPE_CHECKING:
-    from penstock.domain.ensemble import ClientEntry
+    from penstock.domain.entries import ClientEntry
     from penstock.engine.edit import Watch
     from penstock.engine.interest import Exchange
     from penstock.engine.plan import Plans, Target

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from penstock.domain.ensemble import ClientEntry
+from penstock.domain.entries import ClientEntry
 from penstock.engine.admit import Door
 from penstock.engine.session import Session
 from penstock.model.subject import Subject

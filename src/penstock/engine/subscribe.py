@@ -10,7 +10,6 @@ from penstock.engine import (
     bring,
     emit,
     feedback,
-    judge,
     judge_filters,
     match,
     outbox,
@@ -31,7 +30,7 @@ from penstock.language.types import ANYTHING, Record
 from penstock.model.errors import PolicyError, TopicError
 from penstock.model.event import Event
 from penstock.model.topic import Filter, covers, overlaps, parse_filter
-from penstock.policy.judging import Bound
+from penstock.policy.judging import ATTACHED, Bound
 from penstock.policy.statement import Policy
 from penstock.wire.errors import WireError
 from penstock.wire.packet import Suback, Subscribe, Unsuback, Unsubscribe
@@ -129,7 +128,7 @@ def unsubscribe(node: "Node", session: Session, packet: Unsubscribe, now: float)
         known = session.subscriptions.get(key)
         if known is not None:
             bounds = list(judge_filters.of_subscription(session, known))
-            bounds += [Bound(policy, judge.ATTACHED)] if policy is not None else []
+            bounds += [Bound(policy, ATTACHED)] if policy is not None else []
             what = (Message.UNSUBSCRIPTION, filter.filter, known.condition)
             judge_filters.taken_back(node, session, *what, bounds, now)
         existed = remove(node, session, key)

@@ -18,6 +18,9 @@ from penstock.policy.statement import Act, Chain, CompiledRule, Policy
 EXCEPTION, CONFLICT = "PolicyException", "PolicyConflict"
 """Classes of meta-events."""
 
+ATTACHED = "attached policy"
+"""What a policy is called that travels with a message."""
+
 
 class Party(Protocol):
     """Who sends a message to a node, or gets it from there."""
@@ -167,6 +170,28 @@ class Judgement:
         self.blocked = self.uninserted = self.policy.name
         self.note(Verdict("judge", Effect.SUPPRESS, rule, reason))
         self._tell(EXCEPTION, f"{rule} failed", reason)  # what failed may tell of content: only operators are told
+
+
+def attach(
+    attached: Sequence[Bound], associated: Iterable[Bound], about: Message = Message.PUBLICATION
+) -> tuple[Bound, ...]:
+    """What is attached to a message once the rules of the filters that it matches have been (statements §4.2)."""
+    found = list(attached)
+    for bound in associated:
+        for rule in bound.policy.rules:
+            if rule.message is not about or rule.alone is None:
+                continue
+            one = Bound(rule.alone, ATTACHED)
+            if any(one.policy == other.policy for other in found):
+                continue
+            if rule.attach is Attach.KEEP_EXISTING and found:
+                continue
+            if rule.attach is Attach.IF_YIELD and found:
+                if not all(other.policy.yields for other in found):
+                    continue
+                found.clear()
+            found.append(one)
+    return tuple(found)
 
 
 def judge(
