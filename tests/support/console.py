@@ -90,7 +90,7 @@ class Looking:
 
     def _log_in(self, context: BrowserContext, user: str) -> None:
         """Without the form, of which the door has a test: the page that it leads to would be loaded each time."""
-        said = {"user": user, "password": user * 2}
+        said: dict[str, str | float | bool] = {"user": user, "password": user * 2}
         assert context.request.post(f"{self.address}/login", form=said, max_redirects=0).status == 303
 
     def picture(self, page: Page, name: str) -> Path:
