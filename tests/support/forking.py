@@ -27,6 +27,8 @@ _SERVE = "import sys; sys.path.insert(0, '.'); from tests.support.forking import
 _PIECE = 60_000
 _SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER of Linux
 _LOADED = ("cli.run", "cli.check", "cli.explain", "cli.test", "cli.pub", "cli.sub", "broker.run", "broker.admin")
+_NEEDED = {"console": ("fastapi", "socketio", "penstock.console.app")}
+"""By command, what takes long to load and others do without: loaded when such a command is ordered first."""
 _CANNOT = {"preexec_fn", "pass_fds", "shell", "start_new_session", "process_group", "user", "umask", "executable"}
 """What `Popen` may be told that an order cannot carry."""
 
@@ -126,6 +128,8 @@ def serve() -> int:
         order, files = ordered(line)
         if order is None:
             return 0
+        for name in _NEEDED.get(order["args"][0], ()) if order["args"] else ():
+            importlib.import_module(name)
         told, tells = os.pipe()
         between = os.fork()
         if between == 0:

@@ -55,6 +55,7 @@ class Paho:
         self.clean = clean
         protocol = MQTTProtocolVersion(version)
         self.client = mqtt.Client(CallbackAPIVersion.VERSION2, client_id, clean_session, None, protocol, transport)
+        self.client.reconnect_delay_set(1, 1)  # its end waits for the delay, which would grow to two minutes
         self.messages: queue.Queue[mqtt.MQTTMessage] = queue.Queue()
         self.connections: queue.Queue[Connected] = queue.Queue()
         self.ends: queue.Queue[ReasonCode] = queue.Queue()
