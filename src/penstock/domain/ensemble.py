@@ -287,9 +287,9 @@ class Ensemble:
         return Subject(client_id, match.user, "", listener, match.certificate)
 
     @cached_property
-    def _at(self) -> dict[str, list[_Match]]:
+    def _at(self) -> dict[str, list[Match]]:
         """By node, how clients are known there: by their ids, then by what else they show."""
-        found: dict[str, list[_Match]] = {node: [] for node in self._matches}
+        found: dict[str, list[Match]] = {node: [] for node in self._matches}
         for (node, _), several in self._by_id.items():
             found[node] += several
         for node, others in self._matches.items():
@@ -297,7 +297,7 @@ class Ensemble:
         return found
 
     @cached_property
-    def _named(self) -> dict[str, dict[str, _Match]]:
+    def _named(self) -> dict[str, dict[str, Match]]:
         """The first of these for each client."""
         return {node: {one.entry.name: one for one in reversed(several)} for node, several in self._at.items()}
 
