@@ -27,6 +27,7 @@ from penstock.engine.node import Node
 from penstock.engine.overlay import neighbour_in
 from penstock.engine.place import settle_in
 from penstock.engine.project import restore
+from penstock.engine.retained import hold
 from penstock.engine.review import restore_advertised, restore_subscription, review
 from penstock.engine.session import NEVER, Delivery, Kept, Session, Subscribed, Will
 from penstock.engine.subscribe import add, condition_of
@@ -270,7 +271,7 @@ class Store:
         for topic, payload, qos, properties, expires, *source, token in self._db.execute("SELECT * FROM retained"):
             if expires is None or expires > now:
                 event = Event(topic, payload, qos, True, properties, expires, *source)
-                node.set_retained(event._replace(token=token))
+                hold(node, event._replace(token=token))
             else:
                 node.ledger.retained(topic, None)
 

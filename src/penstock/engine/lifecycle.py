@@ -17,6 +17,7 @@ from penstock.engine import (
     place,
     proving,
     release_wait,
+    retained,
     showing,
     subscribe,
     wills,
@@ -244,7 +245,7 @@ def lost(node: Node, session: Session, outlet: Outlet, now: float) -> None:
 
 def tick(node: Node, now: float) -> None:
     """Time has passed: publish delayed wills, end expired sessions, forget expired retained messages."""
-    node.expire_retained(now)
+    retained.expire(node, now)
     overlay.expire(node, now)
     groups.expire(node, now)
     if node.contracts is not None:

@@ -5,7 +5,6 @@ durable in `ledger`, and what an operator should know in `notices`.
 """
 
 from collections.abc import Callable
-from heapq import heappop, heappush
 from typing import NamedTuple
 from weakref import WeakValueDictionary
 
@@ -374,40 +373,6 @@ class Node:
             for session in other:
                 outbox.push_lossy(self, session, packet)
         self.stats.sent += len(same) + len(other)
-
-    # --- retained messages
-
-    def retain(self, event: Event, sender: Session | None) -> None:
-        """Keep the event for later subscribers, or forget the topic's last one if it is empty."""
-        if not event.payload:  # [MQTT-3.3.1-6], [MQTT-3.3.1-7]
-            self.unretain(event.topic)
-            return
-        if len(self.retained) >= self.limits.retained_messages and self.retained.get(event.topic) is None:
-            self.stats.dropped += 1
-            self.notice("full", sender, event.topic, "too many retained messages, this one is not kept")
-            return
-        self.set_retained(event)
-        if not event.topic.startswith("$SYS/"):
-            self.ledger.retained(event.topic, event)
-
-    def set_retained(self, event: Event) -> None:
-        """Hold the event as its topic's retained one."""
-        self.retained.set(event.topic, event)
-        if event.expires is not None:
-            heappush(self.retained_due, (event.expires, event.topic))
-
-    def unretain(self, topic: str) -> None:
-        """Forget the retained message of a topic."""
-        if self.retained.pop(topic) is not None:
-            self.ledger.retained(topic, None)
-
-    def expire_retained(self, now: float) -> None:
-        """Forget retained messages whose time is over."""  # [MQTT-3.3.2-5]
-        while self.retained_due and self.retained_due[0][0] <= now:
-            _, topic = heappop(self.retained_due)
-            event = self.retained.get(topic)
-            if event is not None and event.expires is not None and event.expires <= now:
-                self.unretain(topic)
 
     # --- flow
 

@@ -15,6 +15,7 @@ from penstock.engine import (
     once,
     project,
     prune,
+    retained,
     spread,
     travel,
 )
@@ -117,7 +118,7 @@ def carry(node: "Node", plans: Plans, event: Event, sender: Session | None, now:
         event = judging.event
     # [MQTT-3.3.1-5] [MQTT-3.3.1-8] [MQTT311-3.3.1-7] [MQTT311-3.3.1-12]
     if event.retain:
-        node.retain(event if judging is None else judging.kept, sender)
+        retained.keep(node, event if judging is None else judging.kept, sender)
     if plan.predicates:
         plan = _resolve(node, plan, plans, event, now)
     record(node, plans, plan, came, sender, now)

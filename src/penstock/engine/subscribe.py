@@ -14,6 +14,7 @@ from penstock.engine import (
     match,
     outbox,
     release,
+    retained,
     route,
     travel,
     window,
@@ -269,7 +270,7 @@ def advance(node: "Node", session: Session, now: float) -> None:
         if node.retained.get(topic) is not event:
             continue  # replaced meanwhile, and the newer one has been delivered live
         if event.expires is not None and event.expires <= now:
-            node.unretain(topic)
+            retained.forget(node, topic)
             continue
         if not _may_pass(node, event, session):
             continue

@@ -1,17 +1,13 @@
 """A policy test, played: each step is done on a rehearsal, then what is expected is held against what came."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator
-from itertools import zip_longest
+from collections.abc import Callable, Iterator
 
 import msgspec
 
 from penstock.domain.tests import (
     OTHERS,
     Advertised,
-    Expected,
-    ExpectedVerdict,
-    Message,
     PolicyTest,
     Publication,
     SetPolicy,
@@ -20,21 +16,28 @@ from penstock.domain.tests import (
 )
 from penstock.domain.tests import Subscription as Wish
 from penstock.engine import travel
-from penstock.engine.account import receiver, values_of
-from penstock.engine.actor import Delivered
+from penstock.engine.account import receiver
 from penstock.engine.arrival import ExplainError, arrival
 from penstock.engine.assembly import RehearsalError
 from penstock.engine.explain import explain
 from penstock.engine.rehearsal import Rehearsal
+from penstock.engine.trial_expected import (
+    expected_texts,
+    is_about,
+    is_met,
+    is_so,
+    telling,
+    texts,
+    towards,
+    verdict_text,
+)
 from penstock.engine.trial_rate import rate
 from penstock.language.statement import Statement
 from penstock.language.statement_printer import show_compact
 from penstock.model.decision import Decision
 from penstock.model.event import Event
 from penstock.model.sparkplug import is_sparkplug
-from penstock.model.sparkplug_message import parse
 from penstock.model.sparkplug_topic import NUMBERED, Source, message_topic
-from penstock.model.verdict import Verdict
 
 
 class Failure(msgspec.Struct, frozen=True):
@@ -233,15 +236,15 @@ class _Trial:
             wanted |= dict.fromkeys(others, step.expect[OTHERS])
         for name, expected in wanted.items():
             got = self._play.deliveries(name)[self._seen.get(name, 0) :]
-            if not _is_met(expected, got):
-                yield Failure(at, name, _expected_texts(expected), _texts(got, expected), tuple(self._why(name)))
+            if not is_met(expected, got):
+                yield Failure(at, name, expected_texts(expected), texts(got, expected), tuple(self._why(name)))
 
     def _why(self, entity: str) -> Iterator[str]:
         """What was decided towards somebody about all that was published."""
         for source, topic, decisions in self._published:
             told = receiver(decisions, entity, self._play.ensemble)
             reasons = told.why_not or tuple(
-                f"{one.node} -> {entity}: {_telling(one)}"
+                f"{one.node} -> {entity}: {telling(one)}"
                 for one in decisions
                 if one.goes_by is not None and one.goes_by.target == entity and one.outputs
             )
@@ -258,10 +261,10 @@ class _Trial:
     def _verdicts(self, at: int, step: Step) -> Iterator[Failure]:
         all_ = [decision for _, _, decisions in self._published for decision in decisions]
         for wanted in step.verdicts:
-            decided = [(one, verdict) for one in all_ for verdict in one.verdicts if _is_about(wanted, one)]
-            if not any(_is_so(wanted, verdict) for _, verdict in decided):
-                got = dict.fromkeys(f"{_towards(one)}: {verdict}" for one, verdict in decided)
-                yield Failure(at, "a verdict", (_verdict_text(wanted),), tuple(got) or ("no decision there",))
+            decided = [(one, verdict) for one in all_ for verdict in one.verdicts if is_about(wanted, one)]
+            if not any(is_so(wanted, verdict) for _, verdict in decided):
+                got = dict.fromkeys(f"{towards(one)}: {verdict}" for one, verdict in decided)
+                yield Failure(at, "a verdict", (verdict_text(wanted),), tuple(got) or ("no decision there",))
 
     def _states(self, at: int, step: Step) -> Iterator[Failure]:
         for text, wanted in step.states.items():
@@ -298,138 +301,3 @@ _DEEDS: dict[str, Callable[[_Trial, Step], None]] = {
     "restart": _Trial._restart,
     "wait": _Trial._wait,
 }
-
-
-def _is_met(expected: Expected, got: tuple[Delivered, ...]) -> bool:
-    if expected.in_order is not None:
-        return all(_fits(wanted, one) for wanted, one in zip_longest(expected.in_order, got))
-    return _all_matched(expected.any_order or (), got)
-
-
-def _fits(wanted: Message | None, got: Delivered | None) -> bool:
-    if wanted is None or got is None:
-        return False
-    return (
-        wanted.topic == got.topic
-        and (wanted.payload is None or wanted.payload.encode() == got.payload)
-        and wanted.qos in (None, got.qos)
-        and wanted.retain in (None, got.retain)
-        and wanted.at in (None, got.node)
-        and _has_metrics(wanted, got)
-    )
-
-
-def _has_metrics(wanted: Message, got: Delivered) -> bool:
-    if wanted.metrics is None and not wanted.without and wanted.seq is None:
-        return True
-    values = values_of(got.topic, got.payload)
-    if values is None:
-        return False
-    return (
-        wanted.metrics in (None, values)
-        and not any(name in values for name in wanted.without)
-        and wanted.seq in (None, _seq(got))
-    )
-
-
-def _all_matched(wanted: tuple[Message, ...], got: tuple[Delivered, ...]) -> bool:
-    """Whether each is for one of the others, and the other way round: by the ways that lead from one to the next."""
-    if len(wanted) != len(got):
-        return False
-    taken: dict[int, int] = {}  # what came, and for which wish it is
-
-    def place(wish: int, tried: set[int]) -> bool:
-        for at, one in enumerate(got):
-            if at not in tried and _fits(wanted[wish], one):
-                tried.add(at)
-                if at not in taken or place(taken[at], tried):
-                    taken[at] = wish
-                    return True
-        return False
-
-    return all(place(wish, set()) for wish in range(len(wanted)))
-
-
-def _is_about(wanted: ExpectedVerdict, decision: Decision) -> bool:
-    target = decision.goes_by.target if decision.goes_by is not None else None
-    return (
-        wanted.at == decision.node
-        and wanted.from_ in (None, decision.came_by.source)
-        and (wanted.to is None or wanted.to == target)
-    )
-
-
-def _is_so(wanted: ExpectedVerdict, verdict: Verdict) -> bool:
-    return (
-        wanted.stage in (None, verdict.stage)
-        and wanted.effect in (None, verdict.effect)
-        and wanted.rule in (None, verdict.rule)
-    )
-
-
-# --- in words
-
-
-def _telling(decision: Decision) -> str:
-    """Why something was let through: the brokering table's word, and what monitors made of it."""
-    said = [one for one in decision.verdicts if one.stage in ("edit", "route") or one.effect != "pass"]
-    return "; ".join(map(str, said or decision.verdicts[-1:]))
-
-
-def _towards(decision: Decision) -> str:
-    target = f" -> {decision.goes_by.target}" if decision.goes_by is not None else ""
-    return f"{decision.came_by.source} -> {decision.node}{target}"
-
-
-def _verdict_text(wanted: ExpectedVerdict) -> str:
-    way = " -> ".join(name for name in (wanted.from_, wanted.at, wanted.to) if name is not None)
-    said = f"{wanted.stage or 'some stage'}: {wanted.effect or 'anything'}"
-    return f"{way}: {said}{f' by {wanted.rule}' if wanted.rule is not None else ''}"
-
-
-def _texts(messages: Iterable[Delivered], expected: Expected) -> tuple[str, ...]:
-    """What came, in as much detail as what was expected."""
-    wanted = expected.in_order or expected.any_order or ()
-    asked = [key for key in _DETAILS if any(getattr(one, key) is not None for one in wanted)]
-    told = (f"{_said(one)}{_in_brackets({key: _DETAIL[key](one) for key in asked})}" for one in messages)
-    return tuple(told) or ("nothing",)
-
-
-def _said(message: Delivered) -> str:
-    """Topic and payload; of a Sparkplug message the values of its metrics."""
-    values = values_of(message.topic, message.payload)
-    return str(message) if values is None else f"{message.topic} {json.dumps(values, ensure_ascii=False)}"
-
-
-def _seq(message: Delivered) -> int | None:
-    return None if values_of(message.topic, message.payload) is None else parse(message.payload).seq
-
-
-_DETAIL: dict[str, Callable[[Delivered], object]] = {
-    "seq": _seq,
-    "qos": lambda one: one.qos,
-    "retain": lambda one: one.retain,
-    "at": lambda one: one.node,
-}
-
-
-def _expected_texts(expected: Expected) -> tuple[str, ...]:
-    if expected.in_order is not None:
-        return tuple(map(_message_text, expected.in_order)) or ("nothing",)
-    return (*map(_message_text, expected.any_order or ()), "(in any order)")
-
-
-def _message_text(message: Message) -> str:
-    payload = f" {message.payload}" if message.payload else ""
-    metrics = "" if message.metrics is None else f" {json.dumps(message.metrics, ensure_ascii=False, default=str)}"
-    without = f" without {', '.join(message.without)}" if message.without else ""
-    details = _in_brackets({key: getattr(message, key) for key in _DETAILS})
-    return f"{message.topic}{payload}{metrics}{without}{details}"
-
-
-_DETAILS = ("seq", "qos", "retain", "at")
-
-
-def _in_brackets(details: dict[str, object]) -> str:
-    said = ", ".join(f"{key} {str(value).lower()}" for key, value in details.items() if value is not None)
-    return f" ({said})" if said else ""
