@@ -258,3 +258,23 @@ def test_a_token_that_comes_back_is_refused() -> None:
     found, _ = carrying.weigh(node, "b1", heard)
     assert found.refusal is not None
     assert "is of `b3`, which is not beyond `b1`" in found.refusal.reason
+
+
+def test_strict_refuses_a_distrusted_neighbour_what_a_trusted_one_has_signed() -> None:
+    """b2, rated 0.01 by b4, changes what b3 has signed; b3, rated 0.99, does not send it itself."""
+    states = {"b2": {"*": {"emit": [{"topic": "{topic}", "payload": "FORGED"}]}}, "b3": {"*": "suppress"}}
+    monitors = {name: {"link": f"{name} -> b4", "states": {"q0": edges}} for name, edges in states.items()}
+    trust = {
+        "sign": 0.5,
+        "evidence": {"monitors": False},
+        "begin": [{"of": "b2", "by": "b4", "bad": 98}, {"of": "b3", "by": "b4", "good": 98}],
+    }
+    rehearsal = play([("b2", "b3"), ("b3", "b4"), ("b2", "b4")], trust, monitors=monitors)
+    rehearsal.connect("ann", "b3")
+    rehearsal.connect("bob", "b4")
+    rehearsal.subscribe("bob", "home/#")
+    rehearsal.publish("ann", "home/door", b"1")
+    rehearsal.run()
+    assert rehearsal.deliveries("bob") == ()
+    (reason,) = denied(rehearsal)
+    assert reason.startswith("`b2`, which sends it, is rated 0.01, below 0.5, though the neighbour `b3` has signed")

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.model.errors import PolicyError
-from penstock.policy.trust import UNIT, Average, Evidence, Ruling, Thresholds, Weights, by_path, may_sign, strict
+from penstock.policy.trust import UNIT, Average, Came, Evidence, Ruling, Thresholds, Weights, by_path, may_sign, strict
 from tests.support.trust_graphs import FIGURE_4, exhaustive
 
 PLAIN = Weights(penalty=3)
@@ -89,19 +89,26 @@ def test_averages_are_compared_exactly() -> None:
 
 
 STRICT = [
-    pytest.param({"b2"}, {"b2": 0.6}, True, "the neighbour `b2` has signed", id="a trusted neighbour"),
-    pytest.param({"b2"}, {"b2": 0.59}, False, "`b2` is rated 0.59, below 0.6", id="a neighbour not trusted enough"),
-    pytest.param({"b1"}, {"b2": 0.9}, False, "`b1` is no neighbour", id="a signer that is no neighbour"),
-    pytest.param(set(), {"b2": 0.9}, False, "nobody has signed", id="no signature"),
-    pytest.param({"b2"}, {"b2": math.nan}, False, "no trusted neighbour", id="a rating that is not a number"),
-    pytest.param({"b2"}, {"b2": 7.0}, False, "no trusted neighbour", id="a rating that cannot be"),
-    pytest.param({"b1", "b2", "b3"}, {"b2": 0.1, "b3": 0.8}, True, "`b3`", id="one of several"),
+    pytest.param({"b2"}, "b2", {"b2": 0.6}, True, "the neighbour `b2` has signed", id="a trusted neighbour"),
+    pytest.param(
+        {"b2"}, "b2", {"b2": 0.59}, False, "`b2` is rated 0.59, below 0.6", id="a neighbour not trusted enough"
+    ),
+    pytest.param({"b1"}, "b2", {"b2": 0.9}, False, "`b1` is no neighbour", id="a signer that is no neighbour"),
+    pytest.param(set(), "b2", {"b2": 0.9}, False, "nobody has signed", id="no signature"),
+    pytest.param({"b2"}, "b2", {"b2": math.nan}, False, "no trusted neighbour", id="a rating that is not a number"),
+    pytest.param({"b2"}, "b2", {"b2": 7.0}, False, "no trusted neighbour", id="a rating that cannot be"),
+    pytest.param({"b1", "b2", "b3"}, "b3", {"b2": 0.1, "b3": 0.8}, True, "`b3`", id="one of several"),
+    pytest.param(
+        {"b3"}, "b2", {"b2": 0.01, "b3": 0.99}, False, "`b2`, which sends it, is rated 0.01", id="a distrusted sender"
+    ),
+    pytest.param({"b3"}, "b2", {"b2": 0.6, "b3": 0.99}, True, "`b3` has signed", id="a trusted sender"),
+    pytest.param({"b3"}, "b2", {"b3": 0.99}, False, "`b2`, which sends it, is no neighbour", id="an unknown sender"),
 ]
 
 
-@pytest.mark.parametrize(("signers", "ratings", "accepts", "reason"), STRICT)
-def test_strict(signers: set[str], ratings: dict[str, float], accepts: bool, reason: str) -> None:
-    found = strict(signers, ratings, {}, Thresholds(0.6))
+@pytest.mark.parametrize(("signers", "sender", "ratings", "accepts", "reason"), STRICT)
+def test_strict(signers: set[str], sender: str, ratings: dict[str, float], accepts: bool, reason: str) -> None:
+    found = strict(Came(signers, sender, ()), ratings, {}, Thresholds(0.6))
     assert found.accepts is accepts
     assert reason in found.reason
 
@@ -116,27 +123,33 @@ def test_strict(signers: set[str], ratings: dict[str, float], accepts: bool, rea
 )
 def test_the_worked_example_of_the_paper(signers: set[str], accepts: bool, reason: str) -> None:
     """§II-D: b6 with the ratings of Fig. 4 and θ = 0.5."""
-    found = by_path(signers, {}, exhaustive(FIGURE_4, "b6"), Thresholds(0.6, 0.5))
+    found = by_path(Came(signers, "b4", {"b1", "b2", "b3", "b4"}), {}, exhaustive(FIGURE_4, "b6"), Thresholds(0.6, 0.5))
     assert found.accepts is accepts
     assert reason in found.reason
 
 
 def test_as_many_signers_as_asked_for_need_trusted_paths() -> None:
     least = {"a": Average(600_000, 1), "b": Average(1_200_000, 2), "c": Average(100_000, 1)}
-    assert by_path({"a", "b", "c"}, {}, least, Thresholds(0.6, 0.5, signers=2)).accepts
-    found = by_path({"a", "c"}, {}, least, Thresholds(0.6, 0.5, signers=2))
+    assert by_path(Came({"a", "b", "c"}, "a", set(least)), {}, least, Thresholds(0.6, 0.5, signers=2)).accepts
+    found = by_path(Came({"a", "c"}, "a", set(least)), {}, least, Thresholds(0.6, 0.5, signers=2))
     assert found == Ruling(
         False, "1 of 2 signers have trusted paths only: the least trustworthy path from `c` is rated 0.1, below 0.5"
     )
 
 
 def test_a_signer_without_a_path_counts_for_nothing() -> None:
-    found = by_path({"far"}, {}, {}, Thresholds(0.5))
+    found = by_path(Came({"far"}, "a", ()), {}, {}, Thresholds(0.5))
     assert found == Ruling(False, "no signer has trusted paths only: no path from `far` is known")
 
 
+def test_a_signer_without_a_path_through_the_sender_counts_for_nothing() -> None:
+    found = by_path(Came({"b3"}, "b2", {"b2"}), {}, {"b3": Average(990_000, 1)}, Thresholds(0.5))
+    why = "no path from `b3` through `b2`, which sends it, is known"
+    assert found == Ruling(False, f"no signer has trusted paths only: {why}")
+
+
 def test_a_reason_names_only_a_few_of_many_signers() -> None:
-    found = by_path({f"n{at}" for at in range(100)}, {}, {}, Thresholds(0.5))
+    found = by_path(Came({f"n{at}" for at in range(100)}, "a", ()), {}, {}, Thresholds(0.5))
     assert found.reason.endswith("and 95 more")
 
 

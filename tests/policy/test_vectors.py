@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.model.errors import PolicyError
-from penstock.policy.trust import Average, Thresholds, by_path
+from penstock.policy.trust import Average, Came, Thresholds, by_path
 from penstock.policy.vectors import Table, Update, Walk, difference
 from tests.support.examples import some
 from tests.support.trust_graphs import FIGURE_4, Graph, Network, acyclic, exhaustive, linked, nodes_of
@@ -27,8 +27,10 @@ def test_the_worked_example_of_the_paper() -> None:
     least = network.tables["b6"].least(("b1", "b2", "b3"))
     assert {origin: average.rating for origin, average in least.items()} == {"b1": 0.5, "b2": 0.45, "b3": 0.4}
     thresholds = Thresholds(0.6, 0.5)
-    assert by_path({"b1", "b2", "b3"}, {}, least, thresholds).accepts
-    assert not by_path({"b2", "b3"}, {}, least, thresholds).accepts
+    through = network.tables["b6"].through("b4")
+    assert through == {"b1", "b2", "b3", "b4"}
+    assert by_path(Came({"b1", "b2", "b3"}, "b4", through), {}, least, thresholds).accepts
+    assert not by_path(Came({"b2", "b3"}, "b4", through), {}, least, thresholds).accepts
 
 
 def test_the_least_average_is_not_made_of_least_averages() -> None:

@@ -76,8 +76,9 @@ class TrustSettings(Settings):
 
     rule: Literal["strict", "path"] = Field(
         default="strict",
-        description="`strict`: a neighbour rated at least `sign` has signed the token; `path`: from as many signers as"
-        " `signers` says, the least trustworthy path is rated at least `accept`",
+        description="`strict`: a neighbour rated at least `sign` has signed the token, and another, or the same,"
+        " that is rated so sends it; `path`: from as many signers as `signers` says, the least trustworthy path is"
+        " rated at least `accept`",
     )
     sign: Share = Field(default=0.5, description="rating of a neighbour from which a node signs what it sends, π")
     accept: Share | None = Field(

@@ -7,7 +7,7 @@ are accepted. What was decided is kept until the decision would be another.
 from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.domain.trust import TrustSettings
-from penstock.policy.trust import RULES, Average, Evidence, Ruling, Thresholds, in_millionths, may_sign
+from penstock.policy.trust import RULES, Average, Came, Evidence, Ruling, Thresholds, in_millionths, may_sign
 from penstock.policy.vectors import Table, Update
 
 if TYPE_CHECKING:
@@ -70,7 +70,8 @@ class Ratings:
         return found
 
     def _rule(self, sender: str, signers: frozenset[str]) -> Ruled:
-        ruling = RULES[self.settings.rule](signers, self._ratings, self.least, self.thresholds)
+        came = Came(signers, sender, self.table.through(sender))
+        ruling = RULES[self.settings.rule](came, self._ratings, self.least, self.thresholds)
         return Ruled(ruling, may_sign(sender, self._ratings, self.thresholds))
 
     def refresh(self, neighbours: list[str], connected: set[str], now: float) -> bool:

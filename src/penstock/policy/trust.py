@@ -160,8 +160,18 @@ class Ruling:
     reason: str
 
 
-Rule = Callable[[Collection[str], Mapping[str, float], Mapping[str, Average], Thresholds], Ruling]
-"""From a token's signers, the node's own ratings of its neighbours, and the least-trustworthy paths to it."""
+@dataclass(frozen=True, slots=True)
+class Came:
+    """A token as it came: who has signed it, and which neighbour sent it, who need not be one of them."""
+
+    signers: Collection[str]
+    sender: str
+    through: Collection[str]
+    """The nodes from which a path is known whose last step is the sender; the sender is one of them."""
+
+
+Rule = Callable[[Came, Mapping[str, float], Mapping[str, Average], Thresholds], Ruling]
+"""From how a token came, the node's own ratings of its neighbours, and the least-trustworthy paths to it."""
 
 
 def may_sign(sender: str, ratings: Mapping[str, float], thresholds: Thresholds) -> bool:
@@ -169,15 +179,18 @@ def may_sign(sender: str, ratings: Mapping[str, float], thresholds: Thresholds) 
     return _reaches(ratings.get(sender), thresholds.sign)
 
 
-def strict(
-    signers: Collection[str], ratings: Mapping[str, float], _least: Mapping[str, Average], thresholds: Thresholds
-) -> Ruling:
-    """Accept what a trusted neighbour has signed."""
+def strict(came: Came, ratings: Mapping[str, float], _least: Mapping[str, Average], thresholds: Thresholds) -> Ruling:
+    """Accept what a trusted neighbour has signed, from a trusted neighbour: a signature is no word for its sender."""
     refusals = []
-    for signer in sorted(signers):
+    for signer in sorted(came.signers):
         rating = ratings.get(signer)
         if _reaches(rating, thresholds.sign):
-            return Ruling(True, f"the neighbour `{signer}` has signed, rated {rating:.3g}, at least {thresholds.sign}")
+            signed = f"the neighbour `{signer}` has signed, rated {rating:.3g}, at least {thresholds.sign}"
+            if may_sign(came.sender, ratings, thresholds):
+                return Ruling(True, signed)
+            sent = ratings.get(came.sender)
+            rated = "is no neighbour" if sent is None else f"is rated {sent:.3g}, below {thresholds.sign}"
+            return Ruling(False, f"`{came.sender}`, which sends it, {rated}, though {signed}")
         refusals.append(
             f"`{signer}` is no neighbour"
             if rating is None
@@ -186,23 +199,27 @@ def strict(
     return Ruling(False, f"no trusted neighbour has signed: {_some(refusals, 'nobody has signed')}")
 
 
-def by_path(
-    signers: Collection[str], _ratings: Mapping[str, float], least: Mapping[str, Average], thresholds: Thresholds
-) -> Ruling:
-    """Accept if from enough signers every path is trusted: the least trustworthy reaches θ."""
+def by_path(came: Came, _ratings: Mapping[str, float], least: Mapping[str, Average], thresholds: Thresholds) -> Ruling:
+    """Accept if from enough signers every path is trusted: the least trustworthy reaches θ.
+
+    One of them leads through the sender. A signer from which none is known does not count, or else a sender that tells
+    of no paths would be rated by those around it.
+    """
     theta = thresholds.theta
     good, refusals = [], []
-    for signer in sorted(signers):
+    for signer in sorted(came.signers):
         path = least.get(signer)
         if path is None:
             refusals.append(f"no path from `{signer}` is known")
+        elif signer not in came.through:
+            refusals.append(f"no path from `{signer}` through `{came.sender}`, which sends it, is known")
         elif path.reaches(theta):
             good.append(f"`{signer}` ({path.rating:.3g})")
         else:
             refusals.append(f"the least trustworthy path from `{signer}` is rated {path.rating:.3g}, below {theta}")
     if len(good) >= thresholds.signers:
         return Ruling(True, f"every path is rated at least {theta} from {_some(good, '')}")
-    why = _some(refusals, "nobody has signed" if not signers else "there are no more signers")
+    why = _some(refusals, "nobody has signed" if not came.signers else "there are no more signers")
     if thresholds.signers == 1:
         return Ruling(False, f"no signer has trusted paths only: {why}")
     return Ruling(False, f"{len(good)} of {thresholds.signers} signers have trusted paths only: {why}")

@@ -135,6 +135,10 @@ class Table:
                     found[walk.origin] = average
         return found
 
+    def through(self, neighbour: str) -> set[str]:
+        """The nodes from which there is a path to this one whose last edge is from a neighbour; it is one of them."""
+        return {neighbour, *(walk.origin for walk in self._told.get(neighbour, ()))}
+
     def sums(self) -> Vector:
         """The least sums over all walks that end here."""
         return self._sums(None, self.longest)
