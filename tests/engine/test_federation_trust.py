@@ -1,12 +1,17 @@
 """Tokens and trust on rehearsed nodes: who may publish and subscribe, whose events go on, and why not (trust §II)."""
 
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
+import pytest
+
 from penstock.domain import Domain
 from penstock.domain.ensemble import ensemble
-from penstock.engine import carrying, showing
+from penstock.engine import carrying, contracts, showing
 from penstock.engine.rehearsal import Rehearsal
+from penstock.policy.contracts import Collecting
+from penstock.policy.quality_collect import make_collector
 from penstock.policy.token_verify import Verified
 
 FIG_4 = {
@@ -175,6 +180,61 @@ def test_events_below_what_a_contract_guarantees_are_evidence_against_the_neighb
     rehearsal.publish("ben", "home/air", b'{"q": 5}')  # of somebody whom no contract binds: b1 lets it in
     rehearsal.run()
     assert (ratings.of("b1", rehearsal.now).good, ratings.of("b1", rehearsal.now).bad) == (1, 3)
+
+
+def air(*said: object) -> Rehearsal:
+    """b1 says of all that ann publishes that it is precise; b2 measures with these collectors."""
+    collectors = [{"topics": "home/#", "collect": list(said)}]
+    producers = {"air": {"producer": "ann", "filter": "home/air", "guarantees": ["precision >= high"]}}
+    rehearsal = line(2, {"sign": 0.1}, quality={"collectors": collectors}, contracts={"producers": producers})
+    rehearsal.connect("ann", "b1")
+    rehearsal.connect("bob", "b2")
+    rehearsal.subscribe("bob", "home/#")
+    liar = rehearsal.nodes["b1"]
+    assert liar.contracts is not None
+    catalogue = liar.contracts.contracts.catalogue
+    theirs = make_collector(catalogue.key("precision"), "value", {"value": 100}, catalogue)
+    praised = (Collecting("home/#", frozenset(), (theirs,)),)
+    liar.contracts = contracts.renewed(None, replace(liar.contracts.contracts, collecting=praised))
+    return rehearsal
+
+
+COLLECTORS = [
+    pytest.param([{"indicator": "precision", "formula": "value", "value": "q"}], 95, (1, 0), id="it is measured here"),
+    pytest.param(
+        [{"indicator": "precision", "formula": "value", "value": "q"}], 5, (0, 3), id="the measure disproves it"
+    ),
+    pytest.param(
+        [{"indicator": "precision", "formula": "value", "value": "z"}], 95, (0, 0), id="it cannot be measured"
+    ),
+    pytest.param(
+        [{"indicator": "completeness", "formula": "value", "value": "q"}], 95, (0, 0), id="nothing measures it"
+    ),
+]
+
+
+@pytest.mark.parametrize(("collectors", "quality", "evidence"), COLLECTORS)
+def test_what_a_neighbour_says_of_quality_is_no_merit(
+    collectors: list[object], quality: int, evidence: tuple[float, float]
+) -> None:
+    rehearsal = air(*collectors)
+    rehearsal.publish("ann", "home/air", b'{"q": %d}' % quality)
+    rehearsal.run()
+    assert len(rehearsal.deliveries("bob")) == 1
+    ratings = rehearsal.nodes["b2"].ratings
+    assert ratings is not None
+    found = ratings.of("b1", rehearsal.now)
+    assert (found.good, found.bad) == evidence
+
+
+def test_what_is_out_of_date_on_its_way_is_no_blame() -> None:
+    dated = {"indicator": "precision", "formula": "up-to-dateness", "measured": "at", "lifetime": 10}
+    rehearsal = air(dated)
+    rehearsal.publish("ann", "home/air", b'{"at": 0}')
+    rehearsal.run()
+    ratings = rehearsal.nodes["b2"].ratings
+    assert ratings is not None
+    assert (ratings.of("b1", rehearsal.now).good, ratings.of("b1", rehearsal.now).bad) == (0, 0)
 
 
 DIGEST = "6b86b273ff34fce19d6b804eff5a3f5747ada4eaa22f1d49c01e52ddb7875b4b"

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING
 from penstock.engine import contracts, ratings
 from penstock.engine.facts import Seen
 from penstock.engine.session import Session
+from penstock.model.content import Content
 from penstock.model.event import Event
-from penstock.model.quality import NO_QUALITY
+from penstock.model.quality import NO_QUALITY, Key, Quality
 from penstock.model.topic import matches
 from penstock.policy.contract import ProducerContract
 from penstock.policy.evaluation import Interaction, evaluated
+from penstock.policy.quality_collect import Source, collect
 from penstock.policy.quality_need import why_not
 
 if TYPE_CHECKING:
@@ -85,10 +87,32 @@ def _promised(node: "Node", event: Event, now: float) -> bool | None:
     bound = _guaranteed(node, event.topic)
     if not bound:
         return None
+    assert node.contracts is not None
     found = contracts.governed(node, event, now)
-    quality = NO_QUALITY if found is None else found.quality
+    told = NO_QUALITY if found is None else found.quality
     content = node.ensemble.reader.read(event)
-    return any(not why_not(one.guarantees, quality, content) for one in bound)
+    kept = set()
+    for one in bound:
+        for collectors in {node.contracts.binding(client, event.topic)[1] for client in one.producers}:
+            measured = collect(collectors, node.contracts.contracts.catalogue, content, now).quality
+            clock = {each.key for each in collectors if Source.CLOCK in each.sources}
+            kept.add(_kept(one, told, measured, clock, content))
+    return True if True in kept else None if None in kept else False
+
+
+def _kept(
+    contract: ProducerContract, told: Quality, measured: Quality, clock: set[Key], content: Content
+) -> bool | None:
+    """Whether an event keeps a contract, of the quality that it came with and that is measured here; None if only the
+    neighbour says so, which is no merit: it could say anything.
+
+    What goes by the clock is worse here than it was at the producer's node, which is nobody's fault.
+    """
+    if why_not(contract.guarantees, told.with_(measured.without(clock)), content):
+        return False
+    if why_not(contract.guarantees, told, content):
+        return False
+    return None if why_not(contract.guarantees, measured, content) else True
 
 
 def _saw(node: "Node", neighbour: str, is_good: bool, source: str, now: float, is_before: bool = False) -> None:
