@@ -27,6 +27,7 @@ from penstock.model.event import Event
 from penstock.model.json_objects import read_objects
 from penstock.model.quality import NO_QUALITY, MetricValue, Quality
 from penstock.model.values import Timestamp
+from penstock.pipeline.capsule_columns import columns_of
 from penstock.pipeline.claims import Claims, read_claims
 from penstock.pipeline.policies import Policies, Standing
 from penstock.pipeline.released import UNTIL
@@ -132,6 +133,11 @@ class _Reading:
         capsule, closed = self._capsule, self._closed
         keeps_late = capsule.window.late is Late.QUARANTINE
         arrival, topics = batch["arrival"].to_pylist(), batch["topic"].to_pylist()
+        quick = self._by_columns(batch, arrival, topics)
+        if quick is not None:
+            yield quick
+            yield pa.RecordBatch.from_pylist([{"arrival": max(arrival)}], schema=self._types)
+            return
         kept, said, places, aside = list[Taken](), list[Claims](), list[int](), list[dict[str, Any]]()
         carried = self._carried(batch)
         for at, content in enumerate(self._contents(topics, batch)):
@@ -152,19 +158,39 @@ class _Reading:
             said.append(_unmade(found.quality) if capsule.before else claims)
             places.append(at)
         if kept:
-            columns = self._columns(kept, said, batch.take(pa.array(places)))
-            yield pa.RecordBatch.from_arrays(columns, schema=self._types)
+            made: dict[str, Any] = {"at": [one.at for one in kept], "source": [one.source for one in kept]}
+            groups, numbers = (zip(*each, strict=True) for each in ((o.group for o in kept), (o.numbers for o in kept)))
+            made |= {f"k{at}": column for at, column in enumerate(groups)}
+            made |= {f"n{at}": column for at, column in enumerate(numbers)}
+            yield self._made(made, said, batch.take(pa.array(places)))
         aside.append({"arrival": max(arrival)})
         yield pa.RecordBatch.from_pylist(aside, schema=self._types)
 
-    def _columns(self, kept: list[Taken], said: list[Claims], rows: pa.RecordBatch) -> list[pa.Array]:
-        made: dict[str, Any] = {"at": [one.at for one in kept], "source": [one.source for one in kept]}
+    def _by_columns(self, batch: pa.RecordBatch, arrival: list[int], topics: list[str]) -> pa.RecordBatch | None:
+        """The same, column by column, if there is nothing to ask of single events: each is a JSON object with the
+        numbers and the group that it must have, and none is late. None: it is not so.
+        """
+        capsule, lateness = self._capsule, self._capsule.window.lateness
+        if capsule.where is not None or capsule.before or capsule.window.time is not None:
+            return None
+        if self._closed is not None and min(arrival) + lateness < self._closed:
+            return None
+        kinds = [self._kind(*one) for one in zip(topics, batch["content_type"].to_pylist(), strict=True)]
+        if any(not is_json or widen is not None for _, is_json, widen in kinds):
+            return None
+        objects = [one for one in read_objects(batch["payload"].to_pylist()) if one is not None and MEMBER not in one]
+        claims = ({} if one is None else read_claims(one) for one in self._carried(batch))
+        said = [one for one in claims if one is not None]
+        if len(objects) < batch.num_rows or len(said) < batch.num_rows:
+            return None
+        made = columns_of(capsule, topics, objects)
+        return None if made is None else self._made({"at": batch["arrival"], **made}, said, batch)
+
+    def _made(self, made: dict[str, Any], said: list[Claims], rows: pa.RecordBatch) -> pa.RecordBatch:
+        """A batch of what is known already, the quality that events claim, and what their rows have."""
         made |= {name: rows[name] for name in ("arrival", *_PLACE)}
         if pc.any(pc.match_substring(rows["properties"], RETAIN_UNTIL)).as_py():
             made[UNTIL] = [_until(one) for one in rows["properties"].to_pylist()]
-        groups, numbers = (zip(*each, strict=True) for each in ((o.group for o in kept), (o.numbers for o in kept)))
-        made |= {f"k{at}": column for at, column in enumerate(groups)}
-        made |= {f"n{at}": column for at, column in enumerate(numbers)}
         known = {key for each in said for key in each}
         for at, key in enumerate(self._capsule.metrics):
             if key in known:
@@ -172,7 +198,8 @@ class _Reading:
                 made[f"q{at}"] = [None if one is None else one[0] for one in values]
                 made[f"c{at}"] = [None if one is None else one[1].nanos // _NANOSECONDS for one in values]
                 made[f"a{at}"] = [None if one is None else (one[2] or one[1]).nanos // _NANOSECONDS for one in values]
-        return [_array(made.get(field.name), field.type, len(kept)) for field in self._types]
+        columns = [_array(made.get(field.name), field.type, rows.num_rows) for field in self._types]
+        return pa.RecordBatch.from_arrays(columns, schema=self._types)
 
     def _contents(self, topics: list[str], batch: pa.RecordBatch) -> Iterator[Content]:
         """The content of events; JSON is read many at a time."""

@@ -78,7 +78,8 @@ def _had(rows: DataFrame) -> DataFrame:
 def process(rows: DataFrame, reference: Reference) -> DataFrame:
     """What the capsule makes of rows of a view, as far as windows are over, with the columns `capsule_sums.RESULTS`."""
     capsule = reference.capsule()
-    sums = capsule_sums.summed(taken(rows, reference, None), capsule, None).persist()
+    # Kept as rows, as they are asked twice: Spark's cache would make columns of them, which costs more than the sums.
+    sums = capsule_sums.summed(taken(rows, reference, None), capsule, None).localCheckpoint()
     seen = sums.agg(F.max("seen")).collect()[0][0]
     return capsule_sums.results(sums.filter(_is_over(capsule, seen or 0)), reference)
 

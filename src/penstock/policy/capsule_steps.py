@@ -39,7 +39,8 @@ from penstock.policy.quality_propagate import Operation, aged, fuse, precision_w
 
 DIGITS = 12
 """Of results: sums depend on their order by less than that."""
-_MOST_KEY = 256
+MOST_KEY = 256
+"""Characters of what makes a group."""
 _NANOSECONDS = 1_000
 
 
@@ -128,9 +129,9 @@ def _key(name: str, place: Place, topic: str, attributes: Mapping[str, Value]) -
         found = _at(attributes, place)
     if isinstance(found, bool):
         return str(found).lower()
-    if not isinstance(found, str | int) or len(text := str(found)) > _MOST_KEY:
+    if not isinstance(found, str | int) or len(text := str(found)) > MOST_KEY:
         where = f"level {place}" if isinstance(place, int) else f"`{'.'.join(place)}`"
-        raise PolicyError(f"`{name}`: {where} is no text, number or bool of at most {_MOST_KEY} characters")
+        raise PolicyError(f"`{name}`: {where} is no text, number or bool of at most {MOST_KEY} characters")
     return text
 
 
