@@ -7,7 +7,7 @@ import pytest
 
 from penstock.domain import Domain
 from penstock.domain.ensemble import Ensemble, ensemble
-from penstock.engine import contracts
+from penstock.engine import contracts, situations
 from penstock.engine.rehearsal import Rehearsal
 from penstock.engine.release_decide import decide
 from penstock.policy.contracts import subscription_id
@@ -117,7 +117,7 @@ def test_an_ace_set_of_a_neighbour_gives_nobody_more_than_contracts_do(
     (consumer,) = state.contracts.consuming("doctor")
     digest = ace_digest(f"{subscription_id(who, consumer, consumer.wants[0])} bob")
     pairs = (("penstock-contract", "bob"), (ACE, write_ace({digest: rule})))
-    event = contracts.tell(state, "hazard")._replace(
+    event = situations.tell(state, "hazard")._replace(
         topic=TOPIC,
         payload=b'{"lat": 48.9}',
         properties=encode_properties(Properties(user_properties=pairs)),
@@ -138,7 +138,7 @@ def test_what_cannot_be_read_of_a_neighbour_is_for_nobody(contract: str) -> None
     client = joined.connect("doctor")
     assert client.session is not None
     pairs = (("penstock-contract", contract),)
-    event = contracts.tell(joined.node.contracts, "hazard")._replace(  # type: ignore[arg-type]
+    event = situations.tell(joined.node.contracts, "hazard")._replace(  # type: ignore[arg-type]
         topic=TOPIC, properties=encode_properties(Properties(user_properties=pairs)), path=("a",)
     )
     found = contracts.governed(joined.node, event, START)

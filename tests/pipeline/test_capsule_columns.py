@@ -20,7 +20,7 @@ CAPSULES = {
     "means": [{"aggregate": {"by": {"zone": 2, "kind": "kind"}, "values": {"v": "mean(a.v)", "w": "max(w)"}}}],
     "fused": [{"fuse": {"by": {"zone": 2}, "values": {"v": "a.v"}, "weight": "precision", "source": "kind"}}],
 }
-VALUES = st.one_of(
+VALUES: st.SearchStrategy[object] = st.one_of(
     st.floats(-1e9, 1e9), st.integers(-99, 99), st.sampled_from([True, None, "1", [1], 2**60, 10**400, {}])
 )
 GOOD = {"kind": "park", "a": {"v": 1.5}, "w": 2}

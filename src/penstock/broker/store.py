@@ -21,7 +21,6 @@ from penstock.broker.store_tokens import StoredTokens
 from penstock.engine.advertise import changed as advertised
 from penstock.engine.again import judge_queue
 from penstock.engine.changes import Changes, Persisted, Withheld
-from penstock.engine.contracts import restore as restore_situations
 from penstock.engine.lifecycle import schedule
 from penstock.engine.node import Node
 from penstock.engine.overlay import neighbour_in
@@ -30,6 +29,7 @@ from penstock.engine.project import restore
 from penstock.engine.retained import hold
 from penstock.engine.review import restore_advertised, restore_subscription, review
 from penstock.engine.session import NEVER, Delivery, Kept, Session, Subscribed, Will
+from penstock.engine.situations import restore as restore_situations
 from penstock.engine.subscribe import add, condition_of
 from penstock.language.condition import make_condition
 from penstock.language.errors import ConditionError

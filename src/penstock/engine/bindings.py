@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from penstock.engine.course import as_bound
-from penstock.engine.offers import is_of_client
 from penstock.engine.session import Session
+from penstock.engine.want import is_of_client
 from penstock.language.errors import StatementError
 from penstock.language.statement import Message
 from penstock.model.errors import PolicyError

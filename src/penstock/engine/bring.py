@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from penstock.engine import advertise, contracts, judge_filters
-from penstock.engine.contracts import BROUGHT, CONSUMER, Heard, State
+from penstock.engine.contracts import BROUGHT, CONSUMER, State
 from penstock.engine.session import Session, Subscribed
 from penstock.engine.tell import Outcome
 from penstock.model.errors import PolicyError
@@ -331,3 +331,32 @@ def _stored(contract: ConsumerContract | ProducerContract | None) -> Stored | No
     if isinstance(contract, ConsumerContract):
         return Stored(True, plain_consumer(contract), contract.name)
     return Stored(False, plain_producer(contract), contract.name)
+
+
+# --- what clients at other nodes have brought
+
+MOST_HEARD = 10_000
+"""Contracts of consumers at other nodes; of more than that, those who bring them get nothing from here."""
+
+
+class Heard(msgspec.Struct, frozen=True):
+    """What a node tells of a consumer's contract."""
+
+    client: str
+    name: str
+    contract: dict[str, object]
+
+
+def hear(state: State, topic: str, payload: bytes) -> None:
+    """Another node tells what a client has brought, or that it has not any more. What cannot be read enables nobody."""
+    before = state.heard.pop(topic, None)
+    if payload and len(state.heard) < MOST_HEARD:
+        try:
+            told = msgspec.json.decode(payload, type=Heard)
+            contract = read_consumer(told.name, told.contract, state.contracts.catalogue)
+        except (msgspec.MsgspecError, PolicyError, RecursionError):
+            pass
+        else:
+            state.heard[topic] = told.client, contract
+    if before is not None or topic in state.heard:
+        state.forget()

@@ -1,7 +1,6 @@
-"""Contracts at a node: quality that is attached to events, situations that are open, and what clients have brought.
+"""Contracts at a node: those of the domain and those that clients have brought, and which of them speak of an event.
 
-A client's contract goes with its events to other nodes: the name of one that the domain has, else all of it. There is
-one place where situations are opened and closed, the node of their source; it tells the others by an event of its own.
+A client's contract goes with its events to other nodes: the name of one that the domain has, else all of it.
 """
 
 import math
@@ -19,17 +18,15 @@ from penstock.model.errors import ContentError, PolicyError
 from penstock.model.event import Event
 from penstock.model.quality import NO_QUALITY, Quality, moment
 from penstock.model.topic import matches
-from penstock.model.verdict import Effect, Verdict
-from penstock.policy import release_place, situation
+from penstock.policy import release_place
 from penstock.policy.contract import ConsumerContract, ProducerContract, Subject, Want
 from penstock.policy.contract_plain import plain_producer
-from penstock.policy.contract_text import read_consumer, read_producer
+from penstock.policy.contract_text import read_producer
 from penstock.policy.contracts import Contracts, wants_of
-from penstock.policy.quality_carry import ATTACHED, CLAIMED, read_properties, read_quality, write_properties
-from penstock.policy.quality_collect import Collector, collect
-from penstock.policy.quality_need import why_not
+from penstock.policy.quality_carry import ATTACHED, read_properties
+from penstock.policy.quality_collect import Collector
 from penstock.policy.release import PRIVACY, RELEASED, Mark, Releaser, read_marks
-from penstock.policy.situation import NONE_OPEN, Opened, OpenSituations
+from penstock.policy.situation import NONE_OPEN, OpenSituations
 
 if TYPE_CHECKING:
     from penstock.engine.node import Node
@@ -42,24 +39,6 @@ MOST_RELEASERS = 20_000
 BROUGHT = "brought:"
 """Before the name of what clients have brought. No contract of the domain has a colon in its name."""
 _NONE: frozenset[str] = frozenset()
-MOST_HEARD = 10_000
-"""Contracts of consumers at other nodes; of more than that, those who bring them get nothing from here."""
-
-
-class Told(msgspec.Struct, frozen=True):
-    """What a node tells of a situation."""
-
-    since: float
-    until: float
-    by: str
-
-
-class Heard(msgspec.Struct, frozen=True):
-    """What a node tells of a consumer's contract."""
-
-    client: str
-    name: str
-    contract: dict[str, object]
 
 
 class Asking(NamedTuple):
@@ -238,21 +217,9 @@ def renewed(before: State | None, contracts: Contracts | None) -> State | None:
     return made
 
 
-def restore(node: "Node", now: float) -> None:
-    """Situations that were open before a restart are, if their time is not over: what was told of them is retained."""
-    if node.contracts is not None:
-        for topic, event in node.retained.match(f"{SITUATION}+"):
-            _hear(node.contracts, topic.removeprefix(SITUATION), event.payload, now)
-        for topic, event in node.retained.match(f"{CONSUMER}+"):
-            _hear_consumer(node.contracts, topic, event.payload)
-
-
 def recorded(now: float) -> float:
     """A time as journals have it, to the microsecond: so what is decided by it can be decided again."""
     return int(now * 1_000_000) / 1_000_000
-
-
-# --- what producers say
 
 
 def producing(node: "Node", session: Session, topic: str) -> tuple[ProducerContract, ...]:
@@ -277,62 +244,6 @@ def is_bound(node: "Node", sender: Session | None, event: Event, is_admitted: bo
     return any(one.is_private and named(node.contracts, one) not in known for one in bound)
 
 
-def attach(node: "Node", session: Session, event: Event, now: float) -> Event | Verdict:
-    """Stage conform, for an event of a client: measure its quality, hold its producer to its guarantees, and put both
-    to the event.
-    """
-    state = node.contracts
-    assert state is not None
-    bound = producing(node, session, event.topic)
-    _, collectors = state.binding(session.entity, event.topic)
-    is_private = any(one.is_private for one in bound) or bool(state.contracts.private(event.topic))
-    at = [(AT, f"{recorded(now):.6f}")] if is_private and not travel.told(event, AT) else []
-    if not bound and not collectors:
-        return travel.having(event, None, at) if at else event
-    content, now = node.ensemble.reader.read(event), recorded(now)
-    known = travel.told(event, CONTRACT)
-    measured = tuple((ATTACHED, value) for value in travel.told(event, ATTACHED))
-    catalogue = state.contracts.catalogue
-    try:
-        if measured:  # before a monitor put it on this topic
-            quality = read_properties(measured, moment(now), ATTACHED)
-        else:
-            quality = collect(collectors, catalogue, content, now).beside(_claimed(event, content, now), catalogue)
-    except ContentError as error:
-        return Verdict("conform", Effect.SUPPRESS, "quality", f"its quality cannot be read: {error}")
-    for contract in bound:
-        missed = why_not(contract.guarantees, quality, content)
-        if missed:
-            reason = f"not as its producer guarantees: {'; '.join(missed)}"
-            return Verdict("conform", Effect.SUPPRESS, f"contract {contract.name}", reason)
-    told = [(CONTRACT, name) for name in (named(state, one) for one in bound if one.is_private) if name not in known]
-    attached = () if measured else write_properties(quality, ATTACHED)
-    state.last = measured or attached, quality
-    made = travel.having(event, None, (*attached, *told, *at), without=CLAIMED)
-    return node.ensemble.reader.known(made, content)
-
-
-def _claimed(event: Event, content: Content, now: float) -> Quality:
-    """What an event says of its own quality: in its content, and in properties, which count more."""
-    received = moment(now)
-    try:
-        inside = read_quality(content, received)
-    except ContentError:
-        inside = NO_QUALITY  # it need not speak of quality, nor be readable
-    properties = travel.carried(event.properties).user_properties if event.properties else ()
-    return inside.with_(read_properties(properties, received, CLAIMED))
-
-
-def claimed(node: "Node", event: Event, content: Content, now: float) -> Quality:
-    """The quality of an event that no node has measured: its producer's word, as far as metrics can be so."""
-    assert node.contracts is not None
-    catalogue = node.contracts.contracts.catalogue
-    try:
-        return collect((), catalogue, content, now).beside(_claimed(event, content, now), catalogue)
-    except ContentError:
-        return NO_QUALITY
-
-
 def named(state: State, contract: ProducerContract) -> str:
     """A contract as events name it: all of one that the domain does not have."""
     if state.contracts.named(contract.name) is not None:
@@ -350,19 +261,6 @@ def of_origin(node: "Node", event: Event) -> tuple[ProducerContract, ...]:
         return () if session.neighbour in node.ensemble.nodes else producing(node, session, event.topic)
     entry = node.ensemble.publisher(node.name, event.origin, event.user)
     return state.contracts.producing(event.origin if entry is None else entry.name, event.topic)
-
-
-def needed(node: "Node", session: Session, event: Event, now: float) -> Governed | None:
-    """What is known of an event that no contract of a producer speaks of, if its consumer asks for more than
-    a topic.
-    """
-    state = node.contracts
-    if state is None or not state.concerns(event.topic) or travel.told(event, RELEASED):
-        return None
-    if not any(one.want.asks for one in state.asking(session, event.topic, now)):
-        return None
-    content = node.ensemble.reader.read(event)
-    return Governed((), claimed(node, event, content, now), content, True, {})
 
 
 def governed(node: "Node", event: Event, now: float) -> Governed | None:
@@ -443,78 +341,3 @@ def contract_of(contracts: Contracts, told: str) -> ProducerContract:
     except (msgspec.MsgspecError, RecursionError) as error:
         raise PolicyError(f"not a contract: {error}") from None
     return read_producer(str(said.pop("name", "")), said, contracts.catalogue)
-
-
-# --- situations
-
-
-def look(node: "Node", event: Event, sender: Session | None, now: float) -> tuple[Event, ...]:
-    """Whether an event opens or closes situations; what other nodes are to be told of them."""
-    state = node.contracts
-    if state is None:
-        return ()
-    if event.topic.startswith((SITUATION, CONSUMER)):
-        if sender is not None and sender.neighbour in node.ensemble.nodes:
-            if event.topic.startswith(SITUATION):
-                name, before = event.topic.removeprefix(SITUATION), state.open
-                _hear(state, name, event.payload, now)
-                glass.heard(node, sender, name, before, now)
-            else:
-                _hear_consumer(state, event.topic, event.payload)
-        return ()
-    if not state.contracts.situations:
-        return ()
-    if sender is None or sender.neighbour is not None:
-        return ()
-    content, now = node.ensemble.reader.read(event), recorded(now)
-    stepped = situation.step(state.contracts.situations, state.open, event.topic, sender.entity, content, now)
-    state.open = stepped.open
-    glass.tell(node, sender, event.topic, stepped.notices, now)
-    changed = dict.fromkeys(one.situation for one in stepped.notices if one.change is not situation.Change.REFUSED)
-    return tuple(tell(state, name) for name in changed)
-
-
-def tell(state: State, name: str) -> Event:
-    """What other nodes are told of a situation. It is retained, so that those who come later know it too."""
-    opened = state.open.get(name)
-    payload = b"" if opened is None else msgspec.json.encode(Told(*opened))
-    return Event(SITUATION + name, payload or b"null", 1, True)
-
-
-def _hear(state: State, name: str, payload: bytes, now: float) -> None:
-    """Another node, or this one before it was restarted, tells of a situation."""
-    try:
-        told = msgspec.json.decode(payload, type=Told | None)
-    except msgspec.MsgspecError:
-        return
-    if name not in {one.name for one in state.contracts.situations}:
-        return
-    left = {other: one for other, one in state.open.items() if other != name}
-    state.open = {**left, name: Opened(told.since, told.until, told.by)} if told and told.until > now else left
-
-
-def expire(node: "Node", now: float) -> None:
-    """Situations come to their end."""
-    state = node.contracts
-    assert state is not None
-    left, notices = situation.current(state.open, now)
-    state.open = left
-    glass.tell(node, None, "", notices, now)
-
-
-# --- what consumers at other nodes say
-
-
-def _hear_consumer(state: State, topic: str, payload: bytes) -> None:
-    """Another node tells what a client has brought, or that it has not any more. What cannot be read enables nobody."""
-    before = state.heard.pop(topic, None)
-    if payload and len(state.heard) < MOST_HEARD:
-        try:
-            told = msgspec.json.decode(payload, type=Heard)
-            contract = read_consumer(told.name, told.contract, state.contracts.catalogue)
-        except (msgspec.MsgspecError, PolicyError, RecursionError):
-            pass
-        else:
-            state.heard[topic] = told.client, contract
-    if before is not None or topic in state.heard:
-        state.forget()

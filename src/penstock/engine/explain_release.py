@@ -7,7 +7,8 @@ from penstock.engine import contracts, release, travel
 from penstock.engine.arrival import Arrival
 from penstock.engine.contracts import Governed, State
 from penstock.engine.node import Node
-from penstock.engine.release_decide import Decided, Step, decide
+from penstock.engine.quality import attach
+from penstock.engine.release_decide import Decided, Step, decide, needed
 from penstock.engine.session import Session
 from penstock.model.event import Event
 from penstock.model.quality import Quality
@@ -63,7 +64,7 @@ def conformed(came: Arrival, event: Event, is_admitted: bool, now: float) -> tup
     if not contracts.is_bound(came.node, sender, event, is_admitted):
         return event, ()
     assert sender is not None
-    made = contracts.attach(came.node, sender, event, now)
+    made = attach(came.node, sender, event, now)
     if isinstance(made, Verdict):
         return event, (made,)
     if made is event:
@@ -88,7 +89,7 @@ def released(node: Node, session: Session, event: Event, now: float) -> tuple[Ev
         if found is None or not found.is_first or not found.is_private or found.wrong:
             return event, ()
         return release.enabling(node, event, found, now), ()
-    found = found or contracts.needed(node, session, event, now)
+    found = found or needed(node, session, event, now)
     if found is None:
         is_released = bool(travel.told(event, RELEASED))  # and that has been told
         return travel.for_clients(event) if is_released else event, ()

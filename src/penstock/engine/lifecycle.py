@@ -9,7 +9,6 @@ from penstock.engine import (
     again,
     bring,
     carrying,
-    contracts,
     emit,
     groups,
     hello,
@@ -19,6 +18,7 @@ from penstock.engine import (
     release_wait,
     retained,
     showing,
+    situations,
     subscribe,
     wills,
     window,
@@ -249,7 +249,7 @@ def tick(node: Node, now: float) -> None:
     overlay.expire(node, now)
     groups.expire(node, now)
     if node.contracts is not None:
-        contracts.expire(node, now)
+        situations.expire(node, now)
         release_wait.tick(node, now)
         emit.hand_out(node, now)
     if node.tokens is not None:

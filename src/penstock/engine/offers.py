@@ -148,12 +148,6 @@ def _client_offer_id(node: "Node", session: Session, name: str) -> str:
     return f"{_part(node.name)}/{_part(client_id)}/client/{_part(name)}"
 
 
-def is_of_client(id: str) -> bool:
-    """Whether a client has advertised it itself; else the domain has, for somebody."""
-    parts = id.split("/")
-    return len(parts) != 4 or parts[2] == "client"
-
-
 def _part(text: str) -> str:
     """A part of an id, so that no two differ in nothing but where a part ends."""
     return text.replace("%", "%25").replace("/", "%2F")

@@ -15,7 +15,9 @@ from penstock.engine import (
     once,
     project,
     prune,
+    quality,
     retained,
+    situations,
     spread,
     travel,
 )
@@ -84,7 +86,7 @@ def carry(node: "Node", plans: Plans, event: Event, sender: Session | None, now:
         return suppressed(node, event, sender, verdict.reason)
     if contracts.is_bound(node, sender, event, plans.key.is_admitted):
         assert sender is not None
-        conformed = contracts.attach(node, sender, event, now)
+        conformed = quality.attach(node, sender, event, now)
         if isinstance(conformed, Verdict):
             record(node, plans, plan, event, sender, now, conformed)
             return suppressed(node, event, sender, conformed.reason)
@@ -106,7 +108,7 @@ def carry(node: "Node", plans: Plans, event: Event, sender: Session | None, now:
             ways = node.own_plans if sender is None else node.plans_after_edit(sender, plans.key.token)
             publish_own(node, ways, certificate, None, now)
     if node.contracts is not None and node.contracts.concerns(event.topic):
-        for told in contracts.look(node, event, sender, now):
+        for told in situations.look(node, event, sender, now):
             publish_own(node, node.own_plans, told, None, now)
     judging, came = None, event
     if plan.statements or travel.RESERVED_BYTES in event.properties:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from penstock.engine import contracts, glass, release_wait, travel
 from penstock.engine.contracts import Governed
 from penstock.engine.plan import Draft
-from penstock.engine.release_decide import decide
+from penstock.engine.release_decide import decide, needed
 from penstock.engine.render import Forms
 from penstock.model.event import Event
 from penstock.model.verdict import Effect, Verdict
@@ -51,7 +51,7 @@ def show(node: "Node", session: "Session", forms: Forms, qos: int) -> Forms | No
     found, now = _governed(node, forms), contracts.recorded(forms.now)
     if is_node:
         return forms if found is None else _for_nodes(node, forms, found)
-    found = found or contracts.needed(node, session, forms.event, now)
+    found = found or needed(node, session, forms.event, now)
     if found is None:
         glass.count(node, session, forms.event)
         return forms
@@ -75,7 +75,7 @@ def preview(node: "Node", session: "Session", event: Event, now: float | None) -
     if node.contracts is None or (session.neighbour is not None and session.neighbour in node.ensemble.nodes):
         return event
     at = contracts.recorded(node.clock() if now is None else now)
-    found = contracts.governed(node, event, at) or contracts.needed(node, session, event, at)
+    found = contracts.governed(node, event, at) or needed(node, session, event, at)
     if found is None:
         return event
     decided = decide(node, session, event, found, at)
@@ -87,7 +87,7 @@ def at_once(node: "Node", session: "Session", event: Event, now: float) -> tuple
     nothing that could be shown now. And why.
     """
     at = contracts.recorded(now)
-    found = contracts.governed(node, event, at) or contracts.needed(node, session, event, at)
+    found = contracts.governed(node, event, at) or needed(node, session, event, at)
     if found is None:
         return event, Verdict("release", Effect.PASS, "", "not private")
     decided = decide(node, session, event, found, at)

@@ -8,6 +8,7 @@ from msgspec import structs
 from penstock.engine import contracts, travel
 from penstock.engine.contracts import Asking, Governed, State
 from penstock.engine.later import Collecting
+from penstock.engine.quality import claimed
 from penstock.model.content import Content
 from penstock.model.errors import ContentError
 from penstock.model.event import Event
@@ -91,6 +92,19 @@ def decide(node: "Node", session: "Session", event: Event, found: Governed, now:
         steps += made.steps
         is_expired |= made.is_expired
     return Decided(None, reasons=tuple(dict.fromkeys(reasons)), steps=tuple(steps), is_expired=is_expired)
+
+
+def needed(node: "Node", session: "Session", event: Event, now: float) -> Governed | None:
+    """What is known of an event that no contract of a producer speaks of, if its consumer asks for more than
+    a topic.
+    """
+    state = node.contracts
+    if state is None or not state.concerns(event.topic) or travel.told(event, RELEASED):
+        return None
+    if not any(one.want.asks for one in state.asking(session, event.topic, now)):
+        return None
+    content = node.ensemble.reader.read(event)
+    return Governed((), claimed(node, event, content, now), content, True, {})
 
 
 class _Left(NamedTuple):

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from penstock.engine import contracts, private, travel
 from penstock.engine.contracts import Governed, State
 from penstock.engine.later import Collected
+from penstock.engine.quality import claimed
 from penstock.engine.release_decide import Decided, asked_of, decide, shown
 from penstock.model.content import Content, Format
 from penstock.model.errors import ContentError, PolicyError
@@ -111,7 +112,7 @@ def still(node: "Node", session: "Session", event: Event, now: float) -> Event |
     if not policies and not any(one.is_private for one in bound):
         return event
     content = node.ensemble.reader.read(event)
-    quality = contracts.claimed(node, event, content, now)
+    quality = claimed(node, event, content, now)
     decided = decide(node, session, event, Governed(bound, quality, content, True, {}, policies), now)
     return decided.event
 

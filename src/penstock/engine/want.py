@@ -38,3 +38,9 @@ class Offered(NamedTuple):
     offer: Offer
     condition: Condition | None
     policy: Policy | None = None
+
+
+def is_of_client(id: str) -> bool:
+    """Whether a client has advertised it itself; else the domain has, for somebody."""
+    parts = id.split("/")
+    return len(parts) != 4 or parts[2] == "client"

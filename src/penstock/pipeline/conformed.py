@@ -16,6 +16,7 @@ from pyspark.sql import Column, DataFrame
 from penstock.engine import contracts, travel
 from penstock.engine.contracts import State, contract_of
 from penstock.engine.node import Node
+from penstock.engine.quality import attach
 from penstock.engine.session import Session
 from penstock.engine.travel import CONTRACT
 from penstock.journal.events import ARRIVAL
@@ -147,7 +148,7 @@ class Conform:
 
 
 def _attached(node: Node, sender: Session, event: Event, row: dict[str, Any]) -> tuple[bool, bytes]:
-    made = contracts.attach(node, sender, event, row["time"])
+    made = attach(node, sender, event, row["time"])
     return (False, event.properties) if isinstance(made, Verdict) else (True, made.properties)
 
 

@@ -19,8 +19,8 @@ from pyspark.sql import Column, DataFrame
 from penstock.engine import bindings, course, judge, travel
 from penstock.engine.facts import Facts, Remembered, Told
 from penstock.engine.node import Node
-from penstock.engine.offers import is_of_client
 from penstock.engine.session import Session
+from penstock.engine.want import is_of_client
 from penstock.language.condition import Condition, condition_of
 from penstock.language.errors import ConditionError
 from penstock.language.parser import parse

@@ -19,7 +19,7 @@ from penstock.engine import contracts, course, release, release_wait, travel
 from penstock.engine.contracts import CONSUMER, SITUATION
 from penstock.engine.later import Collecting
 from penstock.engine.node import Node
-from penstock.engine.release_decide import decide
+from penstock.engine.release_decide import decide, needed
 from penstock.engine.session import Session
 from penstock.engine.travel import CONTRACT
 from penstock.language.condition import Condition, condition_of
@@ -241,7 +241,7 @@ class Stage:
         found = contracts.governed(node, event, now)
         if is_node:
             return Outcome(_changes(event if found is None else release.for_nodes(node, event, found, now)))
-        found = found or contracts.needed(node, session, event, now)
+        found = found or needed(node, session, event, now)
         if found is None:
             return Outcome(self._shown(node, row, event, False))
         if not self._releases.at_rest and scope != row["node"]:

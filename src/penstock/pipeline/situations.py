@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from penstock.engine import contracts
+from penstock.engine import situations
 from penstock.engine.contracts import SITUATION
 from penstock.engine.node import Node
 from penstock.engine.session import Session
@@ -184,7 +184,7 @@ class Openings:
             return
         before = state.open = self.open.get(scope, NONE_OPEN)
         event = event_of(row, "")
-        contracts.look(node, event, self._sender(policy, node, row), row["time"])
+        situations.look(node, event, self._sender(policy, node, row), row["time"])
         node.notices.clear()
         self.open[scope] = state.open
         self._note(scope, before, state.open, row)

@@ -1,0 +1,89 @@
+"""Situations at a node: events of their sources open and close them.
+
+There is one place where that is done, the node of the source; it tells the others by an event of its own.
+"""
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from penstock.engine import bring, glass
+from penstock.engine.contracts import CONSUMER, SITUATION, State, recorded
+from penstock.engine.session import Session
+from penstock.model.event import Event
+from penstock.policy import situation
+from penstock.policy.situation import Opened
+
+if TYPE_CHECKING:
+    from penstock.engine.node import Node
+
+
+class Told(msgspec.Struct, frozen=True):
+    """What a node tells of a situation."""
+
+    since: float
+    until: float
+    by: str
+
+
+def restore(node: "Node", now: float) -> None:
+    """Situations that were open before a restart are, if their time is not over: what was told of them is retained."""
+    if node.contracts is not None:
+        for topic, event in node.retained.match(f"{SITUATION}+"):
+            _hear(node.contracts, topic.removeprefix(SITUATION), event.payload, now)
+        for topic, event in node.retained.match(f"{CONSUMER}+"):
+            bring.hear(node.contracts, topic, event.payload)
+
+
+def look(node: "Node", event: Event, sender: Session | None, now: float) -> tuple[Event, ...]:
+    """Whether an event opens or closes situations; what other nodes are to be told of them."""
+    state = node.contracts
+    if state is None:
+        return ()
+    if event.topic.startswith((SITUATION, CONSUMER)):
+        if sender is not None and sender.neighbour in node.ensemble.nodes:
+            if event.topic.startswith(SITUATION):
+                name, before = event.topic.removeprefix(SITUATION), state.open
+                _hear(state, name, event.payload, now)
+                glass.heard(node, sender, name, before, now)
+            else:
+                bring.hear(state, event.topic, event.payload)
+        return ()
+    if not state.contracts.situations:
+        return ()
+    if sender is None or sender.neighbour is not None:
+        return ()
+    content, now = node.ensemble.reader.read(event), recorded(now)
+    stepped = situation.step(state.contracts.situations, state.open, event.topic, sender.entity, content, now)
+    state.open = stepped.open
+    glass.tell(node, sender, event.topic, stepped.notices, now)
+    changed = dict.fromkeys(one.situation for one in stepped.notices if one.change is not situation.Change.REFUSED)
+    return tuple(tell(state, name) for name in changed)
+
+
+def tell(state: State, name: str) -> Event:
+    """What other nodes are told of a situation. It is retained, so that those who come later know it too."""
+    opened = state.open.get(name)
+    payload = b"" if opened is None else msgspec.json.encode(Told(*opened))
+    return Event(SITUATION + name, payload or b"null", 1, True)
+
+
+def _hear(state: State, name: str, payload: bytes, now: float) -> None:
+    """Another node, or this one before it was restarted, tells of a situation."""
+    try:
+        told = msgspec.json.decode(payload, type=Told | None)
+    except msgspec.MsgspecError:
+        return
+    if name not in {one.name for one in state.contracts.situations}:
+        return
+    left = {other: one for other, one in state.open.items() if other != name}
+    state.open = {**left, name: Opened(told.since, told.until, told.by)} if told and told.until > now else left
+
+
+def expire(node: "Node", now: float) -> None:
+    """Situations come to their end."""
+    state = node.contracts
+    assert state is not None
+    left, notices = situation.current(state.open, now)
+    state.open = left
+    glass.tell(node, None, "", notices, now)
