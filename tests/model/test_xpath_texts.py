@@ -63,9 +63,10 @@ EXPRESSIONS = [
 
 @pytest.mark.parametrize("payload", DOCUMENTS.values(), ids=DOCUMENTS)
 def test_what_is_found_has_the_texts(payload: bytes) -> None:
-    document = Content(payload, Format.XML).document
+    content = Content(payload, Format.XML)
+    document = content.document
     assert document is not None
-    found = [one for one in EXPRESSIONS if document.find(one)]
+    found = [one for one in EXPRESSIONS if content.xpath(one)]
     assert len(found) > 15
     assert all(texts_of(one) for one in found)
     assert [one for one in found if not texts_of(one) <= document.texts] == []

@@ -208,6 +208,9 @@ class _Compiler:
 
     def _binary(self, node: Binary, scope: Scope) -> _Part:
         symbol = node.operator
+        if isinstance(node.left, XPath) and node.right == ListOf(()) and symbol in ("==", "!="):
+            self.needs_frame = True
+            return _Part(codes.finds(node.left.expression, symbol == "!="))
         left, right = self.part(node.left, scope), self.part(node.right, scope)
         if left.constant is None and right.constant is not None:
             (constant,) = right.constant

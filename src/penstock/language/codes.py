@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, NamedTuple
 
+from penstock.language.comparing import same
 from penstock.language.errors import EvaluationError, Failure
 from penstock.language.functions import Overloads
 from penstock.language.patterns import match_cost, matcher
@@ -34,6 +35,18 @@ def attribute(name: str, failure: Failure) -> Code:
             return attributes[name]
         except KeyError:
             raise EvaluationError(failure) from None
+
+    return read
+
+
+def finds(expression: str, is_wanted: bool) -> Code:
+    """Whether XPath finds nodes, or with `is_wanted` false, whether it does not: the commonest thing to ask of it."""
+
+    def read(attributes: Mapping[str, Value], frame: Frame) -> Value:
+        found = frame[XPATH](expression, frame)
+        if type(found) is list:
+            return (not found) is not is_wanted
+        return same(found, [], frame) is not is_wanted
 
     return read
 

@@ -74,8 +74,7 @@ _XPATH = 3
 def find(content: Content, expression: str, work: Work) -> Value:
     """What XPath finds in XML content, paid for in steps; raises `EvaluationError`."""
     try:
-        charge(work, content.xpath_cost(expression) // _XPATH)
-        return content.xpath(expression)
+        return content.xpath(expression, lambda steps: charge(work, steps // _XPATH))
     except ContentError as error:
         raise failed(Kind.UNREADABLE_CONTENT, str(error)) from None
 

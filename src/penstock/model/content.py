@@ -20,7 +20,7 @@ from penstock.model.sparkplug import is_sparkplug, read_sparkplug
 from penstock.model.topic import matches
 from penstock.model.values import Value
 from penstock.model.xml_content import Xml, read_xml
-from penstock.model.xpath import Document
+from penstock.model.xpath import Document, compile_xpath
 
 
 class Format(StrEnum):
@@ -113,21 +113,23 @@ class Content:
             assert self._attributes is not None
         return self._attributes
 
-    def xpath(self, expression: str) -> Value:
+    def xpath(self, expression: str, pay: Callable[[int], None] | None = None) -> Value:
         """What an XPath expression finds: a string, a double or a bool; of nodes, a list of their texts.
 
-        Raises `ContentError` if the content is not XML, is unreadable, or the expression has no value here.
+        Raises `ContentError` if the content is not XML, is unreadable, or the expression has no value here. `pay` is
+        called before with the steps that it takes by our estimate, found before or not, of about 10 ns each.
         """
+        document = self._document or self._xml_document()
+        asked = compile_xpath(expression)
+        steps = asked.cost.over(document.size)
+        if pay is not None:
+            pay(steps)
         if expression in self._found:
             return self._found[expression]
-        found = self._xml_document().find(expression)
+        found = document.find(expression, asked, steps)
         if len(self._found) < _MOST_FOUND:
             self._found[expression] = found
         return found
-
-    def xpath_cost(self, expression: str) -> int:
-        """The steps that finding it takes by our estimate, found before or not; raises `ContentError` too."""
-        return self._xml_document().cost(expression)
 
     @property
     def document(self) -> Document | None:

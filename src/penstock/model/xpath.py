@@ -17,18 +17,20 @@ _BYTES_OF_A_NODE = 32
 """Bytes of text that take as long to go through as a node."""
 
 
-class _Expression(NamedTuple):
+class Compiled(NamedTuple):
+    """An expression that is ready to use, and what it costs."""
+
     evaluate: etree.XPath
     cost: Cost
 
 
 @lru_cache(maxsize=4096)
-def compile_xpath(expression: str) -> _Expression:
+def compile_xpath(expression: str) -> Compiled:
     """An XPath 1.0 expression, ready to use; raises `ContentError` if it is none."""
     try:
         # Without EXSLT's regular expressions: they are Python's, which may take for ever.
         evaluate = etree.XPath(expression, regexp=False, smart_strings=False)
-        compiled = _Expression(evaluate, cost(expression))
+        compiled = Compiled(evaluate, cost(expression))
         evaluate(_SMALLEST)  # for mistakes that libxml2 finds only now
         return compiled
     except (etree.XPathError, ValueError) as error:
@@ -59,17 +61,12 @@ class Document:
             self._texts = frozenset(found)
         return self._texts
 
-    def cost(self, expression: str) -> int:
-        """The steps that an expression takes by our estimate, of about 10 ns each. Raises `ContentError`."""
-        return compile_xpath(expression).cost.over(self.size)
-
-    def find(self, expression: str) -> Value:
+    def find(self, expression: str, compiled: Compiled, steps: int) -> Value:
         """A string, a double or a bool; of nodes, the list of their texts. Raises `ContentError`.
 
-        What is relative is so to the root element.
+        What is relative is so to the root element. `steps`: what it costs on a document of this size.
         """
-        compiled = compile_xpath(expression)
-        if compiled.cost.over(self.size) > MOST_XPATH_WORK:
+        if steps > MOST_XPATH_WORK:
             raise BoundError(f"`{expression}` would take too long on a document of this size")
         try:
             found = compiled.evaluate(self.root)
