@@ -338,3 +338,34 @@ def test_strict_refuses_a_distrusted_neighbour_what_a_trusted_one_has_signed() -
     assert rehearsal.deliveries("bob") == ()
     (reason,) = denied(rehearsal)
     assert reason.startswith("`b2`, which sends it, is rated 0.01, below 0.5, though the neighbour `b3` has signed")
+
+
+MANY = ("bob", "ben", "eve")
+RATERS = [
+    pytest.param({}, {"required": False, "grants": []}, 0.5, id="who has shown nothing is one with all such"),
+    pytest.param(
+        {"least": 1}, {"required": False, "grants": []}, 0.2, id="all such count once, where one alone is enough"
+    ),
+    pytest.param(
+        {"from": MANY}, {"required": False, "grants": []}, 0.5, id="user names that nobody checks are not in a list"
+    ),
+    pytest.param({}, {}, 0.125, id="who has shown a token counts by itself; the first was alone"),
+]
+
+
+@pytest.mark.parametrize(("feedback", "tokens", "rating"), RATERS)
+def test_feedback_counts_once_for_who_has_shown_who_it_is(
+    feedback: dict[str, Any], tokens: dict[str, Any], rating: float
+) -> None:
+    rehearsal = line(2, {"feedback": {"from": "*", **feedback}}, tokens=tokens)
+    for who in MANY:
+        rehearsal.connect(who, "b2", user=who)
+        rehearsal.subscribe(who, "home/#")
+    rehearsal.connect("ann", "b1")
+    rehearsal.publish("ann", "home/door", b"1")
+    rehearsal.run()
+    for who in MANY:
+        rate(rehearsal, who)
+    ratings = rehearsal.nodes["b2"].ratings
+    assert ratings is not None
+    assert ratings.rating("b1", rehearsal.now) == rating

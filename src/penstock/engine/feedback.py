@@ -6,10 +6,12 @@ message counts once for each who rates it, and one client's word about one neigh
 An operator can also set what the node holds of its neighbours.
 """
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from penstock.domain.trust import FeedbackSettings
 from penstock.engine import match, ratings, travel
 from penstock.engine.facts import Seen
 from penstock.engine.render import read_plain
@@ -117,8 +119,8 @@ def _rate(node: "Node", session: Session, event: Event, now: float) -> Outcome |
     trust = node.ensemble.trust
     if node.ratings is None or trust is None or trust.feedback is None:
         return Outcome(Reason.NOT_AUTHORIZED, "this node takes no feedback")
-    name = who(session)
-    if not ({name, "*"} & set(trust.feedback.from_)):
+    name = who(node, session) or session.client_id
+    if not _may_rate(node, session, trust.feedback):
         return Outcome(Reason.NOT_AUTHORIZED, f"client `{name}` is not one of those who may rate")
     try:
         told = msgspec.json.decode(event.payload, type=Rated)
@@ -131,29 +133,51 @@ def _rate(node: "Node", session: Session, event: Event, now: float) -> Outcome |
         return Outcome(
             Reason.UNSPECIFIED_ERROR, f"no such message on `{told.topic:.80}` has come from a neighbour lately"
         )
-    message = (told.topic, told.payload)
+    message, rater = (told.topic, told.payload), _rater(node, session, trust.feedback.from_)
     most, period = trust.feedback.most, trust.feedback.period
-    refused = node.feedback.takes(name, neighbour, message, most, period, now)
+    refused = node.feedback.takes(rater, neighbour, message, most, period, now)
     if refused:
         return Outcome(Reason.QUOTA_EXCEEDED, refused)
     least = trust.feedback.least
-    if not told.good and node.feedback.is_alone(name, neighbour, least, period, now):
+    if not told.good and node.feedback.is_alone(rater, neighbour, least, period, now):
         return Outcome(Reason.NO_MATCHING_SUBSCRIBERS, f"it counts once {least} clients say so within {period:g} s")
     ratings.saw(node, neighbour, told.good, "feedback", now)
     return Seen(neighbour, told.good, "feedback")
 
 
-def who(session: Session) -> str:
-    """Whose word it is: a client's own choice of a client id makes it nobody else, and no second one."""
+def who(node: "Node", session: Session) -> str:
+    """Whose word it is: a client's own choice of a client id, or of a user name that nobody asks a password for, makes
+    it nobody else, and no second one. Empty of who is not listed and has not shown who it is.
+    """
     if session.entry is not None and session.entry.listed:
         return session.entry.name
-    return session.subject.user or f"anonymous at {session.subject.address.rpartition(':')[0]}"
+    return _shown(node, session)
+
+
+def _shown(node: "Node", session: Session) -> str:
+    """The name that a client has shown that it has: by a token, a certificate or a password."""
+    if session.token is not None:
+        return session.token.token.claims.subject.name
+    is_user = session.subject.certificate is not None or node.passwords is not None
+    return session.subject.user or "" if is_user else ""
+
+
+def _rater(node: "Node", session: Session, may: Collection[str]) -> str:
+    """Who is counted as having rated. All those together are one who have not shown who they are, unless the domain
+    names them: one person can come from many addresses, and under many names.
+    """
+    name = who(node, session)
+    return name if name in may or _shown(node, session) else ""
+
+
+def _may_rate(node: "Node", session: Session, settings: FeedbackSettings) -> bool:
+    return "*" in settings.from_ or who(node, session) in settings.from_
 
 
 def subscribed(node: "Node", one: Subscribed) -> None:
     """A client that may rate has subscribed: what came before was not for it."""
     feedback = node.ensemble.trust.feedback if node.ensemble.trust is not None else None
-    if feedback is not None and ({who(one.session), "*"} & set(feedback.from_)):
+    if feedback is not None and _may_rate(node, one.session, feedback):
         for session in node.neighbours.values():
             if session.tokens is not None and session.tokens.history is not None:
                 session.tokens.history.append(one)
@@ -161,8 +185,11 @@ def subscribed(node: "Node", one: Subscribed) -> None:
 
 def _set(node: "Node", session: Session, payload: bytes, now: float) -> Outcome | Seen:
     trust = node.ensemble.trust
-    if node.ratings is None or trust is None or who(session) not in trust.operators:
-        return Outcome(Reason.NOT_AUTHORIZED, f"client `{who(session)}` may not set what this node holds")
+    if node.ratings is None or trust is None or who(node, session) not in trust.operators:
+        return Outcome(
+            Reason.NOT_AUTHORIZED,
+            f"client `{who(node, session) or session.client_id}` may not set what this node holds",
+        )
     try:
         told = msgspec.json.decode(payload, type=Held)
         held = Evidence(told.good, told.bad, min(told.at, now))
