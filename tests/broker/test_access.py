@@ -190,7 +190,7 @@ def test_the_reason_names_the_line_of_the_file(node: LiveNode) -> None:
     assert "acl:5" in entry["reason"], entry
 
 
-def test_a_reason_string_for_whoever_asks(node: LiveNode) -> None:
+def test_a_reason_string_for_whoever_does_not_ask_for_none(node: LiveNode) -> None:
     with Paho().is_user("eve", "apple") as eve:
-        connected = eve.tries(node.port, RequestProblemInformation=1)
+        connected = eve.tries(node.port)
         assert "eve" in value(connected.properties, "ReasonString")

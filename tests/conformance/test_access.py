@@ -133,11 +133,19 @@ async def test_codes_of_311_are_those_it_has(enter: Join) -> None:
 
 
 @pytest.mark.mosquitto_differs("sends no reason strings")
-async def test_a_client_that_asks_for_it_is_told_why(enter: Join, name: str) -> None:
+@pytest.mark.parametrize("asked", titled({"absent, which means 1": None, "1": True}))
+async def test_a_client_is_told_why(enter: Join, name: str, asked: bool | None) -> None:
     """§3.1.2.11.7, §3.4.2.2.2"""
-    client = await enter(name, properties=Properties(request_problem_info=True), **ALICE)
+    client = await enter(name, properties=Properties(request_problem_info=asked), **ALICE)
     await client.send(Publish("only-read/a", b"x", qos=1, packet_id=1))
     assert (await client.expect(Puback, reason=Reason.NOT_AUTHORIZED)).properties.reason_string
+
+
+async def test_a_client_that_asks_for_no_reasons_is_told_none(enter: Join, name: str) -> None:
+    """[MQTT-3.1.2-29]"""
+    client = await enter(name, properties=Properties(request_problem_info=False), **ALICE)
+    await client.send(Publish("only-read/a", b"x", qos=1, packet_id=1))
+    await client.expect(Puback, reason=Reason.NOT_AUTHORIZED, properties=Properties())
 
 
 async def test_no_reason_string_makes_a_packet_too_large(enter: Join, name: str) -> None:

@@ -28,7 +28,7 @@ from penstock.engine.hello import NO_EXPIRY as NO_EXPIRY
 from penstock.engine.node import Node
 from penstock.engine.path import read_topic
 from penstock.engine.session import NEVER, Outlet, Session
-from penstock.engine.tell import encode_told
+from penstock.engine.tell import encode_told, wants_reasons
 from penstock.model.subject import Subject
 from penstock.policy.token_verify import Verified
 from penstock.wire.codec import encode
@@ -157,7 +157,7 @@ def refusal_packet(packet: Connect, refusal: Refusal) -> bytes:
     """The CONNACK that says no."""  # [MQTT-3.1.4-2], [MQTT-3.2.2-7]
     if packet.version == MQTT_311:
         return encode(Connack(False, connack_code_311(refusal.reason)), MQTT_311)
-    asked, most = bool(packet.properties.request_problem_info), packet.properties.maximum_packet_size or 0
+    asked, most = wants_reasons(packet.properties), packet.properties.maximum_packet_size or 0
     return encode_told(Connack(False, refusal.reason), refusal.text, packet.version, asked, most)
 
 
@@ -374,7 +374,7 @@ def _attach(node: Node, session: Session, packet: Connect, outlet: Outlet) -> No
     # [MQTT-4.9.0-1]
     session.quota = session.window
     # [MQTT-3.1.2-29]
-    session.problem_info = bool(properties.request_problem_info)
+    session.problem_info = wants_reasons(properties)
     session.maximum_packet_size = properties.maximum_packet_size or 0
     # [MQTT-3.1.2-27] [MQTT-3.3.2-11]
     session.alias_maximum = min(properties.topic_alias_maximum or 0, limits.topic_alias_maximum)

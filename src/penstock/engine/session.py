@@ -323,7 +323,7 @@ class Session:
         self.plain = True
         """Takes packets as they are: no packet size limit, no topic aliases."""
         self.problem_info = False
-        """The client asked for reason strings."""
+        """The client takes reason strings."""
         self.maximum_packet_size = 0
         self.alias_maximum = 0
         self.aliases_in: dict[int, str] | None = None

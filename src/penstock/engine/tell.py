@@ -1,4 +1,4 @@
-"""Why something was refused, told to a client that asked to be told."""
+"""Why something was refused, told to a client unless it asked not to be told."""
 
 from typing import NamedTuple
 
@@ -31,10 +31,15 @@ def problem_of_name(name: str) -> str:
     return "" if is_name(name) else f"name {name!r} contains a control character or a non-character"
 
 
+def wants_reasons(connect: Properties) -> bool:
+    """Whether a client takes reason strings: not only if it asks for them, that is what a missing property means."""
+    return connect.request_problem_info is not False
+
+
 def encode_told(
     packet: Connack | Disconnect | Puback | Pubrec | Suback | Unsuback, text: str, version: int, asked: bool, most: int
 ) -> bytes:
-    """The packet with the text as its reason string, if the client asked for it and can take it. `most`: its maximum
+    """The packet with the text as its reason string, if the client wants it and can take it. `most`: its maximum
     packet size, 0 if it has none.
     """
     if text and asked and version == MQTT_5:
