@@ -21,7 +21,8 @@ from penstock.broker.admin import Admin
 from penstock.broker.api.api import Api
 from penstock.broker.attempts import MOST_AS, MOST_FROM, MOST_KEPT, PERIOD, Attempts
 from penstock.broker.federation import Federation
-from penstock.domain import Domain
+from penstock.cli.check import examine
+from penstock.domain import Domain, read
 from penstock.policy.passwords import hash_password
 from penstock.policy.token import Party, parse_token
 from penstock.policy.token_keys import KeySet, PublicKey
@@ -375,6 +376,27 @@ async def test_many_at_once_and_bodies_that_do_not_come(tmp_path: Path, monkeypa
         assert await said(admin, GRANT) == b"HTTP/1.1 503 Service Unavailable\r\n"
         monkeypatch.setattr(authorisation, "BODY_SECONDS", 0.05)
         assert await said(admin, GRANT, length=1000) == b"HTTP/1.1 408 Request Timeout\r\n"
+
+
+@pytest.mark.parametrize("how", ["revoked", "retired"])
+def test_a_node_whose_own_key_counts_no_more_says_so_and_issues_nothing(how: str) -> None:
+    with token_node() as node:
+        settings = yaml.safe_load((node.folder / "domain.yaml").read_text())
+        folder = Path(settings["tokens"]["revoked"]).parent
+        keys = KeySet.read(folder / "keys.json")
+        (own,) = keys.keys
+        assert ask(node, "pump").status == 200
+        if how == "revoked":
+            (folder / "revoked").write_text(f"key {own}\n")
+        else:
+            keys.retire(own, int(time.time())).write(folder / "keys.json")
+        node.reload()
+        node.until_logged("signing key", own, f"is {how}")
+        answer = ask(node, "pump")
+        assert (answer.status, answer.json["error"]) == (503, "temporarily_unavailable")
+        assert f"is {how}: no node accepts the tokens that it makes" in answer.json["error_description"]
+        found = examine(read(node.folder / "domain.yaml"))
+        assert [f"is {how}" in one.what for one in found.warnings if "signing_key" in one.path] == [True]
 
 
 def test_a_reload_ends_what_is_revoked_and_keeps_who_has_a_good_token_with_or_without_a_password() -> None:

@@ -131,6 +131,9 @@ class Authorisation:
     def _issue(self, asked: Asked) -> tuple[Token, Grant]:
         node = self._server.node
         tokens = self._tokens()
+        unused = tokens.keys.why_unused(node.name, self._server.now())
+        if unused:
+            raise Refusal("temporarily_unavailable", unused, 503)
         holder = node.ensemble.holder(asked.user)
         if holder is None or holder.startswith(OWN):
             raise Refusal("unauthorized_client", "the user is not that of one client of the domain")

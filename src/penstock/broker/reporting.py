@@ -6,13 +6,24 @@ from collections.abc import Callable, Iterable
 from penstock.broker.log import NodeLog
 from penstock.broker.quiet import Quiet
 from penstock.engine import glass
+from penstock.engine.keys import UNUSED_KEY
 from penstock.engine.node import Notice
 from penstock.engine.proving import NOT_PROVEN
 from penstock.engine.review import DROPPED
 
 _AUDITED = (glass.OPENED, glass.ENDED)
 _WARNINGS = (
-    *("monitor failed", "full", "slow", "too long to tell", NOT_PROVEN, "policy failed", "policy loop", DROPPED),
+    *(
+        "monitor failed",
+        "full",
+        "slow",
+        "too long to tell",
+        NOT_PROVEN,
+        UNUSED_KEY,
+        "policy failed",
+        "policy loop",
+        DROPPED,
+    ),
     *_AUDITED,
 )
 """Notices of what an operator should do something about; refusals are what policies are for."""

@@ -10,6 +10,9 @@ from penstock.engine.tokens import Keys, TokenLink, Tokens
 if TYPE_CHECKING:
     from penstock.engine.node import Node
 
+UNUSED_KEY = "signing key not in use"
+"""The notice that nobody accepts what the node signs."""
+
 
 def hold(node: "Node", keys: Keys | None, now: float) -> None:
     """Take these keys, with what the domain says of tokens and trust. Before the store is loaded, and at a reload."""
@@ -24,6 +27,9 @@ def hold(node: "Node", keys: Keys | None, now: float) -> None:
         node.tokens = Tokens(node.name, node.ensemble.domain, settings, keys, node.make_nonce)
         node.ratings = ratings.renewed(node, node.ratings)
         node.ledger.token(node.tokens.renew_own(now))
+        unused = keys.why_unused(node.name, now)
+        if unused:
+            node.notice(UNUSED_KEY, None, "", unused)
     for session in list(node.sessions.values()):
         if session.token is not None:
             showing.check_again(node, session, now)

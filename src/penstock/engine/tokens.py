@@ -17,7 +17,7 @@ from penstock.model.verdict import Effect, Verdict
 from penstock.policy.token import Claims, Party, Token, issue, sign
 from penstock.policy.token_errors import TokenError
 from penstock.policy.token_keys import KeySet, SigningKey
-from penstock.policy.token_revoked import NOTHING, Revoked, carried_id
+from penstock.policy.token_revoked import NOTHING, Revoked, carried_id, why_unused
 from penstock.policy.token_rights import Filters
 from penstock.policy.token_verify import Verified, Verifier
 
@@ -41,6 +41,10 @@ class Keys(NamedTuple):
     signing: SigningKey
     public: KeySet
     revoked: Revoked = NOTHING
+
+    def why_unused(self, node: str, now: float) -> str:
+        """Why what the node signs counts nowhere; empty if it does."""
+        return why_unused(node, self.signing.key_id, self.public, self.revoked, now)
 
 
 class Passing(NamedTuple):

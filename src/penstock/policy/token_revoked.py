@@ -12,6 +12,7 @@ from pathlib import Path
 from penstock.model.errors import PolicyError
 from penstock.policy.textfile import located, read_lines, replace_file
 from penstock.policy.token_errors import show
+from penstock.policy.token_keys import KeySet
 
 _LINE = re.compile(r"(token|key)[ \t]+([A-Za-z0-9_-]{1,64})[ \t]*", re.ASCII)
 _MODE = 0o644
@@ -51,6 +52,20 @@ class Revoked:
 
 
 NOTHING = Revoked()
+
+
+def why_unused(node: str, key_id: str, keys: KeySet, revoked: Revoked, now: float) -> str:
+    """Why what a node signs with a key of its own counts nowhere; empty if it does."""
+    key = keys.find(node, key_id)
+    if key_id in revoked.keys:
+        why = "is revoked"
+    elif key is None:
+        why = "is not in the key set"
+    elif key.is_in_use(now):
+        return ""
+    else:
+        why = "is retired" if now >= key.not_before else "is not in use yet"
+    return f"the key `{key_id}` that node `{node}` signs with {why}: no node accepts the tokens that it makes"
 
 
 def revoke(path: str | os.PathLike[str], kind: str, id: str) -> bool:

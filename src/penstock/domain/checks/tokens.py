@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Collection, Iterator
 
 from penstock.domain.finding import Entities, Finding, Said, hint
 from penstock.domain.schema import Domain
+from penstock.domain.tokens import TokenSettings
 from penstock.domain.tree import Step
+from penstock.model.errors import PolicyError
+from penstock.policy.token_keys import KeySet, SigningKey
+from penstock.policy.token_revoked import NOTHING, Revoked, why_unused
 
 
 def check(domain: Domain) -> Iterator[Finding]:
@@ -35,8 +40,10 @@ def check(domain: Domain) -> Iterator[Finding]:
         yield from _clients(domain, entities, ("trust", "operators"), trust.operators)
 
 
-def warnings(domain: Domain) -> Iterator[Said]:
-    """Tokens that nobody gets."""
+def warnings(domain: Domain, here: Collection[str]) -> Iterator[Said]:
+    """Tokens that nobody gets, or nobody accepts; `here` are the nodes whose files are on this machine."""
+    if domain.tokens is not None:
+        yield from _unused_keys(domain, domain.tokens, here)
     if domain.tokens is not None and domain.tokens.required and not domain.tokens.grants:
         what = "no node issues tokens: clients need those that `penstock token issue` makes"
         yield Said(("tokens",), what)
@@ -46,6 +53,20 @@ def warnings(domain: Domain) -> Iterator[Said]:
         if trust.base_rate < asked and not trust.begin:
             what = f"nodes begin with ratings of {trust.base_rate}, and accept nothing below {asked}: so it stays"
             yield Said(("trust", "base_rate"), what)
+
+
+def _unused_keys(domain: Domain, tokens: TokenSettings, here: Collection[str]) -> Iterator[Said]:
+    for name, node in domain.nodes.items():
+        if name not in here or node.signing_key is None:
+            continue
+        try:
+            key_id, keys = SigningKey.read(node.signing_key).key_id, KeySet.read(tokens.keys)
+            revoked = Revoked.read(tokens.revoked) if tokens.revoked is not None else NOTHING
+        except (PolicyError, OSError):
+            continue  # who checks a domain may not be who runs its nodes: the node says what is wrong
+        unused = why_unused(name, key_id, keys, revoked, time.time())
+        if unused:
+            yield Said(("nodes", name, "signing_key"), unused)
 
 
 def _nodes(domain: Domain) -> Iterator[Finding]:

@@ -27,8 +27,9 @@ def warnings(written: Domain, expansion: Expansion, nodes: Collection[str] | Non
     yield from access.warnings(expansion.domain)
     yield from contracts.warnings(expansion.domain)
     yield from statements.warnings(expansion.domain)
-    yield from tokens.warnings(expansion.domain)
-    yield from trust_groups.warnings(expansion.domain, expansion.domain.nodes.keys() if nodes is None else nodes)
+    here = expansion.domain.nodes.keys() if nodes is None else nodes
+    yield from tokens.warnings(expansion.domain, here)
+    yield from trust_groups.warnings(expansion.domain, here)
     for index, pattern in enumerate(written.patterns):
         if isinstance(pattern, Roles):
             yield from _roles(pattern, ("patterns", index))
