@@ -17,7 +17,6 @@ from penstock.model.topic import matches, parse_filter
 from penstock.model.verdict import Effect
 from penstock.policy.advertisement import claims
 from penstock.policy.judging import Bound
-from penstock.wire.session import RELEASED
 
 if TYPE_CHECKING:
     from penstock.engine.node import Node
@@ -90,14 +89,6 @@ def _left(node: "Node", delivery: Delivery, now: float | None) -> Event | None:
     left = _still(node, event, session, at)
     left = None if left is None else release_wait.still(node, session, left, at)
     return None if left is None else project.judge_again(node, session, left, now)
-
-
-def withdraw(node: "Node", session: Session) -> None:
-    """A client is back with other rights: what it has not acknowledged and may no longer have is not repeated."""
-    for packet_id, delivery in list(session.inflight.items()):
-        if delivery.state != RELEASED and not route.may_have(node, delivery.event, session):
-            del session.inflight[packet_id]
-            node.ledger.settle(delivery)
 
 
 def _still(node: "Node", event: Event, session: Session, now: float) -> Event | None:

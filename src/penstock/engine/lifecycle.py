@@ -142,7 +142,6 @@ def _open(
     if present and session.rights != before:  # what waits may be more than its token lets it have now
         node.forget_all()
         again.judge_queue(node, session, now)
-        again.withdraw(node, session)
     proving.attach(node, session, proof, now)
     keepalive = hello.keepalive_of(node, packet)
     # [MQTT-3.1.4-5] [MQTT-3.2.0-1] [MQTT-3.2.0-2]
@@ -329,10 +328,8 @@ def _session(
         lost(node, old, outlet, now)
         old = node.sessions.get(subject.client_id)
     if old is not None:
-        # A session belongs to its user and its groups: what is queued in it must not reach another one who uses the
-        # same client id.
-        is_same = old.subject.user == subject.user and groups.may_resume(old, proven)
-        if packet.clean_start or not is_same or not _lives(old, now):  # [MQTT-3.1.2-4]
+        is_own = place.is_same(node, old.subject, subject) and groups.may_resume(old, proven)
+        if packet.clean_start or not is_own or not _lives(old, now):  # [MQTT-3.1.2-4]
             end(node, old, now)
         else:
             if old.version != packet.version:

@@ -29,6 +29,15 @@ def entry_of(node: "Node", subject: Subject) -> ClientEntry | None:
     return node.ensemble.client(node.name, subject.client_id, subject.user, subject.listener, subject.certificate)
 
 
+def is_same(node: "Node", before: Subject, now: Subject) -> bool:
+    """Whether a session of the one is the other's: of the same user, and at the same place in the ensemble.
+
+    What waits in a session was for links of these types, and must not reach another one who uses the same client id.
+    """
+    entry = entry_of(node, before)
+    return before.user == now.user and entry is not None and entry == entry_of(node, now)
+
+
 def settle_in(node: "Node", session: Session) -> bool:
     """Give the session its place by the ensemble as it is now; False if there is none for it."""
     entry = entry_of(node, session.subject) if session.neighbour is None else _neighbour(node, session.neighbour)

@@ -3,7 +3,7 @@
 from collections import deque
 from typing import TYPE_CHECKING
 
-from penstock.engine import carrying, release_wait, travel
+from penstock.engine import carrying, release_wait, route, travel
 from penstock.engine.outbox import push, push_durable, push_lossy
 from penstock.engine.render import Forms, mark_duplicate, packet_parts
 from penstock.engine.session import Delivery, Kept, Session
@@ -128,9 +128,11 @@ def resume(node: "Node", session: Session, now: float) -> None:
 
 
 def _may_repeat(node: "Node", delivery: Delivery, now: float) -> bool:
-    """Whether contracts still release what a client has perhaps not got."""
-    event = delivery.event
-    return release_wait.MARKED not in event.properties or release_wait.may_go(node, event, delivery.session, now)
+    """Whether rights, brokering table and contracts, as they are now, let it have what it has perhaps not got."""
+    event, session = delivery.event, delivery.session
+    if not route.may_have(node, event, session):
+        return False
+    return release_wait.MARKED not in event.properties or release_wait.may_go(node, event, session, now)
 
 
 def acknowledge(node: "Node", session: Session, kind: int, packet_id: int, reason: int, now: float) -> None:
