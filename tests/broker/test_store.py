@@ -14,6 +14,10 @@ from penstock.broker.store_schema import VERSION
 from penstock.engine import outbox
 from penstock.engine.changes import Changes
 from penstock.engine.outbox import flush
+from penstock.engine.render import Forms
+from penstock.engine.retained import hold
+from penstock.engine.window import send_or_queue
+from penstock.model.event import Event
 from penstock.wire.packet import Puback, Pubrec, Will
 from penstock.wire.properties import Properties
 from tests.support.disk import durable_state, load, read_disk
@@ -280,7 +284,8 @@ def test_a_store_of_format_1_is_taken_over(path: Path) -> None:
         "held",
         "collected",
     )
-    without = "ALTER TABLE retained DROP COLUMN token; ALTER TABLE message DROP COLUMN token; "
+    later = ((table, column) for table in ("retained", "message") for column in ("token", "path"))
+    without = "".join(f"ALTER TABLE {table} DROP COLUMN {column}; " for table, column in later)
     db.executescript(without + "".join(f"DROP TABLE {table}; " for table in newer) + FORMAT_1)
     db.close()
     again = Store(path, "full")
@@ -290,6 +295,43 @@ def test_a_store_of_format_1_is_taken_over(path: Path) -> None:
     joined.connect("ben", session_expiry=3600).subscribe("b", user_properties=(("where", "x > 1"),))
     save(joined, again)
     assert "b" in load(again, START).sessions["ben"].subscriptions
+    again.close()
+
+
+FORMAT_8 = "".join(
+    f"ALTER TABLE {table} DROP COLUMN {column}; "
+    for table, column in (
+        ("retained", "path"),
+        ("message", "path"),
+        ("held", "path"),
+        ("collected", "path"),
+        ("collected", "link_type"),
+    )
+)
+
+
+@pytest.mark.parametrize("format", [8, VERSION])
+def test_it_is_known_what_came_from_another_node(path: Path, format: int) -> None:
+    joined, first = waiting(), Store(path, "full")
+    joined.connect("ann", session_expiry=3600).subscribe("#", qos=1).lose()
+    joined.connect("bob").publish("here", b"1", qos=1, retain=True)
+    bob = joined.node.sessions["bob"]
+    for topic, origin, way in (("there", "$node/b", ("b",)), ("here", bob.client_id, ())):
+        event = Event(topic, b"2", 1, True, b"", None, origin, None, bob.publish_type, way)
+        hold(joined.node, event)
+        joined.node.ledger.retained(topic, event)
+        forms = Forms(event, START)
+        send_or_queue(joined.node, joined.node.sessions["ann"], 1, False, (), forms, None)
+    save(joined, first)
+    first.close()
+    if format < VERSION:
+        db = sqlite3.connect(path)
+        db.executescript(FORMAT_8 + f"PRAGMA user_version = {format};")
+        db.close()
+    again = Store(path, "full")
+    node = load(again, START)
+    assert {topic: event.path for topic, event in node.retained.match("#")} == {"there": ("b",), "here": ()}
+    assert [one.event.path for one in node.sessions["ann"].queue or ()][-2:] == [("b",), ()]
     again.close()
 
 

@@ -117,6 +117,7 @@ DROP TABLE statements; DROP TABLE persisted; DROP TABLE bound;
 DROP TABLE shown; DROP TABLE token; DROP TABLE evidence;
 DROP TABLE brought; DROP TABLE held; DROP TABLE collected;
 ALTER TABLE retained DROP COLUMN token; ALTER TABLE message DROP COLUMN token;
+ALTER TABLE retained DROP COLUMN path; ALTER TABLE message DROP COLUMN path;
 ALTER TABLE subscription DROP COLUMN policy; ALTER TABLE advertisement DROP COLUMN policy;
 PRAGMA user_version = 4;
 """

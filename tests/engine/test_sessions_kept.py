@@ -5,9 +5,11 @@ from typing import Any
 
 import pytest
 
+from penstock.broker.store import Store
 from penstock.domain import Domain
 from penstock.domain.ensemble import Ensemble, ensemble
 from penstock.engine.admit import Door
+from penstock.engine.rehearsal import Rehearsal
 from penstock.policy.acl import Acl
 from tests.support.joined import Client, Joined
 
@@ -104,3 +106,37 @@ def test_a_right_that_a_reload_takes_away_ends_repetition(moment: str, qos: int,
     assert again.payloads() == ["2"]
     assert again.session is not None
     assert len(again.session.inflight) == 1
+
+
+def test_what_no_node_may_release_is_not_released_after_a_restart(tmp_path: Path) -> None:
+    wants = {"of": {"filter": "bob/#", "scope": "local"}}
+    said = {
+        "nodes": {name: {"listen": "127.0.0.1:0"} for name in "ab"},
+        "links": [{"between": ["a", "b"]}],
+        "clients": {"bob": {"node": "a"}, "app": {"node": "b"}, "keeper": {"node": "b"}},
+        "contracts": {
+            "producers": {"bob": {"producer": "bob", "filter": "bob/#", "scope": "local", "rules": {"x": {}}}},
+            "consumers": {
+                "app": {"consumer": "app", "wants": wants},
+                "keeper": {"consumer": "keeper", "wants": {"of": {"filter": "bob/#"}}},
+            },
+        },
+    }
+    domain = Domain.model_validate(said)
+    stores = {name: Store(tmp_path / name, "full") for name in "ab"}
+    rehearsal = Rehearsal(domain, ensemble(domain), stores=stores)
+    for client in ("bob", "app", "keeper"):
+        rehearsal.connect(client)
+    rehearsal.subscribe("keeper", "bob/#")
+    rehearsal.subscribe("app", "bob/#")
+    rehearsal.run()
+    rehearsal.publish("bob", "bob/at", b"48.9", 1, retain=True)
+    rehearsal.run()
+    assert "bob/at" in rehearsal.nodes["b"].retained
+    assert rehearsal.deliveries("app") == ()
+    rehearsal.restart("b")
+    rehearsal.subscribe("app", "bob/at")
+    rehearsal.run()
+    assert rehearsal.deliveries("app") == ()
+    for store in stores.values():
+        store.close()

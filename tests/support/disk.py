@@ -100,4 +100,5 @@ def _delivery(one: Delivery) -> object:
 
 
 def _event(event: Event) -> object:
-    return event.topic, event.payload, event.qos, event.properties, event.expires, event.origin, event.user
+    whence = event.origin, event.user, event.link_type, event.path, event.token
+    return event.topic, event.payload, event.qos, event.properties, event.expires, whence

@@ -14,7 +14,7 @@ import msgspec
 
 from penstock.broker import persisted
 from penstock.broker.persisted import Selection
-from penstock.broker.store_contracts import StoredContracts
+from penstock.broker.store_contracts import StoredContracts, event_of, whence
 from penstock.broker.store_groups import BoundGroups
 from penstock.broker.store_schema import SCHEMA, STEPS, VERSION
 from penstock.broker.store_tokens import StoredTokens
@@ -114,10 +114,10 @@ class Store:
                 "DELETE FROM retained WHERE topic = ?", [(key,) for key, one in changes.retained.items() if one is None]
             )
             kept = [_retained_row(one) for one in changes.retained.values() if one is not None]
-            run("INSERT OR REPLACE INTO retained VALUES (?,?,?,?,?,?,?,?,?)", kept)
+            run("INSERT OR REPLACE INTO retained VALUES (?,?,?,?,?,?,?,?,?,?)", kept)
         if changes.messages:
             run(
-                "INSERT INTO message VALUES (?,?,?,?,?,?,?,?,?,?)",
+                "INSERT INTO message VALUES (?,?,?,?,?,?,?,?,?,?,?)",
                 [_message_row(*item) for item in changes.messages.items()],
             )
         if changes.deliveries:
@@ -268,10 +268,9 @@ class Store:
                 advertised(node, session, name)
 
     def _load_retained(self, node: Node, now: float) -> None:
-        for topic, payload, qos, properties, expires, *source, token in self._db.execute("SELECT * FROM retained"):
+        for topic, payload, qos, properties, expires, *source in self._db.execute("SELECT * FROM retained"):
             if expires is None or expires > now:
-                event = Event(topic, payload, qos, True, properties, expires, *source)
-                hold(node, event._replace(token=token))
+                hold(node, event_of(topic, payload, qos, True, properties, expires, source))
             else:
                 node.ledger.retained(topic, None)
 
@@ -279,9 +278,7 @@ class Store:
         messages: dict[int, Kept] = {}
         last_message = last_row = 0
         for number, topic, payload, qos, properties, expires, *source in self._db.execute("SELECT * FROM message"):
-            *source, token = source
-            event = Event(topic, payload, qos, False, properties, expires, *source)
-            messages[number] = Kept(number, event._replace(token=token))
+            messages[number] = Kept(number, event_of(topic, payload, qos, False, properties, expires, source))
             last_message = max(last_message, number)
         orphans: list[int] = []
         for row in self._db.execute("SELECT * FROM delivery ORDER BY id"):
@@ -332,16 +329,12 @@ def _text(policy: Policy | None) -> str:
     return "" if policy is None else policy.text
 
 
-def _source(event: Event) -> tuple[object, ...]:
-    return (event.expires, event.origin, event.user, event.link_type, event.token)
-
-
 def _retained_row(event: Event) -> tuple[object, ...]:
-    return (event.topic, event.payload, event.qos, event.properties, *_source(event))
+    return (event.topic, event.payload, event.qos, event.properties, event.expires, *whence(event))
 
 
 def _message_row(number: int, event: Event) -> tuple[object, ...]:
-    return (number, event.topic, event.payload, event.qos, event.properties, *_source(event))
+    return (number, *_retained_row(event))
 
 
 def _delivery_row(row: int, one: Delivery) -> tuple[object, ...]:

@@ -1,7 +1,8 @@
 """In a store: contracts that sessions have brought, and what contracts hold back for sessions."""
 
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import msgspec
 
@@ -30,11 +31,11 @@ class StoredContracts:
         if changes.held:
             run("DELETE FROM held WHERE id = ?", [(number,) for number in changes.held])
             rows = [_held_row(number, one) for number, one in changes.held.items() if one is not None]
-            run("INSERT INTO held VALUES (?,?,?,?,?,?,?,?,?,?,?,?)", rows)
+            run("INSERT INTO held VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)", rows)
         if changes.windows:
             run("DELETE FROM collected WHERE session = ? AND about = ?", list(changes.windows))
             rows = [_window_row(*key, one) for key, one in changes.windows.items() if one.window.inputs]
-            run("INSERT INTO collected VALUES (?,?,?,?,?,?,?,?)", rows)
+            run("INSERT INTO collected VALUES (?,?,?,?,?,?,?,?,?,?)", rows)
         for number in changes.dropped_sessions:
             for table in ("brought", "held", "collected"):
                 self._db.execute(f"DELETE FROM {table} WHERE session = ?", (number,))
@@ -46,15 +47,16 @@ class StoredContracts:
 
     def load_held(self, node: Node, sessions: Mapping[int, Session], now: float) -> None:
         """What is held back; it is held against contracts when its time comes."""
-        for number, session, at, topic, payload, qos, properties, *source in self._db.execute("SELECT * FROM held"):
-            *source, token = source
-            event = Event(topic, payload, qos, False, properties, *source)._replace(token=token)
+        rows = self._db.execute("SELECT * FROM held")
+        for number, session, at, topic, payload, qos, properties, expires, *source in rows:
+            event = event_of(topic, payload, qos, False, properties, expires, source)
             if session in sessions:
                 node.later.put(node, at, sessions[session], event, number)
-        for number, about, topic, qos, properties, origin, user, window in self._db.execute("SELECT * FROM collected"):
+        rows = self._db.execute("SELECT * FROM collected")
+        for number, about, topic, qos, properties, origin, user, window, link_type, path in rows:
             if number not in sessions:
                 continue
-            event = Event(topic, b"", qos, False, properties, None, origin, user)
+            event = event_of(topic, b"", qos, False, properties, None, (origin, user, link_type, "", path))
             key = msgspec.json.decode(about, type=Collecting)
             try:
                 one = Collected(sessions[number], key, event, read_window(window, now))
@@ -64,10 +66,30 @@ class StoredContracts:
             node.later.windows[number, key] = one
 
 
+def whence(event: Event) -> tuple[object, ...]:
+    """Whom an event came from, and how: the last columns of its row."""
+    return (event.origin, event.user, event.link_type, event.token, ",".join(event.path))
+
+
+def event_of(
+    topic: str,
+    payload: bytes,
+    qos: int,
+    retain: bool,
+    properties: bytes,
+    expires: float | None,
+    source: Sequence[Any],
+) -> Event:
+    """The event of a row; `source`: its last columns."""
+    origin, user, link_type, token, path = source
+    nodes = tuple(path.split(",")) if path else ()
+    return Event(topic, payload, qos, retain, properties, expires, origin, user, link_type, nodes, "", token)
+
+
 def _held_row(number: int, one: Held) -> tuple[object, ...]:
     event = one.event
     head = (number, one.session.id, one.at, event.topic, event.payload, event.qos, event.properties)
-    return (*head, event.expires, event.origin, event.user, event.link_type, event.token)
+    return (*head, event.expires, *whence(event))
 
 
 def _window_row(session: int, about: bytes, one: Collected) -> tuple[object, ...]:
@@ -81,4 +103,6 @@ def _window_row(session: int, about: bytes, one: Collected) -> tuple[object, ...
         event.origin,
         event.user,
         write_window(one.window),
+        event.link_type,
+        ",".join(event.path),
     )

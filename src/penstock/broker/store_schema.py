@@ -1,6 +1,6 @@
 """The tables of a store, and what makes them of those that older versions wrote."""
 
-VERSION = 8
+VERSION = 9
 _CONTRACTS = """
 CREATE TABLE brought (
   session INTEGER NOT NULL, name TEXT NOT NULL, made BLOB NOT NULL, PRIMARY KEY (session, name)
@@ -15,6 +15,13 @@ CREATE TABLE collected (
   session INTEGER NOT NULL, about BLOB NOT NULL, topic TEXT NOT NULL, qos INTEGER NOT NULL, properties BLOB NOT NULL,
   origin TEXT NOT NULL, user TEXT, window BLOB NOT NULL, PRIMARY KEY (session, about)
 ) WITHOUT ROWID;
+"""
+_WHENCE = """
+ALTER TABLE retained ADD COLUMN path TEXT NOT NULL DEFAULT '';
+ALTER TABLE message ADD COLUMN path TEXT NOT NULL DEFAULT '';
+ALTER TABLE held ADD COLUMN path TEXT NOT NULL DEFAULT '';
+ALTER TABLE collected ADD COLUMN link_type TEXT NOT NULL DEFAULT '';
+ALTER TABLE collected ADD COLUMN path TEXT NOT NULL DEFAULT '';
 """
 SCHEMA = (
     """
@@ -69,6 +76,7 @@ CREATE TABLE evidence (
 ) WITHOUT ROWID;
 """
     + _CONTRACTS
+    + _WHENCE
 )
 
 _FROM_1 = """
@@ -125,5 +133,17 @@ CREATE TABLE evidence (
 _FROM_7 = _CONTRACTS
 """Format 8: contracts that clients have brought, and what contracts hold back."""
 
-STEPS = (_FROM_1, _FROM_2, _FROM_3, _FROM_4, _FROM_5, _FROM_6, _FROM_7)
+_FROM_8 = (
+    _WHENCE
+    + "".join(
+        f"UPDATE {table} SET path = substr(origin, 7) WHERE substr(origin, 1, 6) = '$node/'; "
+        for table in ("retained", "message", "held")
+    )
+    + "DELETE FROM collected;"
+)
+"""Format 9: the nodes that an event has been through, and by what link that came which is collected. Of older events
+only the last node is known, which is enough to tell that they began elsewhere; what was collected may not be whole.
+"""
+
+STEPS = (_FROM_1, _FROM_2, _FROM_3, _FROM_4, _FROM_5, _FROM_6, _FROM_7, _FROM_8)
 """Each from one format to the next."""
