@@ -27,8 +27,13 @@ def domain(**more: Any) -> Ensemble:
     return ensemble(Domain.model_validate({**plain, **more}))
 
 
+def at(joined: Joined, door: Door) -> Joined:
+    joined.door = door
+    return joined
+
+
 def back(joined: Joined, door: Door, **fields: Any) -> Client:
-    return joined.connect("tab", door=door, clean_start=False, session_expiry=600, **fields)
+    return at(joined, door).connect("tab", clean_start=False, session_expiry=600, **fields)
 
 
 def acl(folder: Path, text: str) -> Acl:
@@ -39,8 +44,8 @@ def acl(folder: Path, text: str) -> Acl:
 def left(filter: str = "secret/#", **fields: Any) -> Joined:
     """A node with a session of the staff's that waits, and for which something was published."""
     joined = Joined(whole=domain(), durable=True)
-    joined.connect("tab", door=INSIDE, session_expiry=600, **fields).subscribe(filter, 1).leave()
-    joined.connect("sensor", door=INSIDE).publish("secret/x", b"for staff", 1)
+    at(joined, INSIDE).connect("tab", session_expiry=600, **fields).subscribe(filter, 1).leave()
+    at(joined, INSIDE).connect("sensor").publish("secret/x", b"for staff", 1)
     return joined
 
 
@@ -50,7 +55,7 @@ def test_a_session_is_for_who_is_at_its_place(filter: str, door: Door, is_presen
     joined = left(filter)
     client = back(joined, door)
     assert (joined.session_present(client), client.payloads()) == (is_present, gets)
-    joined.connect("sensor", door=INSIDE).publish("secret/x", b"more", 1)
+    at(joined, INSIDE).connect("sensor").publish("secret/x", b"more", 1)
     assert client.payloads() == (["more"] if is_present else [])
 
 
@@ -63,8 +68,8 @@ def test_what_is_not_acknowledged_is_not_repeated_to_another() -> None:
 
 def test_retained_messages_still_to_come_do_not_go_to_another() -> None:
     joined = Joined(whole=domain())
-    joined.connect("sensor", door=INSIDE).publish("secret/x", b"kept", 1, retain=True)
-    staff = joined.connect("tab", door=INSIDE, session_expiry=600)
+    at(joined, INSIDE).connect("sensor").publish("secret/x", b"kept", 1, retain=True)
+    staff = at(joined, INSIDE).connect("tab", session_expiry=600)
     staff.goes_deaf()
     staff.subscribe("secret/#", 1).lose()
     assert back(joined, OUTSIDE).payloads() == []

@@ -48,7 +48,7 @@ DOOR = Door("here", "test/0", True)
 class Client:
     """A client's end of one connection."""
 
-    def __init__(self, joined: "Joined", version: int, door: Door = DOOR) -> None:
+    def __init__(self, joined: "Joined", version: int) -> None:
         self.joined = joined
         self.version = version
         self.inbox: list[Packet] = []
@@ -58,7 +58,7 @@ class Client:
         """Every packet received, as it came."""
         self.stuck = False
         """Takes no more bytes, like a client that does not read."""
-        self.node_end = Endpoint(joined.node, door, lambda: joined.now, self._receive)
+        self.node_end = Endpoint(joined.node, joined.door, lambda: joined.now, self._receive)
         self._decoder = Decoder(version=version)
         self.last_id = 0
 
@@ -191,17 +191,17 @@ class Joined:
         self.now = START
         self.commits = commits
         self.made = 0
+        self.door = DOOR
+        """Where clients come in from now on."""
         self.node = Node("test", limits or Limits(), self._make_id, durable, None, acl, whole)
 
     def _make_id(self) -> str:
         self.made += 1
         return f"made-{self.made}"
 
-    def connect(
-        self, client_id: str = "", version: int = 5, user: str | None = None, door: Door = DOOR, **fields: Any
-    ) -> Client:
+    def connect(self, client_id: str = "", version: int = 5, user: str | None = None, **fields: Any) -> Client:
         """Connect a client; it has its CONNACK in the inbox, or has been refused."""
-        client = Client(self, version, door)
+        client = Client(self, version)
         properties = {name: fields.pop(name) for name in list(fields) if name in Properties.__struct_fields__}
         if properties:
             fields["properties"] = Properties(**properties)
