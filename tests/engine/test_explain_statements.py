@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.domain.schema import Limits
+from penstock.domain.node_settings import Limits
 from penstock.domain.statements import StatementSettings
 from penstock.domain.trust_groups import TrustGroupSettings
 from penstock.engine import travel

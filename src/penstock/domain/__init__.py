@@ -8,15 +8,8 @@ from penstock.domain.entries import ClientEntry
 from penstock.domain.expand import expand
 from penstock.domain.federation import ClientSettings, ForeignSettings, LinkSettings, LinkTls
 from penstock.domain.load import load, read
-from penstock.domain.schema import (
-    Domain,
-    Limits,
-    Listener,
-    Log,
-    NodeSettings,
-    Tls,
-    default_domain,
-)
+from penstock.domain.node_settings import Limits, Listener, Log, NodeSettings, Tls
+from penstock.domain.schema import Domain, default_domain
 from penstock.domain.units import Address
 
 __all__ = [

@@ -28,8 +28,9 @@ from penstock.domain.expand import Expansion, with_patterns, with_protocols
 from penstock.domain.files import FileRole, files
 from penstock.domain.finding import Finding, Loc, Mistake
 from penstock.domain.graph import graph
+from penstock.domain.node_settings import NodeSettings
 from penstock.domain.patterns.settings import Roles
-from penstock.domain.schema import Domain, NodeSettings
+from penstock.domain.schema import Domain
 from penstock.domain.tree import Entry, found_text, locate, path_text
 from penstock.domain.units import Address
 from penstock.model.errors import DomainError, Problem

@@ -15,7 +15,8 @@ from penstock.domain.admin import AdminSettings
 from penstock.domain.base import Settings, keys
 from penstock.domain.expand import expand
 from penstock.domain.graph import graph
-from penstock.domain.schema import Domain, JournalSettings, NodeSettings
+from penstock.domain.node_settings import NodeSettings
+from penstock.domain.schema import Domain, JournalSettings
 from penstock.domain.statements import StatementSettings
 from penstock.model.link import Link
 

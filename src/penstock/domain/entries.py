@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from penstock.domain.graph import client_types
+from penstock.domain.node_settings import NodeSettings
 from penstock.domain.policies import Pair
-from penstock.domain.schema import Domain, NodeSettings
+from penstock.domain.schema import Domain
 from penstock.domain.units import Address
 from penstock.language.condition import Condition
 from penstock.model.link import Link

@@ -12,10 +12,11 @@ from pathlib import Path
 from penstock.domain.base import LONGEST_NAME, MEMORY
 from penstock.domain.federation import ClientSettings, LinkSettings, LinkTypes
 from penstock.domain.finding import Entities, Finding, Loc, hint
+from penstock.domain.node_settings import Listener, NodeSettings
 from penstock.domain.patterns.settings import Role, Roles
 from penstock.domain.patterns.tables import Part, joined
 from penstock.domain.policies import MonitorSettings
-from penstock.domain.schema import Domain, Listener, NodeSettings
+from penstock.domain.schema import Domain
 from penstock.domain.units import Address
 
 TYPES = ("SubUp", "SubDown", "PubUp", "PubDown", "DevUp", "DevDown")
