@@ -1,13 +1,24 @@
 """The door of the console: who has not logged in gets nothing, and no other site comes in."""
 
 import http.client
+import os
+import signal
 import socket
+import ssl
+import time
 from collections.abc import Iterator
-from urllib.parse import urlencode, urlsplit
+from pathlib import Path
+from urllib.parse import quote, urlencode, urlsplit
 
 import pytest
+from playwright.sync_api import expect
 
-from tests.support.console import Looking, looking
+from penstock.client.admin import CA, CERT
+from penstock.console.slow import MOST_FORMS
+from tests.support.certificates import Authority
+from tests.support.commands import penstock, run
+from tests.support.console import PEOPLE, Looking, looking
+from tests.support.node import passwords, running
 
 HOME = {"domain": "home", "nodes": {"hall": {}}}
 
@@ -30,9 +41,11 @@ def ask(
     return answer
 
 
-def log_in(home: Looking, user: str, password: str, **headers: str) -> http.client.HTTPResponse:
-    form = {"Content-Type": "application/x-www-form-urlencoded"}
-    return ask(home, "POST", "/login", form | headers, urlencode({"user": user, "password": password}))
+FORM = {"Content-Type": "application/x-www-form-urlencoded"}
+
+
+def log_in(home: Looking, user: str, password: str, to: str = "", **headers: str) -> http.client.HTTPResponse:
+    return ask(home, "POST", "/login", FORM | headers, urlencode({"user": user, "password": password, "to": to}))
 
 
 def cookie(home: Looking) -> str:
@@ -44,11 +57,17 @@ def cookie(home: Looking) -> str:
     return given.partition(";")[0]
 
 
+WAYS = {
+    "/decisions": "?to=/decisions",
+    "/decisions?topic=a/%23&verdict=pass": "?to=/decisions%3Ftopic%3Da/%2523%26verdict%3Dpass",
+}
+
+
 @pytest.mark.parametrize(
     "path",
     [
         "/",
-        "/decisions",
+        *WAYS,
         "/static/console.css",
         "/_nicegui/3.18.0/static/nicegui.js",
         "/_nicegui_ws/socket.io/?EIO=4&transport=polling",
@@ -66,7 +85,7 @@ def test_without_a_log_in_there_is_nothing(home: Looking, path: str) -> None:
     answer = ask(home, "GET", path)
     assert answer.status == 401
     browser = ask(home, "GET", path, {"Accept": "text/html"})
-    assert (browser.status, browser.headers["location"]) == (303, "/login")
+    assert (browser.status, browser.headers["location"]) == (303, f"/login{WAYS.get(path, '')}")
     assert ask(home, "GET", path, {"Cookie": "penstock_console=guessed"}).status == 401
 
 
@@ -100,8 +119,16 @@ def test_other_sites_cannot_log_in_or_out(home: Looking, headers: dict[str, str]
 
 def test_names_that_are_not_its_own(home: Looking) -> None:
     shown = {"Cookie": cookie(home)}
-    for host in ("evil.example", "127.0.0.1", "127.0.0.1:1", "evil.example:18083"):
+    for host in (
+        "evil.example",
+        "127.0.0.2",
+        "127.0.0.1.evil.example:1",
+        "evil.example:18083",
+        "localhost@evil.example",
+    ):
         assert ask(home, "GET", "/", shown | {"Host": host}).status == 421
+    for host in ("127.0.0.1", "127.0.0.1:1", "LOCALHOST:18083"):  # as a tunnel has it
+        assert ask(home, "GET", "/login", {"Host": host}).status == 200
     assert ask(home, "GET", "/login", {"Host": "evil.example"}).status == 421
 
 
@@ -131,10 +158,151 @@ def test_in_a_browser(home: Looking) -> None:
         page.click("text=Log out")
         page.wait_for_url(f"{home.address}/login")
         home.picture(page, "login")
-        page.goto(f"{home.address}/decisions")
-        assert page.url == f"{home.address}/login"
+        page.goto(f"{home.address}/decisions?verdict=pass&topic=a/%23")
+        expect(page.get_by_role("button", name="Log in")).to_be_visible()
+        assert urlsplit(page.url).path == "/login"
+        page.set_viewport_size({"width": 390, "height": 844})
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390
+        home.picture(page, "login-narrow")
         page.fill("#user", "ada")
         page.fill("#password", "adaada")
         page.click("button[type=submit]")
-        page.wait_for_url(f"{home.address}/")
+        page.wait_for_url(f"{home.address}/decisions?verdict=pass&topic=a/%23")
         page.wait_for_selector(".pk-main")
+        assert page.evaluate("document.documentElement.lang") == "en-US"
+        page.goto(f"{home.address}/nowhere")
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+@pytest.mark.parametrize(
+    ("to", "leads"),
+    [
+        ("/decisions?topic=a%2F%23&verdict=pass", "/decisions?topic=a%2F%23&verdict=pass"),
+        ("/?open=hall", "/?open=hall"),
+        ("https://evil.example/", "/"),
+        ("//evil.example/decisions", "/"),
+        ("///evil.example", "/"),
+        ("/\\evil.example", "/"),
+        ("\\\\evil.example/decisions", "/"),
+        ("/decisions/../../evil", "/"),
+        ("javascript:alert(1)", "/"),
+        ("http:/decisions", "/"),
+        ("/\t/evil.example", "/"),
+        ("/decisions?a\r\nSet-Cookie: b=c", "/decisions?aSet-Cookie:%20b=c"),
+        ("//[", "/"),
+        ("/login?to=/", "/"),
+        ("/logout", "/"),
+        ("/try?" + "a" * 5000, "/"),
+    ],
+)
+def test_a_log_in_leads_to_a_page_of_ours_and_nowhere_else(home: Looking, to: str, leads: str) -> None:
+    answer = log_in(home, "ada", "adaada", to)
+    assert (answer.status, answer.headers["location"]) == (303, leads)
+    assert "b=c" not in answer.headers["set-cookie"]
+
+
+@pytest.mark.parametrize("token", ["caf\xe9", "abc\r\ndef", "\x00", "a\x7fb", "\u2028x"])
+def test_a_token_of_strange_characters_is_a_wrong_one(home: Looking, token: str) -> None:
+    parts = urlsplit(home.address)
+    connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=30)
+    connection.request("POST", "/login", urlencode({"token": token}), FORM)
+    answer = connection.getresponse()
+    text = answer.read().decode()
+    connection.close()
+    assert answer.status == 401
+    assert "a token that does not count" in text
+    assert "Bearer" not in text
+
+
+def test_who_sends_a_form_too_slowly_keeps_nobody_out(home: Looking) -> None:
+    """Of unfinished forms from one address the oldest are given up at once, however long there is patience with one."""
+    parts = urlsplit(home.address)
+    head = f"POST /login HTTP/1.1\r\nHost: {parts.netloc}\r\nContent-Length: 100\r\n\r\nx".encode()
+    slow = [
+        socket.create_connection((parts.hostname or "", parts.port or 0), timeout=30) for _ in range(MOST_FORMS + 3)
+    ]
+    try:
+        for one in slow:
+            one.sendall(head)
+            time.sleep(0.02)  # so that they come in this order
+        for one in slow[:3]:
+            assert b" 408 " in one.recv(4096).partition(b"\r\n")[0]
+            while one.recv(4096):
+                pass  # until it is closed
+        assert log_in(home, "ada", "adaada").status == 303
+        slow[-1].setblocking(False)
+        with pytest.raises(BlockingIOError):
+            slow[-1].recv(1)
+    finally:
+        for one in slow:
+            one.close()
+
+
+def test_a_node_that_hangs_is_told_and_a_new_page_is_there_all_the_same(home: Looking) -> None:
+    with home.person() as context, home.tab(context, "/") as page:
+        expect(page.locator(".pk-banner")).to_be_hidden()
+        os.kill(home.nodes.pid, signal.SIGSTOP)
+        try:
+            expect(page.locator(".pk-banner")).to_contain_text("no answer since")
+            with home.tab(context, "/decisions") as late:
+                expect(late.get_by_text("The nodes take their time")).to_be_visible()
+                expect(late.locator(".pk-banner")).to_contain_text(home.admin)
+                home.picture(late, "hanging")
+        finally:
+            os.kill(home.nodes.pid, signal.SIGCONT)
+        expect(page.locator(".pk-banner")).to_be_hidden()
+
+
+def test_a_log_out_is_noticed_by_other_tabs_without_a_complaint(home: Looking) -> None:
+    log = home.nodes.folder / "console.log"
+    with home.person() as context, home.tab(context, "/decisions?verdict=pass") as page:
+        expect(page.locator("#pk-decisions-status")).to_contain_text("live")
+        before = log.stat().st_size
+        assert context.request.post(f"{home.address}/logout", max_redirects=0).status == 303
+        page.wait_for_url(f"{home.address}/login?to={quote('/decisions?verdict=pass', safe='/')}")
+        assert "Traceback" not in log.read_text()[before:]
+
+
+def test_on_the_network_it_has_the_tls_and_the_names_of_its_node(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    authority = Authority(tmp_path)
+    cert, key = authority.sign("node")
+    own = authority.sign("ada")
+    both = tmp_path / "both.pem"
+    both.write_text("".join(file.read_text() for file in own))
+    monkeypatch.setenv(CERT, str(both))
+    monkeypatch.setenv(CA, str(authority.file))
+    tls = {"cert": cert, "key": key, "ca": authority.file, "require_certificate": True, "min_version": "1.3"}
+    settings = {
+        "admin": "127.0.0.1:0",
+        "console": "0.0.0.0:0",
+        "admin_tls": {name: value if isinstance(value, bool) else str(value) for name, value in tls.items()},
+    }
+    admin = {"passwords": "people", "users": PEOPLE, "hosts": ["plant.example"]}
+    with running(settings, {"people": passwords(ada="adaada")}, admin=admin) as node:
+        port = int(node.until_logged("console ready").rpartition(":")[2].split()[0].strip("'\"}"))
+
+        def asked(context: ssl.SSLContext, host: str) -> int:
+            connection = http.client.HTTPSConnection("127.0.0.1", port, timeout=30, context=context)
+            body = urlencode({"user": "ada", "password": "adaada"})
+            connection.request("POST", "/login", body, FORM | {"Host": host})
+            answer = connection.getresponse()
+            answer.read()
+            connection.close()
+            return answer.status
+
+        known = authority.trusting(own)
+        for host in (f"plant.example:{port}", "plant.example", f"127.0.0.1:{port}", f"10.0.0.7:{port}"):
+            assert asked(known, host) == 303, host
+        assert asked(known, f"evil.example:{port}") == 421
+        with pytest.raises((ssl.SSLError, OSError)):
+            asked(authority.trusting(), f"plant.example:{port}")
+        old = authority.trusting(own)
+        old.maximum_version = ssl.TLSVersion.TLSv1_2
+        with pytest.raises(ssl.SSLError):
+            asked(old, f"plant.example:{port}")
+        address = next(one for one in node.addresses if one.startswith("https"))
+        assert run(penstock("status", "--alive", address))[0] == 0
+        monkeypatch.delenv(CERT)
+        assert run(penstock("status", "--alive", address))[0] == 1

@@ -55,7 +55,8 @@ def main() -> None:
 
     @ui.page("/")
     async def page(light: bool = False) -> None:
-        ui.add_head_html('<link rel="stylesheet" href="/static/console.css">')
+        for style in ("console", "map"):
+            ui.add_head_html(f'<link rel="stylesheet" href="/static/{style}.css">')
         rates, beat = Rates(), [1]
         states = large(1)
         rates.note(states, dict.fromkeys(states, 1.0))

@@ -6,7 +6,6 @@
 
 import asyncio
 import contextlib
-import ipaddress
 from typing import TYPE_CHECKING
 
 import uvicorn
@@ -23,6 +22,7 @@ from penstock.broker.api.endpoint import Refused
 from penstock.broker.authorisation import Authorisation
 from penstock.broker.bounded_http import config
 from penstock.broker.metrics import make_registry
+from penstock.broker.own_names import OwnNames
 from penstock.broker.tls import make_context
 from penstock.client import local_token
 from penstock.domain.admin import Right
@@ -49,8 +49,8 @@ class Admin:
         self._registry = make_registry(server)
         self._address = server.settings.admin
         self.address = ""
-        self._names: set[str] = set()
-        """By which it is reached; what asks for another has been led here by a name server that lies."""
+        self._names = OwnNames((self._address.host,))
+        """By which it is reached."""
         self._authorisation = Authorisation(server)
         self._open = {"/health", *self._authorisation.paths}
         """What is the same by whatever name: health, and tokens, for which each question proves who asks."""
@@ -90,7 +90,7 @@ class Admin:
         host, port = socket.getsockname()[:2]
         scheme = "https" if self.server.settings.admin_tls is not None else "http"
         self.address = f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
-        self._names = {host, self._address.host, "localhost"}
+        self._names = OwnNames((host, self._address.host), self.hosts)
         try:
             local_token.leave(self.address, self._api.guard.local)
         except OSError as error:
@@ -113,19 +113,12 @@ class Admin:
         async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
             if scope["type"] == "http" and scope["path"] not in self._open:
                 hosts = [value.decode("latin-1") for name, value in scope["headers"] if name == b"host"]
-                is_known = len(hosts) == 1 and self._is_own(hosts[0])
-                if not is_known:
+                if not self._names.has(hosts):
                     await wrong(Refused("this node has another name", 421))(scope, receive, send)
                     return
             await app(scope, receive, send)
 
         return guarded
-
-    def _is_own(self, host: str) -> bool:
-        name = host.rpartition(":")[0] if not host.endswith("]") and ":" in host else host
-        name = name.strip("[]").lower().rstrip(".")
-        is_anywhere = self._address.host in ("0.0.0.0", "::")  # as the domain says
-        return name in self._names or name in self._api.settings.hosts or (is_anywhere and _is_address(name))
 
     async def _metrics(self, request: Request) -> Response:
         right: Right | None = None if "metrics" in self._api.settings.open else "read"
@@ -146,11 +139,3 @@ async def _not_there(_request: Request, error: Exception) -> Response:
     answer = wrong(Refused(error.detail.lower(), error.status_code))
     answer.headers.update(error.headers or {})
     return answer
-
-
-def _is_address(name: str) -> bool:
-    try:
-        ipaddress.ip_address(name)
-    except ValueError:
-        return False
-    return True

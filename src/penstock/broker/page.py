@@ -50,6 +50,9 @@ class Page:
         if settings.admin_tls is not None:
             tls = settings.admin_tls
             made += ["--cert", str(tls.cert), "--key", str(tls.key), "--pin", str(tls.cert)]
+            made += ["--min-tls", tls.min_version]
+            made += ["--client-ca", str(tls.ca)] if tls.ca is not None else []
+            made += ["--require-certificate"] if tls.require_certificate else []
         elif settings.console is not None and not settings.console.loopback:
             made.append("--behind-proxy")
         for host in self._hosts:

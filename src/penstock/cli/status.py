@@ -21,8 +21,9 @@ SECONDS = 1.0
 """Between the two looks that rates are made of."""
 _EPILOG = """\
 A node has an admin address (`admin: 127.0.0.1:8080`), and lets in the user that runs it; who is another user sets
-PENSTOCK_ADMIN_TOKEN, and PENSTOCK_ADMIN_CA for a certificate of one's own. With a domain file, all its nodes that have
-an admin address are asked.
+PENSTOCK_ADMIN_TOKEN, and PENSTOCK_ADMIN_CA for a certificate of one's own; if nodes ask for certificates,
+PENSTOCK_ADMIN_CERT is a PEM file with that of who asks and its key. With a domain file, all its nodes that have an
+admin address are asked.
 Exit code: 0 if all is well, 1 if something is wrong or cannot be asked, 2 for bad arguments, 3 if the domain does not
 check.
 """

@@ -18,6 +18,8 @@ TOKEN = "PENSTOCK_ADMIN_TOKEN"
 """Environment variable with a token for nodes that another user runs."""
 CA = "PENSTOCK_ADMIN_CA"
 """And with a PEM file of the authorities by which a node's certificate is checked."""
+CERT = "PENSTOCK_ADMIN_CERT"
+"""And with a PEM file of the certificate, and its key, that is shown to nodes which ask for one."""
 _MOST_BYTES = 64 * 2**20
 _NOT_LET = {
     401: f"no token that counts there: set {TOKEN}, or be the user that runs the node",
@@ -70,7 +72,18 @@ class Admin:
     def _context(self) -> ssl.SSLContext | None:
         if not self.url.startswith("https://"):
             return None
-        return ssl.create_default_context(cafile=os.environ.get(CA))
+        return with_own(ssl.create_default_context(cafile=os.environ.get(CA)))
+
+
+def with_own(context: ssl.SSLContext) -> ssl.SSLContext:
+    """With the certificate of who asks, if the environment names one; raises `AdminError`."""
+    own = os.environ.get(CERT)
+    if own:
+        try:
+            context.load_cert_chain(own)
+        except OSError as error:
+            raise AdminError(f"certificate `{own}` of {CERT} cannot be used: {error}") from None
+    return context
 
 
 def _told(error: HTTPError) -> str:

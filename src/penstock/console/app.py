@@ -15,8 +15,11 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
 from penstock.broker.bounded_http import config
+from penstock.broker.own_names import OwnNames
+from penstock.broker.tls import make_context
 from penstock.console.person import People
 from penstock.console.plain import plain
+from penstock.domain import Tls
 from penstock.domain.units import Address
 from penstock.model.errors import PenstockError
 
@@ -31,8 +34,7 @@ class Served(NamedTuple):
     node: str
     """The admin address of the node that it asks first."""
     at: Address
-    cert: str | None = None
-    key: str | None = None
+    tls: Tls | None = None
     ca: str | None = None
     """By which certificates of nodes are checked."""
     pin: str | None = None
@@ -61,7 +63,7 @@ def serve(served: Served, ready: Callable[[str], None], until_eof: bool = False)
     def add(part: Part) -> None:
         @ui.page(part.path, response_timeout=30)
         async def page(request: Request) -> None:
-            for style in ("console", "parts", "decisions"):
+            for style in ("console", "parts", "decisions", "map"):
                 ui.add_head_html(f'<link rel="stylesheet" href="/static/{style}.css">')
             await shell(person_of(people, request), part)
 
@@ -78,6 +80,7 @@ def serve(served: Served, ready: Callable[[str], None], until_eof: bool = False)
         title="Penstock",
         favicon=STATIC / "penstock.svg",
         dark=None,
+        language="en-US",
         binding_refresh_interval=None,
         reconnect_timeout=RECONNECT_SECONDS,
         show_welcome_message=False,
@@ -86,16 +89,13 @@ def serve(served: Served, ready: Callable[[str], None], until_eof: bool = False)
     listening = _listen(served.at)
     host, port = listening.getsockname()[:2]
     named = f"[{host}]" if ":" in host else host
-    hosts = {f"{named}:{port}", f"localhost:{port}", f"{served.at.host}:{port}", *served.hosts}
-    door = Door(inner, people, served.cert is not None, tuple(hosts))
-    made = config(
-        door,
-        ssl_certfile=served.cert,
-        ssl_keyfile=served.key,
-        ws="websockets-sansio",
-        proxy_headers=False,
-    )
-    ready(f"{'https' if served.cert else 'http'}://{named}:{port}")
+    names = OwnNames((host, served.at.host), served.hosts)
+    door = Door(inner, people, served.tls is not None, names, [part.path for part in PARTS])
+    made = config(door, ws="websockets-sansio", proxy_headers=False)
+    made.load()
+    if served.tls is not None:
+        made.ssl = make_context(served.tls)
+    ready(f"{'https' if served.tls else 'http'}://{named}:{port}")
     server = uvicorn.Server(made)
     if until_eof:
         threading.Thread(target=_wait_for_end, args=(server,), daemon=True).start()

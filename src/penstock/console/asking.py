@@ -9,7 +9,11 @@ from typing import Any, TypeVar
 import httpx
 import msgspec
 
+from penstock.client.admin import AdminError, with_own
+
 SECONDS = 20.0
+CLOSE_SECONDS = 5.0
+OUT = "you have logged out"
 Said = TypeVar("Said")
 Asked = str | int | list[str]
 """A parameter of a question; a list is said again and again."""
@@ -31,7 +35,7 @@ class Asking:
         """`ca`: authorities by which its certificate is checked; `pin`: the very certificate that it must have."""
         self.url = url.rstrip("/")
         self.token = ""
-        verify: ssl.SSLContext | bool = _pinned(pin) if pin else ssl.create_default_context(cafile=ca) if ca else True
+        verify = _trusting(ca, pin) if self.url.startswith("https:") else _pinned(None)
         self._http = httpx.AsyncClient(base_url=self.url, timeout=SECONDS, verify=verify, trust_env=False)
 
     async def log_in(self, user: str, password: str) -> None:
@@ -57,6 +61,8 @@ class Asking:
 
     async def lines(self, path: str, kind: type[Said], **query: str | int) -> AsyncIterator[Said]:
         """A stream of JSON, line by line; ends when the node does. Raises `AskError`."""
+        if self._http.is_closed:
+            raise AskError(OUT, 401)
         try:
             timeout = httpx.Timeout(SECONDS, read=60.0)
             async with self._http.stream(
@@ -67,14 +73,14 @@ class Asking:
                 async for line in answer.aiter_lines():
                     if line.strip():
                         yield self._read(line.encode(), kind)
-        except httpx.HTTPError as error:
-            raise AskError(f"{self.url} cannot be asked: {error or type(error).__name__}") from None
+        except (httpx.HTTPError, httpx.StreamError, RuntimeError) as error:
+            raise self._unheard(error) from None
 
     async def close(self) -> None:
         """Make the token worthless, if there is one."""
         if self.token:
             with contextlib.suppress(AskError):
-                await self._send("POST", "/api/logout")
+                await self._send("POST", "/api/logout", timeout=CLOSE_SECONDS)
         await self._http.aclose()
 
     @property
@@ -83,13 +89,23 @@ class Asking:
 
     async def _send(self, method: str, path: str, **more: Any) -> bytes:
         headers = {**self._headers, **more.pop("headers", {})}
+        if self._http.is_closed:
+            raise AskError(OUT, 401)
         try:
             answer = await self._http.request(method, path, headers=headers, **more)
-        except httpx.HTTPError as error:
-            raise AskError(f"{self.url} cannot be asked: {error or type(error).__name__}") from None
+        except (httpx.HTTPError, RuntimeError) as error:
+            raise self._unheard(error) from None
         if answer.status_code != httpx.codes.OK:
             raise AskError(_told(answer), answer.status_code)
         return answer.content
+
+    def _unheard(self, error: Exception) -> AskError:
+        """No answer, and why. One that is closed meanwhile says so by a `RuntimeError`."""
+        if self._http.is_closed:
+            return AskError(OUT, 401)
+        if isinstance(error, httpx.TimeoutException):
+            return AskError(f"{self.url} cannot be asked: it does not answer")
+        return AskError(f"{self.url} cannot be asked: {str(error) or type(error).__name__}")
 
     def _read(self, data: bytes, kind: type[Said]) -> Said:
         try:
@@ -98,12 +114,20 @@ class Asking:
             raise AskError(f"{self.url} says something that is not understood: {error}") from None
 
 
-def _pinned(certificate: str) -> ssl.SSLContext:
-    """Of a node on this machine: by whatever name, but with this certificate."""
+def _trusting(ca: str | None, pin: str | None) -> ssl.SSLContext:
+    try:
+        return with_own(_pinned(pin) if pin else ssl.create_default_context(cafile=ca))
+    except AdminError as error:
+        raise AskError(str(error)) from None
+
+
+def _pinned(certificate: str | None) -> ssl.SSLContext:
+    """Of a node on this machine: by whatever name, but with this certificate; without one nothing is trusted."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
-    context.load_verify_locations(certificate)
+    if certificate is not None:
+        context.load_verify_locations(certificate)
     return context
 
 

@@ -10,7 +10,6 @@ from penstock.console.person import Person, plain
 from penstock.console.rates import Rates
 from penstock.console.scene import DrawnLink, Live, Scene, listed, live, scene
 
-STYLE = '<link rel="stylesheet" href="/static/map.css">'
 BEAT = 1.0
 
 
@@ -22,7 +21,6 @@ class Map(Element, component="map.js"):
 
     def __init__(self, drawn: Scene, now: Live | None = None) -> None:
         super().__init__()
-        ui.add_head_html(STYLE)
         self.drawn = drawn
         self.props["scene"], self.props["now"], self.props["lit"] = plain(drawn), plain(now), []
 

@@ -5,6 +5,7 @@ import contextlib
 import secrets
 import tempfile
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,6 +22,8 @@ FRESH_SECONDS = 0.8
 """For so long what nodes have told is not asked for again: several pages of a person ask once."""
 MANY_CLIENTS = 300
 CLIENTS_SECONDS = 5.0
+LATE_SECONDS = 3.0
+"""After which a page does not wait for nodes any longer."""
 LONGEST_SECONDS = 12 * 3600.0
 MOST_PEOPLE = 200
 
@@ -68,7 +71,9 @@ class Person:
         self._asked = float("-inf")
         self._with_clients = float("-inf")
         """When clients were asked for last."""
-        self._lock = asyncio.Lock()
+        self._refreshing: asyncio.Task[None] | None = None
+        self._since = time.monotonic()
+        """When nodes were asked last, whether they have answered or not."""
 
     def at(self, node: str) -> Asking:
         """The process that a node runs in; the first, if it is not known."""
@@ -85,7 +90,7 @@ class Person:
         else:
             await self.first.log_in(user, password)
         self.about = await self.first.get("/api/about", About)
-        await self.refresh()
+        await self._refresh()
         await self._log_in_elsewhere(user, password, token)
 
     async def _log_in_elsewhere(self, user: str, password: str, token: str) -> None:
@@ -106,31 +111,52 @@ class Person:
                 await other.close()
 
     async def refresh(self) -> None:
-        """Have what the nodes tell now, unless it is known already."""
-        async with self._lock:
+        """Have what the nodes tell now, unless it is known already. Who takes long is not waited for: then what is
+        known is old, and `late` says since when.
+        """
+        if self._refreshing is None:
             if time.monotonic() - self._asked < FRESH_SECONDS:
                 return
-            found: dict[str, NodeState] = {}
-            told_at: dict[str, float] = {}
-            homes: dict[str, Asking] = {}
-            for one in self.asked:
-                try:
-                    told = await self._ask(one)
-                    found = {**told.nodes, **found}  # the first is believed about its own nodes
-                    told_at |= dict.fromkeys(told.nodes, told.at)
-                    homes |= dict.fromkeys(told.nodes, one)
-                    self.unheard.pop(one.url, None)
-                    if one is self.first:
-                        self.error = ""
-                        await self._learn(told.revision)
-                except AskError as error:
-                    if one is self.first:
-                        self.has_ended |= error.status == 401  # the node has been started again, or it took too long
-                        self.error = str(error)
-                    else:
-                        self.unheard[one.url] = str(error)
-            self.states, self.told_at, self.homes = found, told_at, homes
-            self._asked = time.monotonic()
+            self._since = time.monotonic()
+            self._refreshing = asyncio.create_task(self._refresh())
+            self._refreshing.add_done_callback(self._refreshed)
+        patience = self._since + LATE_SECONDS - time.monotonic()
+        await asyncio.wait({self._refreshing}, timeout=max(patience, 0.0))
+
+    @property
+    def late(self) -> str:
+        """That nodes have not answered of late, and since when; empty if they have."""
+        waited = time.monotonic() - self._since
+        if self._refreshing is None or waited < LATE_SECONDS:
+            return ""
+        since = datetime.fromtimestamp(round(time.time() - waited), UTC)
+        return f"no answer since {since:%H:%M:%S} UTC: what is shown is from before"
+
+    async def _refresh(self) -> None:
+        found: dict[str, NodeState] = {}
+        told_at: dict[str, float] = {}
+        homes: dict[str, Asking] = {}
+        for one in self.asked:
+            try:
+                told = await self._ask(one)
+                found = {**told.nodes, **found}  # the first is believed about its own nodes
+                told_at |= dict.fromkeys(told.nodes, told.at)
+                homes |= dict.fromkeys(told.nodes, one)
+                self.unheard.pop(one.url, None)
+                if one is self.first:
+                    self.error = ""
+                    await self._learn(told.revision)
+            except AskError as error:
+                if one is self.first:
+                    self.has_ended |= error.status == 401  # the node has been started again, or it took too long
+                    self.error = str(error)
+                else:
+                    self.unheard[one.url] = str(error)
+        self.states, self.told_at, self.homes = found, told_at, homes
+        self._asked = time.monotonic()
+
+    def _refreshed(self, _: asyncio.Task[None]) -> None:
+        self._refreshing = None
 
     async def _ask(self, one: Asking) -> Nodes:
         """What its nodes tell; many clients are asked for now and then only, and kept meanwhile."""
@@ -184,7 +210,7 @@ class People:
         person = Person(Asking(self._url, self._ca, self._pin), self._ca, self._also)
         try:
             await person.begin(user, password, token)
-        except AskError:
+        except (AskError, asyncio.CancelledError):
             await person.end()
             raise
         while len(self._known) >= MOST_PEOPLE:

@@ -1,6 +1,8 @@
 """What is around each part: navigation, who is logged in, what is wrong with the nodes, light and dark."""
 
-from nicegui import ui
+import asyncio
+
+from nicegui import background_tasks, ui
 
 from penstock.console import widgets
 from penstock.console.parts import PARTS, Part
@@ -8,6 +10,8 @@ from penstock.console.person import Person
 
 BEAT = 1.0
 """Seconds between two looks at the nodes."""
+SHOW_SECONDS = 2.0
+"""That a browser waits for a page until it gets what there is of it."""
 
 
 async def shell(person: Person, part: Part) -> None:
@@ -30,14 +34,12 @@ async def shell(person: Person, part: Part) -> None:
         _who(person, dark)
     banner = ui.element("div").classes("pk-banner").props("role=alert aria-live=assertive")
     banner.set_visibility(False)
-    with ui.element("div").classes("pk-main").props("id=pk-main tabindex=-1"):
-        await part.show(person)
-
+    main = ui.element("div").classes("pk-main").props("id=pk-main tabindex=-1")
     told = [""]
 
     async def beat() -> None:
         if person.has_ended:
-            ui.navigate.to("/login")  # logged out in another tab
+            ui.navigate.reload()  # logged out in another tab: the door leads to the log-in, and back here
             return
         await person.refresh()
         said = _trouble(person)
@@ -51,6 +53,26 @@ async def shell(person: Person, part: Part) -> None:
         banner.set_visibility(bool(said))
 
     ui.timer(BEAT, beat)
+    await _show(main, person, part)
+
+
+async def _show(main: ui.element, person: Person, part: Part) -> None:
+    """Fill the page. If nodes take long to tell what is on it, it is there before, and says so."""
+
+    async def fill() -> None:
+        with main:
+            await part.show(person)
+
+    showing = background_tasks.create(fill())
+    await asyncio.wait({showing}, timeout=SHOW_SECONDS)
+    if not showing.done():
+        with main:
+            waiting = widgets.loading("The nodes take their time")
+        await main.client.connected()
+        await asyncio.wait({showing})
+        if not waiting.is_deleted:
+            waiting.delete()
+    await showing
 
 
 def _who(person: Person, dark: ui.dark_mode) -> None:
@@ -70,12 +92,9 @@ def _who(person: Person, dark: ui.dark_mode) -> None:
 
 def _trouble(person: Person) -> str:
     """What an operator must know at once."""
-    if person.error:
-        return person.error
+    if person.error or person.late:
+        return person.error or f"{person.first.url}: {person.late}"
     found = [f"{name}: {state.trouble}" for name, state in person.states.items() if state.trouble]
     again = "log out and in again to see its nodes"
     found += [f"{why}: {again}" if "token" in why else why for why in person.unheard.values()]
     return "; ".join(found[:3]) + (f"; and {len(found) - 3} more" if len(found) > 3 else "")
-
-
-__all__ = ["shell", "widgets"]
