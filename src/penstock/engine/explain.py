@@ -5,7 +5,7 @@ class and does more than its `step` returns does that here too.
 """
 
 from collections import deque
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Generator, Iterator, Mapping
 
 from penstock.engine import conform, edit, explain_release, match, once, place, release, route, says, spread
 from penstock.engine.arrival import Arrival
@@ -31,7 +31,14 @@ def explain(nodes: Mapping[str, Node], start: Arrival, now: float, about: Collec
 
     `about` are clients to decide about even where they have no subscription that matches.
     """
-    return tuple(_Walk(nodes, now, frozenset(about)).decisions(start))
+    return tuple(explaining(nodes, start, now, about))
+
+
+def explaining(
+    nodes: Mapping[str, Node], start: Arrival, now: float, about: Collection[str] = ()
+) -> Generator[Decision, None, None]:
+    """The same one after the other, for who may not want all of them, and closes it then."""
+    return _Walk(nodes, now, frozenset(about)).decisions(start)
 
 
 class _Walk:
@@ -49,7 +56,7 @@ class _Walk:
         self._carried = Carried(now)
         self._supposed = explain_release.Supposed(tuple(nodes.values()))
 
-    def decisions(self, start: Arrival) -> Iterator[Decision]:
+    def decisions(self, start: Arrival) -> Generator[Decision, None, None]:
         self._waiting.append(self._carried.begin(start))
         with self._supposed.for_a_while():
             while self._waiting:

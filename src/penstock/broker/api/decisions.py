@@ -8,6 +8,7 @@ import asyncio
 import time
 from collections import Counter, deque
 from collections.abc import AsyncIterator, Iterator
+from contextlib import closing
 from itertools import count, islice
 from typing import TYPE_CHECKING
 
@@ -18,7 +19,7 @@ from penstock.broker.api.hiding import discreet, without_payloads
 from penstock.domain.admin import reaches
 from penstock.engine.account import DecisionAccount
 from penstock.engine.arrival import arrived
-from penstock.engine.explain import explain
+from penstock.engine.explain import explaining
 from penstock.engine.publish import travelling
 from penstock.engine.session import Session
 from penstock.model.decision import Decision
@@ -39,11 +40,10 @@ MOST_KEPT = 5_000
 MOST_BYTES = 32 * 2**20
 """Of payloads that are kept; of long ones there are fewer."""
 MOST_ASKED = 1_000
-SAMPLES = 20
-"""Events that are explained in a second at most, and in `SHARE` the part of a second that this may take."""
-BURST = 20
-"""Events that may be explained at once after a quiet time: one event's way through several nodes is shown whole."""
-SHARE = 0.02
+SAMPLES, SHARE = 5, 0.01
+"""Events that are explained in a second, and the part of a processor that this may take, in the long run."""
+BURST, BURST_SECONDS = 20, 0.04
+"""What there may be of both at once after a quiet time: one event's way through several nodes is shown whole."""
 MOST_TOWARDS = 20
 """Links towards which one sampled event's decisions are kept."""
 REFUSALS = 200
@@ -107,8 +107,7 @@ class Recent:
         self._until = 0.0
         self._second = 0
         self._refused = 0
-        self._spent = 0.0
-        self._samples = float(BURST)
+        self._samples, self._seconds = float(BURST), BURST_SECONDS
         self._filled = 0.0
         self.left_out = 0
         self.streams: Counter[str] = Counter()
@@ -166,7 +165,7 @@ class Recent:
     def _count(self) -> None:
         second = int(time.monotonic())
         if second != self._second:
-            self._second, self._refused, self._spent = second, 0, 0.0
+            self._second, self._refused = second, 0
 
     def _refuse(self, server: "Server", session: Session, event: Event, verdict: Verdict, now: float) -> None:
         self._count()
@@ -180,18 +179,18 @@ class Recent:
     def _sampler(self, server: "Server") -> "Sampler":
         def sample(session: Session, buffer: bytes, frames: list[Frame]) -> None:
             begin = time.monotonic()
-            self._samples = min(BURST, self._samples + (begin - self._filled) * SAMPLES)
-            self._filled = begin
-            if self._samples < 1:
+            quiet, self._filled = begin - self._filled, begin
+            self._samples = min(BURST, self._samples + quiet * SAMPLES)
+            self._seconds = min(BURST_SECONDS, self._seconds + quiet * SHARE)
+            if self._samples < 1 or self._seconds <= 0:
                 return
             if begin > self._until:
                 server.sampler = None
                 return
-            self._count()
             spent = time.thread_time()  # of the processor: time that others have had does not count
-            if self._spent < SHARE and self._explain(server, session, buffer, frames):
+            if self._explain(server, session, buffer, frames):
                 self._samples -= 1
-                self._spent += time.thread_time() - spent
+                self._seconds -= time.thread_time() - spent
 
         return sample
 
@@ -202,10 +201,12 @@ class Recent:
             return False
         now = server.now()
         try:
-            decisions = explain({server.name: server.node}, arrived(server.node, session, event), now)
+            arrival = arrived(server.node, session, event)
+            with closing(explaining({server.name: server.node}, arrival, now)) as found:
+                decisions = list(islice(found, MOST_TOWARDS))
         except PenstockError:  # what makes no sense to explain is refused by the node in its own words
             return True
-        for decision in decisions[:MOST_TOWARDS]:
+        for decision in decisions:
             is_echo = decision.goes_by is not None and decision.goes_by.target == decision.came_by.source
             if not is_echo and (decision.goes_by is not None or decision.effect is not Effect.SUPPRESS):
                 self._keep(decision, now)
