@@ -188,8 +188,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(json.dumps(describe(f"median of {size[4]}")))
     print(f"{size[0]} nodes, {size[1]} clients, {size[2]:g} decisions/s: {without:.1%} of a processor, nobody looks")
     for part in PARTS:
-        more = median(found[part]) / without - 1
-        print(f"  a page is open at {part:10} {median(found[part]):.1%}: {more:+.1%} (aim {AIM:+.0%})")
+        points, more = median(found[part]) - without, median(found[part]) / without - 1
+        said = f"{points:+.1%} of a processor, {more:+.1%} of what it was (aim {AIM:+.0%})"
+        print(f"  a page is open at {part:10} {median(found[part]):.1%}: {said}")
     print(f"  the console's own process: {median(found['console']):.1%} of a processor")
     print(f"  a part is there after {median(found['answers']):.2f} s, at worst {max(found['answers']):.2f} s")
     OUTPUT.mkdir(parents=True, exist_ok=True)

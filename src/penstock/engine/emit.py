@@ -23,9 +23,10 @@ def plan(draft: Draft) -> None:
         plan = Plan(draft.verdict)
         plan.predicates, plan.matched = tuple(draft.predicates), tuple(draft.matched)
         plan.groups, plan.onlookers, plan.statements = groups, onlookers, draft.statements
+        plan.closed = draft.closed
     else:
         known = draft.node.interned
-        about = (draft.is_projected, draft.statements, telling)
+        about = (draft.is_projected, draft.statements, telling, draft.closed)
         plan = known_plan(known, draft.verdict, draft.matched, groups, onlookers, *about)
     draft.plans.routes[draft.topic] = draft.plan = plan
 
@@ -49,14 +50,16 @@ def known_plan(
     is_projected: bool = False,
     statements: tuple[Bound, ...] = (),
     telling: tuple[Session, ...] = (),
+    closed: tuple[Session, ...] = (),
 ) -> Plan:
     """The plan for these subscriptions, of those that are known; it is made if it is not there."""
-    key = (*matched, is_projected, *groups, *onlookers, *statements, *telling)
+    key = (*matched, is_projected, *groups, *onlookers, *statements, *telling, False, *closed)
     plan = known.get(key)
     if plan is None:
         plan = known[key] = _make_plan(verdict, matched, groups, onlookers, telling)
         plan.simple = plan.simple and not is_projected and not statements
         plan.statements = statements
+        plan.closed = closed
         plan.key = key
     return plan
 

@@ -373,6 +373,9 @@ class Node:
             for session in other:
                 outbox.push_lossy(self, session, packet)
         self.stats.sent += len(same) + len(other)
+        if plan.closed:
+            for session in plan.closed:
+                session.denied += 1
 
     # --- flow
 

@@ -133,7 +133,8 @@ def _resolve(node: "Node", plan: Plan, plans: Plans, event: Event, now: float) -
         node.resolved.clear()
     found = match.satisfied(node, plan, plans.key, event, now)
     matched = [*plan.matched, *found]
-    return emit.known_plan(node.resolved, plan.verdict, matched, plan.groups, plan.onlookers, False, plan.statements)
+    about = (False, plan.statements, (), plan.closed)
+    return emit.known_plan(node.resolved, plan.verdict, matched, plan.groups, plan.onlookers, *about)
 
 
 def relay_edited(node: "Node", session: Session, packet: bytes, start: int, after_topic: int, now: float) -> None:

@@ -132,6 +132,7 @@ class Plan:
     """What is left to do for an event on a topic."""
 
     __slots__ = (
+        "closed",
         "conforms",
         "direct4",
         "direct5",
@@ -175,6 +176,8 @@ class Plan:
         self.groups: tuple[Group, ...] = ()
         self.watched: tuple[tuple[Watch, tuple[Target, ...]], ...] = ()
         """Links with monitors, and the targets behind each: none where only the monitor looks on."""
+        self.closed: tuple[Session, ...] = ()
+        """Those that ask for it and do not get it, because the brokering table closes their links."""
         # For QoS 0: sessions that take the packet's own bytes, by protocol version.
         self.direct4: tuple[Session, ...] = ()
         self.direct5: tuple[Session, ...] = ()
@@ -185,7 +188,7 @@ class Plan:
         """No longer valid. It lets go of its sessions: a topic may name it long after they are gone."""
         self.valid = False
         self.key = self.targets = self.groups = self.watched = self.direct4 = self.direct5 = ()
-        self.predicates = self.matched = self.onlookers = ()
+        self.predicates = self.matched = self.onlookers = self.closed = ()
 
 
 _PASS = Verdict("admit", Effect.PASS)
@@ -211,6 +214,7 @@ class Draft:
     """A plan in the making: each stage adds its part."""
 
     __slots__ = (
+        "closed",
         "groups",
         "is_projected",
         "link",
@@ -234,6 +238,7 @@ class Draft:
         self.is_projected = False
         """What of an event goes out depends on who gets it."""
         self.matched: list[Subscribed] = []
+        self.closed: tuple[Session, ...] = ()
         self.groups: list[Group] = []
         self.onlookers: list[Watch] = []
         self.predicates: list[Predicates[Subscribed]] = []

@@ -40,6 +40,7 @@ class ClientPortrait(msgspec.Struct, frozen=True, omit_defaults=True):
     gave: int
     """Packets to it."""
     denied: int
+    """What it was refused, and what it asks for and the brokering table keeps from it."""
     waiting: int
     """Messages that wait for it."""
     subscriptions: int

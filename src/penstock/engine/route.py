@@ -15,7 +15,10 @@ def plan(draft: Draft) -> None:
     node, link = draft.node, draft.link
     if link.is_own:
         return
-    draft.matched = [found for found in draft.matched if is_open(node, link, found.session)]
+    matched = draft.matched
+    draft.matched = [found for found in matched if is_open(node, link, found.session)]
+    if len(draft.matched) < len(matched):
+        draft.closed = tuple(dict.fromkeys(one.session for one in matched if is_closed(node, link, one.session)))
     draft.onlookers = [
         one
         for one in draft.onlookers
@@ -29,6 +32,11 @@ def is_open(node: "Node", link: LinkClass, session: Session) -> bool:
         node.table.allows(link.link_type, session.notify_type)
         and (link.neighbour is None or session.neighbour != link.neighbour)  # brokering §5.3 T-Broker: z != x
     )
+
+
+def is_closed(node: "Node", link: LinkClass, session: Session) -> bool:
+    """Whether it is the brokering table that says no."""
+    return not link.is_own and not node.table.allows(link.link_type, session.notify_type)
 
 
 def may_pass(node: "Node", link_type: str, session: Session) -> bool:

@@ -315,7 +315,8 @@ class Session:
         self.last_id = 0
         # receiving
         self.received: set[int] | None = None
-        # counted, for who looks on: packets from it and to it since the node began, and what it was refused
+        # counted, for who looks on: packets from it and to it since the node began; and what it was refused, or asks
+        # for and is kept from it by the brokering table
         self.took = 0
         self.gave = 0
         self.denied = 0

@@ -29,6 +29,8 @@ def spread(
     if judging is not None:
         judging.plain = forms
         _flood(node, judging, plan, event)
+    for session in plan.closed:
+        session.denied += session.neighbour is None or session.neighbour not in event.path
     # [MQTT-4.5.0-1] [MQTT-4.6.0-5] [MQTT-4.6.0-6] [MQTT311-4.6.0-6]
     for target in plan.targets:
         session, withheld = target.session, node.withheld
