@@ -1,6 +1,12 @@
 """Tokens that end: clients and nodes renew theirs, and for what was kept longer than its token the node vouches."""
 
+import pytest
+
+from penstock.domain import Domain
+from penstock.domain.ensemble import ensemble
+from penstock.engine import keys
 from penstock.engine.rehearsal import Rehearsal
+from penstock.policy.token_revoked import Revoked
 from penstock.policy.token_verify import Verified
 from tests.engine.test_federation_trust import denied, line
 
@@ -11,6 +17,20 @@ def two() -> Rehearsal:
     rehearsal.connect("bob", "b2")
     rehearsal.subscribe("bob", "home/#")
     return rehearsal
+
+
+def alone(name: str) -> Rehearsal:
+    """A node without neighbours."""
+    domain = Domain.model_validate(
+        {
+            "nodes": {name: {"listen": "127.0.0.1:0", "signing_key": f"{name}.pem"}},
+            "tokens": {
+                "keys": "keys.json",
+                "grants": [{"clients": "*", "publish": "home/#", "subscribe": "home/#"}],
+            },
+        }
+    )
+    return Rehearsal(domain, ensemble(domain))
 
 
 def got(rehearsal: Rehearsal, client: str) -> list[bytes]:
@@ -56,3 +76,34 @@ def holders(rehearsal: Rehearsal) -> set[str]:
     link = rehearsal.nodes["b2"].neighbours["b1"].tokens
     assert link is not None
     return {one.token.claims.subject.name for one in link.heard.values() if isinstance(one, Verified)}
+
+
+RETAINED = [
+    pytest.param(1, "token", "b1", ["home/eve"], id="at the only node"),
+    pytest.param(2, "token", "b1", ["home/eve"], id="at its own node"),
+    pytest.param(2, "token", "b2", ["home/eve"], id="at a neighbour"),
+    pytest.param(2, "key", "b2", [], id="of the key at a neighbour"),
+]
+
+
+@pytest.mark.parametrize(("nodes", "what", "at", "topics"), RETAINED)
+def test_what_is_retained_of_a_revoked_token_goes_to_nobody_new(
+    nodes: int, what: str, at: str, topics: list[str]
+) -> None:
+    rehearsal = line(nodes) if nodes > 1 else alone("b1")
+    for client in ("ann", "eve"):
+        rehearsal.connect(client, "b1")
+        rehearsal.publish(client, f"home/{client}", b"open", qos=1, retain=True)
+    rehearsal.run()
+    node = rehearsal.nodes["b1"]
+    shown = node.sessions["ann"].token
+    assert shown is not None
+    assert node.keys is not None
+    ids = frozenset({shown.token.claims.id if what == "token" else node.keys.signing.key_id})
+    for one in rehearsal.nodes.values():
+        assert one.keys is not None
+        keys.hold(one, one.keys._replace(revoked=Revoked(**{f"{what}s": ids})), rehearsal.now)
+    rehearsal.run()
+    rehearsal.connect("cam", at)
+    rehearsal.subscribe("cam", "home/#")
+    assert [one.topic for one in rehearsal.deliveries("cam")] == topics

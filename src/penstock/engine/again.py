@@ -23,7 +23,11 @@ if TYPE_CHECKING:
 
 
 def may_say(node: "Node", event: Event) -> bool:
-    """Whether the publisher of an event has a place, the right to its topic, and the domain's word for its content."""
+    """Whether the publisher of an event has a place, the right to its topic, and the domain's word for its content, and
+    the token that it was published with is not revoked.
+    """
+    if node.tokens is not None and node.tokens.is_revoked(event.token):
+        return False
     session = node.sessions.get(event.origin)
     if not event.origin or (session is not None and session.neighbour is not None):
         return True  # the node's own, or judged where it began

@@ -115,7 +115,7 @@ class Assembly:
         return node
 
     def make_nonce(self) -> bytes:
-        return next(self._nonces).to_bytes(NONCE_BYTES, "big")
+        return next(self._nonces).to_bytes(NONCE_BYTES, "little")
 
     def _make_id(self) -> str:
         return f"unnamed-{next(self._made_ids)}"

@@ -3,8 +3,10 @@
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
+from penstock.engine import showing
 from penstock.engine.session import Session
 from penstock.model.event import Event
+from penstock.policy.token import may_publish
 
 if TYPE_CHECKING:
     from penstock.engine.node import Node
@@ -19,9 +21,20 @@ def keep(node: "Node", event: Event, sender: Session | None) -> None:
         node.stats.dropped += 1
         node.notice("full", sender, event.topic, "too many retained messages, this one is not kept")
         return
+    event = _with_token(node, event, sender)
     hold(node, event)
     if not event.topic.startswith("$SYS/"):
         node.ledger.retained(event.topic, event)
+
+
+def _with_token(node: "Node", event: Event, sender: Session | None) -> Event:
+    """The event with the token that its publisher has shown: if that is revoked, nobody gets it any more. Where there
+    are no neighbours to send it to, events have none.
+    """
+    if event.token or node.neighbours or sender is None:
+        return event
+    carried = showing.carry(node, sender)
+    return event if carried is None or not may_publish(carried, event.topic) else event._replace(token=carried.digest)
 
 
 def hold(node: "Node", event: Event) -> None:

@@ -206,7 +206,7 @@ class Tokens:
         """
         if not digest:
             return self.own
-        return self.own if digest in self._ended and not self._is_revoked(self.known[digest]) else digest
+        return self.own if digest in self._ended and not self.is_revoked(digest) else digest
 
     def time_passed(self, now: float) -> None:
         """See which tokens have ended."""
@@ -228,7 +228,11 @@ class Tokens:
         self._signed.pop(digest, None)
         self._ended.discard(digest)
 
-    def _is_revoked(self, token: Token) -> bool:
+    def is_revoked(self, digest: str) -> bool:
+        """Whether the token of an event counts no more, or the key of who issued it."""
+        token = self.known.get(digest)
+        if token is None:
+            return False
         keys = {one.key_id for one in token.signatures if one.node == token.claims.issuer}
         return self.keys.revoked.has(token.claims.id) or not keys.isdisjoint(self.keys.revoked.keys)
 

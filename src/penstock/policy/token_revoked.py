@@ -7,6 +7,7 @@ makes the whole file unreadable: what somebody meant to revoke must not go on by
 import os
 import re
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from penstock.model.errors import PolicyError
@@ -37,7 +38,11 @@ class Revoked:
         """Whether the token of an id counts no more, or the one that a carried token was made of."""
         if id in self.tokens:
             return True
-        return id.startswith(CARRIED) and id in {f"{CARRIED}{one}"[:_LONGEST] for one in self.tokens}
+        return id.startswith(CARRIED) and id in self._carried
+
+    @cached_property
+    def _carried(self) -> frozenset[str]:
+        return frozenset(map(carried_id, self.tokens))
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> "Revoked":
