@@ -480,7 +480,7 @@ async def test_made_up_digests_do_not_fill_the_memory(folder: Path) -> None:
 
 
 async def test_for_what_is_kept_longer_than_its_token_the_node_vouches_unless_it_is_revoked(folder: Path) -> None:
-    """Retained at the first node; nobody wants it elsewhere before the token has ended."""
+    """Retained at the first node, which withholds what is revoked; nobody wants it elsewhere before the token has ended."""
     plain = secured(folder, [("b1", "b2"), ("b2", "b3")])
     async with live(plain) as at:
         for name in ("ann", "eve"):
@@ -493,7 +493,6 @@ async def test_for_what_is_kept_longer_than_its_token_the_node_vouches_unless_it
         bob = await at.client("b3", "bob")
         await bob.subscribe("home/#", qos=1)
         assert (await bob.receive()).topic == "home/ann"
-        await at.until_logged("token refused", "node=b2", "from `b1`: expired")
         await bob.expect_nothing()
         at.later(1800)  # tokens that nothing has any more are forgotten, those of what is retained are not
         tokens = at.node("b1").tokens

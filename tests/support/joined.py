@@ -203,6 +203,8 @@ class Joined:
         """Connect a client; it has its CONNACK in the inbox, or has been refused."""
         client = Client(self, version)
         properties = {name: fields.pop(name) for name in list(fields) if name in Properties.__struct_fields__}
+        if version == 5 and "properties" not in fields:
+            properties.setdefault("request_problem_info", False)  # answers are told apart by their codes, not by words
         if properties:
             fields["properties"] = Properties(**properties)
         return client.sends(Connect(client_id, version, username=user, **fields))
