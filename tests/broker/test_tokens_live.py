@@ -480,7 +480,7 @@ async def test_made_up_digests_do_not_fill_the_memory(folder: Path) -> None:
 
 
 async def test_for_what_is_kept_longer_than_its_token_the_node_vouches_unless_it_is_revoked(folder: Path) -> None:
-    """Retained at the first node, which withholds what is revoked; nobody wants it elsewhere before the token has ended."""
+    """Retained at the first node, and wanted elsewhere only when the token has ended; what is revoked it withholds."""
     plain = secured(folder, [("b1", "b2"), ("b2", "b3")])
     async with live(plain) as at:
         for name in ("ann", "eve"):
