@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from penstock.broker.api.endpoint import Asked, Endpoint, Query, Refused, Who
-from penstock.broker.api.hiding import discreet, without_payloads
+from penstock.broker.api.hiding import discreet, without_payloads, without_reasons
 from penstock.domain.admin import reaches
 from penstock.engine.account import DecisionAccount
 from penstock.engine.arrival import arrived
@@ -273,7 +273,7 @@ def _shown(one: _Kept, who: Who) -> DecisionRow:
     """The row, for who asks."""
     if reaches(who.right, "content"):
         return one.row
-    return msgspec.structs.replace(one.row, reason=discreet(one.row.reason, one.decision.event))
+    return msgspec.structs.replace(one.row, reason=discreet(one.decision.reason).reason)
 
 
 async def _stream(asked: Asked) -> AsyncIterator[bytes]:
@@ -312,9 +312,9 @@ async def _decision(asked: Asked) -> DecisionDetail:
     found = asked.api.recent.find(int(asked.number("id", 0, 2**53)))
     if found is None:
         raise Refused("no such decision any more", 404)
-    told = DecisionAccount.of(found.decision)
-    if not reaches(asked.who.right, "content"):
-        told = without_payloads(told, found.decision.event)
+    if reaches(asked.who.right, "content"):
+        return DecisionDetail(found.row, DecisionAccount.of(found.decision))
+    told = without_payloads(DecisionAccount.of(without_reasons(found.decision)))
     return DecisionDetail(_shown(found, asked.who), told)
 
 

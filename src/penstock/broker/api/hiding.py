@@ -1,94 +1,78 @@
-"""What is told to who may not see payloads. Reasons quote values too, and Python monitors keep what they like."""
+"""What is told to who may not see payloads.
 
-import json
-import re
-from collections.abc import Callable, Iterator
-from typing import Any
+Reasons quote what was looked at: values, what is made of them, what monitors remember. So only those are told that are
+made of topic, links, rights and tokens alone; of all others no more than stage, effect and rule.
+"""
 
 from msgspec.structs import replace
 
-from penstock.engine.account import Account, DecisionAccount, EventAccount, ReceiverAccount, values_of
+from penstock.engine.account import Account, DecisionAccount, EventAccount, ReceiverAccount
+from penstock.model.decision import Decision
 from penstock.model.event import Event
+from penstock.model.verdict import Effect, Verdict
+from penstock.policy.advertisement import GIVEN, OWN
 
 HIDDEN = "hidden"
 """In place of an encoding: there is a payload, or none, and it is not told."""
-_QUOTED = re.compile(r"`([^`]+)`")
-_STRUCTURED = ("{", "[", "(", '"', "'")
-"""How a value begins that is no mere word: the state of a monitor, for one."""
-_LEAST = 4
-"""Characters of a value that is looked for inside of what is quoted; shorter ones must be all of it."""
+WITHHELD = "the content was looked at, and why this came of it takes the right `content`"
+"""In place of a reason."""
+_BLIND = {
+    "admit": {"topic", "reserved", "acl", "token", "trust", "foreign"},
+    "route": {"brokering", "path"},
+    "match": {"", "no local", "acl", "token"},
+    "emit": {""},
+}
+"""By stage, the rules whose reasons are made without a look at the content. Monitors and subscriptions have names of
+their own, which may be like one of these: no rule that one of them could be named like is here.
+"""
 
 
-def without_payloads(told: DecisionAccount, event: Event) -> DecisionAccount:
+def without_reasons(decision: Decision) -> Decision:
+    """The decision, of each verdict what says nothing of the payload."""
+    return decision._replace(verdicts=tuple(map(discreet, decision.verdicts)))
+
+
+def without_others(decision: Decision, own: Event) -> Decision:
+    """The decision on an event that the asker has made up: what is said of its own content may be told too, as long as
+    it is that. What a node makes of it may hold something of others', which nodes remember.
+    """
+    is_own, told = decision.event.payload == own.payload, []
+    for one in decision.verdicts:
+        is_about_it = (one.stage == "match" and one.rule == "condition") or (
+            one.stage == "conform" and one.rule in (OWN, GIVEN)
+        )
+        told.append(one if is_own and is_about_it else discreet(one))
+        is_own = is_own and one.effect in (Effect.PASS, Effect.SUPPRESS)
+    return decision._replace(verdicts=tuple(told))
+
+
+def discreet(verdict: Verdict) -> Verdict:
+    """A verdict, with its reason only if that cannot say anything of the payload."""
+    is_blind = verdict.rule in _BLIND.get(verdict.stage, ())
+    if verdict.stage == "match" and verdict.effect is Effect.PASS:
+        is_blind = verdict.rule == ""  # else it is a filter, which a client may call as it likes, and conditions that hold
+    return verdict if is_blind or not verdict.reason else verdict._replace(reason=WITHHELD)
+
+
+def without_payloads(told: DecisionAccount) -> DecisionAccount:
     """The decision with its verdicts, but no payload."""
-    shown = _with_reasons(told, lambda reason: discreet(reason, event))
-    return replace(shown, event=_blank(told.event), outputs=tuple(map(_blank, told.outputs)))
+    return replace(told, event=_blank(told.event), outputs=tuple(map(_blank, told.outputs)))
 
 
 def with_own_payload(told: Account) -> Account:
-    """The explanation of an event that the asker has made up: its payload is known, what a node makes of it may hold
-    something of others' (metrics that were withheld before, what monitors remember).
-    """
+    """The explanation of an event that the asker has made up: its payload is known, others are left out."""
 
     def shown(event: EventAccount) -> EventAccount:
         is_own = (event.payload, event.encoding) == (told.event.payload, told.event.encoding)
         return event if is_own else _blank(event)
 
     decisions = (
-        replace(_with_reasons(one, _without_states), event=shown(one.event), outputs=tuple(map(shown, one.outputs)))
-        for one in told.decisions
+        replace(one, event=shown(one.event), outputs=tuple(map(shown, one.outputs))) for one in told.decisions
     )
     receivers = {
-        name: ReceiverAccount(tuple(map(shown, one.gets)), tuple(map(_without_states, one.why_not)))
-        for name, one in told.receivers.items()
+        name: ReceiverAccount(tuple(map(shown, one.gets)), one.why_not) for name, one in told.receivers.items()
     }
     return replace(told, decisions=tuple(decisions), receivers=receivers)
-
-
-def discreet(reason: str, event: Event) -> str:
-    """A reason without what it quotes of the payload, and without states of monitors that are no mere names."""
-    if "`" not in reason:
-        return reason
-    found = _said(event)
-
-    def is_value(text: str) -> bool:
-        return text.startswith(_STRUCTURED) or any(text == one or (len(one) >= _LEAST and one in text) for one in found)
-
-    return _QUOTED.sub(lambda quoted: "`…`" if is_value(quoted[1]) else quoted[0], reason)
-
-
-def _without_states(reason: str) -> str:
-    return _QUOTED.sub(lambda quoted: "`…`" if quoted[1].startswith(_STRUCTURED) else quoted[0], reason)
-
-
-def _with_reasons(told: DecisionAccount, change: Callable[[str], str]) -> DecisionAccount:
-    return replace(told, verdicts=tuple(replace(one, reason=change(one.reason)) for one in told.verdicts))
-
-
-def _said(event: Event) -> set[str]:
-    """The values of a payload as texts; of one that is neither JSON nor Sparkplug's, all words of it."""
-    content: Any = values_of(event.topic, event.payload)
-    if content is None:
-        try:
-            content = json.loads(event.payload)
-        except (ValueError, RecursionError):
-            text = event.payload.decode(errors="ignore")
-            return {text.strip(), *re.findall(r"[^\s<>\"'&;,]+", text)} - {""}
-    return set(_texts(content)) - {""}
-
-
-def _texts(content: Any) -> Iterator[str]:
-    waiting = [content]
-    while waiting:
-        value = waiting.pop()
-        if isinstance(value, dict):
-            waiting += value.values()
-        elif isinstance(value, list):
-            waiting += value
-        elif isinstance(value, str):
-            yield value
-        else:
-            yield json.dumps(value)
 
 
 def _blank(event: EventAccount) -> EventAccount:

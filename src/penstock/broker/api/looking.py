@@ -7,7 +7,7 @@ import msgspec
 from starlette.datastructures import QueryParams
 
 from penstock.broker.api.endpoint import Asked, Endpoint, Query, Refused
-from penstock.broker.api.hiding import with_own_payload
+from penstock.broker.api.hiding import with_own_payload, without_others
 from penstock.broker.persisted import Selection, plain
 from penstock.domain.admin import reaches
 from penstock.engine.account import Account, account
@@ -239,6 +239,8 @@ def _account(asked: Asked, query: QueryParams) -> Account:
     event = hypothetical(topic, payload, qos, retain, query.get("content_type", ""), query.get("policy", ""))
     nodes = {name: server.node for name, server in asked.api.servers.items()}
     decisions = explain(nodes, arrival(at.node, query["from"], event), at.now(), to)
+    if not reaches(asked.who.right, "content"):
+        decisions = tuple(without_others(one, event) for one in decisions)
     return account(decisions, at.node.ensemble, (), to)
 
 
