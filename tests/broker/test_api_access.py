@@ -244,7 +244,7 @@ LINK = "links: [{secret: hunter2}]"
     [
         ('links: [{secret: "<kept secret 7>"}]', "stands for no secret"),
         (f"admin: {{users: {{secret: {MARK}}}}}", "stands where no secret"),
-        (f"domain: &x a\nlinks: [{{secret: &x {MARK}}}]", "cannot be read as YAML, line 2"),
+        (f"domain: &x a\nlinks: [{{secret: &x {MARK}}}]", "stands for what is elsewhere"),
         (f"links: [{{<<: {{secret: {MARK}}}}}]", "merged"),
         (f"links: [{{secret: {MARK}}}", "cannot be read"),
         ("[" * 5000, "cannot be read"),

@@ -1,4 +1,4 @@
-"""What is told to who may look at everything but payloads: nothing of them, by whatever way they come into an answer."""
+"""What is told to who may look at everything but payloads: nothing of them, however they come into an answer."""
 
 import json
 from collections.abc import Iterator

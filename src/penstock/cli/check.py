@@ -14,6 +14,7 @@ from penstock.domain.check import in_order
 from penstock.domain.expand import Expansion
 from penstock.domain.files import named
 from penstock.domain.finding import Said
+from penstock.domain.sent import sent_elsewhere
 from penstock.domain.write import written
 from penstock.model.errors import DomainError, Problem
 from penstock.policy.monitor import MonitorError
@@ -61,7 +62,10 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--json", action="store_true", help="print what was found as one JSON object")
     parser.add_argument("--against", type=Path, metavar="OLD", help="say what is other than in this domain file")
     parser.add_argument(
-        "--names", action="store_true", help="print only what files and Python code it names that OLD does not"
+        "--names",
+        action="store_true",
+        help="print only what files and Python code it names that OLD does not, and the links over which it would send"
+        " a secret of OLD to another place",
     )
     parser.add_argument("--strict", action="store_true", help="fail for warnings too")
     parser.add_argument(
@@ -100,12 +104,20 @@ def _names(parser: argparse.ArgumentParser, options: argparse.Namespace) -> int:
     if options.against is None:
         parser.error("--names goes with --against")
     try:
-        before, after = (named(read(file).domain) for file in (options.against, options.file))
+        before = read(options.against).domain
+    except DomainError:  # what it says may quote secrets of a file that is not the asker's
+        parser.error("--against: it cannot be read as a domain")
+    try:
+        after = read(options.file).domain
     except DomainError as error:
-        print(f"penstock: {error}", file=sys.stderr)
+        _show(Report(None, error.problems), options, None)
         return EXIT_DOMAIN
-    for name in sorted(after - before):
-        print(name)
+    names = [name for _, name in sorted(named(after) - named(before))]
+    sent = sent_elsewhere(before, after)
+    if options.json:
+        print(json.dumps({"names": names, "sent": sent}))
+    else:
+        print("".join(f"{one}\n" for one in (*names, *sent)), end="")
     return 0
 
 

@@ -65,18 +65,26 @@ def _map_value(value: Any, loc: tuple[Step, ...], change: Callable[..., FileName
     return value
 
 
-def named(domain: BaseModel) -> frozenset[str]:
-    """All that a domain names outside itself: files, which are read or made, and Python code, which is run."""
-    found = {str(name) for _, _, name in files(domain, ())}
+def named(domain: BaseModel) -> frozenset[tuple[str, str]]:
+    """All that a domain names outside itself, and as what: files, which are read or made; Python code, which is run.
+
+    A file that is good as one thing is not as another: what is wrong with it would be told with what stands in it.
+    """
+    found = {(_kind(where), str(name)) for where, _, name in files(domain, ())}
     waiting: list[Any] = [domain.model_dump(exclude_none=True)]
     while waiting:
         value = waiting.pop()
         if isinstance(value, dict):
-            found |= {str(value[key]) for key in _CODE if isinstance(value.get(key), str)}
+            found |= {(key, value[key]) for key in _CODE if isinstance(value.get(key), str)}
             waiting += value.values()
         elif isinstance(value, list | tuple):
             waiting += value
     return frozenset(found)
+
+
+def _kind(where: tuple[Step, ...]) -> str:
+    """`nodes … acl`: the same for all nodes."""
+    return f"{where[0]} … {next(step for step in reversed(where) if isinstance(step, str))}"
 
 
 _CODE = ("python", "evaluate")

@@ -17,10 +17,13 @@ from penstock.broker.api import audit, comparing, decisions, drafts, flows, look
 from penstock.broker.api.audit import Audit
 from penstock.broker.api.comparing import Comparisons
 from penstock.broker.api.decisions import Recent
+from penstock.broker.api.drafts import Showing
 from penstock.broker.api.endpoint import Asked, Endpoint, Error, Refused, Who
 from penstock.broker.api.flows import Analyses
 from penstock.broker.api.guard import Guard
 from penstock.broker.api.looking import Rated
+from penstock.broker.api.masks import HIDDEN
+from penstock.broker.api.processes import Turns
 from penstock.broker.logins import Logins
 from penstock.domain import Domain
 from penstock.domain.admin import AdminSettings, Right, reaches
@@ -74,11 +77,14 @@ class Api:
         self.logins = Logins()
         self.comparisons = Comparisons()
         self.changing = asyncio.Lock()
+        self.turns = Turns()
+        self.showing = Showing()
         self.history: deque[Rated] = deque(maxlen=MOST_HISTORY)
         self.told: dict[tuple[bool, bool], tuple[bytes, float]] = {}
         """The state of the nodes as it was told last, with and without clients, and content, and when."""
         self.is_running = True
         self._revision: tuple[Domain, Revision] | None = None
+        self._discreet: tuple[Domain, Revision] | None = None
         self._passwords: tuple[object, Passwords | None] = (None, None)
         self._noting: asyncio.Task[None] | None = None
         self.audit.file = self.settings.audit
@@ -118,6 +124,18 @@ class Api:
         if self._revision is None or self._revision[0] is not self.domain:
             self._revision = self.domain, Revision.of(self.domain, self.federation.folder)
         return self._revision[1]
+
+    @property
+    def revision_without_attributes(self) -> Revision:
+        """The same, without the values of attributes of clients."""
+        if self._discreet is None or self._discreet[0] is not self.domain:
+            clients = {
+                name: one.model_copy(update={"attributes": dict.fromkeys(one.attributes, HIDDEN)})
+                for name, one in self.domain.clients.items()
+            }
+            domain = self.domain.model_copy(update={"clients": clients})
+            self._discreet = self.domain, Revision.of(domain, self.federation.folder)
+        return self._discreet[1]
 
     @property
     def passwords(self) -> Passwords | None:
@@ -165,7 +183,7 @@ class Api:
                 _let(asked.who, one.right)
                 if one.method == "POST":
                     asked = asked._replace(body=await read_body(request, MOST_BODY if one.right else MOST_LOGIN))
-                found = await one.handler(asked)
+                found = await (_while_there(request, one.handler(asked)) if one.is_given_up else one.handler(asked))
             except Refused as error:
                 if one.right == "change" and asked.who.right:
                     audit.tell(asked, one.path.removeprefix("/api/"), str(error), False)
@@ -192,6 +210,20 @@ class Api:
             if rated:
                 self.history.append(Rated(time.time(), rated))
             await asyncio.sleep(HISTORY_SECONDS)
+
+
+async def _while_there(request: Request, answer: Awaitable[object]) -> object:
+    """The answer, unless the asker goes before: then it is ended. The body must have been read."""
+    working, leaving = asyncio.ensure_future(answer), asyncio.ensure_future(request.receive())
+    try:
+        await asyncio.wait((working, leaving), return_when=asyncio.FIRST_COMPLETED)
+        if not working.done():
+            raise ClientDisconnect
+        return await working
+    finally:
+        leaving.cancel()
+        working.cancel()
+        await asyncio.wait((working, leaving))
 
 
 def _let(who: Who, right: Right | None) -> None:

@@ -12,8 +12,9 @@ from typing import Literal
 
 import msgspec
 
-from penstock.broker.api.drafts import MOST_ERRORS, Draft, beside, run_penstock, taken
+from penstock.broker.api.drafts import MOST_ERRORS, Draft, beside, taken
 from penstock.broker.api.endpoint import Asked, Done, Endpoint, Query, Refused
+from penstock.broker.api.processes import run_penstock
 
 COMPARE_SECONDS = 600.0
 """In which a comparison must be through."""
@@ -201,7 +202,8 @@ async def _begin(asked: Asked) -> Comparison:
     journal = asked.api.domain.journal
     if journal is None:
         raise Refused("the domain keeps no journal to try a draft on: give it `journal: {folder: ...}`", 409)
-    text = await taken(asked, Draft(said.text, said.revision))
+    async with asked.api.turns.turn():
+        text = await taken(asked, Draft(said.text, said.revision))
     return asked.api.comparisons.begin(asked, text, said.last, Path(journal.folder))
 
 
@@ -223,6 +225,7 @@ ENDPOINTS = (
         Comparison,
         _begin,
         body=CompareDraft,
+        is_given_up=True,
     ),
     Endpoint(
         "GET",

@@ -3,9 +3,7 @@
 import asyncio
 import contextlib
 import hashlib
-import json
 import os
-import sys
 import tempfile
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -14,14 +12,16 @@ import msgspec
 
 from penstock.broker.api.audit import tell
 from penstock.broker.api.endpoint import Asked, Done, Endpoint, Refused
-from penstock.broker.api.masks import MaskError, has_marks, included, masked, unmasked
+from penstock.broker.api.masks import Shown, has_marks
+from penstock.broker.api.processes import run_masks, run_penstock
 from penstock.domain import diff
+from penstock.domain.admin import reaches
 from penstock.model.errors import PenstockError
 
-CHECK_SECONDS = 60.0
-"""In which a draft must have been checked."""
-NICE = 5
-"""How far what is run for people stands behind nodes: further, and a busy machine would never come to it."""
+MOST_DRAFT = 2 * 2**20
+"""Characters of a domain file that is shown or taken: one of thirty thousand clients has as many."""
+EXIT_DOMAIN = 3
+"""How `penstock check` ends for a domain that is not good."""
 MOST_ERRORS = 2_000
 """Characters of what a check says that has gone wrong itself."""
 
@@ -98,31 +98,101 @@ def revision_of(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
+class NotADomain(Refused):
+    """A draft that cannot be read as a domain: nothing of it has been looked at but the text itself."""
+
+    def __init__(self, found: Checked) -> None:
+        first = next((one.what for one in found.problems), "it cannot be read as a domain")
+        super().__init__(f"it cannot be read as a domain: {first}")
+        self.found = found
+
+
+class _Brought(msgspec.Struct, frozen=True):
+    """What a draft names and does that is other than now."""
+
+    names: tuple[str, ...]
+    sent: tuple[str, ...]
+
+
 async def taken(asked: Asked, draft: Draft) -> str:
     """A draft with the secrets that its marks stand for; raises `Refused` for what its author may not have read or run.
 
-    A draft names files, which are read, and Python code, which is run. Those of the present domain may stay; others
-    only the system's user brings in that runs the node, who could do so anyway.
+    A draft names files, which are read, and Python code, which is run; and secrets that are there already go where it
+    says. As they are now they may stay; others only the system's user brings in that runs the node, who could do so
+    anyway.
     """
     now = present(asked)
+    if max(len(draft.text), len(now)) > MOST_DRAFT:
+        raise Refused(f"more than {MOST_DRAFT} characters", 413)
     if (draft.revision or has_marks(draft.text)) and draft.revision != revision_of(now):
         raise Refused("the domain file is another than when the draft was begun: look at it first", 409)
-    try:
-        text = unmasked(draft.text, now)
-        is_other = included(text) != included(now)
-    except MaskError as error:
-        raise Refused(str(error)) from None
+    found = await _masks({"draft": draft.text, "now": now})
+    text = str(found["text"])
     if asked.who.how == "local":
         return text
-    if is_other:
+    if found["is_other"] is not False:
         raise Refused("`include` is other: only the system's user that runs the node brings files in", 403)
-    async with beside(asked, text) as path:
-        _, said, _ = await run_penstock("check", "--names", "--against", str(file_of(asked)), str(path))
-    named = [line for line in said.decode(errors="replace").splitlines() if line]
-    if named:
-        why = "only the system's user that runs the node brings files and code in"
-        raise Refused(f"it names `{named[0]:.200}`, which the present domain does not: {why}", 403)
+    await _let_bring(asked, text)
     return text
+
+
+async def _let_bring(asked: Asked, text: str) -> None:
+    """Raise `Refused` unless it is certain that a draft brings nothing in, and sends no secret elsewhere."""
+    async with beside(asked, text) as path:
+        code, said, _ = await run_penstock("check", "--json", "--names", "--against", str(file_of(asked)), str(path))
+        if code == EXIT_DOMAIN:
+            raise NotADomain(_checked(asked, path, said))
+    why = "only the system's user does that who runs the node"
+    try:
+        brought = msgspec.json.decode(said, type=_Brought)
+    except msgspec.MsgspecError:
+        brought = None
+    if code or brought is None:
+        raise Refused(f"what a draft brings in cannot be told while the domain file is not good: {why}", 403)
+    if brought.names:
+        raise Refused(f"it names `{brought.names[0]:.200}`, which the present domain does not as that: {why}", 403)
+    if brought.sent:
+        raise Refused(
+            f"over the link `{brought.sent[0]:.200}` it would send a secret that is kept, but to another place or in"
+            f" another way than now: give the link a new `secret`, or {why}",
+            403,
+        )
+
+
+async def _masks(question: dict[str, str]) -> dict[str, object]:
+    """What `masks` says, which takes as long as it takes in a process of its own; raises `Refused`."""
+    code, said = await run_masks(msgspec.json.encode(question))
+    found: dict[str, object] = {"error": "it is too long or too deep"} if code else msgspec.json.decode(said)
+    if "error" in found:
+        raise Refused(str(found["error"]))
+    return found
+
+
+class Showing:
+    """The domain file as it may be shown, worked out once."""
+
+    def __init__(self) -> None:
+        self._turn = asyncio.Lock()
+        self._kept: tuple[str, Shown | Refused] | None = None
+
+    async def of(self, text: str) -> Shown:
+        """Raises `Refused`."""
+        async with self._turn:
+            revision = revision_of(text)
+            if self._kept is None or self._kept[0] != revision:
+                self._kept = revision, await self._look(text)
+        if isinstance(self._kept[1], Refused):
+            raise Refused(str(self._kept[1]), 409)
+        return self._kept[1]
+
+    async def _look(self, text: str) -> Shown | Refused:
+        if len(text) > MOST_DRAFT:
+            return Refused(f"the domain file cannot be shown: it has more than {MOST_DRAFT} characters")
+        try:
+            found = await _masks({"text": text})
+            return Shown(*(str(found[name]) for name in Shown._fields))
+        except Refused as error:  # what is a secret in it cannot be told
+            return Refused(f"the domain file cannot be shown: {error}")
 
 
 @contextlib.asynccontextmanager
@@ -142,58 +212,23 @@ async def beside(asked: Asked, text: str) -> AsyncIterator[Path]:
             os.unlink(name)
 
 
-def _step_back() -> None:
-    """Between fork and exec; a service manager may not allow it."""
-    with contextlib.suppress(OSError):
-        os.nice(NICE)
-
-
-async def run_penstock(*arguments: str, seconds: float = CHECK_SECONDS) -> tuple[int, bytes, bytes]:
-    """A command of ours in a process of its own, behind the node in the queue for the processor. What it leaves behind
-    if it is ended is removed.
-    """
-    with tempfile.TemporaryDirectory(prefix="penstock-run-", ignore_cleanup_errors=True) as folder:
-        process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-m",
-            "penstock",
-            *arguments,
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-            env={**os.environ, "TMPDIR": folder},
-            preexec_fn=_step_back,
-        )
-        try:
-            said, wrong = await asyncio.wait_for(process.communicate(), seconds)
-        except TimeoutError:
-            raise Refused(f"it took longer than {seconds:g} seconds", 503) from None
-        finally:
-            if process.returncode is None:
-                process.kill()
-                await process.wait()
-    return process.returncode or 0, said, wrong
-
-
 async def checked(asked: Asked, text: str) -> Checked:
     """What `penstock check` says of a draft with its secrets."""
     async with beside(asked, text) as path:
         code, said, wrong = await run_penstock("check", "--json", "--against", str(file_of(asked)), str(path))
-        try:
-            found = json.loads(said)
-        except ValueError:
-            raise Refused(
-                f"the check has failed, {code}: {wrong.decode(errors='replace')[-MOST_ERRORS:]}", 500
-            ) from None
-        name, shown = str(path), file_of(asked).name
-        told = msgspec.convert(found, Checked)
-        return Checked(
-            told.good,
-            tuple(_of_file(one, name, shown) for one in told.problems),
-            tuple(_of_file(one, name, shown) for one in told.warnings),
-            told.assertions,
-            told.changes,
-        )
+        if code not in (0, EXIT_DOMAIN):
+            raise Refused(f"the check has failed, {code}: {wrong.decode(errors='replace')[-MOST_ERRORS:]}", 500)
+        return _checked(asked, path, said)
+
+
+def _checked(asked: Asked, path: Path, said: bytes) -> Checked:
+    name, shown = str(path), file_of(asked).name
+    try:
+        told = msgspec.json.decode(said, type=Checked)
+    except msgspec.MsgspecError:
+        raise Refused("the check has failed", 500) from None
+    problems, warnings = ([_of_file(one, name, shown) for one in some] for some in (told.problems, told.warnings))
+    return msgspec.structs.replace(told, problems=tuple(problems), warnings=tuple(warnings))
 
 
 def _of_file(one: Problem, draft: str, shown: str) -> Problem:
@@ -202,22 +237,31 @@ def _of_file(one: Problem, draft: str, shown: str) -> Problem:
 
 
 async def _text(asked: Asked) -> DomainText:
-    text = present(asked)
-    try:
-        return DomainText(file_of(asked).name, masked(text), revision_of(text))
-    except MaskError as error:  # what is a secret in it cannot be told
-        raise Refused(f"the domain file cannot be shown: {error}", 409) from None
+    text, right = present(asked), asked.who.right
+    found = await asked.api.showing.of(text)
+    said = found.change if reaches(right, "change") else found.content if reaches(right, "content") else found.read
+    if text and not said:
+        why = "what is in `clients` cannot be told from the rest"
+        raise Refused(f"the domain file cannot be shown without the right `content`: {why}", 409)
+    return DomainText(file_of(asked).name, said, revision_of(text))
 
 
 async def _check(asked: Asked) -> Checked:
-    return await checked(asked, await taken(asked, asked.said(Draft)))
+    async with asked.api.turns.turn():
+        try:
+            return await checked(asked, await taken(asked, asked.said(Draft)))
+        except NotADomain as error:
+            return error.found
 
 
 async def _put(asked: Asked) -> Reloaded:
     draft = asked.said(Draft)
-    async with asked.api.changing:
-        text = await taken(asked, draft)
-        found = await checked(asked, text)
+    async with asked.api.turns.turn(), asked.api.changing:
+        try:
+            text = await taken(asked, draft)
+            found = await checked(asked, text)
+        except NotADomain as error:
+            found = error.found
         if not found.good:
             tell(asked, "draft", "it does not check", False)
             return Reloaded(False, found)
@@ -268,7 +312,16 @@ def _write(file: Path, data: bytes) -> None:
 
 ENDPOINTS = (
     Endpoint("GET", "/api/draft", "read", "the domain file, with marks for its secrets", DomainText, _text),
-    Endpoint("POST", "/api/draft/check", "change", "check a draft of the domain file", Checked, _check, body=Draft),
+    Endpoint(
+        "POST",
+        "/api/draft/check",
+        "change",
+        "check a draft of the domain file",
+        Checked,
+        _check,
+        body=Draft,
+        is_given_up=True,
+    ),
     Endpoint(
         "POST",
         "/api/draft",

@@ -94,6 +94,8 @@ class Endpoint(NamedTuple):
     handler: Callable[[Asked], Awaitable[object]]
     query: tuple[Query, ...] = ()
     body: type[msgspec.Struct] | None = None
+    is_given_up: bool = False
+    """Whether it is ended when the asker goes: it costs much, and changes nothing."""
 
 
 class Error(msgspec.Struct, frozen=True):

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import msgspec
 
-from penstock.broker.api.drafts import MOST_ERRORS, run_penstock
+from penstock.broker.api.drafts import MOST_ERRORS
 from penstock.broker.api.endpoint import Asked, Endpoint, Query, Refused
+from penstock.broker.api.processes import run_penstock
 from penstock.journal.revision import DOMAIN, MONITORS, Revision
 from penstock.model.errors import TopicError
 from penstock.model.topic import parse_filter

@@ -50,7 +50,9 @@ def discreet(verdict: Verdict) -> Verdict:
     """A verdict, with its reason only if that cannot say anything of the payload."""
     is_blind = verdict.rule in _BLIND.get(verdict.stage, ())
     if verdict.stage == "match" and verdict.effect is Effect.PASS:
-        is_blind = verdict.rule == ""  # else it is a filter, which a client may call as it likes, and conditions that hold
+        is_blind = (
+            verdict.rule == ""
+        )  # else it is a filter, which a client may call as it likes, and conditions that hold
     return verdict if is_blind or not verdict.reason else verdict._replace(reason=WITHHELD)
 
 
@@ -66,9 +68,7 @@ def with_own_payload(told: Account) -> Account:
         is_own = (event.payload, event.encoding) == (told.event.payload, told.event.encoding)
         return event if is_own else _blank(event)
 
-    decisions = (
-        replace(one, event=shown(one.event), outputs=tuple(map(shown, one.outputs))) for one in told.decisions
-    )
+    decisions = (replace(one, event=shown(one.event), outputs=tuple(map(shown, one.outputs))) for one in told.decisions)
     receivers = {
         name: ReceiverAccount(tuple(map(shown, one.gets)), one.why_not) for name, one in told.receivers.items()
     }

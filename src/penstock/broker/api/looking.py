@@ -154,7 +154,8 @@ async def _subscriptions(asked: Asked) -> list[SubscriptionPortrait]:
 
 async def _revision(asked: Asked) -> RevisionState:
     kept = asked.api.revision
-    files = tuple(RevisionFile(name, data.decode(errors="replace")) for name, data in kept.files)
+    told = kept if reaches(asked.who.right, "content") else asked.api.revision_without_attributes
+    files = tuple(RevisionFile(name, data.decode(errors="replace")) for name, data in told.files)
     return RevisionState(kept.digest, files)
 
 

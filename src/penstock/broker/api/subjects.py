@@ -11,8 +11,10 @@ from msgspec.structs import asdict
 
 from penstock.analysis.access import find_actor
 from penstock.broker.api.endpoint import Asked, Endpoint, Query, Refused
+from penstock.broker.api.masks import HIDDEN
 from penstock.broker.api.pipeline import journal_of
 from penstock.domain import ClientEntry, Ensemble
+from penstock.domain.admin import reaches
 from penstock.engine.node import Node
 from penstock.engine.session import Session
 from penstock.journal import jobs
@@ -100,6 +102,7 @@ class SubjectAccount(msgspec.Struct, frozen=True):
     """Nodes of this process at which it has a place."""
     groups: tuple[str, ...]
     attributes: dict[str, bool | int | float | str]
+    """Their values take the right `content`."""
     clauses: tuple[Clause, ...]
     contracts: tuple[ContractFit, ...]
     left_out: int
@@ -130,9 +133,10 @@ async def _subject(asked: Asked) -> SubjectAccount:
     nodes = tuple(dict.fromkeys(place.node.name for place in places))
     told, journal = tuple(clauses[:MOST_CLAUSES]), journal_of(asked)
     audit = None if journal is None else await asyncio.to_thread(_last_audit, journal, entry.name)
-    return SubjectAccount(
-        entry.name, entry.listed, nodes, entry.groups, dict(entry.attributes), told, tuple(fits), left, audit
-    )
+    attributes = dict(entry.attributes)
+    if not reaches(asked.who.right, "content"):
+        attributes = dict.fromkeys(attributes, HIDDEN)
+    return SubjectAccount(entry.name, entry.listed, nodes, entry.groups, attributes, told, tuple(fits), left, audit)
 
 
 def _places(server: "Server", name: str) -> Iterator[_Place]:
