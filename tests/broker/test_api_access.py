@@ -11,12 +11,19 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
+import uvicorn
 import yaml
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
 
+from penstock.broker import bounded_http
+from penstock.broker.api.audit import MOST_REFUSED
 from penstock.broker.api.endpoint import NOBODY
 from penstock.broker.api.guard import IDLE_SECONDS, LONGEST_SECONDS, MOST_SESSIONS, Guard
 from penstock.broker.api.masks import MaskError, masked, unmasked
+from penstock.broker.api.people import NO_USER
 from penstock.broker.attempts import MOST_FROM
 from penstock.broker.bounded_http import HEAD_SECONDS
 from penstock.broker.federation import Federation
@@ -106,6 +113,45 @@ def test_guesses_are_made_to_wait() -> None:
         audited = ask(node, "GET", "/api/audit")[1]
         assert [one["done"] for one in audited] == [False] * (MOST_FROM + 2)
         assert "guess-4711" not in node.log
+
+
+def test_guesses_by_a_console_count_where_they_come_from() -> None:
+    with running({"admin": ANY_PORT}, {"people": passwords(ada="right")}, admin=_people(ada="change")) as node:
+        guess = {"user": "ada", "password": "guess", "address": "192.0.2.1"}
+        good = {"user": "ada", "password": "right", "address": "192.0.2.2"}
+        for _ in range(MOST_FROM):
+            assert ask(node, "POST", "/api/login", None, guess)[0] == 401
+        assert ask(node, "POST", "/api/login", None, guess)[0] == 429
+        assert ask(node, "POST", "/api/login", None, good)[0] == 200
+        for _ in range(MOST_FROM):  # who is not known may say what it likes
+            assert ask(node, "POST", "/api/login", "", guess)[0] == 401
+        assert ask(node, "POST", "/api/login", "", good)[0] == 429
+        addresses = [one["address"] for one in ask(node, "GET", "/api/audit")[1]]
+        assert (addresses[0], addresses[-1]) == ("192.0.2.1", "127.0.0.1")
+
+
+def test_a_password_typed_as_a_user_is_noted_nowhere() -> None:
+    people = passwords(ada="right")
+    with running({"admin": ANY_PORT}, {"people": people}, admin={**_people(ada="read"), "audit": "audit"}) as node:
+        ask(node, "POST", "/api/login", "", {"user": "MyPassw0rd!", "password": "x"})
+        ask(node, "POST", "/api/login", "", {"user": "ada", "password": "x"})
+        told = ask(node, "GET", "/api/audit")[1]
+        assert [one["who"] for one in told] == [NO_USER, "ada"]
+        assert "MyPassw0rd!" not in (node.folder / "audit").read_text() + node.log
+
+
+def test_refusals_do_not_take_the_place_of_what_was_done() -> None:
+    people = passwords(ada="a", eve="e")
+    users = {"passwords": "people", "users": {"ada": "change", "eve": "read"}, "audit": "audit"}
+    with running({"admin": ANY_PORT}, {"people": people}, admin=users) as node:
+        ada, eve = log_in(node, "ada", "a"), log_in(node, "eve", "e")
+        assert ask(node, "POST", "/api/reload", ada)[0] == 200
+        for _ in range(MOST_REFUSED + 100):
+            assert ask(node, "POST", "/api/reload", eve)[0] == 403
+        told = ask(node, "GET", "/api/audit?limit=1000")[1]
+        assert [one["who"] for one in told if one["done"]] == ["ada", "eve", "ada"]
+        assert len([one for one in told if not one["done"]]) == MOST_REFUSED
+        assert len((node.folder / "audit").read_text().splitlines()) == MOST_REFUSED + 3
 
 
 def test_passwords_that_were_changed_or_taken_away_end_sessions() -> None:
@@ -198,6 +244,36 @@ def test_a_stream_of_decisions() -> None:
 
 
 # --- without a node
+
+
+async def test_who_does_not_read_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bounded_http, "WRITE_SECONDS", 0.2)
+    body = b"x" * 20_000_000
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        await Response(body)(scope, receive, send)
+
+    server = uvicorn.Server(bounded_http.config(app, lifespan="off", ws="none"))
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        serving = asyncio.create_task(server.serve([listening]))
+        there = server.server_state.connections
+        deaf, writing = await asyncio.open_connection(*listening.getsockname(), limit=1024)
+        writing.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+        has_come = False
+        for _ in range(3_000):
+            has_come |= bool(there)
+            if has_come and not there:
+                break
+            await asyncio.sleep(0.01)
+        assert has_come
+        assert not there
+        with contextlib.suppress(ConnectionError):
+            assert len(await deaf.read()) < len(body)
+        writing.close()
+        async with httpx.AsyncClient() as reads:
+            assert (await reads.get(f"http://127.0.0.1:{listening.getsockname()[1]}", timeout=30)).content == body
+        server.should_exit = True
+        await serving
 
 
 async def test_sessions_end() -> None:

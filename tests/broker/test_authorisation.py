@@ -19,7 +19,7 @@ from starlette.requests import Request
 from penstock.broker import authorisation, logins
 from penstock.broker.admin import Admin
 from penstock.broker.api.api import Api
-from penstock.broker.attempts import MOST_AS, MOST_FROM, MOST_KEPT, PERIOD, Attempts
+from penstock.broker.attempts import MOST_AS, MOST_FROM, MOST_HERE, MOST_KEPT, PERIOD, Attempts
 from penstock.broker.federation import Federation
 from penstock.cli.check import examine
 from penstock.domain import Domain, read
@@ -324,6 +324,26 @@ def test_failed_log_ins_count_by_address_and_by_user() -> None:
         attempts.failed(f"2001:db8::{number:x}", f"v{number}", 0.0)
     assert attempts.wait("2001:db8::ffff", "v", 1.0) > 0  # one network
     assert attempts.wait("2001:db8:1::1", "v", 1.0) == 0.0
+
+
+def test_guesses_of_others_do_not_lock_a_user_out_where_it_has_logged_in_before() -> None:
+    attempts = Attempts()
+    attempts.succeeded("192.0.2.9", "ann")
+    for number in range(MOST_AS):
+        attempts.failed(f"198.51.100.{number}", "ann", 0.0)
+    assert attempts.wait("192.0.2.9", "ann", 1.0) == 0.0
+    assert attempts.wait("192.0.2.10", "ann", 1.0) > 0
+    for _ in range(MOST_FROM):
+        attempts.failed("192.0.2.9", "ann", 1.0)
+    assert attempts.wait("192.0.2.9", "ann", 2.0) > 0, "its own guesses count"
+
+
+def test_this_machine_has_a_bound_for_all_users_together() -> None:
+    attempts = Attempts()
+    for number in range(MOST_HERE):
+        assert attempts.wait("127.0.0.1", f"u{number}", 0.0) == 0.0
+        attempts.failed("127.0.0.1", f"u{number}", 0.0)
+    assert attempts.wait("127.0.0.1", "u", 1.0) > 0
 
 
 def test_failed_log_ins_take_little_room() -> None:

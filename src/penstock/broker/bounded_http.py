@@ -11,6 +11,8 @@ MOST_CONNECTIONS = 200
 HEAD_SECONDS = 10.0
 """In which a request's first line and headers must have come."""
 MOST_HEAD = 32 * 1024
+WRITE_SECONDS, LEAST_READ = 10.0, 16 * 1024
+"""Who has been sent something must read so many bytes of it in so many seconds, or all that is left."""
 
 
 class Bounded(H11Protocol):
@@ -19,6 +21,8 @@ class Bounded(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
         super().connection_made(transport)
         self._patience: asyncio.TimerHandle | None = None
+        self._reading: asyncio.TimerHandle | None = None
+        transport.set_write_buffer_limits(high=0)  # so that we are told whenever something is not read
         if len(self.connections) > MOST_CONNECTIONS:
             transport.abort()
             return
@@ -33,7 +37,30 @@ class Bounded(H11Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._heard()
+        self._read()
         super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._read()
+        self._reading = self.loop.call_later(WRITE_SECONDS, self._check_read, self.transport.get_write_buffer_size())
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._read()
+
+    def _read(self) -> None:
+        if self._reading is not None:
+            self._reading.cancel()
+            self._reading = None
+
+    def _check_read(self, before: int) -> None:
+        left = self.transport.get_write_buffer_size()
+        if before - left < LEAST_READ:
+            self._reading = None
+            self.transport.abort()
+        else:
+            self._reading = self.loop.call_later(WRITE_SECONDS, self._check_read, left)
 
     def _wait(self) -> None:
         self._patience = self.loop.call_later(HEAD_SECONDS, self._too_slow)

@@ -54,3 +54,4 @@ class Logins:
         if not is_good:
             self._attempts.failed(address, user, time.monotonic())
             raise LoginRefused("unknown user or wrong password", 401)
+        self._attempts.succeeded(address, user)

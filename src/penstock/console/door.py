@@ -126,10 +126,11 @@ class Door:
         if not token and not (user and password):
             return _page("Give your user name and password.", 400, to=way)
         try:
+            address = request.client.host if request.client is not None else ""
             if not (token.isascii() and token.isprintable()):
                 raise AskError("no token has such characters", 401)
             async with asyncio.timeout(ASK_SECONDS):
-                mark = await self._people.log_in(user, password, token)
+                mark = await self._people.log_in(user, password, token, address)
         except TimeoutError:
             return _page("The node does not answer in time.", 504, bool(token), way)
         except AskError as error:

@@ -83,17 +83,17 @@ class Person:
     def asked(self) -> list[Asking]:
         return [self.first, *self.others]
 
-    async def begin(self, user: str, password: str, token: str) -> None:
+    async def begin(self, user: str, password: str, token: str, address: str = "") -> None:
         """Log in, here and at the other nodes of the domain; raises `AskError`."""
         if token:
             self.first.token = token
         else:
-            await self.first.log_in(user, password)
+            await self.first.log_in(user, password, address)
         self.about = await self.first.get("/api/about", About)
         await self._refresh()
-        await self._log_in_elsewhere(user, password, token)
+        await self._log_in_elsewhere(user, password, token, address)
 
-    async def _log_in_elsewhere(self, user: str, password: str, token: str) -> None:
+    async def _log_in_elsewhere(self, user: str, password: str, token: str, address: str) -> None:
         known = set(self.about.nodes)
         for name, node in (self.domain.nodes if self.domain is not None else {}).items():
             if name in known or node.admin is None or not node.admin.port:
@@ -103,7 +103,7 @@ class Person:
                 continue  # who may change the domain must not have people's passwords sent to an address of its own
             other = Asking(url, self._ca)
             try:
-                await other.log_in(user, password)
+                await other.log_in(user, password, address)
                 known |= set((await other.get("/api/about", About)).nodes)
                 self.others.append(other)
             except AskError as error:
@@ -205,11 +205,11 @@ class People:
         self._also = also
         self._known: dict[str, Person] = {}
 
-    async def log_in(self, user: str, password: str, token: str) -> str:
+    async def log_in(self, user: str, password: str, token: str, address: str = "") -> str:
         """What the browser is to show from now on; raises `AskError`."""
         person = Person(Asking(self._url, self._ca, self._pin), self._ca, self._also)
         try:
-            await person.begin(user, password, token)
+            await person.begin(user, password, token, address)
         except (AskError, asyncio.CancelledError):
             await person.end()
             raise

@@ -8,7 +8,8 @@ import msgspec
 from nicegui import events, ui
 
 from penstock.broker.api.audit import Audited
-from penstock.broker.api.drafts import CHECK_SECONDS, Checked, DomainText, Draft, Reloaded
+from penstock.broker.api.drafts import Checked, DomainText, Draft, Reloaded
+from penstock.broker.api.processes import CHECK_SECONDS
 from penstock.console import comparing, widgets
 from penstock.console.asking import AskError
 from penstock.console.person import KeptDraft, Person

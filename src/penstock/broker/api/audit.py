@@ -17,8 +17,10 @@ if TYPE_CHECKING:
     from penstock.broker.server import Server
 
 MOST_KEPT = 1_000
-MOST_REFUSED, REFUSED_SECONDS = 40, 10.0
-"""Refusals that are told in so many seconds."""
+MOST_REFUSED, REFUSED_SECONDS = 30, 60.0
+"""Refusals of one asker that are told in so many seconds; others are counted."""
+MOST_ASKERS = 100
+"""Whose refusals are kept, apart from what was done: no number of them takes the place of that."""
 
 
 class Audited(msgspec.Struct, frozen=True):
@@ -32,6 +34,25 @@ class Audited(msgspec.Struct, frozen=True):
     what: str
     detail: str
     done: bool
+    left_out: int = 0
+    """Refusals of the same asker before this one that were too many to tell."""
+
+
+class _Refusals:
+    """Those of one asker."""
+
+    def __init__(self) -> None:
+        self.kept: deque[Audited] = deque(maxlen=MOST_REFUSED)
+        self.left_out = 0
+
+    def take(self, one: Audited) -> Audited | None:
+        """It, if it is to be told."""
+        if len(self.kept) == MOST_REFUSED and one.at - self.kept[0].at < REFUSED_SECONDS:
+            self.left_out += 1
+            return None
+        told, self.left_out = msgspec.structs.replace(one, left_out=self.left_out), 0
+        self.kept.append(told)
+        return told
 
 
 class Audit:
@@ -39,7 +60,8 @@ class Audit:
 
     def __init__(self) -> None:
         self.kept: deque[Audited] = deque(maxlen=MOST_KEPT)
-        self._refused: deque[float] = deque(maxlen=MOST_REFUSED)
+        """What was done."""
+        self._refused: dict[tuple[str, str], _Refusals] = {}
         self.file: str | None = None
 
     def watch(self, server: "Server") -> None:
@@ -53,16 +75,34 @@ class Audit:
 
     def tell(self, server: "Server", one: Audited) -> None:
         """Log it, and keep it."""
-        if not one.done and one.what == "log-in":
-            if len(self._refused) == MOST_REFUSED and one.at - self._refused[0] < REFUSED_SECONDS:
-                return  # who floods this with nonsense does not flood the log
-            self._refused.append(one.at)
-        extra = {"who": one.who, "how": one.how, "address": one.address, "detail": one.detail or None}
+        if not one.done:
+            asker = ("address", one.address) if one.what == "log-in" else (one.how, one.who)
+            refusals = self._refused.pop(asker, None) or _Refusals()
+            self._refused[asker] = refusals  # the latest are the last
+            while len(self._refused) > MOST_ASKERS:
+                del self._refused[next(iter(self._refused))]
+            told = refusals.take(one)
+            if told is None:
+                return  # who floods this with nonsense does not flood log and file
+            one = told
+        extra: dict[str, object] = {
+            "who": one.who,
+            "how": one.how,
+            "address": one.address,
+            "detail": one.detail or None,
+        }
+        extra |= {"left_out": one.left_out} if one.left_out else {}
         server.log.log(logging.INFO if one.done else logging.WARNING, f"admin: {one.what}", extra=extra)
         self.keep(server, one)
 
+    def last(self, most: int) -> list[Audited]:
+        """What was done and refused, the latest last."""
+        refused = (one for refusals in self._refused.values() for one in refusals.kept)
+        return sorted((*self.kept, *refused), key=lambda one: one.at)[-most:] if most else []
+
     def keep(self, server: "Server", one: Audited) -> None:
-        self.kept.append(one)
+        if one.done:
+            self.kept.append(one)
         if self.file is not None:
             try:
                 handle = os.open(self.file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
@@ -81,7 +121,7 @@ def tell(asked: Asked, what: str, detail: str, is_done: bool) -> None:
 
 async def _audit(asked: Asked) -> list[Audited]:
     most = int(asked.number("limit", 200, MOST_KEPT))
-    return list(asked.api.audit.kept)[-most:] if most else []
+    return asked.api.audit.last(most)
 
 
 ENDPOINTS = (

@@ -11,12 +11,18 @@ from penstock.broker.api.guard import IDLE_SECONDS
 from penstock.broker.logins import LoginRefused
 from penstock.policy.token_errors import show
 
+MOST_ADDRESS = 100
+NO_USER = "(no user)"
+"""Who has tried to log in, where it is nobody."""
+
 
 class Login(msgspec.Struct, frozen=True):
     """A person of the domain's `admin`."""
 
     user: str
     password: str
+    address: str = ""
+    """Where the person comes from, if somebody else asks for it: believed of who shows the local token."""
 
 
 class LoggedIn(msgspec.Struct, frozen=True):
@@ -44,17 +50,21 @@ class About(msgspec.Struct, frozen=True):
 
 async def _login(asked: Asked) -> LoggedIn:
     said, settings = asked.said(Login), asked.api.settings
-    user, right = said.user, settings.users.get(said.user)
+    user, right, passwords = said.user, settings.users.get(said.user), asked.api.passwords
+    if said.address and asked.who.how == "local":
+        asked = asked._replace(address=said.address[:MOST_ADDRESS])
     try:
         # Who is not listed is checked too: how long it takes does not tell who is.
-        await asked.api.logins.check(asked.api.passwords, asked.address, user, said.password.encode())
+        await asked.api.logins.check(passwords, asked.address, user, said.password.encode())
         if right is None:
             raise LoginRefused("unknown user or wrong password", 401)
     except LoginRefused as refused:
-        _tell(asked, show(user), str(refused), False)
+        is_known = user in settings.users or (passwords is not None and user in passwords.hashes)
+        # What is no name may be a password that was typed in the wrong place.
+        _tell(asked, show(user) if is_known else NO_USER, str(refused), False)
         raise Refused(str(refused), refused.status, refused.later) from None
     _tell(asked, show(user), "", True)
-    return LoggedIn(asked.api.guard.begin(user, asked.api.passwords, asked.server.now()), user, right, IDLE_SECONDS)
+    return LoggedIn(asked.api.guard.begin(user, passwords, asked.server.now()), user, right, IDLE_SECONDS)
 
 
 def _tell(asked: Asked, user: str, why: str, is_done: bool) -> None:
