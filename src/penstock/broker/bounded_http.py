@@ -22,7 +22,7 @@ class Bounded(H11Protocol):
         super().connection_made(transport)
         self._patience: asyncio.TimerHandle | None = None
         self._reading: asyncio.TimerHandle | None = None
-        transport.set_write_buffer_limits(high=0)  # so that we are told whenever something is not read
+        transport.set_write_buffer_limits(high=1, low=0)  # so that we are told whenever something is not read
         if len(self.connections) > MOST_CONNECTIONS:
             transport.abort()
             return
