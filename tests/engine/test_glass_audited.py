@@ -3,10 +3,11 @@
 from typing import Any
 
 import msgspec
+import pytest
 
 from penstock.domain import Domain
 from penstock.domain.ensemble import ensemble
-from penstock.engine.glass import COLLECTION, ENDED, OPENED
+from penstock.engine.glass import COLLECTION, ENDED, OPENED, REFUSED
 from penstock.engine.rehearsal import Rehearsal
 from tests.support.joined import Joined
 
@@ -93,3 +94,38 @@ def test_it_is_kept_in_the_store_and_what_others_try_is_only_told() -> None:
     rows = [row for row in node.ledger.changes.persisted.values() if row.policy == "situation hazard"]
     assert [row.collection for row in rows] == [COLLECTION] * 2
     assert [msgspec.json.decode(row.payload)["change"] for row in rows] == ["opened", "closed"]
+
+
+FAR = {"sources": ["capsule", "spy"], "opens": "open", "closes": "close"}
+
+
+@pytest.mark.parametrize(
+    ("title", "who", "lasts", "more", "is_open", "why"),
+    [
+        ("as here", "capsule", "1h", {}, True, ""),
+        ("a source that is none here", "spy", "1h", {}, False, "`spy` is none of its sources here"),
+        ("longer than here", "capsule", "30d", {}, False, "it is to last 2592000 s, and lasts 3600 s at most here"),
+        ("longer than here, by as much as clocks differ", "capsule", 3660, {}, True, ""),
+        ("one that is not there", "capsule", "1h", {"fire": FAR | {"lasts": "1h"}}, True, "no such situation here"),
+    ],
+)
+def test_the_word_of_another_node_counts_as_far_as_the_own_domain_goes(
+    title: str, who: str, lasts: str | int, more: dict[str, Any], is_open: bool, why: str
+) -> None:
+    clients = {**SAID["clients"], "spy": {"node": "a"}}
+    here = Domain.model_validate({**SAID, "clients": clients})
+    said = {**SAID["contracts"], "situations": {"hazard": FAR | {"lasts": lasts}, **more}}
+    there = Domain.model_validate({**SAID, "clients": clients, "contracts": said})
+    rehearsal = Rehearsal(here, ensemble(here))
+    node = rehearsal.nodes["a"]
+    node.govern(node.limits, None, None, ensemble(there), rehearsal.now)
+    for client in (who, "bob", "rescue"):
+        rehearsal.connect(client)
+    rehearsal.subscribe("rescue", "place")
+    say(rehearsal, who, "open")
+    say(rehearsal, "bob", "place")
+    assert len(rehearsal.deliveries("rescue")) == is_open, title
+    refused = [one.reason for one in rehearsal.nodes["b"].notices if one.kind == REFUSED]
+    assert [why in one for one in refused] == ([True] if why else []), refused
+    rehearsal.wait(3601)
+    assert not rehearsal.nodes["b"].contracts.open_at(rehearsal.now)  # type: ignore[union-attr]

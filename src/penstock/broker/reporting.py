@@ -11,7 +11,7 @@ from penstock.engine.node import Notice
 from penstock.engine.proving import NOT_PROVEN
 from penstock.engine.review import DROPPED
 
-_AUDITED = (glass.OPENED, glass.ENDED)
+_AUDITED = (glass.OPENED, glass.ENDED, glass.REFUSED)
 _WARNINGS = (
     *(
         "monitor failed",

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from penstock.engine.node import Node
     from penstock.engine.session import Session
 
-OPENED, ENDED = "situation opened", "situation ended"
-"""Kinds of notices that are never left out; what is prolonged or refused is told as `situation`."""
+OPENED, ENDED, REFUSED = "situation opened", "situation ended", "situation refused"
+"""Kinds of notices that are never left out; what is prolonged, or refused to a client, is told as `situation`."""
 COLLECTION = "situations"
 """Of the persisted messages of a store: all that has opened and ended."""
 MOST_CLIENTS = 1_000
@@ -69,6 +69,13 @@ def heard(node: "Node", sender: "Session", name: str, before: OpenSituations, no
     change, by = (Change.OPENED, after[name].by) if name in after else (Change.CLOSED, before[name].by)
     reason = f"as node `{sender.neighbour}` tells"
     tell(node, sender, "", [Notice(name, change, by if change is Change.OPENED else "", now, reason)], now)
+
+
+def refused(node: "Node", sender: "Session | None", name: str, why: str) -> None:
+    """What a node tells of a situation does not count here, if there is a reason why."""
+    if why:
+        told = "as the store has it" if sender is None else f"as node `{sender.neighbour}` tells it"
+        node.notice(REFUSED, sender, "", f"`{name:.80}` {told}: {why:.200}")
 
 
 def count(node: "Node", session: "Session", event: Event) -> None:

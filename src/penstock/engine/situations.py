@@ -30,7 +30,8 @@ def restore(node: "Node", now: float) -> None:
     """Situations that were open before a restart are, if their time is not over: what was told of them is retained."""
     if node.contracts is not None:
         for topic, event in node.retained.match(f"{SITUATION}+"):
-            _hear(node.contracts, topic.removeprefix(SITUATION), event.payload, now)
+            name = topic.removeprefix(SITUATION)
+            glass.refused(node, None, name, _hear(node.contracts, name, event.payload, now))
         for topic, event in node.retained.match(f"{CONSUMER}+"):
             bring.hear(node.contracts, topic, event.payload)
 
@@ -44,7 +45,8 @@ def look(node: "Node", event: Event, sender: Session | None, now: float) -> tupl
         if sender is not None and sender.neighbour in node.ensemble.nodes:
             if event.topic.startswith(SITUATION):
                 name, before = event.topic.removeprefix(SITUATION), state.open
-                _hear(state, name, event.payload, now)
+                refused = _hear(state, name, event.payload, now)
+                glass.refused(node, sender, name, refused)
                 glass.heard(node, sender, name, before, now)
             else:
                 bring.hear(state, event.topic, event.payload)
@@ -68,16 +70,27 @@ def tell(state: State, name: str) -> Event:
     return Event(SITUATION + name, payload or b"null", 1, True)
 
 
-def _hear(state: State, name: str, payload: bytes, now: float) -> None:
-    """Another node, or this one before it was restarted, tells of a situation."""
+def _hear(state: State, name: str, payload: bytes, now: float) -> str:
+    """Another node, or this one before a restart, tells of a situation; why that does not count, empty if it does.
+
+    What is open already stays so, as long as it was to.
+    """
     try:
         told = msgspec.json.decode(payload, type=Told | None)
-    except msgspec.MsgspecError:
-        return
-    if name not in {one.name for one in state.contracts.situations}:
-        return
+    except msgspec.MsgspecError as error:
+        return f"what is told cannot be read: {error}"
+    known = next((one for one in state.contracts.situations if one.name == name), None)
+    if known is None:
+        return "" if told is None else "there is no such situation here"
     left = {other: one for other, one in state.open.items() if other != name}
-    state.open = {**left, name: Opened(told.since, told.until, told.by)} if told and told.until > now else left
+    if told is None or told.until <= now:
+        state.open = left
+        return ""
+    counted = situation.counts(known, Opened(told.since, told.until, told.by), now)
+    if isinstance(counted, str):
+        return counted
+    state.open = {**left, name: counted}
+    return ""
 
 
 def expire(node: "Node", now: float) -> None:

@@ -18,6 +18,9 @@ from penstock.model.topic import matches, parse_filter
 MOST_LASTING = 30 * 86_400.0
 """Seconds that a situation may last without being opened again."""
 
+MOST_AHEAD = 60.0
+"""Seconds by which another node's clock may be ahead of this one's."""
+
 
 @dataclass(frozen=True, slots=True)
 class Signal:
@@ -90,6 +93,15 @@ class Stepped(NamedTuple):
 
     open: OpenSituations
     notices: tuple[Notice, ...] = ()
+
+
+def counts(situation: Situation, told: Opened, now: float) -> Opened | str:
+    """What counts of what another node tells of a situation, or why it does not: that node may go by another domain."""
+    if told.by not in situation.sources:
+        return f"`{told.by}` is none of its sources here"
+    if told.until > now + situation.lasts + MOST_AHEAD:
+        return f"it is to last {told.until - now:.0f} s, and lasts {situation.lasts:g} s at most here"
+    return told._replace(until=min(told.until, now + situation.lasts))
 
 
 def current(open: OpenSituations, now: float) -> Stepped:
