@@ -177,10 +177,102 @@ def test_a_mean_must_have_the_quality_that_is_needed() -> None:
 
 
 def test_windows_are_bounded() -> None:
-    joined, bob, _ = start(whole({"mean": MEAN}))
+    joined, bob, doctor = start(whole({"mean": MEAN}))
+    joined.wait(60 - joined.now % 60)
     for number in range(MOST_WINDOWS + 10):
         bob.publish(f"bob/{number}", b'{"lat": 10}')
     assert len(joined.node.later.windows) == MOST_WINDOWS
+    joined.node.later.close(joined.node, next(iter(joined.node.later.windows)))
+    for _ in range(3):
+        bob.publish(f"bob/{MOST_WINDOWS}", b'{"lat": 10}')
+    joined.wait(60)
+    assert doctor.messages() == [], "nor of what there was no room for at first"
+
+
+def _first(joined: Joined, bob: Client) -> None:
+    """A new time begins, and one event comes in it."""
+    joined.wait(60 - joined.now % 60)
+    bob.publish(TOPIC, b'{"lat": 10}', 1)
+
+
+def _rest(joined: Joined, bob: Client) -> None:
+    for lat in (20, 30):
+        bob.publish(TOPIC, json.dumps({"lat": lat}).encode(), 1)
+    joined.wait(60)
+
+
+def test_who_subscribes_in_the_middle_of_a_time_gets_no_mean_of_it() -> None:
+    """Otherwise what one event said could be told from two means."""
+    clients = {"bob": {"node": "test"}, "capsule": {"node": "test"}, "doctor": {"node": "test", "user": "doctor"}}
+    joined = Joined(whole=whole({"mean": MEAN}, clients=clients))
+    bob, early = joined.connect("bob"), joined.connect("early", user="doctor").subscribe(TOPIC, 1)
+    _first(joined, bob)
+    early.subscribe("bob/+", 1)
+    late = joined.connect("late", user="doctor").subscribe(TOPIC, 1)
+    _rest(joined, bob)
+    assert early.payloads() == ['{"lat":20.0}']
+    assert late.payloads() == []
+    _first(joined, bob)
+    _rest(joined, bob)
+    assert late.payloads() == ['{"lat":20.0}']
+
+
+@pytest.mark.parametrize(
+    "change",
+    ["unsubscribes and subscribes", "another condition", "brings a contract", "reload", "retained is sent again"],
+)
+def test_no_mean_is_made_of_a_part_of_its_time(change: str) -> None:
+    joined, bob, doctor = start(whole({"mean": MEAN}))
+    _first(joined, bob)
+    if change == "unsubscribes and subscribes":
+        doctor.unsubscribe("bob/#")
+        bob.publish(TOPIC, b'{"lat": 15}', 1)
+        doctor.subscribe("bob/#", 1)
+    elif change == "another condition":
+        doctor.subscribe("bob/#", 1, user_properties=(("where", "!has(x)"),))
+    elif change == "brings a contract":
+        told = {"name": "more", "consumes": {"purpose": "health", "wants": {"all": {"filter": "bob/#"}}}}
+        doctor.publish("$penstock/contract", json.dumps(told).encode(), 1)
+    elif change == "reload":
+        joined.node.clock = lambda: joined.now
+        joined.govern(None, whole({"mean": {**MEAN, "purpose": ["health", "law"]}}))
+    else:
+        bob.publish(TOPIC, b'{"lat": 15}', 1, retain=True)
+        doctor.subscribe("bob/#", 1)
+    _rest(joined, bob)
+    assert doctor.messages() == []
+    _first(joined, bob)
+    _rest(joined, bob)
+    assert len(doctor.messages()) == 1, "but of the next"
+
+
+def test_the_same_subscription_again_changes_nothing() -> None:
+    joined, bob, doctor = start(whole({"mean": MEAN}))
+    _first(joined, bob)
+    doctor.subscribe("bob/#", 1, 7)
+    _rest(joined, bob)
+    assert [json.loads(one.payload) for one in doctor.messages()] == [{"lat": 20.0}]
+
+
+def test_those_who_share_a_subscription_get_no_means() -> None:
+    joined = Joined(whole=whole({"mean": MEAN}))
+    doctor, bob = joined.connect("doctor").subscribe("$share/group/bob/#", 1), joined.connect("bob")
+    _first(joined, bob)
+    _rest(joined, bob)
+    assert doctor.messages() == []
+
+
+def test_what_is_retained_counts_in_its_own_time_only() -> None:
+    joined, bob, doctor = start(whole({"mean": MEAN}))
+    joined.wait(60 - joined.now % 60)
+    bob.publish(TOPIC, b'{"lat": 90}', 1, retain=True)
+    joined.wait(59)
+    doctor.goes_deaf()
+    doctor.subscribe("bob/#", 1)
+    _first(joined, bob)
+    doctor.reads_on()
+    _rest(joined, bob)
+    assert [json.loads(one.payload) for one in doctor.messages()] == [{"lat": 20.0}]
 
 
 def test_a_window_ends_when_its_rule_is_another() -> None:

@@ -239,6 +239,7 @@ class Store:
             session.neighbour = neighbour_in(client_id)
             session.expiry = NEVER if expiry < 0 else expiry
             session.durable = True
+            session.since = now
             session.ended = now if ended is None else ended  # None: connected when the process ended
             session.will = _read_will(client_id, user, row[8:])
             settle_in(node, session)

@@ -129,6 +129,12 @@ class Later:
         for key in [key for key in self.windows if key[0] == session.id]:
             self.close(node, key)
 
+    def begin_anew(self, node: "Node", session: Session, now: float) -> None:
+        """What the session may get is decided in another way from now on: what is collected is not of whole times."""
+        session.since = max(session.since, now)
+        for key in [key for key in self.windows if key[0] == session.id]:
+            self.close(node, key)
+
     def has_room(self, session: Session, about: Collecting) -> bool:
         """Whether one more window can be collected for a session."""
         key = (session.id, about)

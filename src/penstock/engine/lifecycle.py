@@ -141,6 +141,7 @@ def _open(
     _attach(node, session, packet, outlet)
     if present and session.rights != before:  # what waits may be more than its token lets it have now
         node.forget_all()
+        node.later.begin_anew(node, session, now)
         again.judge_queue(node, session, now)
     proving.attach(node, session, proof, now)
     keepalive = hello.keepalive_of(node, packet)

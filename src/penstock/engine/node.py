@@ -314,6 +314,7 @@ class Node:
         place.look_on(self)
         for session in self.sessions.values():
             session.rights = self.rights_for(session)
+            self.later.begin_anew(self, session, self.clock() if now is None else now)
             place.settle_in(self, session)
             subscribe.renew(self, session)
         bring.review(self, self.clock() if now is None else now)

@@ -4,13 +4,14 @@ from typing import TYPE_CHECKING
 
 from penstock.engine import contracts, private, travel
 from penstock.engine.contracts import Governed, State
-from penstock.engine.later import Collected
+from penstock.engine.later import Collected, Collecting
 from penstock.engine.quality import claimed
 from penstock.engine.release_decide import Decided, asked_of, decide, shown
 from penstock.model.content import Content, Format
 from penstock.model.errors import ContentError, PolicyError
 from penstock.model.event import Event
-from penstock.policy.aggregate import Mean, absorb, due
+from penstock.model.topic import matches, parse_filter
+from penstock.policy.aggregate import Mean, absorb, begin_of, due
 from penstock.policy.contract import ConsumerContract
 from penstock.policy.privacy import PrivacyPolicy
 from penstock.policy.release import (
@@ -122,31 +123,62 @@ def absorb_into(node: "Node", session: "Session", event: Event, decided: Decided
     assert decided.aggregate is not None
     about, content, quality = decided.aggregate
     assert node.contracts is not None
-    known = node.later.windows.get((session.id, about))
+    key, begin = (session.id, about), begin_of(about.aggregate, now)
+    if key in node.later.windows:
+        _close_over(node, key, now)
+    known = node.later.windows.get(key)
+    if not is_whole(session, event.topic, begin, known is not None):
+        node.later.close(node, key)
+        return
+    if event.retain and not _is_since(event, begin):
+        return  # it is told again, and was counted in its own time
     if not node.later.has_room(session, about):
+        session.since = now  # what is collected once there is room would be a part
         node.stats.dropped += 1
         node.notice("full", session, event.topic, "too much is collected for the session, new messages are dropped")
         return
     catalogue = node.contracts.contracts.catalogue
     try:
-        window, mean = absorb(about.aggregate, known and known.window, content, quality, catalogue, now, event.expires)
+        window, _ = absorb(about.aggregate, known and known.window, content, quality, catalogue, now, event.expires)
     except ContentError:
         return  # nothing of it can be released
     node.later.collect(node, Collected(session, about, event, window))
-    if mean is not None:
-        _release(node, known or Collected(session, about, event, window), mean, now)
+
+
+def is_whole(session: "Session", topic: str, begin: float, is_known: bool) -> bool:
+    """Whether a session gets all events of a topic in the time that began then; `is_known`: some are collected already.
+
+    Of two means that are made of almost the same events, it could be told what one of these said. So who subscribes, or
+    may get something, from the middle of a time on gets no mean of it; nor do those who share a subscription.
+    """
+    if session.since >= begin and not is_known:
+        return False
+    found = (parse_filter(one.filter) for one in session.subscriptions.values() if one.since < begin)
+    return any(one.group is None and matches(one.filter, topic) for one in found)
+
+
+def _is_since(event: Event, begin: float) -> bool:
+    """Whether an event was published in a time that began then, as far as it says."""
+    try:
+        return any(float(text) >= begin for text in travel.told(event, travel.AT))
+    except ValueError:
+        return False
 
 
 def tick(node: "Node", now: float) -> None:
     """Close windows that are over, and hold what they release back until it may go out."""
-    state = node.contracts
+    for key in list(node.later.windows):
+        _close_over(node, key, now)
+
+
+def _close_over(node: "Node", key: tuple[int, Collecting], now: float) -> None:
+    state, one = node.contracts, node.later.windows[key]
     assert state is not None
-    for key, one in list(node.later.windows.items()):
-        left, mean = due(one.about.aggregate, one.window, state.contracts.catalogue, now)
-        if left is None:
-            node.later.close(node, key)
-        if mean is not None:
-            _release(node, one, mean, now)
+    left, mean = due(one.about.aggregate, one.window, state.contracts.catalogue, now)
+    if left is None:
+        node.later.close(node, key)
+    if mean is not None:
+        _release(node, one, mean, now)
 
 
 def _release(node: "Node", one: Collected, mean: Mean, now: float) -> None:

@@ -86,6 +86,7 @@ class Subscribed:
         "qos",
         "retain_as_published",
         "session",
+        "since",
         "target",
         "ways",
     )
@@ -121,6 +122,8 @@ class Subscribed:
         self.no_local = no_local
         self.retain_as_published = retain_as_published
         self.identifier = identifier
+        self.since = 0.0
+        """When it was made, or became another."""
         self.ways: tuple[tuple[str, ...], ...] = ()
         """Of a neighbour's: the nodes through which each of those who want it has come to be known here."""
         self.target: Target | None = None
@@ -216,6 +219,7 @@ class Session:
         "replays",
         "resend",
         "rights",
+        "since",
         "source",
         "subject",
         "subscriptions",
@@ -280,6 +284,8 @@ class Session:
         self.produces: dict[str, ProducerContract] = {}
         """Contracts that it has brought for what it publishes; and in `consumes` for what it gets."""
         self.consumes: dict[str, ConsumerContract] = {}
+        self.since = 0.0
+        """Since when its rights, its contracts and the domain have been what they are; see `release_wait.is_whole`."""
         self.version = version
         self.expiry: float = 0
         self.durable = False

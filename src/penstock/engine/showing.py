@@ -113,6 +113,7 @@ def renew(node: "Node", session: Session, text: bytes, now: float) -> str:
     if entry is None or not is_holder(verified, session.subject, entry):
         return "token: wrong holder" if entry is None else not_holder(verified, entry)
     attach(node, session, verified)
+    node.later.begin_anew(node, session, now)
     session.plans = session.edited_plans = None
     if session.durable:
         node.ledger.session(session)

@@ -86,7 +86,9 @@ def subscribe(node: "Node", session: Session, packet: Subscribe, now: float) -> 
             texts.append(judge_filters.REFUSED if problem else text)
         else:
             reason = Reason(subscribed.qos)
-            is_new = key not in session.subscriptions
+            previous = session.subscriptions.get(key)
+            is_new = previous is None
+            subscribed.since = previous.since if previous is not None and _is_same(previous, subscribed) else now
             add(node, subscribed, filter)
             if node.ratings is not None:
                 feedback.subscribed(node, subscribed)
@@ -97,6 +99,7 @@ def subscribe(node: "Node", session: Session, packet: Subscribe, now: float) -> 
             if filter.group is None and (handling == 0 or (handling == 1 and is_new)):  # [MQTT-3.3.1-9] to -11
                 left = deque(node.retained.match(filter.filter))
                 if left:
+                    subscribed.since = now
                     replays.append(Replay(subscribed, left))
         # [MQTT311-3.9.3-2]
         reasons.append(0x80 if session.version == 4 and reason >= 0x80 else reason)
@@ -192,6 +195,11 @@ def remove(node: "Node", session: Session, key: str) -> bool:
 def _place(subscribed: Subscribed) -> Hashable:
     """What it is known by beside others with the same filter."""
     return (subscribed.session.id, subscribed.name) if subscribed.name else subscribed.session.id
+
+
+def _is_same(one: Subscribed, other: Subscribed) -> bool:
+    """Whether both are for the same events."""
+    return (one.asked, one.policy, one.no_local) == (other.asked, other.policy, other.no_local)
 
 
 def _alike(one: Subscribed, other: Subscribed) -> bool:

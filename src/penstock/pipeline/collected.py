@@ -1,7 +1,7 @@
 """Means over a time in place of events, as contracts give them: in the order of each node, by the engine's own steps.
 
-A mean is given only if all events of its time are known: something came to the node before it, and something after it.
-Otherwise two of them could be made of almost the same events, and tell what one of these said.
+A mean is given only if all events of its time are known: something came to the node before it, and something after
+it, and one policy was in force. Otherwise two of them could be made of almost the same events, and tell what one of these said.
 """
 
 import math
@@ -23,7 +23,7 @@ from penstock.model.errors import ContentError
 from penstock.model.quality import Quality
 from penstock.pipeline.monitors import event_of, rows_of
 from penstock.pipeline.released import Releases, Stage, stage_of, waiting
-from penstock.policy.aggregate import Window, absorb, due
+from penstock.policy.aggregate import Window, absorb, begin_of, due
 
 Row = dict[str, Any]
 _MICROSECONDS = 1_000_000
@@ -51,15 +51,31 @@ class Collector:
 
     stage: Stage
     windows: dict[tuple[str, str, Collecting], Collected] = field(default_factory=dict)
+    since: dict[tuple[str, str], tuple[str, float]] = field(default_factory=dict)
+    """By node and subject, or for all: the policy that is in force, and since when something may be missing."""
     _next: dict[str, float] = field(default_factory=dict)
     """By node, up to when nothing is over, as far as that is known."""
+
+    def came(self, node: str, subject: str, policy: str, now: float) -> None:
+        """Something came; if it is judged by another policy than before, what is collected is not of whole times."""
+        before = self.since.get((node, subject))
+        if before is None or before[0] != policy:
+            self.since[node, subject] = policy, -math.inf if before is None else now
+            if before is not None:
+                for key in [key for key in self.windows if key[0] == node and subject in ("", key[1])]:
+                    del self.windows[key]
 
     def absorb(self, row: Row, about: Collecting, content: Content, quality: Quality) -> None:
         """An event goes into a mean; what is over by then has been taken."""
         ends = row["node"], row["subject"]
         known = self.windows.get((*ends, about))
-        if known is None and sum(key[:2] == ends for key in self.windows) >= MOST_WINDOWS:
-            return
+        if known is None:
+            begin = begin_of(about.aggregate, row["time"])
+            if any(begin <= self.since[one][1] for one in (ends, (row["node"], "")) if one in self.since):
+                return
+            if sum(key[:2] == ends for key in self.windows) >= MOST_WINDOWS:
+                self.since[ends] = row["policy"], row["time"]
+                return
         node, _ = self.stage.ends(row)
         assert node.contracts is not None
         catalogue, window = node.contracts.contracts.catalogue, known and known.window
@@ -129,6 +145,7 @@ def _given(rows: Iterable[Row], stage: Stage, known: Mapping[str, Known]) -> Ite
             yield from _means(collector, ends[0], known, math.inf)
             ends = row["node"], row["subject"]
         yield from _means(collector, row["node"], known, row["time"])
+        collector.came(*ends, row["policy"], row["time"])
         made = stage.decide(row)
         if made.collected is not None:
             collector.absorb(row, *made.collected)

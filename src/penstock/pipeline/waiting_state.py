@@ -19,7 +19,7 @@ from penstock.pipeline.collected import Collected, Collector, Row
 from penstock.pipeline.released import Stage
 from penstock.pipeline.state import unpacked
 
-VERSION = 1
+VERSION = 2
 STATE = "version int, waiting binary"
 _SAID = "is_said"
 
@@ -41,6 +41,7 @@ class Waiting:
         if self._collector.windows:
             for at, waiting in self._collector.over(node, now, self._since[node]):
                 self._hold(at, waiting)
+        self._collector.came(node, "", row["policy"], now)
         held = self._held.get(node)
         while held and held[0][0] <= now:
             at, _, waiting = heappop(held)
@@ -66,7 +67,8 @@ class Waiting:
         """Go on from a state; raises `PipelineError` for one of another version."""
         if value is None:
             return
-        self._since, held, windows = msgspec.msgpack.decode(unpacked(value, VERSION))
+        self._since, held, windows, since = msgspec.msgpack.decode(unpacked(value, VERSION))
+        self._collector.since = {(node, subject): (policy, at) for node, subject, policy, at in since}
         for at, number, row in held:
             self._held.setdefault(row["node"], []).append((at, number, row))
             self._count = max(self._count, number)
@@ -83,7 +85,8 @@ class Waiting:
             (msgspec.json.encode(about), write_window(one.window), one.row)
             for (_, _, about), one in self._collector.windows.items()
         ]
-        return VERSION, msgspec.msgpack.encode((self._since, held, windows))
+        since = [(*ends, *one) for ends, one in self._collector.since.items()]
+        return VERSION, msgspec.msgpack.encode((self._since, held, windows, since))
 
 
 def clocks(rows: DataFrame, is_said: Column) -> DataFrame:

@@ -70,6 +70,11 @@ def absorb(
     return Absorbed(current._replace(inputs=(*current.inputs, (numbers, quality)), expires=first), released)
 
 
+def begin_of(aggregate: Aggregate, now: float) -> float:
+    """When the time began that an event of now is in."""
+    return _number(aggregate, now) * aggregate.seconds
+
+
 def end_of(aggregate: Aggregate, now: float) -> float:
     """When the time is over that an event of now is in."""
     return (_number(aggregate, now) + 1) * aggregate.seconds
