@@ -242,3 +242,33 @@ def test_patterns_are_played_as_they_expand() -> None:
         rehearsal.connect(client)
         rehearsal.subscribe(client, "#")
     assert play(rehearsal, "one", "a") == {}
+
+
+BEHIND = """
+nodes: {n1: {listen: "127.0.0.1:1"}, n2: {listen: "127.0.0.1:2"}, n3: {listen: "127.0.0.1:3"}}
+links: [{between: [n1, old]}, {between: [n1, n2]}, {between: [n2, n3]}, {between: [n1, n3]}]
+foreign: {old: {address: "127.0.0.1:1999", in: ["#"]}}
+clients: {near: {node: n1}, far: {node: n2}}
+"""
+
+
+@pytest.mark.parametrize(
+    "told",
+    [("penstock-path", "n2"), ("penstock-path", "n1"), ("penstock-id", "x"), ("penstock-replay", "1"), ("mine", "x")],
+)
+def test_what_only_nodes_say_is_not_believed_of_a_foreign_broker(told: tuple[str, str]) -> None:
+    here = stage(BEHIND)
+    for _ in range(2):
+        assert play(here, "old", "t", b"1", properties=(told,)) == {"near": ["t"], "far": ["t"]}, told
+    (last,) = here.deliveries("far")[-1:]
+    assert last.properties == (() if told[0].startswith("penstock-") else (told,))
+
+
+def test_a_foreign_broker_that_has_contracts_publishes_nothing_else() -> None:
+    here = stage(f"""{BEHIND}
+contracts:
+  producers:
+    loc: {{producer: old, filter: old/loc, where: "x == 1"}}
+""")
+    for topic, payload, gets in (("old/loc", b'{"x": 1}', True), ("old/loc", b'{"x": 2}', False), ("t", b"1", False)):
+        assert bool(play(here, "old", topic, payload)) is gets, topic

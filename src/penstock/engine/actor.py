@@ -148,11 +148,13 @@ class Actor:
         told = Properties(user_properties=pairs, message_expiry=expiry) if pairs or expiry else NO_PROPERTIES
         self._send(Publish(topic, payload, qos, retain, packet_id=packet_id, properties=told))
 
-    def forward(self, topic: str, payload: bytes, qos: int, retain: bool) -> bool:
+    def forward(
+        self, topic: str, payload: bytes, qos: int, retain: bool, properties: tuple[tuple[str, str], ...] = ()
+    ) -> bool:
         """As `publish`, by a foreign broker: only what the node has subscribed to there; whether it has."""
         wanted = [one for one in self.subscriptions.values() if matches(one.filter, topic)]
         if wanted:
-            self.publish(topic, payload, min(qos, max(one.qos for one in wanted)), retain)
+            self.publish(topic, payload, min(qos, max(one.qos for one in wanted)), retain, properties=properties)
         return bool(wanted)
 
     def prove(self, nonce: bytes) -> None:

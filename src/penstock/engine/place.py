@@ -13,6 +13,7 @@ from penstock.language.statement import Message
 from penstock.model.link import Link
 from penstock.model.subject import Subject
 from penstock.model.topic import parse_filter
+from penstock.policy.contract import advertisement
 
 if TYPE_CHECKING:
     from penstock.engine.node import Node
@@ -40,7 +41,11 @@ def is_same(node: "Node", before: Subject, now: Subject) -> bool:
 
 def settle_in(node: "Node", session: Session) -> bool:
     """Give the session its place by the ensemble as it is now; False if there is none for it."""
-    entry = entry_of(node, session.subject) if session.neighbour is None else _neighbour(node, session.neighbour)
+    entry = (
+        entry_of(node, session.subject)
+        if session.neighbour is None
+        else neighbour_entry(node.ensemble, node.name, session.neighbour)
+    )
     if entry is None:
         return False
     if (session.publish_type, session.notify_type) != (entry.publish, entry.notify):
@@ -99,10 +104,14 @@ def look_on(node: "Node") -> None:
     node.forget_all()
 
 
-def _neighbour(node: "Node", name: str) -> ClientEntry | None:
-    inwards = node.ensemble.links.get((name, node.name))
-    outwards = node.ensemble.links.get((node.name, name))
-    return ClientEntry(name, inwards.type, outwards.type) if inwards and outwards else None
+def neighbour_entry(whole: Ensemble, node: str, name: str) -> ClientEntry | None:
+    """Who a neighbour is at a node. A foreign broker that has contracts as a producer may publish nothing else."""
+    inwards, outwards = whole.links.get((name, node)), whole.links.get((node, name))
+    if inwards is None or outwards is None:
+        return None
+    producers = whole.contracts.producers if whole.contracts is not None and name in whole.foreign else ()
+    advertises = tuple(advertisement(one) for one in producers if name in one.producers)
+    return ClientEntry(name, inwards.type, outwards.type, advertises=advertises)
 
 
 def watch(node: "Node", link: Link) -> Watch | None:

@@ -57,6 +57,8 @@ def receive(node: "Node", session: Session, packet: Publish, now: float, raw: by
         raise WireError(Reason.RETAIN_NOT_SUPPORTED, "retained messages are not supported")  # [MQTT-3.2.2-14]
     if packet.properties.subscription_ids:
         raise WireError(Reason.PROTOCOL_ERROR, "a client's PUBLISH has a subscription identifier")  # [MQTT-3.3.4-6]
+    if session.neighbour in node.ensemble.foreign:
+        packet = travel.from_outside(packet)
     topic = _resolve_alias(node, session, packet)
     if packet.qos:
         if _is_repeated(node, session, packet):

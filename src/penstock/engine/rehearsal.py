@@ -159,7 +159,7 @@ class Rehearsal:
         """Publish at a node, unless said at the first that it is connected to; `run` then does the rest."""
         actor = self._connected(entity, node)[0]
         if entity in self.ensemble.foreign:
-            actor.forward(topic, payload, qos, retain)
+            actor.forward(topic, payload, qos, retain, properties)
         else:
             actor.publish(topic, payload, qos, retain, policy, properties, expiry)
 

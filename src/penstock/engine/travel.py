@@ -10,7 +10,7 @@ from penstock.model.event import Event
 from penstock.policy.elements.tracing import TRACE
 from penstock.policy.release import RETAIN_UNTIL
 from penstock.policy.release_place import ACE
-from penstock.wire.packet import PUBLISH
+from penstock.wire.packet import PUBLISH, Publish
 from penstock.wire.primitives import encode_varint
 from penstock.wire.properties import NO_PROPERTIES, Properties, decode_properties, encode_properties
 
@@ -57,6 +57,16 @@ def travelling(properties: Properties, is_node: bool = False) -> bytes:
             ),
         )
     )
+
+
+def from_outside(packet: Publish) -> Publish:
+    """What a foreign broker sends, without what only nodes may say: anybody behind it could have said that."""
+    told = packet.properties.user_properties
+    left = tuple(pair for pair in told if not pair[0].startswith(RESERVED))
+    if len(left) == len(told):
+        return packet
+    properties = msgspec.structs.replace(packet.properties, user_properties=left)
+    return msgspec.structs.replace(packet, properties=properties)
 
 
 def told(event: Event, name: str) -> tuple[str, ...]:

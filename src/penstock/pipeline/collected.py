@@ -1,7 +1,8 @@
 """Means over a time in place of events, as contracts give them: in the order of each node, by the engine's own steps.
 
 A mean is given only if all events of its time are known: something came to the node before it, and something after
-it, and one policy was in force. Otherwise two of them could be made of almost the same events, and tell what one of these said.
+it, and one policy was in force. Otherwise two of them could be made of almost the same events, and tell what one of
+these said.
 """
 
 import math

@@ -160,8 +160,11 @@ class Policy:
         self, node: Node, client_id: str, user: str | None, entity: str, neighbour: str | None
     ) -> Publisher | None:
         if neighbour is not None:
-            link = self.ensemble.links.get((neighbour, node.name))
-            return None if link is None else Publisher(neighbour, LinkClass(None, link.type, neighbour))
+            beyond = place.neighbour_entry(self.ensemble, node.name, neighbour)
+            if beyond is None:
+                return None
+            bound = claims((), beyond.advertises)
+            return Publisher(neighbour, LinkClass(None, beyond.publish, neighbour, claims=bound))
         entry = self._listed.get((node.name, entity))
         if entry is None:
             entry = self.ensemble.client(node.name, client_id, user)
