@@ -179,8 +179,9 @@ class PlainBroker:
         return got
 
     def resume(self, session: PlainSession, version: int) -> list[Message]:
-        """The client is back: what comes again, and what waited."""
+        """The client is back: what comes again, if it may still be read, and what waited."""
         session.online, session.version = True, version
+        session.owed = [owed for owed in session.owed if not owed.sent or self.may_read(session, owed.message.topic)]
         got = []
         for owed in session.owed:
             message = owed.message
