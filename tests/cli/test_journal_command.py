@@ -129,6 +129,22 @@ def test_tail_begins_with_the_last_and_goes_on(journal: Path) -> None:
     assert (earlier, later) == (["temp/1", "door/2"], ["a", "b"])
 
 
+def test_tail_says_that_it_waits_for_a_node(journal: Path) -> None:
+    command = penstock("journal", "tail", str(journal), "--node", "m")
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as tail:
+        assert tail.stderr is not None
+        said = tail.stderr.readline()
+        tail.kill()
+    assert said == f"penstock: journal `{journal}` has nothing of node `m`; there is `n`: waiting for it\n"
+
+
+def test_tail_does_not_wait_for_a_node_that_the_domain_has_not(journal: Path) -> None:
+    domain = journal / "domain.yaml"
+    domain.write_text("nodes: {n: {listen: 127.0.0.1:1883}}\njournal: {folder: .}\n")
+    code, _, error = _run("tail", str(domain), "--node", "nope")
+    assert (code, error) == (2, f"penstock: domain `{domain}` has no node `nope`; there is `n`\n")
+
+
 MISTAKES = {
     "no such folder": (("show", "nowhere"), 1, "there is no journal `nowhere`"),
     "not a filter": (("show", ".", "--topic", "a/#/b"), 2, "--topic"),

@@ -152,6 +152,26 @@ def test_what_cannot_be_applied(
     assert words in capsys.readouterr().err
 
 
+FOLDERS: list[tuple[str, str, bytes, str]] = [
+    ("nothing in it", "", b"", "has no table `ratings`: expected the folder that `penstock pipeline trust` wrote"),
+    ("other files", "domain.yaml", b"nodes: {}", "has no table `ratings`"),
+    ("not Parquet", "ratings/part.parquet", b"?", "is no table: a file in it is damaged, or not Parquet"),
+]
+
+
+@pytest.mark.parametrize(("title", "file", "content", "words"), FOLDERS, ids=[case[0] for case in FOLDERS])
+def test_a_folder_that_has_no_ratings(
+    title: str, file: str, content: bytes, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if file:
+        (tmp_path / file).parent.mkdir(exist_ok=True)
+        (tmp_path / file).write_bytes(content)
+    assert main(["trust", "apply", str(tmp_path), "--node", "b2"]) == 1
+    said = capsys.readouterr().err
+    assert words in said
+    assert "arrow" not in said.lower()
+
+
 @pytest.mark.parametrize("arguments", [["tables"], [], ["--node", "b2"]])
 def test_source_and_node_must_be_named(arguments: list[str]) -> None:
     assert main(["trust", "apply", *arguments]) == 2

@@ -93,8 +93,7 @@ def main(argv: list[str]) -> int:
     if since is not None and until is not None and since > until:
         parser.error(f"--from {since.isoformat()} is after --to {until.isoformat()}")
     try:
-        folder = _folder(options.journal)
-        return _run(options, folder)
+        return _run(options, *_folder(options.journal))
     except DomainError as error:
         print(f"penstock: {error}", file=sys.stderr)
         return EXIT_DOMAIN
@@ -108,26 +107,32 @@ def main(argv: list[str]) -> int:
         return 0
 
 
-def _folder(path: Path) -> Path:
+def _folder(path: Path) -> tuple[Path, frozenset[str] | None]:
+    """Where the journal is, and which nodes can have written it; None if nobody says that."""
     if not path.exists():
         raise PenstockError(f"there is no journal `{path}`")
     if path.is_dir():
-        return path
-    journal = read(path).domain.journal
-    if journal is None:
+        return path, None
+    domain = read(path).domain
+    if domain.journal is None:
         raise PenstockError(f"domain `{path}` keeps no journal")
-    return Path(journal.folder)
+    return Path(domain.journal.folder), frozenset(domain.nodes)
 
 
-def _run(options: argparse.Namespace, folder: Path) -> int:
+def _run(options: argparse.Namespace, folder: Path, known: frozenset[str] | None) -> int:
+    from penstock.journal.listing import unknown_nodes
+
     nodes = frozenset(options.node) if options.node else None
-    if options.command != "tail":  # who follows a journal may wait for a node
-        from penstock.journal.listing import unknown_nodes
-
-        nothing = unknown_nodes(folder, nodes)
-        if nothing:
-            print(f"penstock: {nothing}", file=sys.stderr)
-            return EXIT_USAGE
+    nothing = unknown_nodes(folder, nodes)
+    stray = sorted(nodes - known) if nothing and nodes is not None and known is not None else []
+    if stray:
+        there = ", ".join(f"`{node}`" for node in sorted(known or ()))
+        nothing = f"domain `{options.journal}` has no node `{stray[0]}`; there is {there}"
+    if nothing and (stray or options.command != "tail"):
+        print(f"penstock: {nothing}", file=sys.stderr)
+        return EXIT_USAGE
+    if nothing:  # who follows a journal may wait for a node
+        print(f"penstock: {nothing}: waiting for it", file=sys.stderr, flush=True)
     match options.command:
         case "stats":
             _stats(folder, nodes, options.json)

@@ -94,10 +94,7 @@ def _rows(source: Path) -> list[dict[str, Any]]:
     """The table `ratings` as the job wrote it."""
     try:
         if source.is_dir():
-            import pyarrow.parquet as pq  # what is in JSON is set without it
-
-            folder = source / "ratings"
-            return list(pq.read_table(folder if folder.is_dir() else source).to_pylist())
+            return _table(source)
         return list(json.loads(source.read_text(encoding="utf-8"))["ratings"])
     except ImportError:
         raise Failure("tables need pyarrow: `pip install 'penstock[journal]'`, or give JSON", EXIT_FAILURE) from None
@@ -107,6 +104,20 @@ def _rows(source: Path) -> list[dict[str, Any]]:
         raise Failure(
             f"`{source}` has no ratings as `penstock pipeline trust` tells them: {error}", EXIT_FAILURE
         ) from None
+
+
+def _table(source: Path) -> list[dict[str, Any]]:
+    import pyarrow as pa  # what is in JSON is set without it
+    import pyarrow.parquet as pq
+
+    folder = source / "ratings" if (source / "ratings").is_dir() else source
+    if not any(folder.rglob("*.parquet")):
+        what = "has no table `ratings`: expected the folder that `penstock pipeline trust` wrote with `--to`"
+        raise Failure(f"`{source}` {what}", EXIT_FAILURE)
+    try:
+        return list(pq.read_table(folder).to_pylist())
+    except pa.ArrowException:
+        raise Failure(f"`{folder}` is no table: a file in it is damaged, or not Parquet", EXIT_FAILURE) from None
 
 
 def _for(node: str, rows: list[dict[str, Any]], source: Path) -> Iterator[Found]:
