@@ -1,6 +1,7 @@
 """The part `decisions` in a real browser, of live nodes with traffic."""
 
 import contextlib
+import re
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -69,8 +70,10 @@ def open_first(page: Page, text: str) -> Locator:
 
 
 def close(page: Page) -> None:
+    """What is closed is not in the page's address any more, which would open it for who gets it."""
     page.keyboard.press("Escape")
     expect(page.get_by_role("dialog")).to_have_count(0)
+    expect(page).not_to_have_url(re.compile(r"[?&](id|of)="))
 
 
 def choose(page: Page, label: str, option: str) -> None:
@@ -105,6 +108,7 @@ def test_a_metric_that_is_withheld_is_struck_out(works: Looking, page: Page, cli
     expect(panel.locator("tr.pk-metric-same th")).to_have_text("Torque")
     assert panel.locator(".pk-stages li b").all_inner_texts()[0] == "admit"
     assert panel.locator(".pk-stages li").count() == 10
+    expect(panel.locator("[data-stage=emit]")).to_contain_text("and how does it leave?")
     works.picture(page, "decision-metrics")
     close(page)
 
@@ -143,6 +147,11 @@ def test_the_address_names_what_is_open(works: Looking, page: Page, clients: Cli
     assert "pk-pick" in focused, "the row has the focus again"
     page.goto(link)
     expect(page.get_by_role("dialog").locator("[data-stage=edit]")).to_contain_text("no-alarms")
+    page.get_by_role("button", name="Close").click()
+    page.wait_for_url(f"{works.address}/decisions")
+    open_first(page, "alarm/fire")
+    page.mouse.click(20, 600)
+    page.wait_for_url(f"{works.address}/decisions")
     page.goto(f"{works.address}/decisions?id=999999&of=floor")
     expect(page.get_by_role("dialog")).to_contain_text("no longer kept")
 
@@ -169,6 +178,10 @@ def test_filters_in_the_address(
     page.goto(f"{works.address}/decisions?{query}")
     shown(page, text, happens)
     expect(rows(page, others)).to_have_count(0)
+    open_first(page, text)
+    expect(page).to_have_url(re.compile("[?&]id=.*&of="))
+    close(page)
+    expect(page).to_have_url(re.compile(f"{query.replace('verdict', 'effect').replace('/', '%2F')}$"))
 
 
 def test_filters_of_the_form(works: Looking, page: Page, clients: Clients) -> None:
@@ -219,7 +232,7 @@ def test_who_may_only_read_sees_no_payload(works: Looking, page: Page, clients: 
     with works.page("/decisions", user="eve") as other:
         shown(other, "Recipe/Dough", lambda: report(clients, 99))
         panel = open_first(other, "Recipe/Dough")
-        expect(panel.get_by_role("note")).to_contain_text("The payload is hidden: you have the right `read`")
+        expect(panel.get_by_role("note")).to_contain_text("The payload is hidden: you have the right read")
         expect(panel.locator("[data-stage=project]")).to_contain_text("no-recipes")
         assert panel.locator("table").count() == 0
         close(other)
@@ -234,12 +247,12 @@ def test_ask_why(works: Looking, page: Page) -> None:
     ask(panel, "guard", "patrol", to="analytics")
     receivers = panel.get_by_role("list", name="Receivers")
     expect(receivers).to_contain_text("analytics gets nothing")
-    expect(receivers).to_contain_text("denied by `deny` from `secret` to `plain`")
+    expect(receivers).to_contain_text("denied by deny from secret to plain")
     ask(panel, "press", DATA, '{"Torque": 1, "Recipe/Dough": 2}')
     expect(receivers).to_contain_text('{"Torque": 1}')
     works.picture(page, "why")
     ask(panel, "nobody-known", "x")
-    expect(panel.locator(".pk-wrong")).to_contain_text("`nobody-known`")
+    expect(panel.locator(".pk-wrong")).to_contain_text("nobody-known")
     close(page)
 
 

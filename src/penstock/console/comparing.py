@@ -10,7 +10,7 @@ from penstock.broker.api.endpoint import Done
 from penstock.console import widgets
 from penstock.console.asking import AskError
 from penstock.console.person import Person
-from penstock.console.tables import Cell, table
+from penstock.console.tables import Cell, Prose, table
 
 BEAT = 1.0
 SIZES = {500: "last 500 events", 2_000: "last 2,000 events", 10_000: "last 10,000 events"}
@@ -42,13 +42,13 @@ class Comparing:
                     "Give it `journal: {folder: journal}`: nodes then record what comes, to try drafts on.",
                 )
                 return
-            ui.label(_HOW).classes("pk-about")
+            widgets.said(_HOW).classes("pk-about")
             with ui.element("div").classes("pk-bar"):
                 self._size = ui.select(SIZES, value=2_000, label="On").props("outlined dense")
                 self._button = ui.button("Compare", on_click=self._begin).props("outline no-caps")
                 if not self._may:
                     self._button.disable()
-                    ui.label("takes the right `change`").classes("pk-about")
+                    widgets.said("takes the right `change`").classes("pk-about")
             self._answer = ui.element("div").classes("pk-answer")
 
     async def go_on(self) -> None:
@@ -79,6 +79,9 @@ class Comparing:
 
     async def _begin(self) -> None:
         self._button.disable()
+        self._answer.clear()
+        with self._answer:
+            widgets.loading("Asking for it")
         draft = self._draft()
         try:
             asked = CompareDraft(draft.text, int(self._size.value or 2_000), draft.revision)
@@ -175,7 +178,7 @@ def _tell(found: Compared) -> None:
                 _loss(one.lost),
                 one.changed,
                 one.rule,
-                one.reason,
+                Prose(one.reason),
             )
             for one in found.changes
         ],
@@ -189,7 +192,7 @@ def _tell(found: Compared) -> None:
     table(
         "By rule",
         ("rule", "because", "gains", "loses", "changed"),
-        [(one.rule, one.reason, _gain(one.gained), _loss(one.lost), one.changed) for one in found.rules],
+        [(one.rule, Prose(one.reason), _gain(one.gained), _loss(one.lost), one.changed) for one in found.rules],
     )
 
 

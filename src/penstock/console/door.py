@@ -19,6 +19,7 @@ from penstock.broker.own_names import OwnNames
 from penstock.console.asking import AskError
 from penstock.console.person import People, Person
 from penstock.console.plain import plain
+from penstock.console.prose import prose
 from penstock.console.slow import Patience
 
 COOKIE = "penstock_console"
@@ -155,7 +156,7 @@ async def _form(request: Request) -> bytes:
 
 
 def _page(wrong: str, status: int = 200, with_token: bool = False, to: str = "/") -> Response:
-    told = f'<p class="wrong" role="alert">{escape(wrong)}</p>' if wrong else ""
+    told = f'<p class="wrong" role="alert">{prose(wrong)}</p>' if wrong else ""
     text = plain("log in", "login", wrong=told, opened=" open" if with_token else "", to=escape(to, quote=True))
     headers = {**_HEADERS, "Content-Security-Policy": _LOGIN_POLICY}
     if status in (408, 413):  # the rest of what was sent is not waited for

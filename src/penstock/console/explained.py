@@ -7,6 +7,7 @@ from nicegui import ui
 
 from penstock.console import differ, widgets
 from penstock.console.differ import CHANGED, GONE, NEW, SAME, Line, Metric
+from penstock.console.prose import prose
 from penstock.engine.account import Account, DecisionAccount, EventAccount, VerdictAccount
 from penstock.engine.path import STAGES
 from penstock.model.verdict import Effect
@@ -22,7 +23,7 @@ ASKS = {
     "judge": "what do policy statements do?",
     "release": "do purpose, attributes and quality suffice?",
     "project": "which metrics may be read?",
-    "emit": "what do the monitors of the outgoing link make of it?",
+    "emit": "what do the monitors of the outgoing link make of it, and how does it leave?",
 }
 HIDDEN = "The payload is hidden: you have the right `read`, and payloads take `content`."
 MOST_OUTPUTS = 20
@@ -40,6 +41,11 @@ def html(text: str) -> None:
 def data(text: str) -> str:
     """Something from outside within markup."""
     return f'<bdi class="pk-data">{escape(text)}</bdi>'
+
+
+def told(text: str) -> str:
+    """A sentence within markup, with parts from outside."""
+    return f'<bdi class="pk-prose">{prose(text)}</bdi>'
 
 
 # --- stages
@@ -70,7 +76,7 @@ def _stage(name: str, found: Sequence[VerdictAccount], unsaid: str) -> str:
 def _verdict(one: VerdictAccount) -> str:
     effect = one.effect if one.effect in set(Effect) else "pass"
     rule = f' <span class="pk-rule">by {data(one.rule)}</span>' if one.rule else ""
-    reason = f'<div class="pk-reason">{data(one.reason)}</div>' if one.reason else ""
+    reason = f'<div class="pk-reason">{told(one.reason)}</div>' if one.reason else ""
     return f'<div class="pk-said"><span class="pk-effect pk-{effect}">{escape(one.effect)}</span>{rule}{reason}</div>'
 
 
@@ -90,7 +96,7 @@ def before_after(event: EventAccount, outputs: Sequence[EventAccount], nothing: 
 def _side_by_side(event: EventAccount, output: EventAccount | None, nothing: str) -> None:
     if "hidden" in (event.encoding, output.encoding if output is not None else ""):
         html(_columns(event, output, "", "", nothing))
-        ui.label(HIDDEN).classes("pk-hidden").props("role=note")
+        widgets.said(HIDDEN).classes("pk-hidden").props("role=note")
     elif event.metrics is not None and (output is None or output.metrics is not None):
         html(_columns(event, output, "", "", nothing))
         html(_metrics(differ.metrics(event.metrics, output.metrics if output is not None else event.metrics), output))
@@ -176,33 +182,33 @@ def _nothing(one: DecisionAccount) -> str:
     return f"Nothing goes on to {one.goes_by.target}." if one.goes_by is not None else "It goes no further."
 
 
-def account(told: Account) -> None:
+def whole(account: Account) -> None:
     """What each receiver of an event gets, or why not; and the decisions on its way."""
-    if told.assumed:
-        ui.label(f"Assumed: {told.assumed}").classes("pk-about")
-    if not told.receivers:
+    if account.assumed:
+        widgets.said(f"Assumed: {account.assumed}").classes("pk-about")
+    if not account.receivers:
         ui.label("Nobody would receive it: nobody else is subscribed to it, or it is stopped before.").classes(
             "pk-about"
         )
     items = []
-    for name, one in list(told.receivers.items())[:MOST_RECEIVERS]:
+    for name, one in list(account.receivers.items())[:MOST_RECEIVERS]:
         if one.gets:
-            said = "".join(f"<div>{_summary(got, told.event)}</div>" for got in one.gets[:MOST_OUTPUTS])
+            said = "".join(f"<div>{_summary(got, account.event)}</div>" for got in one.gets[:MOST_OUTPUTS])
             word = '<span class="pk-effect pk-pass">gets</span>'
         else:
-            said = "".join(f"<div>{data(why)}</div>" for why in one.why_not)
+            said = "".join(f"<div>{told(why)}</div>" for why in one.why_not)
             word = '<span class="pk-effect pk-suppress">gets nothing</span>'
         items.append(f"<li>{data(name)} {word}{said}</li>")
     if items:
         html(f'<ul class="pk-receivers" aria-label="Receivers">{"".join(items)}</ul>')
     widgets.subheading("Decisions on the way")
-    for decided in told.decisions[:MOST_DECISIONS]:
+    for decided in account.decisions[:MOST_DECISIONS]:
         goes = f" → {decided.goes_by.target}" if decided.goes_by is not None else ""
         title = f"{decided.effect}: {decided.came_by.source} → {decided.node}{goes}"
-        with ui.expansion(title, value=len(told.decisions) == 1).classes("pk-decided pk-wide"):
+        with ui.expansion(title, value=len(account.decisions) == 1).classes("pk-decided pk-wide"):
             decision(decided)
-    if len(told.decisions) > MOST_DECISIONS:
-        ui.label(f"… and {len(told.decisions) - MOST_DECISIONS} decisions more").classes("pk-about")
+    if len(account.decisions) > MOST_DECISIONS:
+        ui.label(f"… and {len(account.decisions) - MOST_DECISIONS} decisions more").classes("pk-about")
 
 
 def _summary(got: EventAccount, asked: EventAccount) -> str:

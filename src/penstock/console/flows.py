@@ -8,7 +8,7 @@ from nicegui import ui
 from penstock.broker.api.flows import Assertions, AssertionState, Flow, Flows, FlowStep
 from penstock.console import names, widgets
 from penstock.console.asking import AskError
-from penstock.console.explained import data, html
+from penstock.console.explained import data, html, told
 from penstock.console.map_element import LiveMap
 from penstock.console.person import Person
 
@@ -166,7 +166,7 @@ def _told(found: Flow, on: str, routes: bool) -> None:
     elif not found.way:
         ui.label("No links lead there.").classes("pk-about")
     else:
-        rules = "".join(f"<li>{data(one.what)} at {data(one.at)}</li>" for one in found.closed)
+        rules = "".join(f"<li>{told(one.what)} at {data(one.at)}</li>" for one in found.closed)
         html(f'<p class="pk-about">Closed by:</p><ul class="pk-closed" aria-label="Closed by">{rules}</ul>')
         ui.label("The nearest way, which that closes:").classes("pk-about")
         _way(found.way, "Nearest way")
@@ -197,13 +197,13 @@ def _way(steps: Sequence[FlowStep], label: str) -> None:
 
 def _claims(claims: Sequence[AssertionState]) -> None:
     if not claims:
-        ui.label("The domain makes none. With `assertions` it can say what must never flow, and what must.").classes(
-            "pk-about"
-        )
+        widgets.said(
+            "The domain makes none. With `assertions` it can say what must never flow, and what must."
+        ).classes("pk-about")
         return
     rows = "".join(
         f"<tr><td>{_word(one.holds)}</td><td><a href='{_link(one)}'>{data(one.assertion)}</a></td>"
-        f"<td>{data(one.why)}</td></tr>"
+        f"<td>{told(one.why)}</td></tr>"
         for one in claims[:MOST_ASSERTIONS]
     )
     head = "<tr><th scope=col>Holds</th><th scope=col>Assertion</th><th scope=col>Why not</th></tr>"

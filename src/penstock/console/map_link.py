@@ -122,7 +122,9 @@ def _decision(row: DecisionRow) -> None:
         ui.label(time.strftime("%H:%M:%S", time.localtime(row.at)))
         widgets.verdict(row.effect)
         ui.label(f"{row.topic[:120]}")
-        ui.label(f"{row.source}{towards} at {row.node}; {row.stage}: {row.reason or row.rule}"[:300]).classes("pm-why")
+        widgets.said(f"{row.source}{towards} at {row.node}; {row.stage}: {row.reason or row.rule}"[:300]).classes(
+            "pm-why"
+        )
 
 
 class Diagram(Element, component="automaton.js"):

@@ -100,7 +100,7 @@ def _decided(found: DecisionDetail) -> None:
         explained.html(
             explained.data(row.stage)
             + (f" by {explained.data(row.rule)}" if row.rule else "")
-            + (f": {explained.data(row.reason)}" if row.reason else "")
+            + (f": {explained.told(row.reason)}" if row.reason else "")
         )
     explained.decision(found.decision)
 
@@ -177,4 +177,4 @@ async def _answer(person: Person, into: ui.element, payload: bytes, question: di
     if not into.is_deleted:
         waiting.delete()
         with into:
-            explained.account(told)
+            explained.whole(told)

@@ -15,7 +15,7 @@ from penstock.broker.api.pipeline import Jobs, Report
 from penstock.console import widgets
 from penstock.console.asking import AskError
 from penstock.console.person import Person
-from penstock.console.tables import Cell, table
+from penstock.console.tables import Cell, Prose, table
 from penstock.journal.jobs import Job
 
 BEAT = 3.0
@@ -122,7 +122,15 @@ def _row(job: Job) -> tuple[object, ...]:
     took = f"{job.ended - job.began:.1f} s" if job.ended is not None else ""
     report = Cell("open", "", f"/pipeline?report={job.id}") if job.has_report else ""
     what = job.why or counts
-    return job.job, Cell(job.state, _LOOKS[job.state]), _time(job.began), took, what, report, " ".join(job.arguments)
+    return (
+        job.job,
+        Cell(job.state, _LOOKS[job.state]),
+        _time(job.began),
+        took,
+        Prose(what),
+        report,
+        " ".join(job.arguments),
+    )
 
 
 def _tables(jobs: tuple[Job, ...]) -> Iterator[tuple[object, ...]]:

@@ -15,6 +15,7 @@ export default {
             <a v-if="one[0] === 'at'" :href="row.href" class="pk-pick" :aria-label="'Explain decision ' + row.id"
               @click.stop="follow($event, row)">{{ time(row.at) }}</a>
             <span v-else-if="one[0] === 'effect'" :class="'pk-effect pk-' + row.effect">{{ row.effect }}</span>
+            <bdi v-else-if="one[0] === 'reason'"><template v-for="(part, at) in parts(row.reason)" :key="at"><code v-if="at % 2">{{ part }}</code><template v-else>{{ part }}</template></template></bdi>
             <bdi v-else>{{ row[one[0]] }}</bdi>
           </td>
         </tr>
@@ -36,6 +37,9 @@ export default {
     add(rows) {
       const all = [...rows, ...this.rows];
       this.rows = all.sort((a, b) => b.at - a.at || b.id - a.id).slice(0, this.most);
+    },
+    parts(reason) {
+      return reason.split(/`([^`]+)`/); // every second one stood in backticks
     },
     time(at) {
       return new Date(at * 1000).toLocaleTimeString([], { hour12: false });

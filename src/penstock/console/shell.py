@@ -49,7 +49,7 @@ async def shell(person: Person, part: Part) -> None:
             with banner:
                 if said:
                     ui.icon("warning").props("aria-hidden=true")
-                    ui.label(said)
+                    widgets.said(said)
         banner.set_visibility(bool(said))
 
     ui.timer(BEAT, beat)

@@ -12,7 +12,7 @@ from penstock.console import subject_contracts, widgets
 from penstock.console.asking import AskError
 from penstock.console.person import Person
 from penstock.console.subject_use import refused_elsewhere, used, uses
-from penstock.console.tables import Cell, Table, table
+from penstock.console.tables import Cell, Prose, Table, table
 from penstock.engine.portrait import SubscriptionPortrait
 
 BEAT = 3.0
@@ -23,8 +23,8 @@ _FURTHER = (
     "Each event counts once, at the node that the subject is at. What is passed on here may be refused further on: such"
     " refusals of the same topics are listed, whoever published the events."
 )
-_RIGHTS = ("", "topics", "why", "by", "node", "of late")
-_USED = ("", "topic", "came to", "rule", "because", "seen", "last, UTC")
+_RIGHTS = ("effect", "topics", "why", "by", "node", "of late")
+_USED = ("way", "topic", "came to", "rule", "because", "seen", "last, UTC")
 _SESSIONS = ("node", "client id", "user", "state", "packets from it", "packets to it", "denied", "waiting")
 _EFFECTS = ("open", "grants", "limits", "denies")
 _BINDING = {
@@ -57,7 +57,7 @@ class Opened:
             left = sum(one.left_out for one in self._accounts)
             if left:
                 ui.label(f"{left:,} more are not told").classes("pk-about")
-            ui.label(_OF_LATE).classes("pk-about pk-small")
+            widgets.said(_OF_LATE).classes("pk-about pk-small")
         with widgets.card("Use"):
             self._nothing = widgets.empty("Nothing of late", "Nodes keep a sample while somebody looks: wait a little.")
             self._used = Table("Used of late", _USED)
@@ -140,7 +140,7 @@ class Opened:
         with widgets.card("Last audit"):
             if last is None:
                 widgets.subheading("Used of all that was recorded")
-                ui.label("Run `penstock pipeline audit --from JOURNAL`, and what was used is told here.").classes(
+                widgets.said("Run `penstock pipeline audit --from JOURNAL`, and what was used is told here.").classes(
                     "pk-about"
                 )
                 return
@@ -163,4 +163,4 @@ class Opened:
 def _clause(one: Clause, uses: int, has_others: bool) -> tuple[object, ...]:
     why = f"{one.why}; see below what else binds" if one.effect == "open" and has_others else one.why
     effect = Cell(one.effect, _LOOKS[one.effect])
-    return effect, Cell(one.topics, "pk-mono"), why, one.kind, one.node or "all", uses
+    return effect, Cell(one.topics, "pk-mono"), Prose(why), one.kind, one.node or "all", uses

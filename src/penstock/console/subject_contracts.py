@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from penstock.broker.api.subjects import ContractFit
-from penstock.console.tables import Cell, table
+from penstock.console.tables import Cell, Prose, table
 
 _ORDER = ("fits", "depends", "fails", "unrelated")
 _ANSWERS = {"fits": "met", "depends": "depends", "fails": "not met", "unrelated": "not met"}
@@ -16,7 +16,7 @@ _LONG = re.compile(r"(?<![\w.])\d+\.\d{4,}(?![\w.])")
 def show(fits: Sequence[ContractFit]) -> None:
     """Two tables."""
     answers = sorted(_answers(fits), key=lambda row: row[0].text != "not met")
-    table("Contracts, and whether they are met", ("", "want", "of", "topics", "by"), answers)
+    table("Contracts, and whether they are met", ("answer", "want", "of", "topics", "by"), answers)
     heads = ("comes to", "contract", "for", "want", "rule", "why")
     every = sorted(fits, key=lambda one: _ORDER.index(one.comes_to))
     table("By each rule, and why", heads, map(_detail, every))
@@ -27,7 +27,7 @@ def shortened(reason: str) -> str:
     return _LONG.sub(lambda found: f"{float(found[0]):.2f}", _REPEATED.sub(r"\1", reason))
 
 
-def _answers(fits: Sequence[ContractFit]) -> Iterator[tuple[Cell, str, str, Cell, str]]:
+def _answers(fits: Sequence[ContractFit]) -> Iterator[tuple[Cell, str, str, Cell, Prose]]:
     """One for each want of a client: by the rule that is best for it, at any time if there is one such."""
     wants: dict[tuple[str, str, str], list[ContractFit]] = {}
     for one in fits:
@@ -36,7 +36,13 @@ def _answers(fits: Sequence[ContractFit]) -> Iterator[tuple[Cell, str, str, Cell
         best = min(some, key=lambda one: (_ORDER.index(one.comes_to), bool(one.when)))
         answer = _ANSWERS[best.comes_to]
         topics = ", ".join(dict.fromkeys(topic for one in some for topic in one.topics))
-        yield Cell(answer, _LOOKS[answer]), want, _consumer(best), Cell(topics, "pk-mono"), _by(answer, best, some)
+        yield (
+            Cell(answer, _LOOKS[answer]),
+            want,
+            _consumer(best),
+            Cell(topics, "pk-mono"),
+            Prose(_by(answer, best, some)),
+        )
 
 
 def _by(answer: str, best: ContractFit, some: Sequence[ContractFit]) -> str:
@@ -52,7 +58,7 @@ def _detail(one: ContractFit) -> tuple[object, ...]:
     look = {"fits": "pk-gain", "fails": "pk-loss", "depends": "pk-limit"}.get(one.comes_to, "pk-about")
     rule = " ".join(filter(None, (one.rule, f"({one.when})" if one.when else "")))
     why = "; ".join(map(shortened, one.why))
-    return Cell(one.comes_to, look), one.producer, _consumer(one), one.want, rule, Cell(why, "pk-why")
+    return Cell(one.comes_to, look), one.producer, _consumer(one), one.want, rule, Prose(why, "pk-why")
 
 
 def _consumer(one: ContractFit) -> str:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from penstock.broker.api.decisions import DecisionRow
 from penstock.broker.api.subjects import Clause
-from penstock.console.tables import Cell
+from penstock.console.tables import Cell, Prose
 from penstock.model.errors import TopicError
 from penstock.model.topic import matches
 
@@ -81,7 +81,7 @@ def _use(name: str, event: Sequence[DecisionRow]) -> _Use:
 def _row(use: _Use, count: int, last: float) -> tuple[object, ...]:
     look = "pk-effect " + ("pk-limit" if use.comes_to == IN_PART else f"pk-{use.comes_to.partition('/')[0]}")
     time = datetime.fromtimestamp(last, UTC).strftime("%H:%M:%S")
-    return use.way, Cell(use.topic, "pk-mono"), Cell(use.comes_to, look), use.rule, use.why, count, time
+    return use.way, Cell(use.topic, "pk-mono"), Cell(use.comes_to, look), use.rule, Prose(use.why), count, time
 
 
 def _concerns(clause: Clause, row: DecisionRow) -> bool:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from nicegui import ui
 
 from penstock.console import widgets
+from penstock.console.prose import prose
 
 MOST_ROWS = 200
 FEW = 3
@@ -19,6 +20,13 @@ class Cell(NamedTuple):
     text: str
     look: str = ""
     to: str = ""
+
+
+class Prose(NamedTuple):
+    """A cell with a sentence: what it has in backticks is code."""
+
+    text: str
+    look: str = ""
 
 
 class Table:
@@ -38,7 +46,7 @@ class Table:
     def fill(self, rows: Iterable[Sequence[object]]) -> "Table":
         """Show these rows, as many as there is room for; nothing is sent if they are the same as before."""
         every = list(rows)
-        text = self._table(every) if every else f'<p class="pk-none">{escape(self._nothing)}</p>'
+        text = self._table(every) if every else f'<p class="pk-none">{prose(self._nothing)}</p>'
         if text != self._html.content:
             self._html.set_content(text)
         self._more.set_text(f"and {len(every) - self._most:,} more")
@@ -69,9 +77,10 @@ def _head(text: str, value: object) -> str:
 
 
 def _cell(value: object, head: str) -> str:
-    cell = value if isinstance(value, Cell) else Cell(_told(value), "pk-number" if _is_number(value) else "")
-    text = escape(cell.text)
-    if cell.to:
+    is_cell = isinstance(value, Cell | Prose)
+    cell = value if is_cell else Cell(_told(value), "pk-number" if _is_number(value) else "")
+    text = prose(cell.text) if isinstance(cell, Prose) else escape(cell.text)
+    if isinstance(cell, Cell) and cell.to:
         text = f'<a href="{escape(cell.to, quote=True)}">{text}</a>'
     look = f' class="{escape(cell.look, quote=True)}"' if cell.look else ""
     return f'<td role="cell" data-head="{escape(head, quote=True)}"{look}>{text}</td>'

@@ -13,7 +13,7 @@ from penstock.broker.api.processes import CHECK_SECONDS
 from penstock.console import comparing, widgets
 from penstock.console.asking import AskError
 from penstock.console.person import KeptDraft, Person
-from penstock.console.tables import Cell, Table
+from penstock.console.tables import Cell, Prose, Table
 
 PAUSE = 1.0
 """Seconds without a key after which a draft is checked."""
@@ -21,12 +21,14 @@ SECONDS = CHECK_SECONDS + 10
 """That a node may take to check."""
 MOST_SHOWN = 100
 MOST_CHANGES = 20
-_ABOUT = "Edit the domain or paste another. Nothing counts before it is put into force."
+_MAY = "Edit the domain or paste another. Nothing counts before it is put into force."
+
+_MAY_NOT = "The domain file as it is, with marks for its secrets. Drafts of it take the right `change`."
 
 
 async def show(person: Person) -> None:
     """Show it to a person."""
-    widgets.heading("Try a draft", _ABOUT)
+    widgets.heading("Try a draft", _MAY if person.about.right == "change" else _MAY_NOT)
     waiting = widgets.loading("Fetching the domain file")
     try:
         text = await person.first.get("/api/draft", DomainText)
@@ -53,6 +55,8 @@ class Trial:
         self.may = person.about.right == "change"
         self.checked: Checked | None = None
         self._number = 0
+        self._is_soon = False
+        """It is said that a check is on its way."""
         self._waiting: asyncio.TimerHandle | None = None
 
     def build(self) -> None:
@@ -108,7 +112,7 @@ class Trial:
                 datetime.fromtimestamp(one.at, UTC).strftime("%Y-%m-%d %H:%M:%S"),
                 one.who,
                 Cell(f"{one.what} {'' if one.done else 'refused'}".strip(), "" if one.done else "pk-loss"),
-                one.detail,
+                Prose(one.detail),
             )
             for one in changes
         )
@@ -121,7 +125,7 @@ class Trial:
     def _bar(self) -> None:
         with ui.element("div").classes("pk-bar"):
             ui.label(self.began.file).classes("pk-mono")
-            ui.label(f"revision {self.began.revision}").classes("pk-about")
+            self.revision = ui.label(f"revision {self.began.revision}").classes("pk-about")
             ui.space()
             self.check_button = ui.button("Check", on_click=self._check_now).props("outline no-caps")
             self.put_button = ui.button("Put into force…", on_click=self._ask).props("unelevated no-caps")
@@ -140,6 +144,7 @@ class Trial:
         self.person.draft = KeptDraft(self.editor.value or "", self.began.revision)
         self.checked = None
         self.put_button.disable()
+        self._say_soon()
         if self._waiting is not None:
             self._waiting.cancel()
         client = self.editor.client
@@ -155,12 +160,22 @@ class Trial:
         if self.may:
             self._waiting = asyncio.get_running_loop().call_later(PAUSE, later)
 
+    def _say_soon(self) -> None:
+        """What was said of an earlier text is not true of this one."""
+        if self.may and not self._is_soon:
+            self._is_soon = True
+            self.results.clear()
+            with self.results:
+                widgets.subheading("Check")
+                widgets.loading("Checking what you have written")
+
     async def _check_now(self, *_: object) -> None:
         if not self.may:
             return
         self._number += 1
         number, text = self._number, self.editor.value or ""
         self.check_button.props(add="loading")
+        self._say_soon()
         try:
             first, draft = self.person.first, Draft(text, self.began.revision)
             found: Checked | AskError = await first.post_long("/api/draft/check", Checked, draft, SECONDS)
@@ -169,6 +184,7 @@ class Trial:
         if number != self._number:  # a later one is on its way
             return
         self.check_button.props(remove="loading")
+        self._is_soon = False
         self.results.clear()
         with self.results:
             widgets.subheading("Check")
@@ -216,13 +232,13 @@ class Trial:
                         )
                         ui.label(claim.text).classes("pk-mono")
                         if claim.why:
-                            ui.label(claim.why).classes("pk-about")
+                            widgets.said(claim.why).classes("pk-about")
         if found.changes or found.good:
             widgets.subheading("Other than now")
             with ui.element("ul").classes("pk-list").props("id=pk-changes"):
                 for change in found.changes[:MOST_SHOWN] or ("nothing changes",):
                     with ui.element("li"):
-                        ui.label(change)
+                        widgets.said(change)
 
     def _problem(self, word: str, file: str, line: int, path: str, what: str) -> None:
         is_here = file == self.began.file and line > 0
@@ -235,7 +251,7 @@ class Trial:
             else:
                 ui.label(where).classes(kind)
             ui.label(f"{word}: {path}" if path else word).classes("pk-mono")
-            ui.label(what)
+            widgets.said(what)
 
     # --- putting it into force
 
@@ -249,7 +265,7 @@ class Trial:
             with ui.element("ul").classes("pk-list"):
                 for change in changes[:MOST_SHOWN] or ("nothing changes",):
                     with ui.element("li"):
-                        ui.label(change)
+                        widgets.said(change)
             with ui.element("div").classes("pk-bar"):
                 ui.space()
                 ui.button("Cancel", on_click=dialog.close).props("flat no-caps autofocus")
@@ -260,6 +276,7 @@ class Trial:
     async def _put(self, dialog: ui.dialog, text: str) -> None:
         dialog.close()
         self.put_button.disable()
+        self._is_soon = False
         self.results.clear()
         with self.results:
             widgets.subheading("Check")
@@ -280,12 +297,13 @@ class Trial:
                 self._tell(done.checked)
                 return
             self.began, self.person.draft = fresh, None
+            self.revision.set_text(f"revision {fresh.revision}")
             with ui.element("div").props("role=status aria-live=polite"):
                 ui.label(f"In force, revision {fresh.revision}").classes("pk-effect pk-pass")
             with ui.element("ul").classes("pk-list"):
                 for change in done.changes[:MOST_SHOWN] or ("nothing changes",):
                     with ui.element("li"):
-                        ui.label(change)
+                        widgets.said(change)
         await self.look_back()
 
 

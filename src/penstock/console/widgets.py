@@ -5,12 +5,19 @@ from contextlib import contextmanager
 
 from nicegui import ui
 
+from penstock.console.prose import prose
+
+
+def said(text: str) -> ui.html:
+    """A sentence with code in backticks."""
+    return ui.html(prose(text), sanitize=False).classes("pk-prose")
+
 
 def heading(text: str, about: str = "") -> None:
     """The heading of a part, with a line on what it is for."""
     ui.label(text).classes("pk-heading").props("role=heading aria-level=1")
     if about:
-        ui.label(about).classes("pk-about")
+        said(about).classes("pk-about")
 
 
 def subheading(text: str) -> None:
@@ -33,7 +40,7 @@ def empty(title: str, hint: str = "") -> ui.element:
         ui.icon("inbox").classes("pk-state-icon").props("aria-hidden=true")
         ui.label(title).classes("pk-state-title")
         if hint:
-            ui.label(hint).classes("pk-about")
+            said(hint).classes("pk-about")
     return box
 
 
@@ -42,7 +49,7 @@ def wrong(title: str, why: str) -> ui.element:
     with ui.element("div").classes("pk-state pk-wrong").props("role=alert") as box:
         ui.icon("error_outline").classes("pk-state-icon").props("aria-hidden=true")
         ui.label(title).classes("pk-state-title")
-        ui.label(why).classes("pk-about")
+        said(why).classes("pk-about")
     return box
 
 
