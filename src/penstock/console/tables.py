@@ -77,8 +77,8 @@ def _head(text: str, value: object) -> str:
 
 
 def _cell(value: object, head: str) -> str:
-    is_cell = isinstance(value, Cell | Prose)
-    cell = value if is_cell else Cell(_told(value), "pk-number" if _is_number(value) else "")
+    plain = Cell(_told(value), "pk-number" if _is_number(value) else "")
+    cell = value if isinstance(value, Cell | Prose) else plain
     text = prose(cell.text) if isinstance(cell, Prose) else escape(cell.text)
     if isinstance(cell, Cell) and cell.to:
         text = f'<a href="{escape(cell.to, quote=True)}">{text}</a>'
