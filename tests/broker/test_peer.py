@@ -1,10 +1,12 @@
 """When a node dials a neighbour again."""
 
+import asyncio
+
 import pytest
 
-from penstock.broker.peer import LONGEST_WAIT, SHORTEST_WAIT, STEADY_SECONDS, Dialled, Waits
+from penstock.broker.peer import LONGEST_WAIT, SHORTEST_WAIT, STEADY_SECONDS, Dialled, Dialler, Waits
 from penstock.broker.server import Server
-from penstock.domain import NodeSettings
+from penstock.domain import Address, NodeSettings
 from penstock.engine.greeting import KEEPALIVE, Greeting
 from penstock.engine.session import Session
 from penstock.model.subject import Subject
@@ -36,6 +38,27 @@ class Wire:
 
     def write(self, data: bytes) -> None:
         self.written.append(data)
+
+
+class Shut(Wire):
+    """A transport that was closed when dialling was given up, as uvloop's are."""
+
+    def is_closing(self) -> bool:
+        return True
+
+    def write(self, data: bytes) -> None:
+        raise RuntimeError("the handler is closed")
+
+
+async def test_a_link_that_has_just_come_up_can_be_given_up() -> None:
+    server = Server("here", NodeSettings(listen="127.0.0.1:0"), None)  # type: ignore[arg-type]
+    neighbour, greeting = Session(1, Subject("$node/there", None, "", ""), 5), Greeting.of_node("here", b"secret", 1000)
+    server._loop = asyncio.get_running_loop()  # as when it has started
+    dialled = Dialled(server, neighbour, greeting)
+    dialled.transport, dialled.phase, dialled.version = Shut(), OPEN, 5
+    dialled.session, neighbour.outlet = neighbour, dialled
+    await Dialler(server, neighbour, greeting, lambda: Address("127.0.0.1", 1), None).stop()
+    assert neighbour.outlet is None
 
 
 async def test_a_link_over_which_events_only_come_says_that_it_is_there() -> None:

@@ -236,6 +236,9 @@ class Connection(asyncio.Protocol):
         if self.phase >= CLOSED:
             return
         self.server.log.info("closing", extra={"client": self._name(), "reason": reason.name, "cause": text})
+        if self.transport.is_closing():  # by who gave dialling up, say: nothing more can be written
+            self._part()
+            return
         session = self.session
         words = b""
         if self.version == 5:
