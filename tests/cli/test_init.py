@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 import ssl
 import stat
 import tempfile
@@ -38,6 +39,19 @@ def test_what_it_writes_is_right(arguments: list[str], tmp_path: Path, capsys: p
         assert main(["test", file]) == 0, capsys.readouterr()
 
 
+def test_a_folder_with_a_blank_is_quoted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert init([str(tmp_path / "bad name"), "--yes"]) == 0
+    commands = re.findall(r"^  penstock (?:check|test|run|status) (.*?) +#", capsys.readouterr().out, re.MULTILINE)
+    assert [shlex.split(one) for one in commands] == [[str(tmp_path / "bad name" / "domain.yaml")]] * 4
+
+
+@pytest.mark.parametrize("words", [["--hosts", "evil host"], ["--nodes", "a b"]], ids=["hosts", "nodes"])
+def test_a_blank_is_not_between_names(words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        init([str(tmp_path), "--yes", *words])
+    assert f"`{words[1]}`" in capsys.readouterr().err
+
+
 def test_it_runs_at_once_and_its_commands_work(tmp_path: Path) -> None:
     port, admin = free_port(), free_port()
     words = ["--nodes", "hub", "--port", str(port), "--admin-port", str(admin), "--console", "no"]
@@ -64,11 +78,11 @@ def test_it_runs_at_once_and_its_commands_work(tmp_path: Path) -> None:
 
 
 def test_answers_are_asked_for(tmp_path: Path) -> None:
-    answers = b"\ntwo words; no\nhub edge\npress\n\nnone\n\n70000\n1999\nada\nno\nmaybe\nno\n"
+    answers = b"\ntwo words; no\nhub, edge\npress\n\nnone\n\n70000\n1999\nada\nno\nmaybe\nno\n"
     code, told, asked = run(penstock("init", str(tmp_path / "works")), answers)
     assert (code, "press" in told, "operator" in told) == (0, True, False)
     assert "Name of the domain [works]" in asked
-    for mistake in ("`words;` is not a name", "`70000` is not a port", "`maybe` is neither yes nor no"):
+    for mistake in ("`two words; no` is not a name", "`70000` is not a port", "`maybe` is neither yes nor no"):
         assert mistake in asked
     text = (tmp_path / "works" / "domain.yaml").read_text()
     assert "{between: [edge, hub], type: inside}" in text
@@ -97,7 +111,7 @@ def test_nothing_is_overwritten_unless_asked(tmp_path: Path, capsys: pytest.Capt
     ("arguments", "why"),
     [
         (["--name", "a b"], "argument --name: `a b` is not a name"),
-        (["--hosts", "a b!"], "argument --hosts: `b!` is neither a host name nor an address"),
+        (["--hosts", "a b!"], "argument --hosts: `a b!` is neither a host name nor an address"),
         (["--port", "0"], "argument --port: `0` is not a port"),
     ],
 )

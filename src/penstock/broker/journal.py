@@ -17,6 +17,7 @@ from penstock.broker.log import NodeLog
 from penstock.domain.schema import JournalSettings
 from penstock.engine.record import Recorder, Rows
 from penstock.journal.format import DRAFT
+from penstock.journal.private import FOLDER_MODE
 from penstock.journal.recover import recover
 from penstock.journal.revision import Revision
 from penstock.journal.segment import Segment
@@ -148,7 +149,7 @@ class Journal:
     def _prepare(self) -> None:
         """Find out where to go on."""
         if self._seq < 0:
-            self._folder.mkdir(exist_ok=True)
+            self._folder.mkdir(mode=FOLDER_MODE, exist_ok=True)
             self._seq = recover(self._folder, self._node) + 1
 
     def _keep_revision(self) -> None:

@@ -217,7 +217,7 @@ def _hosts(text: str) -> tuple[str, ...]:
 
 
 def _listed(text: str) -> tuple[str, ...]:
-    return tuple(part for part in re.split(r"[,\s]+", text) if part)
+    return tuple(part for part in map(str.strip, text.split(",")) if part)
 
 
 def _yes(text: str) -> bool:

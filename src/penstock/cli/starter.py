@@ -1,5 +1,6 @@
 """What `penstock init` writes: a domain file that teaches by its comments, and the files that it names."""
 
+import shlex
 from dataclasses import dataclass
 from textwrap import dedent, indent
 
@@ -256,13 +257,14 @@ def next_steps(starter: Starter, folder: str, passwords: dict[str, str]) -> str:
     width = max(map(len, passwords), default=0)
     shown = "".join(f"  {name:{width}}  {password}\n" for name, password in passwords.items())
     prefix = f"{folder}/" if folder != "." else ""
+    file = shlex.quote(f"{prefix}{DOMAIN_FILE}")
     lines = ["Passwords, shown once; the files have hashes of them only:\n\n" + shown] if shown else []
     lines.append(
         "Next:\n\n"
-        f"  penstock check {prefix}{DOMAIN_FILE}     # is it right?\n"
-        f"  penstock test {prefix}{DOMAIN_FILE}      # do the policies do what they should?\n"
-        f"  penstock run {prefix}{DOMAIN_FILE}       # start; Ctrl-C ends it\n"
-        f"  penstock status {prefix}{DOMAIN_FILE}    # in another terminal: how is it?\n"
+        f"  penstock check {file}     # is it right?\n"
+        f"  penstock test {file}      # do the policies do what they should?\n"
+        f"  penstock run {file}       # start; Ctrl-C ends it\n"
+        f"  penstock status {file}    # in another terminal: how is it?\n"
     )
     lines += _tries(starter, passwords)
     if starter.console:

@@ -22,6 +22,7 @@ from penstock.journal.events import QUARANTINE, Read
 from penstock.journal.format import COMPACT, COMPACT_ENDING, DRAFT, VERSION, compact_name
 from penstock.journal.format import QUARANTINE as QUARANTINE_FOLDER
 from penstock.journal.listing import Part, covered, every_part
+from penstock.journal.private import FILE_MODE, FOLDER_MODE, make_folder
 from penstock.journal.read import read_part
 from penstock.model.errors import PenstockError
 
@@ -56,8 +57,8 @@ def compact(folder: Path, nodes: frozenset[str] | None = None, target: int = TAR
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
     home = folder / COMPACT
-    home.mkdir(exist_ok=True)
-    with open(home / _LOCK, "w") as lock:
+    home.mkdir(mode=FOLDER_MODE, exist_ok=True)
+    with open(home / _LOCK, "w", opener=lambda path, flags: os.open(path, flags, FILE_MODE)) as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -123,7 +124,7 @@ class _Batch:
         self._first: pa.Table | None = None
         self._home = folder / COMPACT / f"node={node}" / part.path.parent.name
         self._quarantine = folder / QUARANTINE_FOLDER / f"node={node}" / part.path.parent.name
-        self._home.mkdir(parents=True, exist_ok=True)
+        make_folder(self._home)
         self._draft = self._home / f"{DRAFT}{part.first:016d}{COMPACT_ENDING}"
         told = {"penstock.journal": str(VERSION), "node": node}
         self._writer = pq.ParquetWriter(
@@ -163,7 +164,7 @@ class _Batch:
         name = compact_name(self._parts[0].first, self._last)
         lost = pa.concat_tables([QUARANTINE.empty_table(), *self._lost])
         if lost.num_rows:  # before the file itself: one without the other is not taken for anything
-            self._quarantine.mkdir(parents=True, exist_ok=True)
+            make_folder(self._quarantine)
             draft = self._quarantine / f"{DRAFT}{name}"
             pq.write_table(lost, draft, compression="zstd")
             _settle(draft, self._quarantine / name)
@@ -177,6 +178,7 @@ class _Batch:
 
 def _settle(draft: Path, path: Path) -> None:
     """Name a file when the disk has it, and have the disk know the name."""
+    draft.chmod(FILE_MODE)
     _sync(draft, os.O_RDONLY)
     draft.rename(path)
     _sync(path.parent, os.O_RDONLY | os.O_DIRECTORY)

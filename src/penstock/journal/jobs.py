@@ -16,6 +16,8 @@ from typing import Literal
 
 import msgspec
 
+from penstock.journal.private import FOLDER_MODE, write_file
+
 FOLDER = "jobs"
 MOST_KEPT = 200
 """Jobs of which something is kept; the oldest make room."""
@@ -64,7 +66,7 @@ class Record:
         self._folder = journal / FOLDER
         self._job = Job(id, job, time.time(), _arguments(options), host=socket.gethostname(), process=os.getpid())
         with contextlib.suppress(OSError):
-            self._folder.mkdir(exist_ok=True)
+            self._folder.mkdir(mode=FOLDER_MODE, exist_ok=True)
             _make_room(self._folder)
         self._write()
 
@@ -97,7 +99,7 @@ class Record:
             return False
         draft = self._folder / f"_{name}"
         try:
-            draft.write_bytes(data)
+            write_file(draft, data)
             draft.rename(self._folder / name)
         except OSError:
             return False

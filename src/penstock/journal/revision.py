@@ -10,6 +10,7 @@ from typing import NamedTuple
 from penstock.domain import Domain
 from penstock.domain.contracts import PrivacySettings
 from penstock.domain.write import written
+from penstock.journal.private import make_folder, write_file
 from penstock.policy.monitor import module_file
 
 FOLDER = "revisions"
@@ -66,10 +67,10 @@ class Revision(NamedTuple):
         if home.is_dir():
             return
         draft = home.with_name(f"_{self.digest}")
-        draft.mkdir(parents=True, exist_ok=True)
+        make_folder(draft)
         for name, data in self.files:
-            (draft / name).parent.mkdir(exist_ok=True, parents=True)
-            (draft / name).write_bytes(data)
+            make_folder((draft / name).parent)
+            write_file(draft / name, data)
         try:
             draft.rename(home)
         except OSError:  # another node was faster

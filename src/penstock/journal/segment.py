@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from penstock.engine.record import CUT, Note, Reached, Rows, Source
 from penstock.journal.format import OPEN, SCHEMA, Kind, partition, schema_of, segment_name
+from penstock.journal.private import FILE_MODE, make_folder
 from penstock.model.verdict import Verdict
 
 _encode = msgspec.json.Encoder().encode
@@ -29,11 +30,11 @@ class Segment:
         self.first = first
         self.began = time
         home = partition(folder, node, time)
-        home.mkdir(parents=True, exist_ok=True)
+        make_folder(home)
         name = segment_name(first, time)
         self.path, self.sealed = home / f"{OPEN}{name}", home / name
         self.size = 0
-        self._file = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        self._file = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, FILE_MODE)
         self._sources: dict[Source, int] = {}
         self._seen: dict[int, int] = {}
         """Sources by identity: finding one so is quicker."""

@@ -1,0 +1,37 @@
+"""Who may read what a journal has: its owner, and who is in its group; payloads are in it."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from penstock.domain import Domain
+from penstock.journal.compact import compact
+from penstock.journal.jobs import Record
+from penstock.journal.revision import Revision
+from tests.support.journals import rows, write_segments
+
+
+@pytest.fixture
+def usual_mask() -> Iterator[None]:
+    before = os.umask(0o022)
+    yield
+    os.umask(before)
+
+
+@pytest.mark.usefixtures("usual_mask")
+def test_nobody_else_reads_a_journal(tmp_path: Path) -> None:
+    home = tmp_path / "journal"
+    write_segments(home, [rows(("a", b"1"))])
+    Revision.of(Domain.model_validate({"nodes": {"main": {"listen": "127.0.0.1:0"}}})).keep(home)
+    Record(home, "audit", {}).tell(report="<h1>payloads</h1>")
+    _nothing_for_others(home)
+    list(compact(home))
+    _nothing_for_others(home)
+
+
+def _nothing_for_others(home: Path) -> None:
+    found = [home, *home.rglob("*")]
+    assert [(str(one), oct(one.stat().st_mode)) for one in found if one.stat().st_mode & 0o027] == []
+    assert any(one.is_file() for one in found)
