@@ -18,7 +18,7 @@ from penstock.domain import diff
 from penstock.domain.admin import reaches
 from penstock.model.errors import PenstockError
 
-MOST_DRAFT = 2 * 2**20
+MOST_DRAFT = 2_000_000
 """Characters of a domain file that is shown or taken: one of thirty thousand clients has as many."""
 EXIT_DOMAIN = 3
 """How `penstock check` ends for a domain that is not good."""
