@@ -138,6 +138,7 @@ def test_what_a_client_may_write_and_what_was_refused(plant: Looking) -> None:
         expect(row(page, "May write", "advertisement")).to_contain_text("limits")
         expect(row(page, "May write", "brokering")).to_contain_text("denied by deny from inside to outside")
         expect(row(page, "Used of late", "elsewhere")).to_contain_text("suppress")
+        assert all(page.locator(".pk-table th").all_inner_texts()), "each column has a head"
         expect(row(page, "Sessions", "sensor")).to_contain_text("connected")
 
 

@@ -91,6 +91,8 @@ def test_a_mistake_is_shown_at_its_line(home: Looking) -> None:
         place = results.get_by_role("button", name=f"line {line}").first
         expect(place).to_be_visible()
         expect(results).to_contain_text(HOSTILE)
+        mistakes = int(results.locator(".pk-effect").inner_text().split()[0])
+        assert results.locator(".pk-problem", has_text="mistake").count() == mistakes
         place.click()
         expect(page.locator(".pk-line-wrong")).to_contain_text(HOSTILE)
         expect(page.get_by_role("button", name="Put into force")).to_be_disabled()

@@ -12,6 +12,8 @@ BEAT = 1.0
 """Seconds between two looks at the nodes."""
 SHOW_SECONDS = 2.0
 """That a browser waits for a page until it gets what there is of it."""
+CONNECT_SECONDS = 60.0
+"""In which it must have loaded that."""
 
 
 async def shell(person: Person, part: Part) -> None:
@@ -68,7 +70,7 @@ async def _show(main: ui.element, person: Person, part: Part) -> None:
     if not showing.done():
         with main:
             waiting = widgets.loading("The nodes take their time")
-        await main.client.connected()
+        await main.client.connected(CONNECT_SECONDS)
         await asyncio.wait({showing})
         if not waiting.is_deleted:
             waiting.delete()

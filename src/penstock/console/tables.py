@@ -79,7 +79,9 @@ def _head(text: str, value: object) -> str:
 def _cell(value: object, head: str) -> str:
     plain = Cell(_told(value), "pk-number" if _is_number(value) else "")
     cell = value if isinstance(value, Cell | Prose) else plain
-    text = prose(cell.text) if isinstance(cell, Prose) else escape(cell.text)
+    text = escape(cell.text)
+    if isinstance(cell, Prose) and text:
+        text = f"<span>{prose(cell.text)}</span>"  # a stacked cell would have each part on a line of its own
     if isinstance(cell, Cell) and cell.to:
         text = f'<a href="{escape(cell.to, quote=True)}">{text}</a>'
     look = f' class="{escape(cell.look, quote=True)}"' if cell.look else ""

@@ -213,7 +213,7 @@ class Trial:
         self.editor.line_tooltips = said
 
     def _tell(self, found: Checked) -> None:
-        count = len(found.problems)
+        count = len({(one.file, one.line, one.path, one.what) for one in found.problems})
         said = "It checks" if found.good else f"{count} mistake{'s' * (count != 1)}"
         with ui.element("div").props("role=status aria-live=polite"):
             ui.label(said).classes(f"pk-effect {'pk-pass' if found.good else 'pk-suppress'}")
