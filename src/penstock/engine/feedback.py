@@ -90,7 +90,7 @@ class Limits:
         """Why a rating does not count; empty if it does, and it is counted."""
         key = (rater, *message)
         if key in self._rated:
-            return "it has been rated by this client already"
+            return f"it has been rated by {'this' if rater else 'such a'} client already"
         said = [at for at in self._said.get((rater, neighbour), ()) if at > now - period]
         if len(said) >= most:
             return f"more than {most} ratings of one client about one neighbour in {period:g} s"
