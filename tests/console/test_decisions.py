@@ -230,8 +230,9 @@ def test_what_comes_from_outside_is_text(works: Looking, page: Page, clients: Cl
 
 def test_who_may_only_read_sees_no_payload(works: Looking, page: Page, clients: Clients) -> None:
     with works.page("/decisions", user="eve") as other:
-        shown(other, "Recipe/Dough", lambda: report(clients, 99))
-        panel = open_first(other, "Recipe/Dough")
+        shown(other, "no-recipes", lambda: report(clients, 99))
+        expect(rows(other, "Recipe/Dough")).to_have_count(0)
+        panel = open_first(other, "no-recipes")
         expect(panel.get_by_role("note")).to_contain_text("The payload is hidden: you have the right read")
         expect(panel.locator("[data-stage=project]")).to_contain_text("no-recipes")
         assert panel.locator("table").count() == 0

@@ -6,11 +6,13 @@ import logging
 import os
 import time
 from collections import deque
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from penstock.broker.api.endpoint import Asked, Endpoint
+from penstock.engine.glass import REFUSED
 from penstock.engine.node import Notice
 
 if TYPE_CHECKING:
@@ -69,22 +71,31 @@ class Audit:
 
         def audits(notice: Notice) -> None:
             who = notice.user or notice.client_id
-            self.keep(server, Audited(time.time(), server.name, who, "MQTT", "", notice.kind, notice.reason, True))
+            is_done = notice.kind != REFUSED
+            one = Audited(time.time(), server.name, who, "MQTT", "", notice.kind, notice.reason, is_done)
+            told = self._bounded(one)
+            if told is not None:
+                self.keep(server, told)
 
         server.reporting.audits = audits
 
+    def _bounded(self, one: Audited) -> Audited | None:
+        """It, unless it is one refusal too many: who floods this with nonsense does not flood log and file."""
+        if one.done:
+            return one
+        asker = ("address", one.address) if one.what == "log-in" else (one.how, one.who)
+        refusals = self._refused.pop(asker, None) or _Refusals()
+        self._refused[asker] = refusals  # the latest are the last
+        while len(self._refused) > MOST_ASKERS:
+            del self._refused[next(iter(self._refused))]
+        return refusals.take(one)
+
     def tell(self, server: "Server", one: Audited) -> None:
         """Log it, and keep it."""
-        if not one.done:
-            asker = ("address", one.address) if one.what == "log-in" else (one.how, one.who)
-            refusals = self._refused.pop(asker, None) or _Refusals()
-            self._refused[asker] = refusals  # the latest are the last
-            while len(self._refused) > MOST_ASKERS:
-                del self._refused[next(iter(self._refused))]
-            told = refusals.take(one)
-            if told is None:
-                return  # who floods this with nonsense does not flood log and file
-            one = told
+        told = self._bounded(one)
+        if told is None:
+            return
+        one = told
         extra: dict[str, object] = {
             "who": one.who,
             "how": one.how,
@@ -96,9 +107,12 @@ class Audit:
         self.keep(server, one)
 
     def last(self, most: int) -> list[Audited]:
-        """What was done and refused, the latest last."""
-        refused = (one for refusals in self._refused.values() for one in refusals.kept)
-        return sorted((*self.kept, *refused), key=lambda one: one.at)[-most:] if most else []
+        """What was done and refused, the latest last; refusals are half of it at most."""
+        by_time = attrgetter("at")
+        refused = sorted((one for each in self._refused.values() for one in each.kept), key=by_time)
+        refused = refused[len(refused) - min(len(refused), most // 2) :]
+        done = list(self.kept)[max(0, len(self.kept) - most + len(refused)) :]
+        return sorted((*done, *refused), key=by_time)
 
     def keep(self, server: "Server", one: Audited) -> None:
         if one.done:
