@@ -140,8 +140,12 @@ def got(rehearsal: Rehearsal) -> Counter[Row]:
     )
 
 
-def check(scene: Scene) -> None:
+def check(scene: Scene, names_ways: bool = True) -> None:
     rehearsal = begin(scene)
+
+    def compared(rows: Counter[Row]) -> Counter[Row]:
+        return rows if names_ways else Counter((*row[:4], ()) for row in rows.elements())
+
     for (at, topic, payload), policy in zip(scene.network.published, scene.published, strict=True):
         event = Event(topic, payload, 1)
         if policy:
@@ -154,7 +158,7 @@ def check(scene: Scene) -> None:
         known = got(rehearsal)
         rehearsal.publish(f"p{at}", topic, payload, qos=1, policy=policy)
         rehearsal.run()
-        assert got(rehearsal) - known == told(found, rehearsal)
+        assert compared(got(rehearsal) - known) == compared(told(found, rehearsal))
 
 
 @given(scenes(cyclic=False))
@@ -164,4 +168,5 @@ def test_what_is_explained_of_policies_is_what_happens(scene: Scene) -> None:
 
 @given(scenes(cyclic=True))
 def test_what_is_explained_of_policies_is_what_happens_in_graphs_with_cycles(scene: Scene) -> None:
-    check(scene)
+    """Of two ways that are as long, either may be the quicker one: the nodes on it are not compared."""
+    check(scene, names_ways=False)
