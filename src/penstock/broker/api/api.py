@@ -127,15 +127,16 @@ class Api:
 
     @property
     def revision_without_attributes(self) -> Revision:
-        """The same, without the values of attributes of clients."""
-        if self._discreet is None or self._discreet[0] is not self.domain:
+        """The same, without the values of attributes of clients; may be asked for in another thread."""
+        domain, known = self.domain, self._discreet
+        if known is None or known[0] is not domain:
             clients = {
                 name: one.model_copy(update={"attributes": dict.fromkeys(one.attributes, HIDDEN)})
-                for name, one in self.domain.clients.items()
+                for name, one in domain.clients.items()
             }
-            domain = self.domain.model_copy(update={"clients": clients})
-            self._discreet = self.domain, Revision.of(domain, self.federation.folder)
-        return self._discreet[1]
+            known = domain, Revision.of(domain.model_copy(update={"clients": clients}), self.federation.folder)
+            self._discreet = known
+        return known[1]
 
     @property
     def passwords(self) -> Passwords | None:

@@ -1,5 +1,6 @@
 """What a node says of itself: nodes, links, clients, subscriptions, policies, journal, trust, tokens; and why."""
 
+import asyncio
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -154,7 +155,9 @@ async def _subscriptions(asked: Asked) -> list[SubscriptionPortrait]:
 
 async def _revision(asked: Asked) -> RevisionState:
     kept = asked.api.revision
-    told = kept if reaches(asked.who.right, "content") else asked.api.revision_without_attributes
+    told = kept
+    if not reaches(asked.who.right, "content"):  # of a large domain it takes long, the first time
+        told = await asyncio.to_thread(lambda: asked.api.revision_without_attributes)
     files = tuple(RevisionFile(name, data.decode(errors="replace")) for name, data in told.files)
     return RevisionState(kept.digest, files)
 
