@@ -154,10 +154,11 @@ def test_checks_are_few_at_a_time_and_end_with_who_asks(live: LiveNode) -> None:
         return len(list(live.folder.glob("begun-*")))
 
     with contextlib.ExitStack() as open_ones:
-        for _ in range(MOST_AT_ONCE + 3):
+        for _ in range(MOST_AT_ONCE + MOST_WAITING):
             connection = open_ones.enter_context(socket.create_connection((parts.hostname or "", parts.port or 0)))
             connection.sendall(head.encode() + body)
         until(lambda: begun() >= MOST_AT_ONCE, "some are under way")
+        until(lambda: ask(live, "POST", "/api/draft/check", None, {"text": "["})[0] == 503, "all the others wait")
     until(lambda: not psutil.Process(live.pid).children(), "all have ended")
     assert begun() == MOST_AT_ONCE
     assert not list(live.folder.glob(".draft-*"))
