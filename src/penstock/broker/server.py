@@ -79,7 +79,7 @@ class Server:
         self.diallers: dict[str, Dialler] = {}
         passwords, acl, contexts, own_keys = self.read_files(settings, ensemble)
         self.node = Node(name, settings.limits, _make_id, settings.durable, passwords, acl, ensemble, _make_nonce)
-        self.node.keys = own_keys
+        self.node.keys, self.node.unchecked = own_keys, self._unchecked(acl, ensemble)
         self.node.suppressed_reason = _SUPPRESSED[settings.suppressed]
         self.node.host, self.node.clock = socket.gethostname(), time.time
         self._load = Load()
@@ -199,11 +199,23 @@ class Server:
         tokens = ensemble.tokens if ensemble is not None else None
         return Files(passwords, acl, contexts, read_keys(self.name, settings, tokens) if tokens is not None else None)
 
+    def _unchecked(self, acl: Acl | None, ensemble: Ensemble | None) -> str:
+        """What counts on user names, should it be that nobody can check them here."""
+        if acl is not None and acl.counts_on_users:
+            return "the access control file counts on user names"
+        if ensemble is None:
+            return ""
+        policies = ensemble.access.policies if ensemble.access is not None else ()
+        if any(one.subject.startswith("user:") for one in policies):
+            return "an access policy is for a user name"
+        return ensemble.unchecked.get(self.name, "")
+
     def reload(self, settings: NodeSettings, files: Files, ensemble: Ensemble | None = None) -> None:
         """Take new settings; connections stay, unless their client no longer has a place here."""
         passwords, acl, contexts, self.node.keys = files
         self.listeners.renew(named(self.name, settings), contexts)
         self.settings = settings.model_copy(update={"listen": self.settings.listen, "store": self.settings.store})
+        self.node.unchecked = self._unchecked(acl, ensemble)
         self.node.govern(settings.limits, passwords, acl, ensemble, time.time())
         self.node.suppressed_reason = _SUPPRESSED[settings.suppressed]
         self._forget_neighbours(overlay.prepare(self.node))
@@ -213,7 +225,7 @@ class Server:
             if session is None or session.neighbour is not None:
                 continue
             # Who has shown a token is known by it, and need not have a password here.
-            if session.token is None and not is_known(session.subject, connection.door, passwords):
+            if session.token is None and not is_known(session.subject, connection.door, passwords, self.node.unchecked):
                 connection.disconnect(Reason.NOT_AUTHORIZED, "the user is no longer known")
             elif place.entry_of(self.node, session.subject) is None:
                 connection.disconnect(Reason.NOT_AUTHORIZED, "the domain no longer lists this client here")

@@ -26,6 +26,7 @@ from penstock.domain.schema import Domain
 from penstock.domain.tokens import TokenSettings
 from penstock.domain.trust import TrustSettings
 from penstock.domain.trust_groups import TrustGroup
+from penstock.domain.users import unchecked
 from penstock.language.types import Record
 from penstock.model.content import Reader
 from penstock.model.link import Link
@@ -98,6 +99,8 @@ class Ensemble:
     """The deployment's own function of what is good evidence and what is bad."""
     thresholds: dict[str, Thresholds]
     """By node, what trust it asks for."""
+    unchecked: dict[str, str]
+    """By node that cannot check user names, what of the domain counts on these."""
     _rules: tuple[ContentRule, ...] = field(repr=False)
     _parents: dict[str, tuple[str, ...]] = field(repr=False)
     _tables: dict[str, Table] = field(repr=False)
@@ -343,6 +346,7 @@ def ensemble(domain: Domain, folder: Path | None = None) -> Ensemble:
         thresholds={name: domain.trust.thresholds(node.trust) for name, node in domain.nodes.items()}
         if domain.trust is not None
         else {},
+        unchecked=unchecked(domain),
         _rules=domain.content,
         _parents=joined.parents,
         _tables=joined.tables,

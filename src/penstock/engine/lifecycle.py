@@ -23,7 +23,7 @@ from penstock.engine import (
     wills,
     window,
 )
-from penstock.engine.admit import Door, authenticate
+from penstock.engine.admit import Door, authenticate, is_known
 from penstock.engine.hello import NO_EXPIRY as NO_EXPIRY
 from penstock.engine.node import Node
 from penstock.engine.path import read_topic
@@ -106,6 +106,8 @@ def _who(node: Node, packet: Connect, door: Door, now: float) -> Who | Session |
         authenticated = authenticate(packet, door, node.passwords)
         if isinstance(authenticated, str):
             return Refusal(Reason.NOT_AUTHORIZED, authenticated)
+        if not is_known(authenticated, door, node.passwords, node.unchecked):
+            return Refusal(Reason.NOT_AUTHORIZED, f"a user name cannot be checked here, and {node.unchecked}")
         if node.tokens is not None and node.tokens.settings.required:
             return Refusal(Reason.NOT_AUTHORIZED, "this node asks for an authorisation token, as the password")
         subject = authenticated

@@ -177,6 +177,8 @@ class Node:
         self.load = 0.0
         """How busy the node is, from 0 to 1; and in `host` where it runs. Who runs it says so."""
         self.clock: Callable[[], float] = lambda: 0.0
+        self.unchecked = ""
+        """Why who gives a user name is refused, if nobody can check that here; empty: any name is taken."""
         """The time, for policies that ask how long something took."""
         self.replaying: dict[int, Session] = {}
         """Sessions with more to be sent in the next turn; and in `lagging` those that wait for the store first."""

@@ -150,6 +150,11 @@ class Acl:
     def __post_init__(self) -> None:
         object.__setattr__(self, "users", MappingProxyType(dict(self.users)))
 
+    @property
+    def counts_on_users(self) -> bool:
+        """Whether it gives something to some user names."""
+        return bool(self.users) or any("%u" in rule.filter for rule in self.patterns)
+
     @classmethod
     def read(cls, path: str | os.PathLike[str], called: str | None = None) -> "Acl":
         """Read an access control file; raises PolicyError naming the file and the line.

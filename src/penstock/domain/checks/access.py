@@ -132,7 +132,7 @@ class People:
             if self.trusting_node is None:
                 return None
             why = f"node `{self.trusting_node}` has no `passwords`"
-            return Odd("open user", f"anyone may connect as user `{name}`: {why}")
+            return Odd("open user", f"who says to be user `{name}` is refused: {why}")
         if kind == "edge":
             return Odd("unknown edge", f"no client is edge node `{name}`, {self._hint(kind, name)}", True)
         return Odd("unknown group", f"no client is in group `{name}`, {self._hint(kind, name)}", True)

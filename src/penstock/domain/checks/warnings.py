@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
+from penstock.domain import users
 from penstock.domain.checks import access, contents, contracts, statements, tokens, trust_groups
 from penstock.domain.expand import Expansion
 from penstock.domain.finding import Loc, Said, listed
@@ -28,6 +29,7 @@ def warnings(written: Domain, expansion: Expansion, nodes: Collection[str] | Non
     yield from contracts.warnings(expansion.domain)
     yield from statements.warnings(expansion.domain)
     here = expansion.domain.nodes.keys() if nodes is None else nodes
+    yield from users.warnings(expansion.domain)
     yield from tokens.warnings(expansion.domain, here)
     yield from trust_groups.warnings(expansion.domain, here)
     for index, pattern in enumerate(written.patterns):
