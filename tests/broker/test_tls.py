@@ -13,7 +13,7 @@ import pytest
 from tests.support.certificates import Authority
 from tests.support.commands import run, until
 from tests.support.mosquitto import HOST, program
-from tests.support.node import ANY_PORT, LiveNode, running
+from tests.support.node import ANY_PORT, LiveNode, passwords, running
 from tests.support.paho import Paho
 from tests.support.peer import Peer
 
@@ -55,7 +55,10 @@ def node(authority: Authority) -> Iterator[LiveNode]:
         _listener(authority, ca=ca, require_certificate=True, identity="subject"),
         {**_listener(authority), "websocket": True, "anonymous": True},
     ]
-    with running({"listen": listeners, "acl": "acl", "limits": {"connect_timeout": 2}}, {"acl": ACL}) as live:
+    with running(
+        {"listen": listeners, "acl": "acl", "passwords": "passwords", "limits": {"connect_timeout": 2}},
+        {"acl": ACL, "passwords": passwords(ann="secret")},
+    ) as live:
         yield live
         assert "Traceback" not in live.log
 
@@ -65,7 +68,7 @@ OPEN, BY_NAME, BY_SUBJECT = 0, 1, 2
 
 @pytest.mark.parametrize("version", [4, 5])
 def test_a_client_that_trusts_the_authority(node: LiveNode, authority: Authority, version: int) -> None:
-    with Paho(version=version).trusts(authority.trusting()).is_user("ann") as ann:
+    with Paho(version=version).trusts(authority.trusting()).is_user("ann", "secret") as ann:
         ann.connects(node.ports("mqtts")[OPEN])
         ann.subscribe("ann/a", 1)
         ann.publish("ann/a", b"x" * 100_000, 1)
@@ -78,7 +81,7 @@ def test_a_client_that_does_not_trust_it_goes_away(node: LiveNode, stranger: Aut
 
 
 def test_websocket_over_tls(node: LiveNode, authority: Authority) -> None:
-    with Paho(transport="websockets").trusts(authority.trusting()).is_user("ann") as ann:
+    with Paho(transport="websockets").trusts(authority.trusting()).is_user("ann", "secret") as ann:
         ann.client.ws_set_options("/mqtt")
         ann.connects(node.ports("wss")[0])
         ann.subscribe("ann/a", 2)
