@@ -53,7 +53,10 @@ def test_who_gives_a_name_is_refused_where_it_counts() -> None:
     ("acl", "counts"),
     [("topic readwrite #\n", False), ("user alice\ntopic readwrite #\n", True), ("pattern read a/%u\n", True)],
 )
-def test_a_node_looks_into_its_access_control_file(acl: str, counts: bool, tmp_path: Path) -> None:
+def test_a_node_warns_of_users_in_its_access_control_file(
+    acl: str, counts: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     (tmp_path / "acl").write_text(acl)
     settings = NodeSettings.model_validate({"listen": "127.0.0.1:0", "store": "memory", "acl": str(tmp_path / "acl")})
-    assert bool(Server("test", settings, ensemble(domain({}))).node.unchecked) is counts
+    Server("test", settings, ensemble(domain({})))
+    assert ("nobody checks them" in caplog.text) is counts

@@ -201,8 +201,8 @@ class Server:
 
     def _unchecked(self, acl: Acl | None, ensemble: Ensemble | None) -> str:
         """What counts on user names, should it be that nobody can check them here."""
-        if acl is not None and acl.counts_on_users:
-            return "the access control file counts on user names"
+        if acl is not None and acl.counts_on_users and self.node.passwords is None:
+            self.log.warning("the access control file counts on user names, and nobody checks them: set `passwords`")
         if ensemble is None:
             return ""
         policies = ensemble.access.policies if ensemble.access is not None else ()
@@ -215,8 +215,8 @@ class Server:
         passwords, acl, contexts, self.node.keys = files
         self.listeners.renew(named(self.name, settings), contexts)
         self.settings = settings.model_copy(update={"listen": self.settings.listen, "store": self.settings.store})
-        self.node.unchecked = self._unchecked(acl, ensemble)
         self.node.govern(settings.limits, passwords, acl, ensemble, time.time())
+        self.node.unchecked = self._unchecked(acl, ensemble)
         self.node.suppressed_reason = _SUPPRESSED[settings.suppressed]
         self._forget_neighbours(overlay.prepare(self.node))
         keys.join(self.node, self.now())
