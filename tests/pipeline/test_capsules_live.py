@@ -20,7 +20,7 @@ from penstock.pipeline.policies import judged_by
 from penstock.pipeline.publish import Publisher
 from tests.support.capsules import table
 from tests.support.commands import PATIENCE
-from tests.support.node import LiveNode
+from tests.support.node import LiveNode, passwords
 from tests.support.paho import Paho, value
 
 ACL = "user air\ntopic read city/#\ntopic write zones/#\nuser sensor\ntopic write city/#\nuser reader\ntopic read #\n"
@@ -30,7 +30,7 @@ QOC = {"indicator": "precision", "criterion": "precision", "definition": "precis
 def _domain(folder: Path, listen: str = "127.0.0.1:0", **client: Any) -> Path:
     said = {
         "domain": "city",
-        "nodes": {"main": {"listen": listen, "store": "memory", "acl": "acl"}},
+        "nodes": {"main": {"listen": listen, "store": "memory", "acl": "acl", "passwords": "passwords"}},
         "clients": {
             "sensor": {"node": "main", "user": "sensor"},
             "reader": {"node": "main", "user": "reader"},
@@ -50,6 +50,7 @@ def _domain(folder: Path, listen: str = "127.0.0.1:0", **client: Any) -> Path:
         },
     }
     (folder / "acl").write_text(ACL)
+    (folder / "passwords").write_text(passwords(air="secret", sensor="secret", reader="secret"))
     path = folder / "domain.yaml"
     path.write_text(yaml.safe_dump(said))
     return path
@@ -66,16 +67,16 @@ def test_from_a_node_and_back_to_it(interpreted: SparkSession, tmp_path: Path) -
     node.start()
     publisher = None
     try:
-        options = _options(origin=f"mqtt://127.0.0.1:{node.port}")
+        options = _options(origin=f"mqtt://air:secret@127.0.0.1:{node.port}")
         origin = origin_of(domain, "air", options)
         assert isinstance(origin, Broker)
         publisher = Publisher(target_of(domain, "air", options, origin), "", by=TOLD_BY)
         running = Running(Reference(judged_by(domain, tmp_path), "air"), origin, tmp_path / "tables", partitions=1)
-        with Paho("r").is_user("reader") as reader, Paho("s").is_user("sensor") as sensor:
+        with Paho("r").is_user("reader", "secret") as reader, Paho("s").is_user("sensor", "secret") as sensor:
             reader.connects(node.port)
             reader.subscribe("zones/#", 1)
             sensor.connects(node.port)
-            with Paho(origin.client_id, clean=False).is_user("air") as early:  # the session that it will go on with
+            with Paho(origin.client_id, clean=False).is_user("air", "secret") as early:  # it will go on with this
                 early.connects(node.port, SessionExpiryInterval=3600)
                 early.subscribe("city/+/air", 1)
             for zone, pm10, quality in (("a", 10.0, 80.0), ("a", 20.0, 80.0), ("a", 99.0, 10.0), ("b", 5.0, 80.0)):

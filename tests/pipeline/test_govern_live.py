@@ -15,7 +15,7 @@ from penstock.journal.compact import compact
 from penstock.pipeline.policies import Asker, as_it_stood
 from penstock.pipeline.views import read_view, write_views
 from tests.support.commands import PATIENCE, penstock
-from tests.support.node import LiveNode
+from tests.support.node import LiveNode, passwords
 from tests.support.paho import Paho
 from tests.support.recorded import Views, differences, viewed
 
@@ -48,7 +48,9 @@ class Masks:
 """
 DOMAIN: dict[str, Any] = {
     "domain": "plant",
-    "nodes": {"main": {"listen": "127.0.0.1:0", "store": "memory", "acl": "acl"}},
+    "nodes": {
+        "main": {"listen": "127.0.0.1:0", "store": "memory", "acl": "acl", "passwords": "passwords", "anonymous": True}
+    },
     "journal": {"folder": "journal", "flush": 0.1},
     "content": [{"topics": "t/#", "format": "json", "schema": {"x": "double"}}],
     "clients": {
@@ -96,11 +98,12 @@ def live(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Views]:
     """The folder of a node that has run, and what clients got from it."""
     node = LiveNode(tmp_path_factory.mktemp("plant"))
     node.write("acl", ACL)
+    node.write("passwords", passwords(guest="secret"))
     node.write("masks.py", MASKS)
     node.write("domain.yaml", yaml.safe_dump(DOMAIN))
     node.start()
     try:
-        clients = {name: Paho(name).is_user("guest") if name == "guest" else Paho(name) for name in SUBJECTS}
+        clients = {name: Paho(name).is_user("guest", "secret") if name == "guest" else Paho(name) for name in SUBJECTS}
         for client in clients.values():
             client.connects(node.port)
             for topic in TOPICS:
