@@ -16,6 +16,7 @@ from penstock.console.tables import Cell
 from penstock.journal.jobs import Record
 from tests.support.commands import PATIENCE
 from tests.support.console import Looking, looking
+from tests.support.node import passwords
 from tests.support.paho import Paho
 
 expect.set_options(timeout=PATIENCE * 1000)
@@ -25,7 +26,7 @@ DEVICES = {f"device-{number:04}": {"node": "hall", "type": "outside"} for number
 PLANT = {
     "domain": "plant",
     "journal": {"folder": "journal"},
-    "nodes": {"hall": {"acl": "acl"}, "yard": {}},
+    "nodes": {"hall": {"acl": "acl", "passwords": "passwords", "anonymous": True}, "yard": {}},
     "clients": {
         "sensor": {"node": "hall", "type": "inside", "user": "sue", "advertises": [{"name": "air", "filter": "air/#"}]},
         "phone": {"node": "hall", "type": "inside", "user": "pia", "where": {"air/#": "topic != 'air/secret'"}},
@@ -50,11 +51,11 @@ PLANT = {
 @pytest.fixture(scope="module")
 def plant() -> Iterator[Looking]:
     with ExitStack() as kept:
-        found = kept.enter_context(looking(PLANT, {"acl": ACL}))
+        found = kept.enter_context(looking(PLANT, {"acl": ACL, "passwords": passwords(pia="secret", sue="secret")}))
         port = found.nodes.port
-        kept.enter_context(Paho("phone").is_user("pia")).connects(port).subscribe("air/#", 1)
+        kept.enter_context(Paho("phone").is_user("pia", "secret")).connects(port).subscribe("air/#", 1)
         kept.enter_context(Paho(HOSTILE)).connects(port)
-        sensor = kept.enter_context(Paho("sensor").is_user("sue")).connects(port)
+        sensor = kept.enter_context(Paho("sensor").is_user("sue", "secret")).connects(port)
         sensor.publish("elsewhere", b"{}", 1)
         yield found
 
