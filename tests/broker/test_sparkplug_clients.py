@@ -1,7 +1,9 @@
 """Sparkplug clients of others on live nodes with access policies: they go on as if nothing was withheld from them."""
 
+import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,7 @@ import pytest
 from examples.sparkplug import Program, edge, host
 from tests.support.commands import until
 from tests.support.federation import Nodes, federated
+from tests.support.node import passwords
 from tests.support.paho import Paho
 from tests.support.sparkplug import PAYLOAD, encode
 from tests.support.strict_host import StrictHost
@@ -20,12 +23,20 @@ METRICS = {"a": 0, "b": 0.5, "secret": "SECRET-0", "hide": 0, "hidden/x": 0}
 PATIENCE = 60.0
 
 
+@cache
+def password_file() -> str:
+    """Tahu's host gives this password."""
+    file = Path(tempfile.mkdtemp(prefix="tahu-")) / "passwords"
+    file.write_text(passwords(**{"tahu-host": "-"}))
+    return str(file)
+
+
 def domain(*nodes: str, **settings: Any) -> dict[str, Any]:
     """The nodes in a line; edge nodes at the first of them."""
     first, last = nodes[0], nodes[-1]
     readers = ["strict5", "strict4", "outside", "late", "lasting", "tahu-host"]
     return {
-        "nodes": {name: dict(settings) for name in nodes},
+        "nodes": {name: {**settings, "passwords": password_file(), "anonymous": True} for name in nodes},
         "links": [{"between": list(pair)} for pair in pairwise(nodes)],
         "clients": {
             "E1": {"node": first, "edge": "G1/E1"},
