@@ -159,9 +159,9 @@ class Acl:
     def read(cls, path: str | os.PathLike[str], called: str | None = None) -> "Acl":
         """Read an access control file; raises PolicyError naming the file and the line.
 
-        `called`: what explanations call the file, if not by its path.
+        `called`: what explanations call the file, if not by its name; clients are told them, so not by its path.
         """
-        name = os.fspath(path) if called is None else called
+        name = os.path.basename(path) if called is None else called
         sections: dict[str | None, list[Rule]] = {None: []}
         patterns: list[Rule] = []
         user: str | None = None
