@@ -169,19 +169,19 @@ def test_the_address_names_what_is_open(works: Looking, page: Page, clients: Cli
     ],
 )
 def test_filters_in_the_address(
-    works: Looking, page: Page, clients: Clients, query: str, text: str, others: str
+    works: Looking, ada: BrowserContext, clients: Clients, query: str, text: str, others: str
 ) -> None:
     def happens() -> None:
         for one in (report, shift, alarm):
             one(clients)
 
-    page.goto(f"{works.address}/decisions?{query}")
-    shown(page, text, happens)
-    expect(rows(page, others)).to_have_count(0)
-    open_first(page, text)
-    expect(page).to_have_url(re.compile("[?&]id=.*&of="))
-    close(page)
-    expect(page).to_have_url(re.compile(f"{query.replace('verdict', 'effect').replace('/', '%2F')}$"))
+    with works.tab(ada, f"/decisions?{query}") as page:
+        shown(page, text, happens)
+        expect(rows(page, others)).to_have_count(0)
+        open_first(page, text)
+        expect(page).to_have_url(re.compile("[?&]id=.*&of="))
+        close(page)
+        expect(page).to_have_url(re.compile(f"{query.replace('verdict', 'effect').replace('/', '%2F')}$"))
 
 
 def test_filters_of_the_form(works: Looking, page: Page, clients: Clients) -> None:
