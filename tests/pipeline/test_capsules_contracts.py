@@ -323,7 +323,7 @@ def test_what_it_makes_is_held_to_what_it_guarantees(interpreted: SparkSession, 
     publisher = Publisher(Broker.of_url(f"mqtt://127.0.0.1:{live.port}", "bare"), "", by=TOLD_BY)
     try:
         query = start(interpreted, running, once=True, publish=publisher.publish)
-        with pytest.raises(StreamingQueryException, match="refuses what is published to `bare/a`: Not auth"):
+        with pytest.raises(StreamingQueryException, match="refuses what is published to `bare/a`: not as"):
             query.awaitTermination()
         live.until_logged("bare/a", "not as its producer guarantees")
     finally:
