@@ -53,15 +53,10 @@ def satisfied(node: "Node", plan: Plan, link: LinkClass, event: Event, now: floa
         found = [one for predicates in plan.predicates for one in predicates.match(content)]
         if event.retain:
             found = dict.fromkeys((*found, *_kept_beyond(node, event.topic)))
-    found = [one for one in found if _may_read(one.session, event.topic)]
-    opened = [one for one in found if route.is_open(node, link, one.session)]
+    found = (one for one in found if _may_read(one.session, event.topic) and route.is_open(node, link, one.session))
     if is_projected:
-        return list(_satisfied_by_views(node, plan, event, opened, now))
-    if len(opened) < len(found):  # what subjects see of a private event is not worked out for this
-        closed = [one for one in found if route.is_closed(node, link, one.session)]
-        for session in dict.fromkeys(one.session for one in closed if not one.also or satisfies(node, event, one, now)):
-            session.denied += session not in plan.closed
-    return [one for one in opened if not one.also or satisfies(node, event, one, now)]
+        return list(_satisfied_by_views(node, plan, event, found, now))
+    return [one for one in found if not one.also or satisfies(node, event, one, now)]
 
 
 def _satisfied_by_views(

@@ -50,9 +50,8 @@ def discreet(verdict: Verdict) -> Verdict:
     """A verdict, with its reason only if that cannot say anything of the payload."""
     is_blind = verdict.rule in _BLIND.get(verdict.stage, ())
     if verdict.stage == "match" and verdict.effect is Effect.PASS:
-        is_blind = (
-            verdict.rule == ""
-        )  # else it is a filter, which a client may call as it likes, and conditions that hold
+        # else it is a filter, which a client may call as it likes, and conditions that hold
+        is_blind = verdict.rule == ""
     return verdict if is_blind or not verdict.reason else verdict._replace(reason=WITHHELD)
 
 

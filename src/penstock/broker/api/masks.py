@@ -24,10 +24,9 @@ from yaml.events import (
     SequenceStartEvent,
 )
 
+from penstock.domain.document import MAX_DEPTH
 from penstock.model.errors import PenstockError
 
-MOST_DEPTH = 64
-"""As in a domain."""
 HIDDEN = "<hidden>"
 _MARK = re.compile(r"<kept secret (\d{1,4})>")
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -170,8 +169,8 @@ def _walked(text: str) -> Iterator[tuple[Path, Event]]:
                 raise MaskError(f"in `{path[0]}` something stands for what is elsewhere")
             yield tuple(path), event
             if isinstance(event, MappingStartEvent | SequenceStartEvent):
-                if len(path) >= MOST_DEPTH:
-                    raise MaskError(f"it cannot be read: it is more than {MOST_DEPTH} levels deep")
+                if len(path) >= MAX_DEPTH:
+                    raise MaskError(f"it cannot be read: it is more than {MAX_DEPTH} levels deep")
                 kinds.append(isinstance(event, MappingStartEvent))
                 path.append(_ITEM)
         else:
