@@ -37,7 +37,11 @@ DOMAIN: dict[str, Any] = {
         {"between": ["main", "near"]},
     ],
     "clients": {"doc": {"node": "main", "attributes": {"clearance": 3, "ssn": "123-45-6789"}}},
-    "admin": {"passwords": "people", "users": {"ada": "change", "eve": "read", "cai": "content"}},
+    "admin": {
+        "passwords": "people",
+        "users": {"ada": "change", "eve": "read", "cai": "content"},
+        "audit": "changes.jsonl",
+    },
 }
 COMMENT = "# was: secret: OldSecretValue"
 SLOW = """import os, time
@@ -113,6 +117,17 @@ def test_a_file_that_is_one_thing_is_not_another(live: LiveNode) -> None:
     assert (status, "people" in told["error"]) == (403, True)
 
 
+def test_the_record_of_changes_is_not_ended_by_one_of_them(live: LiveNode) -> None:
+    now, ada = present(live), log_in(live, "ada", "a")
+    for without in ("audit", "admin"):
+        said = yaml.safe_load(now["text"])
+        del (said["admin"] if without == "audit" else said)[without]
+        draft = {"text": yaml.safe_dump(said), "revision": now["revision"]}
+        for path in ("/api/draft/check", "/api/draft"):
+            status, told = ask(live, "POST", path, ada, draft)
+            assert (status, "it ends the record of changes in `" in told["error"]) == (403, True), told
+
+
 def test_a_draft_with_a_mistake_is_told_what_is_wrong(live: LiveNode) -> None:
     now, ada = present(live), log_in(live, "ada", "a")
     draft = {"text": now["text"] + "\nnonsense: 1\n", "revision": now["revision"]}
@@ -160,8 +175,8 @@ def test_checks_are_few_at_a_time_and_end_with_who_asks(live: LiveNode) -> None:
         until(lambda: begun() >= MOST_AT_ONCE, "some are under way")
         until(lambda: ask(live, "POST", "/api/draft/check", None, {"text": "["})[0] == 503, "all the others wait")
     until(lambda: not psutil.Process(live.pid).children(), "all have ended")
+    until(lambda: not list(live.folder.glob(".draft-*")), "what they were written to is gone")
     assert begun() == MOST_AT_ONCE
-    assert not list(live.folder.glob(".draft-*"))
 
 
 # --- without a node

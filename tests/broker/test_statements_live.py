@@ -12,9 +12,6 @@ from typing import Any
 
 import pytest
 import yaml
-from paho.mqtt.packettypes import PacketTypes
-from paho.mqtt.properties import Properties
-from paho.mqtt.subscribeoptions import SubscribeOptions
 
 from penstock.broker.federation import Federation
 from penstock.cli.main import main
@@ -271,12 +268,7 @@ def both() -> Iterator[tuple[Nodes, str]]:
 
 def subscribe(paho: Paho, filter: str, **said: str) -> int:
     """SUBSCRIBE with these user properties; the reason code."""
-    found = Properties(PacketTypes.SUBSCRIBE)  # type: ignore[no-untyped-call]
-    found.UserProperty = list(said.items())
-    _, mid = paho.client.subscribe(filter, options=SubscribeOptions(1), properties=found)
-    assert mid is not None
-    (reason,) = paho._answer(mid).get(timeout=PATIENCE)
-    return int(reason.value)
+    return paho.subscribe(filter, 1, said=said)
 
 
 def settle(subscriber: Paho, publisher: Paho, topic: str) -> None:

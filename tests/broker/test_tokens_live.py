@@ -139,6 +139,7 @@ async def test_tokens_that_do_not_count_are_refused_at_connect_each_with_its_rea
         assert "asks for an authorisation token" in (answer.properties.reason_string or "")
         answer = await refused_connect(at, "b1", Connect("ann", username="ann", password=b"x", properties=ASKS_WHY))
         assert answer.reason == NOT_AUTHORIZED
+        assert "asks for an authorisation token" in (answer.properties.reason_string or "")
         assert at.node("b1").sessions.keys() == {"$node/b2"}, "no session was made"
         peer = await at.client("b1", "ann")
         await peer.disconnect()

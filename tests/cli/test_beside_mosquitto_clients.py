@@ -43,13 +43,13 @@ PUBLISHES: list[Words] = [
     ["-t", "TOPIC/text", "-m", "hello wörld", "-q", "1"],
     ["-t", "TOPIC/none", "-n"],
     ["-t", "TOPIC/json", "-m", '{"b":[1,2.5,{}],"a":{"x":null}}', "-r"],
-    ["-t", "TOPIC/quotes", "-m", 'a "q" \\ \t b', "-q", "2"],
     [
         *("-V", "5", "-t", "TOPIC/properties", "-m", "p", "-D", "publish", "content-type", "text/plain"),
         *("-D", "publish", "response-topic", "r/t", "-D", "publish", "correlation-data", "c d"),
         *("-D", "publish", "user-property", "k", "v", "-D", "publish", "user-property", "k2", "v w"),
         *("-D", "publish", "message-expiry-interval", "77", "-D", "publish", "payload-format-indicator", "1"),
     ],
+    ["-t", "TOPIC/quotes", "-m", 'a "q" \\ \t b', "-q", "2"],  # last: what follows QoS 2 may overtake it
 ]
 
 

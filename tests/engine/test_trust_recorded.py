@@ -72,10 +72,15 @@ def test_the_journal_keeps_the_function_by_which_neighbours_are_judged(tmp_path:
 def test_evidence_that_cannot_be_is_refused_and_nothing_else_happens() -> None:
     rehearsal = line(2, {"operators": "op"})
     rehearsal.connect("op", "b2")
-    for said in (b'{"neighbour":"b1","good":-1,"bad":0,"at":1}', b'{"neighbour":"b1","good":1e999,"bad":0,"at":1}'):
+    for said in (
+        b'{"neighbour":"b1","good":-1,"bad":0,"at":1}',
+        b'{"neighbour":"b1","good":1e999,"bad":0,"at":1}',
+        b'{"neighbour":"b1","good":1,"bad":0,"at":-1}',
+        b'{"neighbour":"b1","good":1,"bad":0,"at":-1e300}',
+    ):
         rehearsal.publish("op", "$penstock/evidence", said, qos=1)
         rehearsal.run()
     ratings = rehearsal.nodes["b2"].ratings
     assert ratings is not None
     assert not ratings.evidence
-    assert [one.kind for one in rehearsal.notices].count("feedback denied") == 2
+    assert [one.kind for one in rehearsal.notices].count("feedback denied") == 4

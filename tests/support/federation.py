@@ -63,6 +63,10 @@ class Nodes:
         self._processes[name].kill()
         self._processes[name].wait()
 
+    def freeze(self, name: str) -> None:
+        """SIGSTOP: it keeps its connections, and says nothing any more."""
+        self._processes[name].send_signal(signal.SIGSTOP)
+
     def reload(self, *names: str) -> None:
         for name in names:
             before = len(self.log(name))

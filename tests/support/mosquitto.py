@@ -1,6 +1,9 @@
 """A real Mosquitto on a free loopback port, and its command line clients."""
 
+import contextlib
+import itertools
 import os
+import random
 import shutil
 import socket
 import subprocess
@@ -47,12 +50,27 @@ def program(name: str) -> str:
     return found
 
 
+def _ports() -> Iterator[int]:
+    """Those of this process among the tests', in any order, again and again.
+
+    They are none of those that connections get, 32768 and up: whoever listens on one may end, and come back.
+    """
+    first = 20_000 + 3_000 * (int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:]) % 4)
+    ports = list(range(first, first + 3_000))
+    random.SystemRandom().shuffle(ports)  # other tests may run beside these
+    return itertools.cycle(ports)
+
+
+_PORTS = _ports()
+
+
 def free_port() -> int:
-    """A port of the loopback address that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """A port of the loopback address that nobody listens on, each time another."""
+    for port in _PORTS:
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind((HOST, port))
+            return port
+    raise AssertionError("no port is free")
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 import queue
 import ssl
+from collections.abc import Mapping
 from types import TracebackType
 from typing import Any, Self
 
@@ -129,10 +130,13 @@ class Paho:
 
     # --- messages
 
-    def subscribe(self, filter: str, qos: int = 0, identifier: int = 0, **options: Any) -> int:
-        """Subscribe; what the SUBACK granted or why it refused."""
+    def subscribe(
+        self, filter: str, qos: int = 0, identifier: int = 0, said: Mapping[str, str] | None = None, **options: Any
+    ) -> int:
+        """Subscribe; what the SUBACK granted or why it refused. `said`: the user properties."""
         if self.version == 5:
-            found = properties("subscribe", SubscriptionIdentifier=identifier) if identifier else None
+            values = {"SubscriptionIdentifier": identifier} if identifier else {}
+            found = properties("subscribe", **values, **({"UserProperty": list(said.items())} if said else {}))
             result, mid = self.client.subscribe(filter, options=SubscribeOptions(qos, **options), properties=found)
         else:
             result, mid = self.client.subscribe(filter, qos)
