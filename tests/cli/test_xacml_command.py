@@ -93,6 +93,21 @@ def test_what_is_no_request_has_an_answer(tmp_path: Path, capsys: pytest.Capture
     assert result["Status"]["StatusCode"]["Value"].endswith("syntax-error")
 
 
+@pytest.mark.parametrize(("name", "text"), [("a.json", "[]"), ("b.json", "{"), ("c.json", "x"), ("d", "[1]")])
+def test_json_that_is_no_request_is_not_called_xml(
+    name: str, text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / name
+    file.write_text(text)
+    assert main(["xacml", "decide", "--policy", str(CASES / "listing-2.xml"), "--request", str(file)]) == 0
+    out = capsys.readouterr().out
+    assert "Indeterminate" in out
+    assert "XML:" not in out
+    if name.endswith(".json"):
+        assert main(["xacml", "check", str(file)]) == 3
+        assert "not in JSON" in capsys.readouterr().err
+
+
 def test_decide_at_a_time_with_references(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "set.yaml").write_text("{policy_set: s, policies: [{reference: hours}]}")
     (tmp_path / "hours.yaml").write_text(

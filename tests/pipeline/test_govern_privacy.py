@@ -19,6 +19,7 @@ from penstock.pipeline.replay import replay
 from penstock.pipeline.session import readable
 from penstock.pipeline.stream import Stream, start
 from penstock.pipeline.views import read_view, write_views
+from tests.support import privacy_types
 from tests.support.contracted import Said, given, played, wrong
 
 GRID = """\
@@ -85,6 +86,17 @@ def test_as_nodes_delivered_it(spark: SparkSession, tmp_path: Path) -> None:
     assert {row.not_before - row.time for row in late} == {timedelta(seconds=10)}
     same = clinic(tmp_path, assertions=[{"can": "phone to doctor"}])
     assert not wrong(given(view(events, judged_by(same, tmp_path, made.journal), ASKERS)), made.got)
+
+
+@pytest.mark.recorded
+def test_numbers_of_clients_have_their_types(spark: SparkSession, tmp_path: Path) -> None:
+    domain = privacy_types.film_club(tmp_path)
+    made = played(domain, tmp_path, privacy_types.story(), privacy_types.CLIENTS)
+    events = tables.events(spark, made.journal).cache()
+    found = given(view(events, as_it_stood(made.journal), tuple(map(Asker, privacy_types.CLIENTS))))
+    assert not wrong(found, made.got)
+    topics = {name: [topic for topic, *_ in found.get((name, "a"), [])] for name in privacy_types.CLIENTS}
+    assert privacy_types.got(topics) == privacy_types.expected()
 
 
 def test_what_was_released_for_a_time_is_forgotten(spark: SparkSession, tmp_path: Path) -> None:

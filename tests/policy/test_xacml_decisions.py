@@ -256,17 +256,60 @@ def test_the_policies_that_applied_are_told_if_that_is_asked() -> None:
         ({"policy": "p", "rules": [{"permit": {}, "deny": {}}]}, "`permit` or `deny`"),
         ({"policy": "p", "rules": [{"permit": {"age": 1}}]}, "is not an attribute"),
         ({"policy": "p", "rules": [{"permit": {"subject.x": {"~": 1}}}]}, "there is no `~`"),
+        ({"policy": "p", "target": {"resource.id": {"<": 1.5}}}, "is of type string, and `1.5` is a number"),
+        ({"policy": "p", "rules": [{"permit": {}, "when": {"to": []}}]}, "apply, found `to`"),
+        ({"policy": "p", "rules": [{"permit": {}, "when": {"value": 1, "cel": "true"}}]}, "found `value`, `cel`"),
         ({"policy": "p", "combine": "coin"}, "is not a combining algorithm"),
         ({"policy": "p", "version": 1.0}, "in quotes"),
         ({"policy": "p", "rule": []}, "`rule` does not belong"),
         ({"policy": "p", "attributes": {"subject.x": {"type": "colour"}}}, "is not a data type"),
         ({"policy": "p", "obligations": [{"id": "o"}]}, "`with` is permit or deny"),
         ({}, "expected `policy` or `policy_set`"),
+        *(
+            (
+                {
+                    "policy": "p",
+                    "attributes": {"subject.t": {"type": "string"}, "subject.r": {"required": True}},
+                    **one,
+                },
+                said,
+            )
+            for one, said in (
+                ({"rules": [{"permit": {"subject.t": {">=": 18}}}]}, "is of type string, and `18` is a number"),
+                ({"rules": [{"permit": {"subject.t": True}}]}, "is of type string, and `True` is a boolean"),
+                ({"rules": [{"permit": {"subject.id": 5}}]}, "write it in quotes"),
+                ({"rules": [{"permit": {"subject.x": {"matches": 5}}}]}, "there is no `matches` for"),
+                ({"rules": [{"permit": {"subject.x": {">": 5, "<": "7"}}}]}, "declare its type"),
+                ({"rules": [{"permit": {"subject.x": 2**53}}]}, "declare its type"),
+                ({"rules": [{"permit": {"subject.r": 5}}]}, "is required, and compared with a number"),
+                ({"rules": [{"permit": {}, "when": "subject.r > 5"}]}, "is required, and compared with a number"),
+                ({"rules": [{"permit": {}, "when": "subject.x == 5 || subject.x == 'a'"}]}, "as number and as text"),
+                ({"rules": [{"permit": {}, "when": "subject.x in [1, 'a']"}]}, "as number and as text"),
+                ({"rules": [{"permit": {}, "when": {"to": [], "aply": "not"}}]}, "apply, found `to`, `aply`"),
+            )
+        ),
     ],
 )
 def test_mistakes_in_the_short_form(plain: Any, said: str) -> None:
     with pytest.raises(XacmlError, match=re.escape(said)):
         Pdp([from_plain(plain)])
+
+
+def test_keys_of_the_short_form_have_no_order() -> None:
+    def policy(*pairs: dict[str, Any]) -> dict[str, Any]:
+        return {"policy": "p", "rules": [{"permit": {}, "when": {"apply": "integer-equal", "to": list(pairs)}}]}
+
+    def turned(plain: Any) -> Any:
+        if isinstance(plain, list):
+            return [turned(one) for one in plain]
+        return {k: turned(v) for k, v in reversed(plain.items())} if isinstance(plain, dict) else plain
+
+    plain = policy({"value": "5", "type": "integer"}, {"apply": "integer-add", "to": [{"value": 2}, {"value": 3}]})
+    assert from_plain(plain) == from_plain(turned(plain))
+    path = {"xpath": "//a", "category": "resource", "type": "string", "required": True}
+    for when in ({"apply": "string-equal", "to": ["a", {"apply": "string-one-and-only", "to": [path]}]},):
+        plain = {"policy": "p", "rules": [{"permit": {}, "when": when}]}
+        assert from_plain(plain) == from_plain(turned(plain))
 
 
 def test_two_policies_of_one_name_and_version_cannot_be_referred_to() -> None:

@@ -87,6 +87,8 @@ def read_file(file: Path) -> Root:
     """The policy of a file, in XML or in the short form; raises `XacmlError` with the file's name."""
     data = file.read_bytes()
     try:
+        if file.suffix.lower() == ".json":
+            raise XacmlError("a policy is in XML, or in the short form in YAML, not in JSON")
         return read_short(data) if file.suffix.lower() in (".yaml", ".yml") else read_policy(data)
     except XacmlError as error:
         raise error.at(str(file)) from None
@@ -126,7 +128,8 @@ def _decide(options: argparse.Namespace, parser: argparse.ArgumentParser) -> Non
 
 def _request(file: Path) -> Request:
     data = file.read_bytes()
-    return read_request_json(data) if data.lstrip()[:1] == b"{" else read_request(data)
+    is_json = file.suffix.lower() == ".json" or data.lstrip()[:1] in (b"{", b"[")
+    return read_request_json(data) if is_json else read_request(data)
 
 
 def _conformance(options: argparse.Namespace, parser: argparse.ArgumentParser) -> int:

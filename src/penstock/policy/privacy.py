@@ -10,8 +10,9 @@ from typing import NamedTuple
 
 from penstock.model.content import Content, Format
 from penstock.model.errors import PolicyError
-from penstock.policy.contract import RETAIN, ConsumerContract, Subject
+from penstock.policy.contract import RETAIN, SHOWN, ConsumerContract, Subject
 from penstock.policy.degrade import Aggregate, Degradation, Delay, Grid, Keep, Step
+from penstock.policy.privacy_types import Given, Plain, Values, text_of, typed, types_of
 from penstock.policy.xacml import Pdp
 from penstock.policy.xacml.decision import Duty
 from penstock.policy.xacml.names import ACTION, DOUBLE, ENVIRONMENT, RESOURCE, STRING, SUBJECT
@@ -23,6 +24,7 @@ SUBJECT_ID = "urn:oasis:names:tc:xacml:1.0:subject:subject-id"
 RESOURCE_ID = "urn:oasis:names:tc:xacml:1.0:resource:resource-id"
 ACTION_ID = "urn:oasis:names:tc:xacml:1.0:action:action-id"
 ACCESS = "access"
+_CATEGORIES = {"subject": SUBJECT, "resource": RESOURCE, "action": ACTION, "environment": ENVIRONMENT}
 _MOST_OBLIGATIONS = 64
 _MOST_KNOWN = 10_000
 
@@ -41,6 +43,8 @@ class Asked(NamedTuple):
     """Whose event it is; empty where that is not known: at other nodes than its own."""
     situations: Collection[str]
     """Those that are open."""
+    values: Values = ()
+    """What of that which the domain knows is no text."""
 
 
 class Permitted(NamedTuple):
@@ -58,7 +62,7 @@ class PrivacyPolicy:
     name: str
     filter: str
     pdp: Pdp
-    resource: tuple[tuple[str, str], ...] = ()
+    resource: tuple[tuple[str, Plain], ...] = ()
     """What is said of these events, as attributes of the resource."""
     ids: Mapping[str, str] = field(default_factory=dict)
     """By name of an attribute of a category (`subject.group`), the identifier that the policies know it by."""
@@ -101,17 +105,18 @@ class PrivacyPolicy:
                 given.setdefault(name, set()).update(values)
         subject += [(name, name, tuple(sorted(values))) for name, values in given.items()]
         said = dict(self.resource)
-        resource = [("id", RESOURCE_ID, (said.pop("id", asked.topic),)), ("topic", "topic", (asked.topic,))]
-        resource += [(name, name, (value,)) for name, value in said.items()]
+        resource = [("id", RESOURCE_ID, (text_of(said.pop("id", asked.topic)),)), ("topic", "topic", (asked.topic,))]
+        resource += [(name, name, (text_of(value),)) for name, value in said.items()]
         if asked.producer:
             resource.append(("producer", "producer", (asked.producer,)))
+        numbers = tuple((name, typed(value)) for name, value in said.items())
         moment = [("situation", "situation", tuple(sorted(asked.situations)))]
         retention = [one.retention for one in asked.consumers if one.retention is not None]
         longest = tuple(Literal(DOUBLE, seconds) for seconds in sorted(retention)[-1:])
         promised = (Attribute(self._id("subject", "retention", "retention"), longest),) if longest else ()
         return (
-            Category(SUBJECT, (*self._texts("subject", subject), *promised)),
-            Category(RESOURCE, self._texts("resource", resource)),
+            Category(SUBJECT, (*self._texts("subject", subject), *promised, *self._values("subject", asked.values))),
+            Category(RESOURCE, (*self._texts("resource", resource), *self._values("resource", numbers))),
             Category(ACTION, self._texts("action", [("id", ACTION_ID, (ACCESS,))])),
             Category(ENVIRONMENT, self._texts("environment", moment)),
         )
@@ -123,8 +128,39 @@ class PrivacyPolicy:
             if values
         )
 
+    def _values(self, category: str, named: Values) -> tuple[Attribute, ...]:
+        return tuple(Attribute(self._id(category, name, name), values) for name, values in named if values)
+
     def _id(self, category: str, name: str, otherwise: str) -> str:
         return self.ids.get(f"{category}.{name}", otherwise)
+
+
+def given_types(
+    resource: Mapping[str, Plain], ids: Mapping[str, str], subjects: Iterable[tuple[str, str, frozenset[str]]]
+) -> Given:
+    """The types of what policies are given: with what is said of events, identifiers that attributes have by name, and
+    what is known of subjects (name, whose it is, and types of it).
+    """
+    text = frozenset({STRING})
+    by_category = {
+        "subject": [("id", SUBJECT_ID, text), ("retention", "retention", frozenset({DOUBLE}))]
+        + [(name, name, text) for name in sorted({"purpose", "situation"} | SHOWN)],
+        "resource": [("id", RESOURCE_ID, text), ("topic", "topic", text), ("producer", "producer", text)],
+        "action": [("id", ACTION_ID, text)],
+        "environment": [("situation", "situation", text)],
+    }
+    said = [
+        (category, name, otherwise, types, "that of nodes")
+        for category, several in by_category.items()
+        for name, otherwise, types in several
+    ]
+    said += [("subject", name, name, types, whose) for name, whose, types in subjects]
+    said += [("resource", name, name, types_of(one), "`resource`") for name, one in resource.items() if name != "id"]
+    found: dict[tuple[str, str], dict[frozenset[str], str]] = {}
+    for category, name, otherwise, types, whose in said:
+        place = _CATEGORIES[category], ids.get(f"{category}.{name}", otherwise)
+        found.setdefault(place, {}).setdefault(types, whose)
+    return found
 
 
 def _document(content: Content) -> Document | None:

@@ -2,6 +2,7 @@
 
 `cel(text, name, bag, name, bag, …)`: the condition, and the attributes that it names. A name is `subject.age`: the
 value of a bag of one; an attribute that is not there, of an empty one. `subject.groups[]` is the list of all values.
+A name may be there several times, with bags of different types: the first that is not empty counts.
 """
 
 from collections.abc import Callable, Sequence
@@ -64,9 +65,16 @@ def condition_of(text: str) -> Condition:
 
 def holds(condition: Condition, attributes: Sequence[Named], context: Context) -> bool:
     """Whether it does; raises `Indeterminate` if it fails."""
-    found: dict[str, Any] = {}
+    chosen: dict[tuple[str, str], tuple[Named, Bag]] = {}
     for one in attributes:
         bag = one.find(context)
+        before = chosen.setdefault((one.of, one.name), (one, bag))[1]
+        if not before:
+            chosen[one.of, one.name] = one, bag
+        elif len(bag) > len(before):
+            raise unprocessable(f"`{one.of}.{one.name}` has values of several types")
+    found: dict[str, Any] = {}
+    for one, bag in chosen.values():
         within = found.setdefault(one.of, {})
         if one.is_list:
             within[one.name] = [_plain(one.type, value) for value in bag]

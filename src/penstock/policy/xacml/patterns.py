@@ -1,15 +1,17 @@
 """Regular expressions of XPath 2.0 (fn:matches), by RE2.
 
-What RE2 has not (back references, subtraction of classes, names of blocks) is refused; what it reads otherwise is
-rewritten: classes of characters are Unicode's.
+What RE2 has not (back references, subtraction of classes) is refused; what it reads otherwise is rewritten: classes of
+characters are Unicode's, and blocks are written out.
 """
 
+import re
 from collections.abc import Iterator
 from functools import lru_cache
 
 from penstock.language.errors import EvaluationError
 from penstock.language.limits import MOST_MATCHED, MOST_WORK
 from penstock.language.patterns import match_cost, matcher
+from penstock.policy.xacml.blocks import block_class
 from penstock.policy.xacml.status import Indeterminate, unprocessable
 from penstock.policy.xacml.tree import Apply, Expression, FunctionName, Literal, Policy, Root, inside
 
@@ -20,6 +22,7 @@ _NAME = r"\p{L}\p{M}\p{Nd}_:.\-·"
 _CLASSES = {
     "d": r"\p{Nd}", "w": _WORD, "W": _OTHER, "s": r" \t\n\r", "i": _NAME_START, "c": _NAME,
 }  # fmt: skip
+_BLOCK = re.compile(r"\\(?P<letter>[pP])\{Is(?P<name>[A-Za-z0-9-]*)\}")
 _COMPLEMENTS = {"D": r"\p{Nd}", "S": r" \t\n\r", "I": _NAME_START, "C": _NAME}
 
 
@@ -30,6 +33,11 @@ def translated(pattern: str) -> str:
     depth = at = 0
     while at < len(pattern):
         each, after = pattern[at], pattern[at + 1 : at + 2]
+        if block := _BLOCK.match(pattern, at):
+            ranges = block_class(block["name"], block["letter"] == "P")
+            found.append(ranges if depth else f"[{ranges}]")
+            at = block.end()
+            continue
         if each == "\\" and after:
             found.append(_escape(after, depth > 0))
             at += 2

@@ -1,8 +1,8 @@
 """Expressions and targets of the short form (docs/xacml.md)."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import chain
+from dataclasses import dataclass, field, replace
+from itertools import chain, product
 from typing import Any
 
 from penstock.language.tree import Attribute as CelAttribute
@@ -12,8 +12,10 @@ from penstock.policy.xacml.cel import LIST, condition_of
 from penstock.policy.xacml.functions import FUNCTIONS, HIGHER, LOGICAL
 from penstock.policy.xacml.functions_xpath import XPATH_FUNCTIONS
 from penstock.policy.xacml.names import FUNCTION_1
+from penstock.policy.xacml.short_types import ANY, EXACT, Kind, among_integers, kind_of, kind_of_type, kinds_asked
 from penstock.policy.xacml.status import XacmlError
 from penstock.policy.xacml.tree import (
+    AllOf,
     Apply,
     Designator,
     Expression,
@@ -40,6 +42,8 @@ class Named:
 
     designator: Designator
     is_list: bool = False
+    is_open: bool = False
+    """Whether its type is not said: what it is compared with decides, and the designator has that of texts."""
 
 
 _KNOWN = {
@@ -92,7 +96,7 @@ def sequence(value: Any, what: str) -> Sequence[Any]:
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """The attributes that have names here; others have their own name as identifier, and are strings."""
+    """The attributes that have names here; others have their own name as identifier."""
 
     known: Mapping[str, Named] = field(default_factory=dict)
 
@@ -112,7 +116,7 @@ class Names:
         of, point, rest = name.partition(".")
         if not point or not rest or of not in _CATEGORIES:
             raise XacmlError(f"`{name}` is not an attribute: expected {', '.join(_CATEGORIES)}, a point and a name")
-        return Named(Designator(_CATEGORIES[of], rest, names.STRING, False))
+        return Named(Designator(_CATEGORIES[of], rest, names.STRING, False), is_open=True)
 
 
 def _declared(name: str, value: Any) -> Named:
@@ -135,6 +139,7 @@ def _declared(name: str, value: Any) -> Named:
             None if issuer is None else text(issuer, "`issuer`"),
         ),
         _flag(said, "many"),
+        "type" not in said,
     )
 
 
@@ -167,48 +172,86 @@ def literal(value: Any, type_uri: str | None = None) -> Literal:
 
 # --- targets
 
+_MOST_ALTERNATIVES = 64
+"""Of numbers whose types are not declared, in one alternative of a target."""
+
 
 def target(value: Any, known: Names) -> Target:
     """A mapping: all of it must hold; a list of mappings: one of them. Raises `XacmlError`."""
     if isinstance(value, list):
         if not value:
             raise XacmlError("a target that is a list has an alternative at least")
-        return (tuple(_alternative(one, known) for one in value),)
+        return (tuple(one for each in value for one in _alternative(each, known)),)
     parts = mapping(value, "a target")
     return tuple(_part(name, asked, known) for name, asked in parts.items())
 
 
-def _alternative(value: Any, known: Names) -> tuple[Match, ...]:
-    found: list[Match] = []
+def _alternative(value: Any, known: Names) -> list[AllOf]:
+    found: list[AllOf] = [()]
     for name, asked in mapping(value, "an alternative of a target").items():
         if isinstance(asked, list):
             raise XacmlError(f"`{name}`: in a list of alternatives, each has one value; write more alternatives")
-        found += _matches(name, asked, known)
-    if not found:
+        found = [before + more for before, more in product(found, _matches(name, asked, known))]
+        if len(found) > _MOST_ALTERNATIVES:
+            raise XacmlError("too many numbers in an alternative of a target: declare types")
+    if not all(found):
         raise XacmlError("an alternative of a target asks for something")
-    return tuple(found)
+    return found
 
 
-def _part(name: str, asked: Any, known: Names) -> tuple[tuple[Match, ...], ...]:
+def _part(name: str, asked: Any, known: Names) -> tuple[AllOf, ...]:
     several = asked if isinstance(asked, list) else [asked]
     if not several:
         raise XacmlError(f"`{name}` is one of no values")
-    return tuple(tuple(_matches(name, one, known)) for one in several)
+    return tuple(alternative for one in several for alternative in _matches(name, one, known))
 
 
-def _matches(name: str, asked: Any, known: Names) -> list[Match]:
-    source = known.find(name).designator
+def _matches(name: str, asked: Any, known: Names) -> list[AllOf]:
+    """What is asked of an attribute, for each type that it may have: one of them must hold."""
+    found = known.find(name)
+    comparisons = list((asked if isinstance(asked, dict) else {"==": asked}).items())
+    if not comparisons:
+        raise XacmlError(f"`{name}` is asked for nothing")
+    kinds = {kind for _, value in comparisons if (kind := kind_of(value)) is not None}
+    if not found.is_open:
+        return [_matches_of(name, found.designator, comparisons)]
+    if len(kinds) > 1:
+        raise XacmlError(f"`{name}` is compared with texts and with others at once: declare its type")
+    if kinds != {Kind.NUMBER}:
+        types = next(iter(kinds), Kind.TEXT).value
+        return [_matches_of(name, replace(found.designator, type=one), comparisons) for one in types]
+    if any(abs(value) >= EXACT for _, value in comparisons):
+        raise XacmlError(f"`{name}` is compared with a number that not every type of numbers has: declare its type")
+    sources = {one: replace(_unrequired(name, found.designator), type=one) for one in Kind.NUMBER.value}
+    whole = [among_integers(operator, value) for operator, value in comparisons]
+    made = [_matches_of(name, sources[names.DOUBLE], comparisons)]
+    if None not in whole:
+        made.insert(0, _matches_of(name, sources[names.INTEGER], [one for one in whole if one is not None]))
+    return made
+
+
+def _matches_of(name: str, source: Designator, comparisons: Sequence[tuple[str, Any]]) -> AllOf:
     short = DATA_TYPES[source.type].name
     found = []
-    for operator, value in (asked if isinstance(asked, dict) else {"==": asked}).items():
+    for operator, value in comparisons:
         function = _SHORT_FUNCTIONS.get(f"{short}-{_OPERATORS.get(operator)}")
         if function is None:
             raise XacmlError(f"`{name}`: there is no `{operator}` for {short}; there are {', '.join(_OPERATORS)}")
-        kind = FUNCTIONS[function].parameters[0].data
-        found.append(Match(function, literal(value, kind), source))
-    if not found:
-        raise XacmlError(f"`{name}` is asked for nothing")
-    return found
+        type_uri = FUNCTIONS[function].parameters[0].data
+        kind = kind_of(value)
+        if kind in (Kind.NUMBER, Kind.BOOLEAN) and kind is not kind_of_type(type_uri):
+            raise XacmlError(
+                f"`{name}` is of type {short}, and `{value}` is a {kind.name.lower()}: write it in quotes, or"
+                " declare another type"
+            )
+        found.append(Match(function, literal(value, type_uri), source))
+    return tuple(found)
+
+
+def _unrequired(name: str, source: Designator) -> Designator:
+    if source.must_be_present:
+        raise XacmlError(f"`{name}` is required, and compared with a number: declare its type")
+    return source
 
 
 # --- expressions
@@ -232,12 +275,27 @@ def condition(value: Any, known: Names) -> Expression:
 
 
 def _cel(value: str, known: Names) -> Expression:
+    """A name is there once for each type that the attribute may have."""
     tree = condition_of(value).tree
+    asked = {name: known.find(name) for name in _asked(tree)}
+    kinds = kinds_asked(
+        tree, {name: kind_of_type(one.designator.type) for name, one in asked.items() if not one.is_open}
+    )
     arguments: list[Expression] = [literal(value)]
-    for name in _asked(tree):
-        found = known.find(name)
-        arguments += (literal(name + (LIST if found.is_list else "")), found.designator)
+    for name, found in asked.items():
+        for type_uri in _types(name, found, kinds.get(name)):
+            arguments += (literal(name + (LIST if found.is_list else "")), replace(found.designator, type=type_uri))
     return Apply(names.CEL, tuple(arguments))
+
+
+def _types(name: str, found: Named, kind: Kind | None) -> tuple[str, ...]:
+    if not found.is_open:
+        return (found.designator.type,)
+    if kind is Kind.NUMBER:
+        _unrequired(name, found.designator)
+    if kind is None:
+        return Kind.TEXT.value if found.designator.must_be_present else ANY
+    return kind.value
 
 
 def _asked(tree: Tree) -> list[str]:
@@ -258,11 +316,16 @@ def _asked(tree: Tree) -> list[str]:
     return list(found)
 
 
+_WORDS = ("value", "attribute", "variable", "function", "xpath", "cel", "all", "any", "not", "apply")
+"""What an expression that is a mapping is, by which of them it has: its keys have no order."""
+
+
 def expression(value: Any, known: Names) -> Expression:
     """A value, an attribute, a variable, XPath, a condition or a function applied; raises `XacmlError`."""
     if not isinstance(value, dict):
         return literal(value)
-    match next(iter(value), ""):
+    words = [word for word in _WORDS if word in value]
+    match words[0] if len(words) == 1 else "":
         case "value":
             said = mapping(value, "a value", "value", "type")
             return literal(said["value"], _type(said["type"]) if "type" in said else None)
@@ -283,7 +346,8 @@ def expression(value: Any, known: Names) -> Expression:
             said = mapping(value, "a function applied", "apply", "to")
             arguments = tuple(expression(one, known) for one in sequence(said.get("to", []), "`to`"))
             return Apply(_function(said["apply"]), arguments)
-    raise XacmlError("expected value, attribute, variable, function, xpath, cel, all, any, not or apply")
+    found = ", ".join(f"`{name}`" for name in value) or "nothing"
+    raise XacmlError(f"expected one of {', '.join(_WORDS)}, found {found}")
 
 
 def _function(value: Any) -> str:
