@@ -160,3 +160,17 @@ def test_many_conditions_on_one_content_have_one_bound_together() -> None:
     assert content.spent <= MOST_EVENT_WORK + MOST_WORK
     assert len(costly) > 20
     assert make_condition("has(l)").holds(content) is True
+
+
+def test_the_texts_of_nodes_that_xpath_finds_count_found_before_or_not() -> None:
+    many, few = (Content(b"<a>" + inside * 5_000 + b"</a>") for inside in (b"<b/>", b"<c/>"))
+    condition = make_condition("size(xpath('//b')) == 5000")
+    assert condition.holds(many) is True
+    assert condition.holds(few) is False
+    assert many.spent - few.spent == 8 * 5_000
+    assert condition.holds(many) is True
+    assert many.spent == 2 * (few.spent + 8 * 5_000)
+
+
+def test_all_nodes_of_a_large_document_can_be_asked_for_once() -> None:
+    assert make_condition("size(xpath('//b')) > 0").holds(Content(b"<a>" + b"<b/>" * 99_000 + b"</a>")) is True

@@ -194,6 +194,24 @@ def test_xpath_that_would_take_too_long_is_not_satisfied_and_says_so() -> None:
     assert "too long" in reason
 
 
+def test_all_xpath_that_is_asked_of_an_event_shares_one_document_and_one_bound() -> None:
+    content = Content(b"<a>" + b"<b><c>1</c></b>" * 2_000 + b"</a>")
+    good, other = quality((KEY, 50)), quality((KEY, 60))
+    needs = [XPathNeed(f"//b[{n}]") for n in range(1, 65)]
+    assert why_not(needs, good, content) == ()
+    before = content.spent
+    assert (why_not(needs, good, content), content.spent) == ((), before), "what was found for somebody is for all"
+    assert why_not([XPathNeed("//b[65]")], good, content) == ()
+    assert content.spent - before < before / 16, "the document is there"
+    before = content.spent
+    assert why_not(needs[:1], other, content.changed(content.payload)) == ()
+    assert content.spent > before, "what is made of it counts as well"
+    asked = (XPathNeed(f"//b[c = {n}]") for n in range(10_000))
+    reasons = (reason for one in asked for reason in why_not([one], good, content))
+    assert any("what is asked of this event takes more than 5000000 steps" in one for one in reasons)
+    assert why_not([Need(KEY, ">=", 40)], good, content) == (), "other needs are not concerned"
+
+
 def test_content_that_cannot_be_given_quality_satisfies_no_xpath() -> None:
     content = Content("<a/>".encode("utf-16"))
     (reason,) = why_not([XPathNeed("//a")], NO_QUALITY, content)

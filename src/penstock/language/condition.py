@@ -67,14 +67,14 @@ class Condition:
 _NOTHING: dict[str, Value] = {}
 
 
-_XPATH = 3
+XPATH_STEPS = 3
 """Steps of XPath (`model/xpath.py`) that take as long as one of ours."""
 
 
 def find(content: Content, expression: str, work: Work) -> Value:
     """What XPath finds in XML content, paid for in steps; raises `EvaluationError`."""
     try:
-        return content.xpath(expression, lambda steps: charge(work, steps // _XPATH))
+        return content.xpath(expression, lambda steps: charge(work, steps // XPATH_STEPS))
     except ContentError as error:
         raise failed(Kind.UNREADABLE_CONTENT, str(error)) from None
 

@@ -5,11 +5,11 @@ it is found by looking. Only content whose format was said can be damaged: what 
 opaque.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar, cast
 
 from penstock.model.bounds import MOST_BYTES
 from penstock.model.errors import AmbiguityError, BoundError
@@ -20,7 +20,7 @@ from penstock.model.sparkplug import is_sparkplug, read_sparkplug
 from penstock.model.topic import matches
 from penstock.model.values import Value
 from penstock.model.xml_content import Xml, read_xml
-from penstock.model.xpath import Document, compile_xpath
+from penstock.model.xpath import Document, compile_xpath, text_steps
 
 
 class Format(StrEnum):
@@ -44,6 +44,8 @@ class Unreadable:
 
 
 Attributes = dict[str, Value]
+
+_Made = TypeVar("_Made")
 
 Widen = Callable[[Attributes], Attributes]
 """Makes doubles of integers where they are declared so. It may change what it is given."""
@@ -76,19 +78,19 @@ _READERS: dict[Format, Callable[[bytes], Attributes | Xml]] = {
 class Content:
     """What one payload says. Nothing is decoded before it is asked for, and nothing twice."""
 
-    __slots__ = ("_attributes", "_document", "_format", "_found", "_widen", "_xml", "payload", "spent")
+    __slots__ = ("_attributes", "_document", "_format", "_found", "_made", "_spent", "_widen", "_xml", "payload")
 
     def __init__(self, payload: bytes, format: Format | None = None, widen: Widen | None = None) -> None:
         """The content of a payload in a format; None if it is to be found by looking."""
         self.payload = payload
-        self.spent = 0
-        """Steps that conditions have taken on it."""
+        self._spent = [0]
         self._format = format
         self._widen = widen
         self._attributes: Attributes | Unreadable | None = None
         self._xml: Xml | None = None
         self._document: Document | None = None
         self._found: dict[str, Value] = {}
+        self._made: dict[Hashable, object] | None = None
 
     @classmethod
     def known(cls, payload: bytes, format: Format, attributes: Attributes) -> "Content":
@@ -96,6 +98,34 @@ class Content:
         content = cls(payload, format)
         content._attributes = attributes
         return content
+
+    @property
+    def spent(self) -> int:
+        """Steps that conditions, and quality needs in XPath, have taken on it and on what was made of it."""
+        return self._spent[0]
+
+    @spent.setter
+    def spent(self, steps: int) -> None:
+        self._spent[0] = steps
+
+    def changed(self, payload: bytes) -> "Content":
+        """What is made of it, in the same format: for the same payload the same, and steps count together."""
+        if payload is self.payload:
+            return self
+        return self.once(("changed", payload), lambda: self.counting(Content(payload, self.format)))
+
+    def counting(self, other: "Content") -> "Content":
+        """The other content, whose steps count together with those of this one from now on."""
+        other._spent = self._spent
+        return other
+
+    def once(self, key: Hashable, make: Callable[[], _Made]) -> _Made:
+        """What somebody makes of it, made once for all who ask by this key."""
+        if self._made is None:
+            self._made = {}
+        if key not in self._made:
+            self._made[key] = make()
+        return cast(_Made, self._made[key])
 
     @property
     def format(self) -> Format:
@@ -117,7 +147,8 @@ class Content:
         """What an XPath expression finds: a string, a double or a bool; of nodes, a list of their texts.
 
         Raises `ContentError` if the content is not XML, is unreadable, or the expression has no value here. `pay` is
-        called before with the steps that it takes by our estimate, found before or not, of about 10 ns each.
+        called before with the steps that it takes by our estimate, found before or not, of about 10 ns each; and again
+        before the texts of nodes are made.
         """
         document = self._document or self._xml_document()
         asked = compile_xpath(expression)
@@ -125,8 +156,11 @@ class Content:
         if pay is not None:
             pay(steps)
         if expression in self._found:
-            return self._found[expression]
-        found = document.find(expression, asked, steps)
+            known = self._found[expression]
+            if pay is not None and isinstance(known, list):
+                pay(text_steps(len(known)))
+            return known
+        found = document.find(expression, asked, steps, pay)
         if len(self._found) < _MOST_FOUND:
             self._found[expression] = found
         return found
@@ -139,18 +173,25 @@ class Content:
         except ContentError:
             return None
 
+    def new_document(self) -> Document:
+        """The same, parsed once more, for who changes it. Raises `ContentError`."""
+        return Document(self.payload, self._readable_xml())
+
     def refuse(self, reason: str) -> None:
         """Make it unreadable, whatever the payload is."""
         self._attributes = Unreadable(reason)
 
     def _xml_document(self) -> Document:
         if self._document is None:
-            if isinstance(self.attributes, Unreadable):
-                raise ContentError(self.attributes.reason)
-            if self._xml is None:
-                raise ContentError(f"the content is {self._format}, not XML, so there is nothing for XPath to find")
-            self._document = Document(self.payload, self._xml)
+            self._document = self.new_document()
         return self._document
+
+    def _readable_xml(self) -> Xml:
+        if isinstance(self.attributes, Unreadable):
+            raise ContentError(self.attributes.reason)
+        if self._xml is None:
+            raise ContentError(f"the content is {self._format}, not XML, so there is nothing for XPath to find")
+        return self._xml
 
     def _decode(self) -> None:
         looks_like = self._format or _looks_like(self.payload)
@@ -247,6 +288,15 @@ class Reader:
         """The event, of which this is the content: it differs from one that was read in what travels with it only."""
         self._event, self._content = event, content
         return event
+
+    def view(self, view: Event, event: Event) -> Content:
+        """The content of what somebody is shown of an event: steps count together with those of the event's content,
+        which stays known.
+        """
+        content = self.read(event)
+        if view.payload is event.payload and view.topic == event.topic and view.content_type == event.content_type:
+            return content
+        return content.counting(self._read(view))
 
     def takes_objects(self, event: Event) -> tuple[bool, Widen | None]:
         """Whether such an event is JSON if its payload is a JSON object, and what is to be done with the members then.

@@ -1,9 +1,9 @@
 """XPath over XML content, by libxml2."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from threading import Thread
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from lxml import etree
 
@@ -15,6 +15,10 @@ from penstock.model.xpath_cost import Cost, cost
 
 _BYTES_OF_A_NODE = 32
 """Bytes of text that take as long to go through as a node."""
+
+
+_STEPS_OF_A_TEXT = 24
+"""What making a node's text takes. So all nodes of the largest document can still be asked for by one condition."""
 
 
 class Compiled(NamedTuple):
@@ -39,6 +43,33 @@ def compile_xpath(expression: str) -> Compiled:
         raise ContentError(f"`{expression}` is not an XPath expression: {error}") from None
 
 
+class Sought(NamedTuple):
+    """An expression of which it is only asked whether it finds something, or is true."""
+
+    evaluate: etree.XPath | None
+    """None: it is a number or a string, which is neither."""
+    cost: Cost
+
+
+@lru_cache(maxsize=4096)
+def compile_sought(expression: str) -> Sought:
+    """An XPath 1.0 expression, ready to be asked whether it finds something; raises `ContentError` if it is none."""
+    compiled = compile_xpath(expression)
+    found = compiled.evaluate(_SMALLEST)  # of what type it is does not depend on the document
+    if isinstance(found, bool):
+        return Sought(compiled.evaluate, compiled.cost)
+    if not isinstance(found, list):
+        return Sought(None, compiled.cost)
+    # The document itself, which has nothing around it, is not among what `Document.find` finds.
+    text = f"boolean(({expression})[parent::node()])"
+    return Sought(etree.XPath(text, regexp=False, smart_strings=False), compiled.cost)
+
+
+def text_steps(nodes: int) -> int:
+    """Steps that it takes to make the texts of so many nodes."""
+    return nodes * _STEPS_OF_A_TEXT
+
+
 class Document:
     """An XML payload that expressions can be evaluated on."""
 
@@ -61,18 +92,42 @@ class Document:
             self._texts = frozenset(found)
         return self._texts
 
-    def find(self, expression: str, compiled: Compiled, steps: int) -> Value:
+    def find(self, expression: str, compiled: Compiled, steps: int, pay: Callable[[int], None] | None = None) -> Value:
         """A string, a double or a bool; of nodes, the list of their texts. Raises `ContentError`.
 
-        What is relative is so to the root element. `steps`: what it costs on a document of this size.
+        What is relative is so to the root element. `steps`: what it costs on a document of this size. `pay`
+        is called with what the texts cost, before they are made.
         """
-        if steps > MOST_XPATH_WORK:
-            raise BoundError(f"`{expression}` would take too long on a document of this size")
+        _check_steps(expression, steps)
+        found = self._evaluated(expression, compiled.evaluate)
+        if not isinstance(found, list):
+            return found
+        if pay is not None:
+            pay(text_steps(len(found)))
+        return _texts(found, expression)
+
+    def has(self, expression: str, sought: Sought, pay: Callable[[int], None]) -> bool:
+        """Whether there is something that an expression finds, or it is true. Raises `ContentError`.
+
+        `pay` is called before with the steps that it takes, if it is not refused for them.
+        """
+        if sought.evaluate is None:
+            return False
+        steps = sought.cost.over(self.size)
+        _check_steps(expression, steps)
+        pay(steps)
+        return self._evaluated(expression, sought.evaluate) is True
+
+    def _evaluated(self, expression: str, evaluate: etree.XPath) -> Any:
         try:
-            found = compiled.evaluate(self.root)
+            return evaluate(self.root)
         except etree.XPathError as error:
             raise ContentError(f"`{expression}` has no value: {_said(error)}") from None
-        return _texts(found, expression) if isinstance(found, list) else found
+
+
+def _check_steps(expression: str, steps: int) -> None:
+    if steps > MOST_XPATH_WORK:
+        raise BoundError(f"`{expression}` would take too long on a document of this size")
 
 
 def _gather(element: etree._Element, found: set[str]) -> str | None:

@@ -26,7 +26,8 @@ from penstock.model.content import Content, Format
 from penstock.model.errors import ContentError, PolicyError
 from penstock.model.quality import Catalogue, Direction, Key, Quality, check_id
 from penstock.model.xpath import compile_xpath
-from penstock.policy.quality_carry import MEMBER, write_quality
+from penstock.policy.quality_carry import MEMBER
+from penstock.policy.quality_document import QualityDocument, document_of
 
 _RELATIONS: dict[str, Callable[[float, float], bool]] = {
     ">=": operator.ge,
@@ -69,7 +70,7 @@ class Need:
     def __str__(self) -> str:
         return f"{self.key}" if self.relation is None else f"{self.key} {self.relation} {_shown(self.bound)}"
 
-    def why_not(self, quality: Quality, _content: Content | None = None) -> str:
+    def why_not(self, quality: Quality) -> str:
         """Why an event of this quality does not satisfy it; empty if it does."""
         found = quality.get(self.key)
         if found is None:
@@ -117,15 +118,7 @@ class XPathNeed:
 
     def why_not(self, quality: Quality, content: Content | None = None) -> str:
         """Why an event does not satisfy it; empty if it does. Content that is not XML counts as an empty document."""
-        is_xml = content is not None and content.format is Format.XML
-        document = content if is_xml and content is not None else Content(b"<event/>", Format.XML)
-        try:
-            found = Content(write_quality(document, quality), Format.XML).xpath(self.expression)
-        except ContentError as error:
-            return f"`{self.expression}` has no value: {error}"
-        if found is True or (isinstance(found, list) and found):
-            return ""
-        return f"`{self.expression}` finds nothing"
+        return document_of(content, quality).why_not(self.expression)
 
     def condition(self, format: Format) -> str:
         """The same in our language, over content that carries its quality itself; raises `PolicyError`."""
@@ -143,7 +136,14 @@ Constraint = Need | XPathNeed
 
 def why_not(constraints: Sequence[Constraint], quality: Quality, content: Content | None = None) -> tuple[str, ...]:
     """Why an event does not satisfy all of the constraints; nothing if it does."""
-    reasons = (one.why_not(quality, content) for one in constraints)
+    document: QualityDocument | None = None
+    reasons: list[str] = []
+    for one in constraints:
+        if isinstance(one, XPathNeed):
+            document = document or document_of(content, quality)
+            reasons.append(document.why_not(one.expression))
+        else:
+            reasons.append(one.why_not(quality))
     return tuple(reason for reason in reasons if reason)
 
 

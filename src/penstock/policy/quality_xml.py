@@ -6,6 +6,8 @@ from decimal import Decimal
 from typing import NamedTuple
 from xml.parsers import expat
 
+from lxml import etree
+
 from penstock.language.times import timestamp_to_string
 from penstock.model.errors import ContentError
 from penstock.model.quality import MetricValue, Quality
@@ -20,6 +22,8 @@ _BLANK = " \t\r\n"
 _SEPARATOR = " "
 _TAG = re.compile(rb"""<(?:[^"'>]|"[^"]*"|'[^']*')*>""")
 _END = b"</"
+_NOT_UTF8 = "XML that is not in UTF-8 cannot be given quality"
+_NOTHING_ELSE = f"the root of the content is a `{INDICATOR}`"
 _UTF8 = frozenset({None, "utf-8", "us-ascii"})
 
 
@@ -91,6 +95,37 @@ def with_indicators(payload: bytes, quality: Quality) -> bytes:
     return b"".join(parts)
 
 
+def put_indicators(root: etree._Element, quality: Quality) -> None:
+    """The same to a document that is parsed already; raises `ContentError` if it is nothing but an indicator."""
+    if etree.QName(root).localname == INDICATOR:
+        raise ContentError(_NOTHING_ELSE)
+    around = {one.getparent() for one in root.iter(f"{{*}}{INDICATOR}")}
+    if around:
+        etree.strip_elements(root, f"{{*}}{INDICATOR}", with_tail=False)
+        for each in around:
+            _join_texts(each)
+    for value in quality:
+        indicator = etree.SubElement(root, INDICATOR, id=value.key.indicator)
+        criterion = etree.SubElement(indicator, CRITERION, id=value.key.criterion)
+        etree.SubElement(criterion, DEFINITION, id=value.key.definition)
+        etree.SubElement(indicator, VALUE, _value_attributes(value))
+
+
+def check_utf8(root: etree._Element, payload: bytes) -> None:
+    """Raises `ContentError` if a document is not in UTF-8."""
+    encoding = root.getroottree().docinfo.encoding
+    if (encoding or "utf-8").lower() not in _UTF8 or b"\0" in payload:
+        raise ContentError(_NOT_UTF8)
+
+
+def _join_texts(element: etree._Element | None) -> None:
+    """What stood around something that was taken out is one text now, as it is where it is read anew."""
+    if element is not None:
+        element.text = element.text
+        for inside in element:
+            inside.tail = inside.tail
+
+
 class _Places:
     """Where in a payload its indicators stand, and the tag that its root ends with."""
 
@@ -115,7 +150,7 @@ class _Places:
         except expat.ExpatError as error:
             raise ContentError(f"not XML: {expat.ErrorString(error.code)}") from None
         if self._encoding not in _UTF8 or b"\0" in payload:
-            raise ContentError("XML that is not in UTF-8 cannot be given quality")
+            raise ContentError(_NOT_UTF8)
 
     def _declared(self, version: str, encoding: str | None, standalone: int) -> None:
         self._encoding = None if encoding is None else encoding.lower()
@@ -130,7 +165,7 @@ class _Places:
             self._began = self._parser.CurrentByteIndex
         if name.rpartition(_SEPARATOR)[2] == INDICATOR and self._inside is None:
             if self._depth == 0:
-                raise ContentError(f"the root of the content is a `{INDICATOR}`")
+                raise ContentError(_NOTHING_ELSE)
             self._inside = (self._depth, self._parser.CurrentByteIndex)
         self._depth += 1
 
@@ -153,17 +188,24 @@ class _Places:
     def _tag(self, at: int) -> re.Match[bytes]:
         tag = _TAG.match(self._payload, at)
         if tag is None:
-            raise ContentError("XML that is not in UTF-8 cannot be given quality")
+            raise ContentError(_NOT_UTF8)
         return tag
 
 
 def _element(value: MetricValue, has_namespace: bool) -> str:
     own = ' xmlns=""' if has_namespace else ""
-    modified = "" if value.modified is None else f' {MODIFIED}="{timestamp_to_string(value.modified)}"'
-    # XPath's numbers have no exponents. Nothing is escaped: ids, numbers and times have nothing that must be.
+    # Nothing is escaped: ids, numbers and times have nothing that must be.
+    said = "".join(f' {name}="{text}"' for name, text in _value_attributes(value).items())
     return (
         f'<{INDICATOR}{own} id="{value.key.indicator}"><{CRITERION} id="{value.key.criterion}">'
         f'<{DEFINITION} id="{value.key.definition}"/></{CRITERION}>'
-        f'<{VALUE} value="{Decimal(repr(value.value)):f}" {CREATED}="{timestamp_to_string(value.created)}"{modified}/>'
-        f"</{INDICATOR}>"
+        f"<{VALUE}{said}/></{INDICATOR}>"
     )
+
+
+def _value_attributes(value: MetricValue) -> dict[str, str]:
+    # XPath's numbers have no exponents.
+    said = {"value": f"{Decimal(repr(value.value)):f}", CREATED: timestamp_to_string(value.created)}
+    if value.modified is not None:
+        said[MODIFIED] = timestamp_to_string(value.modified)
+    return said
