@@ -248,7 +248,7 @@ async def test_what_happened_is_what_the_journal_says(tmp_path: Path, seed: int)
     assert problems(node.journal) == []
 
 
-def _small_files() -> None:
+def small_files() -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (SMALL_FILES, resource.RLIM_INFINITY))
 
 
@@ -257,7 +257,7 @@ def _let_files_grow(node: Journalled) -> None:
 
 
 async def test_a_node_that_is_to_stop_admits_nothing_until_it_can_be_recorded(tmp_path: Path) -> None:
-    with journalling(tmp_path, {"when_failing": "stop"}, _small_files) as node:
+    with journalling(tmp_path, {"when_failing": "stop"}, small_files) as node:
         watcher, publisher, late = [await node.peer(name) for name in ("watcher", "publisher", "late")]
         await watcher.subscribe("$SYS/broker/penstock/journal", "t")
         assert (await watcher.receive("$SYS/broker/penstock/journal")).payload == b"ok"
@@ -284,7 +284,7 @@ async def test_a_node_that_is_to_stop_admits_nothing_until_it_can_be_recorded(tm
 
 
 async def test_the_alarm_does_not_wait_for_the_interval_of_the_other_figures(tmp_path: Path) -> None:
-    with journalling(tmp_path, None, _small_files, node={"sys_interval": 3600}) as node:
+    with journalling(tmp_path, None, small_files, node={"sys_interval": 3600}) as node:
         watcher, publisher = await node.peer("watcher"), await node.peer("publisher")
         await watcher.subscribe("$SYS/broker/penstock/journal")
         assert (await watcher.receive()).payload == b"ok"
@@ -295,7 +295,7 @@ async def test_the_alarm_does_not_wait_for_the_interval_of_the_other_figures(tmp
 
 
 async def test_a_node_that_is_to_go_on_says_how_much_is_missing(tmp_path: Path) -> None:
-    with journalling(tmp_path, {"when_failing": "go on"}, _small_files) as node:
+    with journalling(tmp_path, {"when_failing": "go on"}, small_files) as node:
         watcher, publisher = [await node.peer(name) for name in ("watcher", "publisher")]
         await watcher.subscribe("t")
         await publisher.publish("t", b"before")
@@ -324,7 +324,7 @@ async def test_a_folder_that_cannot_be_written_holds_everything_up_until_it_can(
 
 
 async def test_memory_is_bounded_while_the_journal_waits(tmp_path: Path) -> None:
-    with journalling(tmp_path, {"when_failing": "stop"}, _small_files) as node:
+    with journalling(tmp_path, {"when_failing": "stop"}, small_files) as node:
         publisher = await node.peer("publisher")
         await publisher.publish("t", LARGE)
         node.until_logged("the journal cannot be written")

@@ -1,8 +1,6 @@
 """What is written to a segment is read again; what is not whole is left out, and what is wrong is said."""
 
-import resource
-from collections.abc import Iterator
-from contextlib import contextmanager
+import os
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.engine.record import Reached
+from penstock.journal.compact import compact
 from penstock.journal.events import EVENTS, read_segment
 from penstock.journal.format import OPEN
 from penstock.journal.read import parts, read_all
@@ -20,7 +19,19 @@ from penstock.model.verdict import Effect, Verdict
 from penstock.wire.codec import encode
 from penstock.wire.packet import Publish
 from penstock.wire.properties import Properties
-from tests.support.journals import DENIED, NODE, NOON, PHONE, SENSOR, events, gathered, problems, rows, write_segments
+from tests.support.journals import (
+    DENIED,
+    NODE,
+    NOON,
+    PHONE,
+    SENSOR,
+    events,
+    files_of_at_most,
+    gathered,
+    problems,
+    rows,
+    write_segments,
+)
 
 
 def _segment(folder: Path) -> Path:
@@ -169,21 +180,11 @@ def test_versions_before_are_read(version: int, tmp_path: Path) -> None:
     assert problems(tmp_path / "before") == []
 
 
-@contextmanager
-def _files_of_at_most(size: int) -> Iterator[None]:
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-
-
 @pytest.mark.parametrize("room", [0, 1, 700, 2000, 2500])
 def test_what_the_disk_takes_in_part_is_not_in_the_segment(tmp_path: Path, room: int) -> None:
     segment = Segment(tmp_path, "n", "test", 0, NOON)
     seq = segment.write(0, rows(("a", b"1")))
-    with _files_of_at_most(segment.size + room), pytest.raises(OSError, match="File too large"):
+    with files_of_at_most(segment.size + room), pytest.raises(OSError, match="File too large"):
         segment.write(seq, rows(("b", b"2" * 3000), note=DENIED))
     assert segment.abandon()
     assert [row["payload"] for row in events(tmp_path)] == [b"1"]
@@ -191,9 +192,51 @@ def test_what_the_disk_takes_in_part_is_not_in_the_segment(tmp_path: Path, room:
     assert recover(tmp_path, "n") == seq - 1
 
 
-def test_a_segment_without_a_row_is_not_kept(tmp_path: Path) -> None:
+@pytest.mark.parametrize("room", [0, 10, 1500, 2500], ids=["nothing", "a part", "its head", "all but an end"])
+def test_a_segment_without_an_event_is_not_kept(tmp_path: Path, room: int) -> None:
     segment = Segment(tmp_path, "n", "test", 0, NOON)
-    with _files_of_at_most(10), pytest.raises(OSError, match="File too large"):
-        segment.write(0, rows(("a", b"1")))
+    seq = segment.gap(segment.revision(0, NOON, "r1"), NOON, 17)
+    with files_of_at_most(room), pytest.raises(OSError, match="File too large"):
+        segment.write(seq, rows(("a", b"1" * 3000)))
     assert segment.abandon()
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]
+
+
+@pytest.mark.parametrize("room", [0, 1, 7])
+def test_a_disk_that_has_no_room_for_the_end_damages_nothing(tmp_path: Path, room: int) -> None:
+    segment = Segment(tmp_path, "n", "test", 0, NOON)
+    seq = segment.write(0, rows(("a", b"1")))
+    with files_of_at_most(segment.size + room), pytest.raises(OSError, match="File too large"):
+        segment.seal()
+    assert segment.abandon()
+    assert [part.is_open for part in parts(tmp_path)] == [False]
+    assert [row["payload"] for row in events(tmp_path)] == [b"1"]
+    assert problems(tmp_path) == []
+    assert recover(tmp_path, "n") == seq - 1
+
+
+def test_a_segment_that_cannot_be_let_go_is_left_to_recovery(tmp_path: Path) -> None:
+    segment = Segment(tmp_path, "n", "test", 0, NOON)
+    seq = segment.write(0, rows(("a", b"1")))
+    open_files = _open_files()
+    segment.sealed.mkdir()  # its name is taken
+    assert not segment.abandon()
+    assert _open_files() == open_files - 1
+    segment.sealed.rmdir()
+    assert recover(tmp_path, "n") == seq - 1
+    assert [part.is_open for part in parts(tmp_path)] == [False]
+
+
+def _open_files() -> int:
+    return len(os.listdir("/proc/self/fd"))
+
+
+def test_files_that_a_failed_attempt_once_left_are_harmless(tmp_path: Path) -> None:
+    """Until 0.1.0 each attempt left one that says which policies are in force, and nothing else."""
+    last = write_segments(tmp_path, [rows(("a", b"1"))], [], [], [rows(("a", b"2"))], []) - 1
+    assert recover(tmp_path, "n") == last
+    assert [row["payload"] for row in events(tmp_path)] == [b"1", b"2"]
+    assert [made.files for made in compact(tmp_path)] == [5]
+    assert [row["payload"] for row in events(tmp_path)] == [b"1", b"2"]
+    assert problems(tmp_path) == []
+    assert recover(tmp_path, "n") == last

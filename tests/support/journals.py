@@ -1,6 +1,8 @@
 """Journals for tests: rows by hand, and what a journal of a live node says."""
 
-from collections.abc import Sequence
+import resource
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import pyarrow as pa
@@ -60,3 +62,14 @@ def problems(folder: Path) -> list[str]:
 
 def same(left: pa.Table, right: pa.Table) -> bool:
     return bool(left.combine_chunks().equals(right.combine_chunks()))
+
+
+@contextmanager
+def files_of_at_most(size: int) -> Iterator[None]:
+    """As on a disk that is full, a file takes so many bytes of what is written, and then no more."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))

@@ -17,6 +17,7 @@ from penstock.broker.log import NodeLog
 from penstock.domain.schema import JournalSettings
 from penstock.engine.record import Recorder, Rows
 from penstock.journal.format import DRAFT
+from penstock.journal.missing import Missing
 from penstock.journal.private import FOLDER_MODE
 from penstock.journal.recover import recover
 from penstock.journal.revision import Revision
@@ -63,11 +64,15 @@ class Journal:
         self._handed = self._written = 0
         """Bytes that were handed over, and of these the ones that the thread is done with; and batches."""
         self._batches = self._done = 0
+        self._given = 0
+        """Rows that were handed over."""
         self._segment: Segment | None = None
         self._seq = -1
         """The number of the next row; less than 0 until it is known."""
         self._revision: Revision | None = None
         self._missing = 0
+        """Rows that are missing before the next one, and are not written down as a gap yet."""
+        self._left = Missing(self._folder, node)
         self._is_stopping = False
         self._thread = threading.Thread(target=self._run, name=f"{node}-journal", daemon=True)
 
@@ -119,7 +124,9 @@ class Journal:
     def _hand_over(self, weight: int) -> None:
         self._handed += weight
         self._batches += 1
-        self._queue.put(Batch(self.recorder.take(), weight))
+        rows = self.recorder.take()
+        self._given += len(rows.notes)
+        self._queue.put(Batch(rows, weight))
 
     # --- in the thread
 
@@ -151,6 +158,7 @@ class Journal:
         if self._seq < 0:
             self._folder.mkdir(mode=FOLDER_MODE, exist_ok=True)
             self._seq = recover(self._folder, self._node) + 1
+            self._missing += self._left.find()
 
     def _keep_revision(self) -> None:
         if self._revision is not None:
@@ -163,6 +171,7 @@ class Journal:
             self._keep_revision()
             self._probe()
             self._succeeded()
+            self._left.keep(self._missing)
         if self._segment is not None and self._is_over(self._segment, time.time()):
             self._seal()
 
@@ -178,6 +187,15 @@ class Journal:
         self._attempt(self._seal)
         if self._missing:
             self._log.error("rows of the journal are lost", extra={"cause": f"{self._missing} rows: {self.failing}"})
+            self._attempt(self._write_gap)
+
+    def _write_gap(self) -> None:
+        """Say what is missing although no row follows."""
+        self._prepare()
+        _, self._seq = self._begin(time.time())
+        self._seal()
+        self._missing = 0
+        self._left.keep(0)
 
     def _write(self, rows: Rows) -> None:
         try:
@@ -194,40 +212,43 @@ class Journal:
     def _lose(self, rows: Rows) -> None:
         self.lost += len(rows.notes)
         self._missing += len(rows.notes)
+        self._left.keep(self._missing)
 
     def _append(self, rows: Rows) -> None:
         self._prepare()
         now = rows.times[-1]
-        segment = self._current(now)
-        if self._missing:
-            self._seq = segment.gap(self._seq, now, self._missing)
-            self._missing = 0
-        self._seq = segment.write(self._seq, rows)
+        if self._segment is not None and self._is_over(self._segment, now):
+            self._seal()
+        segment, seq = (self._segment, self._seq) if self._segment is not None else self._begin(now)
+        self._seq = segment.write(seq, rows)
+        self._missing = 0
+        self._left.keep(0)  # after the gap is written: who is killed in between says it twice, not never
         self.rows += len(rows.notes)
         self._succeeded()
         if segment.size >= self.settings.segment_size:
             self._attempt(self._seal)  # the rows are in it, whatever becomes of its name
 
-    def _current(self, now: float) -> Segment:
-        """The segment to write to: a new one after the age limit, or at the first row of a day."""
-        segment = self._segment
-        if segment is not None and self._is_over(segment, now):
-            self._seal()
-            segment = None
-        if segment is None:
-            self._keep_revision()
-            segment = self._segment = Segment(self._folder, self._node, self._domain, self._seq, now)
-            if self._revision is not None:
-                self._seq = segment.revision(self._seq, now, self._revision.digest)
-        return segment
+    def _begin(self, now: float) -> tuple[Segment, int]:
+        """A new segment, and the number of the next row after what is said first: which policies, and what is missing.
+
+        No number is taken before rows are in it: an attempt that fails leaves nothing.
+        """
+        self._keep_revision()
+        segment, seq = Segment(self._folder, self._node, self._domain, self._seq, now), self._seq
+        self._segment = segment
+        if self._revision is not None:
+            seq = segment.revision(seq, now, self._revision.digest)
+        if self._missing:
+            seq = segment.gap(seq, now, self._missing)
+        return segment, seq
 
     def _is_over(self, segment: Segment, now: float) -> bool:
         return now - segment.began >= self.settings.segment_age or now // 86400 != segment.began // 86400
 
     def _seal(self) -> None:
         if self._segment is not None:
-            segment, self._segment = self._segment, None
-            segment.seal()
+            self._segment.seal()
+            self._segment = None
 
     def _attempt(self, step: Callable[[], None]) -> bool:
         try:
@@ -256,6 +277,7 @@ class Journal:
             choice = "nothing is admitted" if self.settings.when_failing == "stop" else "the node goes on without it"
             self._log.error(f"the journal cannot be written: {choice}", extra={"cause": text})
         self.failing = text
+        self._left.keep(self._missing + self._given - self.rows - self.lost + len(self.recorder.notes))
         self._wake()
 
 

@@ -19,12 +19,16 @@ from penstock.model.verdict import Verdict
 _encode = msgspec.json.Encoder().encode
 _number = itemgetter(Note._fields.index("number"))
 _END = b"\xff\xff\xff\xff\0\0\0\0"
+_CLOSED = -1
 
 Definition = tuple[Kind, int | None, int | None, Any]
 
 
 class Segment:
-    """One file that is being written. What is appended is in it as a whole, or not at all."""
+    """One file that is being written. What is appended is in it as a whole, or not at all.
+
+    What is said of a revision or a gap is in it together with the next rows: without these it is of no use.
+    """
 
     def __init__(self, folder: Path, node: str, domain: str, first: int, time: float) -> None:
         self.first = first
@@ -47,12 +51,12 @@ class Segment:
 
     def revision(self, seq: int, time: float, revision: str) -> int:
         """Say which policies are in force; returns the next sequence number."""
-        self._append(_defining(seq, time, [(Kind.REVISION, None, None, {"revision": revision})]))
+        self._writer.write_batch(_defining(seq, time, [(Kind.REVISION, None, None, {"revision": revision})]))
         return seq + 1
 
     def gap(self, seq: int, time: float, missing: int) -> int:
         """Say that rows are missing."""
-        self._append(_defining(seq, time, [(Kind.GAP, None, None, {"rows": missing})]))
+        self._writer.write_batch(_defining(seq, time, [(Kind.GAP, None, None, {"rows": missing})]))
         return seq + 1
 
     def write(self, seq: int, rows: Rows) -> int:
@@ -72,12 +76,11 @@ class Segment:
         return seq + len(rows.notes)
 
     def seal(self) -> Path:
-        """Nothing more comes: it gets its name, and the disk has it."""
-        try:
-            self._put([_END])
-            os.fsync(self._file)
-        finally:
-            self._leave()
+        """Nothing more comes: it gets its name, and the disk has it. If that fails, it is to be abandoned."""
+        self._append()
+        self._put([_END])
+        os.fsync(self._file)
+        self._leave()
         return self.sealed
 
     def abandon(self) -> bool:
@@ -87,14 +90,21 @@ class Segment:
             self._leave()
         except OSError:
             return False
+        finally:
+            self._close()
         return True
 
     def _leave(self) -> None:
-        os.close(self._file)
         if self.size:
             self.path.rename(self.sealed)
         else:
             self.path.unlink()
+        self._close()
+
+    def _close(self) -> None:
+        file, self._file = self._file, _CLOSED
+        if file != _CLOSED:
+            os.close(file)
 
     def _append(self, *batches: pa.RecordBatch) -> None:
         for batch in batches:
