@@ -101,8 +101,10 @@ def _run(page: Path, server: Path, folder: Path, left_out: list[str], patience: 
     for line, session in groupby(shown, key=lambda one: one.command.block):
         _compare(list(session), f"{name_of(page)}:{line}")
     everything = "".join(one.text for one in printed)
+    assert "Traceback (most recent call last)" not in everything, everything
     told = TOLD.get(name_of(page), {})
-    assert [one for one in told.get("prints", ()) if not re.search(one, everything, re.MULTILINE)] == [], everything
+    wanted = [*told.get("prints", ()), *(() if SPARK in left_out else told.get("jobs print", ()))]
+    assert [one for one in wanted if not re.search(one, everything, re.MULTILINE)] == [], everything
     assert [one for one in told.get("never", ()) if re.search(one, everything, re.MULTILINE)] == [], everything
 
 

@@ -6,3 +6,5 @@ EXIT_DOMAIN = 3
 """The domain does not check."""
 EXIT_TEST = 4
 """A policy test failed."""
+EXIT_INTERRUPTED = 130
+"""Ctrl-C, as shells tell it."""

@@ -100,6 +100,8 @@ def main(argv: list[str]) -> int:
     except ModuleNotFoundError as error:
         print(f"penstock: journals need `{error.name}`: install `penstock[journal]`", file=sys.stderr)
         return EXIT_ERROR
+    except BrokenPipeError:
+        raise
     except (PenstockError, OSError) as error:
         print(f"penstock: {error}", file=sys.stderr)
         return EXIT_ERROR

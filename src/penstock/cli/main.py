@@ -1,9 +1,11 @@
 """The `penstock` command: one module for each subcommand."""
 
 import importlib
+import os
 import sys
 
 from penstock import __version__
+from penstock.cli.exits import EXIT_ERROR, EXIT_INTERRUPTED
 
 COMMANDS = {
     "run": "run the nodes of a domain file, or one open node on loopback",
@@ -37,8 +39,21 @@ _USAGE = "usage: penstock COMMAND [OPTIONS]\n\ncommands:\n" + "".join(
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run one subcommand. Only its own module is imported, so that each starts as fast as it can."""
-    arguments = sys.argv[1:] if argv is None else argv
+    """Run one subcommand; its exit code."""
+    try:
+        try:
+            return _run(sys.argv[1:] if argv is None else argv)
+        finally:
+            sys.stdout.flush()
+    except KeyboardInterrupt:
+        return EXIT_INTERRUPTED
+    except BrokenPipeError:  # as of `| head`: nobody reads on
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_ERROR
+
+
+def _run(arguments: list[str]) -> int:
+    """Only the module of the subcommand is imported, so that each starts as fast as it can."""
     if arguments and arguments[0] in ("--version", "-V"):
         print(f"penstock {__version__}")
         return 0
@@ -51,5 +66,4 @@ def main(argv: list[str] | None = None) -> int:
     if name not in COMMANDS:
         print(f"penstock: no command `{name}`\n\n{_USAGE}", file=sys.stderr, end="")
         return 2
-    module = importlib.import_module(f"penstock.cli.{name}")
-    return int(module.main(rest))
+    return int(importlib.import_module(f"penstock.cli.{name}").main(rest))

@@ -38,7 +38,8 @@ _OUTSIDE = r"(?!.*[ =>]/(?!dev/))"  # an absolute path
 _HARMLESS = re.compile(rf"\s*(?:{_SYNTAX}|(?:{'|'.join(_PROGRAMS.split())})\b{_OUTSIDE})")
 _MAY_FAIL = re.compile(r"#.*\b(?:refused|fails)\b")
 _ENDLESS = re.compile(
-    r"penstock (?:run|journal tail|pipeline stream(?!.*--once)|sub(?!.* -[CWE]\b))(?!.*&\s*(?:\w+=\$!)?\s*(?:#.*)?$)"
+    r"penstock (?:run|journal tail|pipeline (?:stream|capsules)(?!.*--once)|sub(?!.* -[CWE]\b))"
+    r"(?!.*&\s*(?:\w+=\$!)?\s*(?:#.*)?$)"
 )
 
 

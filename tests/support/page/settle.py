@@ -51,8 +51,27 @@ def spent(process: str) -> int | None:
     return total
 
 
+def children(process: str) -> list[str]:
+    try:
+        with open(f"/proc/{process}/task/{process}/children") as names:
+            return names.read().split()
+    except OSError:  # it has ended
+        return []
+
+
+def with_descendants(found: set[str]) -> set[str]:
+    """Spark does not work in the process that was started."""
+    known, left = set(found), list(found)
+    while left:
+        new = set(children(left.pop())) - known
+        known |= new
+        left += new
+    return known
+
+
 def at_work(jobs: list[str]) -> int | None:
     found, is_complete = processes(jobs)
+    found = with_descendants(found)
     total = 0
     for process in found:
         try:

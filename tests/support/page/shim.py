@@ -26,6 +26,7 @@ is_killed = argv[:1] == ["run"] and "--store" in argv and "PAGE_KILLS" in os.env
 if is_killed or argv[:1] == ["pipeline"]:  # Spark makes processes of its own, and is slow anyway
     with open(f"{os.environ['PAGE_PROCESSES']}/{os.getpid()}", "w") as mark:
         mark.write(str(os.getpid()))
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # a shell has jobs in the background ignore it
     code = "import sys; from penstock.cli.main import main; sys.exit(main())"
     os.execv(sys.executable, [sys.executable, "-c", code, *argv])
 environ = dict(os.environ)

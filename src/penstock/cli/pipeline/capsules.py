@@ -7,7 +7,8 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from penstock.cli.pipeline.shared import leave, run_job
-from penstock.cli.pipeline.stream import tell, tell_json, until_asked
+from penstock.cli.pipeline.signals import wait
+from penstock.cli.pipeline.stream import tell, tell_json
 from penstock.domain import Domain, load
 from penstock.journal.jobs import Table
 from penstock.pipeline.capsule_rows import Reference
@@ -92,17 +93,14 @@ def _run(spark: SparkSession, options: argparse.Namespace) -> None:
     told = tell_json if options.json else tell
     queries = []
     try:
-        with until_asked():
-            for one in runnings:
-                publisher = publishers.get(one.reference.name)
-                publish = None if publisher is None else publisher.publish
-                queries.append(start(spark, one, options.once, options.every, publish, told))
-            if not options.once:  # one that ends, ends all: otherwise nobody would notice
-                spark.streams.awaitAnyTermination()
-            for query in queries if options.once else ():
-                query.awaitTermination()
-    except KeyboardInterrupt:
-        pass
+        for one in runnings:
+            publisher = publishers.get(one.reference.name)
+            publish = None if publisher is None else publisher.publish
+            queries.append(start(spark, one, options.once, options.every, publish, told))
+        if options.once:
+            wait(*(query.awaitTermination for query in queries))
+        else:  # one that ends, ends all: otherwise nobody would notice
+            wait(spark.streams.awaitAnyTermination)
     finally:
         for query in queries:
             query.stop()

@@ -1,6 +1,7 @@
 """What the jobs have in common: options about where they run and what they read, errors, and a line of progress."""
 
 import argparse
+import logging
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -12,11 +13,12 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from penstock.cli.exits import EXIT_DOMAIN, EXIT_ERROR, EXIT_USAGE
+from penstock.cli.pipeline.signals import held, noted
 from penstock.journal.jobs import Record, Table
 from penstock.journal.listing import parts, unknown_nodes
 from penstock.language.errors import ConditionError
 from penstock.model.errors import DomainError, PenstockError
-from penstock.pipeline.errors import ArgumentError
+from penstock.pipeline.errors import ArgumentError, PipelineError
 from penstock.pipeline.session import SMALL, open_session, readable
 from penstock.pipeline.tables import Days
 
@@ -96,10 +98,18 @@ def run_job(
     def work() -> int:
         found = settings(options)
         options.record = _record(name, options)
-        spark = open_session(options.master, f"penstock {name}", found)
+        logging.getLogger().addHandler(logging.NullHandler())  # an interrupted call is no more than that
+        with held():
+            spark = open_session(options.master, f"penstock {name}", found)
         try:
-            with readable(), _progress(spark, name):
-                return job(spark) or 0
+            with noted() as is_interrupted:
+                try:
+                    with readable(), _progress(spark, name):
+                        return job(spark) or 0
+                except PipelineError as error:
+                    if is_interrupted():
+                        raise KeyboardInterrupt from error
+                    raise
         finally:
             spark.stop()
 
@@ -112,6 +122,8 @@ def run_here(options: argparse.Namespace, work: Callable[[], int]) -> int:
     try:
         code = work()
         is_over = True
+    except BrokenPipeError:
+        raise
     except (PenstockError, ConditionError, OSError) as error:
         print(f"penstock: {error}", file=sys.stderr)
         why = str(error)

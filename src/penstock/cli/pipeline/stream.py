@@ -2,16 +2,13 @@
 
 import argparse
 import json
-import signal
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
 
 from pyspark.sql import SparkSession
 
 from penstock.cli.pipeline.shared import leave, nodes_of, run_job
+from penstock.cli.pipeline.signals import wait
 from penstock.journal.jobs import Table
 from penstock.pipeline.errors import ArgumentError
 from penstock.pipeline.follow import MOST_BYTES
@@ -100,11 +97,9 @@ def _stream(spark: SparkSession, options: argparse.Namespace) -> None:
     told = tell_json if options.json else tell
     query = start(spark, stream, options.once, options.every, publisher.publish if publisher else None, told)
     try:
-        with until_asked():
-            query.awaitTermination()
-    except KeyboardInterrupt:
-        query.stop()
+        wait(query.awaitTermination)
     finally:
+        query.stop()
         if publisher is not None:
             publisher.close()
             if publisher.too_long:
@@ -127,17 +122,3 @@ def tell(batch: Batch) -> None:
 def tell_json(batch: Batch) -> None:
     """The same as JSON."""
     print(json.dumps({"batch": batch.number, "subjects": batch.counts}), flush=True)
-
-
-@contextmanager
-def until_asked() -> Iterator[None]:
-    """SIGTERM ends it as Ctrl-C does."""
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, stop)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)

@@ -1,0 +1,70 @@
+"""Ctrl-C and SIGTERM, while Spark works.
+
+Neither may interrupt a call of Spark's wherever it is: a Java that is just starting is then left behind, and the
+connection to one that runs does not outlive an exception in the midst of a call.
+"""
+
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+_PATIENCE = 1
+"""Seconds: so long it takes at most until a signal counts."""
+
+
+@contextmanager
+def held() -> Iterator[None]:
+    """Ctrl-C counts when this is over; whoever sets a handler of its own within keeps it."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    is_asked = threading.Event()
+
+    def ask(number: int, frame: FrameType | None) -> None:
+        is_asked.set()
+
+    before = signal.signal(signal.SIGINT, ask)
+    try:
+        yield
+    finally:
+        if signal.getsignal(signal.SIGINT) is ask:
+            signal.signal(signal.SIGINT, before)
+    if is_asked.is_set():
+        raise KeyboardInterrupt
+
+
+@contextmanager
+def noted() -> Iterator[Callable[[], bool]]:
+    """Gives whether Ctrl-C has come: then Spark may fail in any way, as it cancels what it does."""
+    if threading.current_thread() is not threading.main_thread():
+        yield lambda: False
+        return
+    is_asked = threading.Event()
+    before = signal.getsignal(signal.SIGINT)
+
+    def note(number: int, frame: FrameType | None) -> None:
+        is_asked.set()
+        if callable(before):
+            before(number, frame)
+
+    signal.signal(signal.SIGINT, note)
+    try:
+        yield is_asked.is_set
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def wait(*over: Callable[[int], bool | None]) -> None:
+    """Wait until each of these is over, or Ctrl-C or SIGTERM asks to end; each waits so many seconds at a time."""
+    is_asked = threading.Event()
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before = [signal.signal(number, lambda number, frame: is_asked.set()) for number in numbers]
+    try:
+        for one in over:
+            while not is_asked.is_set() and not one(_PATIENCE):
+                pass
+    finally:
+        for number, handler in zip(numbers, before, strict=True):
+            signal.signal(number, handler)
