@@ -298,7 +298,8 @@ def test_a_store_of_format_1_is_taken_over(path: Path) -> None:
     again.close()
 
 
-FORMAT_8 = "".join(
+FORMAT_9 = "ALTER TABLE held DROP COLUMN retain; "
+FORMAT_8 = FORMAT_9 + "".join(
     f"ALTER TABLE {table} DROP COLUMN {column}; "
     for table, column in (
         ("retained", "path"),
@@ -310,7 +311,7 @@ FORMAT_8 = "".join(
 )
 
 
-@pytest.mark.parametrize("format", [8, VERSION])
+@pytest.mark.parametrize("format", [8, 9, VERSION])
 def test_it_is_known_what_came_from_another_node(path: Path, format: int) -> None:
     joined, first = waiting(), Store(path, "full")
     joined.connect("ann", session_expiry=3600).subscribe("#", qos=1).lose()
@@ -326,7 +327,7 @@ def test_it_is_known_what_came_from_another_node(path: Path, format: int) -> Non
     first.close()
     if format < VERSION:
         db = sqlite3.connect(path)
-        db.executescript(FORMAT_8 + f"PRAGMA user_version = {format};")
+        db.executescript((FORMAT_8 if format == 8 else FORMAT_9) + f"PRAGMA user_version = {format};")
         db.close()
     again = Store(path, "full")
     node = load(again, START)

@@ -137,3 +137,26 @@ def test_check_warns_of_obligations_that_nodes_cannot_do(
     assert main(["check", "--strict", str(made)]) == (3 if wrong else 0)
     said = capsys.readouterr()
     assert wrong in said.out + said.err
+
+
+@pytest.mark.parametrize(
+    ("type", "rule", "is_good"),
+    [
+        ("dateTime", "{permit: {}, when: subject.born < timestamp('2008-01-01T00:00:00Z')}", False),
+        ("date", "{permit: {subject.born: {'<': '2008-01-01'}}}", False),
+        ("integer", "{permit: {subject.born: {'<': 2008}}}", True),
+        ("dateTime", "{permit: {}, when: environment.now.getHours() < 20}", True),
+    ],
+)
+def test_check_warns_of_attributes_of_a_type_that_nodes_do_not_give(
+    type: str, rule: str, is_good: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    known = f"attributes: {{subject.born: {{type: {type}}}}}"
+    (tmp_path / "policy.yaml").write_text(f"policy: p\n{known}\nrules: [{rule}]\n")
+    made = tmp_path / "domain.yaml"
+    made.write_text(
+        "nodes: {a: {listen: 127.0.0.1:0, store: memory}}\nprivacy: [{name: p, topics: '#', policies: policy.yaml}]\n"
+    )
+    assert main(["check", "--strict", str(made)]) == (0 if is_good else 3)
+    said = capsys.readouterr()
+    assert (f"attribute `born` is asked for as {type}, which nodes do not give" in said.out + said.err) is not is_good

@@ -141,6 +141,14 @@ def test_what_does_not_fit_on_a_line_gets_several() -> None:
     assert canonical(text) == f"clients:\n  {long}:\n    node: a\n    type: {long}\n  b: {{node: a}}\n"
 
 
+def test_a_comment_behind_an_item_that_does_not_fit_stays_with_it() -> None:
+    long = "x" * 50
+    listen = f"      - p  # one\n      - address: q  # two\n        tls: {{cert: {long}, key: {long}}}\n"
+    once = canonical(f"nodes:\n  a:\n    listen:\n{listen}")
+    assert f"      - p  # one\n      - address: q  # two\n        tls:\n          cert: {long}\n" in once
+    assert canonical(once) == once
+
+
 def test_anchors_and_merge_keys_are_written_out() -> None:
     text = "nodes:\n  a: &a {listen: x, store: memory}\n  b: {<<: *a, listen: y}\n"
     assert canonical(text) == "nodes:\n  a: {listen: x, store: memory}\n  b: {listen: y, store: memory}\n"

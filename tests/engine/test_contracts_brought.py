@@ -195,6 +195,29 @@ def test_what_is_no_contract_is_refused_with_the_subscription(title: str, said: 
     assert heard(rehearsal) == {}
 
 
+@pytest.mark.parametrize(
+    ("title", "told", "why"),
+    [
+        ("outside of it", {"produces": {"filter": "t", "rules": {"r": {"situation": {"not": "hazrd"}}}}}, "`hazrd`"),
+        ("during it", {"produces": {"filter": "t", "rules": {"a": {}, "r": {"situation": "hazrd"}}}}, "`hazrd`"),
+        ("a consumer in it", {"consumes": {"situation": "hazrd", "wants": {"a": {"filter": "t"}}}}, "`hazrd`"),
+        ("none like it", {"produces": {"filter": "t", "rules": {"r": {"situation": "fire"}}}}, "`fire`"),
+    ],
+)
+def test_a_situation_that_the_domain_does_not_have_is_refused(title: str, told: dict[str, Any], why: str) -> None:
+    hazard = {"sources": ["near"], "opens": "open", "lasts": "1h"}
+    rehearsal = stage({"bring": "*", "situations": {"hazard": hazard}})
+    rehearsal.bring("bob", "mine", told)
+    assert answers(rehearsal, "bob") == [Reason.PAYLOAD_FORMAT_INVALID], title
+    (said,) = [one.reason for one in rehearsal.notices if one.kind == "contract denied"]
+    like = "" if why == "`fire`" else "; did you mean `hazard`?"
+    assert said == f"contract `mine`: situation: there is no situation {why}{like}"
+    rehearsal.bring("bob", "mine", json.loads(json.dumps(told).replace(why.strip("`"), "hazard")))
+    assert answers(rehearsal, "bob")[1:] == [Reason.SUCCESS]
+    rehearsal.subscribe("near", TOPIC, contract='{"situation": "hazrd"}')
+    assert answers(rehearsal, "near") == [Reason.IMPLEMENTATION_SPECIFIC_ERROR]
+
+
 def test_what_one_session_brings_is_bounded() -> None:
     rehearsal = stage()
     for number in range(bring.MOST_CONTRACTS + 5):

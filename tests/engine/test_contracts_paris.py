@@ -1,6 +1,7 @@
 """Section 3 of the contracts paper on rehearsed nodes: who gets what before, during and after a life hazard."""
 
 import json
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -29,10 +30,11 @@ LOCATION = {"lat": 48.864716, "lon": 2.275432, "q": 95}
 
 def paris_domain(scope: str = "global", want: str = "global", mode: str = "subscribed") -> dict[str, Any]:
     """Three nodes in a line; the sensors and Bob at the first."""
-    producers: dict[str, Any] = {name: {**said, "scope": scope} for name, said in PARIS["producers"].items()}
+    told = deepcopy(PARIS)  # who asks may change it
+    producers: dict[str, Any] = {name: {**said, "scope": scope} for name, said in told["producers"].items()}
     consumers: dict[str, Any] = {
         name: {**said, "wants": {key: {**one, "scope": want} for key, one in said["wants"].items()}}
-        for name, said in PARIS["consumers"].items()
+        for name, said in told["consumers"].items()
     }
     metric = {"formula": "value", "value": "q"}
     return {
@@ -40,14 +42,14 @@ def paris_domain(scope: str = "global", want: str = "global", mode: str = "subsc
         "links": [{"between": ["b1", "b2"], "forward": mode}, {"between": ["b2", "b3"], "forward": mode}],
         "clients": {name: {"node": node} for name, node in CLIENTS.items()},
         "quality": {
-            "indicators": PARIS["indicators"],
+            "indicators": told["indicators"],
             "collectors": [
                 {"topics": "paris/#", "collect": [{"indicator": "location-quality", **metric}]},
                 {"topics": "paris/pollution/#", "collect": [{"indicator": "precision", **metric}]},
                 {"topics": "paris/bob/vitals", "collect": [{"indicator": "precision", **metric}]},
             ],
         },
-        "contracts": {"producers": producers, "consumers": consumers, "situations": PARIS["situations"]},
+        "contracts": {"producers": producers, "consumers": consumers, "situations": told["situations"]},
     }
 
 

@@ -26,8 +26,10 @@ def whole(rules: dict[str, Any] | None = None, purpose: str = "health", **more: 
     """One node; a contract of bob's with these rules, and one of the doctor's."""
     producers = {} if rules is None else {"bob": {"producer": "bob", "filter": "bob/#", "rules": rules}}
     wants = {"all": {"filter": "bob/#", **more.pop("want", {})}}
-    consumer = {"consumer": "doctor", "purpose": purpose, "situation": "hazard", "retention": "1h", "wants": wants}
+    consumer = {"consumer": "doctor", "purpose": purpose, "retention": "1h", "wants": wants}
     hazard = {"sources": ["capsule"], "opens": "open", "closes": "close", "lasts": "1h"}
+    situations = more.pop("situations", {"hazard": hazard})
+    consumer |= {"situation": list(situations)}
     clients = ("bob", "doctor", "capsule", "other")
     domain = Domain.model_validate(
         {
@@ -37,7 +39,7 @@ def whole(rules: dict[str, Any] | None = None, purpose: str = "health", **more: 
                 "bring": "*",
                 "producers": producers,
                 "consumers": {"doctor": consumer},
-                "situations": {"hazard": hazard},
+                "situations": situations,
             },
             **more,
         }
@@ -54,8 +56,8 @@ def start(made: Ensemble, joined: Joined | None = None, **more: Any) -> tuple[Jo
     return joined, joined.connect("bob"), doctor
 
 
-def back(joined: Joined) -> Client:
-    return joined.connect("doctor", session_expiry=100_000, clean_start=False)
+def back(joined: Joined, who: str = "doctor") -> Client:
+    return joined.connect(who, session_expiry=100_000, clean_start=False)
 
 
 @pytest.fixture
@@ -128,6 +130,45 @@ def test_what_is_delayed_ends_with_its_session_and_its_subscription() -> None:
     assert len(joined.node.later) == 1
     doctor.leave(session_expiry=0)
     assert len(joined.node.later) == 0
+
+
+@pytest.mark.parametrize("qos", [0, 1])
+@pytest.mark.parametrize(
+    ("title", "options", "live", "late"),
+    [
+        ("by default", {}, [False, False, False], [True]),
+        ("as published", {"retain_as_published": True}, [True, False, True], [True]),
+    ],
+)
+def test_what_is_delayed_is_told_as_retained_as_it_would_be_at_once(
+    title: str, options: dict[str, Any], live: list[bool], late: list[bool], qos: int
+) -> None:
+    """[MQTT-3.3.1-8] [MQTT-3.3.1-12] [MQTT-3.3.1-13]; what forgets a retained event too."""
+    joined = Joined(whole=whole({"late": {"purpose": "health", "degrade": [{"delay": 60}]}}))
+    bob, doctor = joined.connect("bob"), joined.connect("doctor").subscribe(TOPIC, qos, **options)
+    bob.publish(TOPIC, LAT, 1, retain=True)
+    bob.publish(TOPIC, LAT, 1)
+    joined.wait(1)
+    doctor.subscribe("bob/+", qos, **options)
+    bob.publish(TOPIC, b"", 1, retain=True)
+    joined.wait(59)
+    got = [(one.payload, one.retain) for one in doctor.acknowledge()]
+    assert got == list(zip([LAT, LAT], live[:2], strict=True)), title
+    joined.wait(2)
+    got = [(one.payload, one.retain) for one in doctor.acknowledge()]
+    assert got == [(LAT, *late), (b"", live[2])], title
+
+
+def test_that_what_is_delayed_is_retained_survives_a_restart(store: Store) -> None:
+    made = whole({"late": {"purpose": "health", "degrade": [{"delay": 60}]}})
+    joined = restarted(store, made)
+    joined.connect("bob").publish(TOPIC, LAT, 1, retain=True)
+    joined.connect("doctor", session_expiry=100_000).subscribe(TOPIC, 1)
+    again = restarted(store, made, joined.now)
+    doctor = back(again)
+    again.connect("bob").publish(TOPIC, LAT, 1)
+    again.wait(61)
+    assert [one.retain for one in doctor.acknowledge()] == [True, False]
 
 
 def test_what_is_delayed_is_bounded() -> None:
@@ -282,6 +323,50 @@ def test_a_window_ends_when_its_rule_is_another() -> None:
     joined.govern(None, whole({"mean": {**MEAN, "purpose": "research"}}))
     joined.wait(61)
     assert doctor.messages() == []
+
+
+@pytest.mark.parametrize("how", ["at once", "retained", "from its queue", "later", "in a mean", "after a restart"])
+def test_what_is_for_a_situation_that_a_reload_has_taken_away_is_for_nobody(how: str, store: Store) -> None:
+    """Whether it is such a situation is not known; only what clients have brought can come to that."""
+    before, after = whole(), whole(situations={})
+    joined = restarted(store, before)
+    bob = joined.connect("bob", session_expiry=100_000)
+    degrade = {"later": [{"delay": 60}], "in a mean": MEAN["degrade"]}.get(how, [])
+    rule = {"purpose": "health", "situation": {"not": "hazard"}, "degrade": degrade}
+    told = {"name": "mine", "produces": {"filter": "bob/#", "rules": {"calm": rule}}}
+    bob.publish("$penstock/contract", json.dumps(told).encode(), 1)
+    mine = (("contract", '{"purpose": "health"}'),)
+    other = joined.connect("other", session_expiry=100_000).subscribe(TOPIC, 1, user_properties=mine)
+    joined.wait(60 - joined.now % 60)
+    for _ in range(2):
+        bob.publish(TOPIC, LAT, 1, retain=how == "retained")
+    joined.wait(60)
+    assert other.acknowledge(), "as long as it is there"
+    joined.wait(60 - joined.now % 60)
+    if how == "from its queue":
+        other.lose()
+    if how in ("from its queue", "later", "in a mean"):
+        bob.publish(TOPIC, LAT, 1)
+        bob.publish(TOPIC, LAT, 1)
+    if how == "after a restart":
+        joined = restarted(store, after, joined.now)
+        bob = joined.connect("bob", session_expiry=100_000, clean_start=False)
+    else:
+        joined.govern(None, after)
+    other = back(joined, "other") if how in ("from its queue", "after a restart") else other
+    if how == "retained":
+        other.subscribe("bob/+", 1, user_properties=mine)
+    elif how in ("at once", "after a restart"):
+        bob.publish(TOPIC, LAT, 1)
+    for _ in range(3):
+        joined.wait(60)
+    assert other.acknowledge() == []
+    joined.govern(None, before)
+    bob.publish(TOPIC, LAT, 1)
+    bob.publish(TOPIC, LAT, 1)
+    for _ in range(3):
+        joined.wait(60)
+    assert other.acknowledge(), "and when it is there again"
 
 
 # --- what expires while it waits

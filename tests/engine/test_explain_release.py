@@ -35,7 +35,7 @@ CASES = [
     ),
     ("city-emergency", False, "the situation is not `life-hazard`"),
     ("ads", False, "subject purpose is `advertising`"),
-    ("curious", False, "it is private, and who would get it guarantees nothing"),
+    ("curious", False, "it is private, and who would get it has no consumer's contract for this topic"),
     ("city-emergency", True, f"release: pass by bob-location.rule-2: {ENABLED.format('rule-2')}; open: `life-hazard`"),
     ("free-air", True, "the situation is `life-hazard`"),
 ]

@@ -234,6 +234,16 @@ MATCHES = {
     "a prefix": (["s.startsWith('a')", "s.startsWith('ab')"], json('{"s": "aa"}'), ["s.startsWith('a')"]),
     "fields": (["o.x == 1", "o.x.y == 1", "o == 1"], json('{"o": {"x": 1}}'), ["o.x == 1"]),
     "fields of what has none": (["o.x == 1", "o == 1"], json('{"o": 1}'), ["o == 1"]),
+    "infinity is not what is not a number": (
+        [*(f"!(a > {number})" for number in range(-1, 8)), "a > 5"],
+        Given({"a": math.inf}),
+        ["a > 5"],
+    ),
+    "what is not a number is neither more nor less": (
+        [*(f"!(a > {number})" for number in range(-1, 8)), "a > 5", "a < 5"],
+        Given({"a": math.nan}),
+        [f"!(a > {number})" for number in range(-1, 8)],
+    ),
     "never true": (["a > 2 && a < 1", "a > 2 && a.b == 1"], json('{"a": 3}'), []),
     "without a normal form": (
         ["a < b", "a > b", "a == 1 && s.contains('x')", "a == 2 && s.contains('x')", "a == 1 && s.contains('y')"],

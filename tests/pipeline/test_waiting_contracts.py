@@ -28,7 +28,7 @@ pytestmark = pytest.mark.recorded
 
 MEAN = {"aggregate": {"seconds": 10, "attributes": ["v"]}}
 NEWS: Said = ("curious", "news", {})
-SUBJECTS = ("own", "far", "late", "both", "good", "open")
+SUBJECTS = ("own", "far", "late", "both", "good", "open", "asks")
 
 
 def _consumer(name: str, purpose: str, *needs: str) -> dict[str, Any]:
@@ -50,6 +50,7 @@ def hall(**more: Any) -> Domain:
         "both": _consumer("both", "law"),
         "good": _consumer("good", "science", "precision >= 90"),
         "open": {**_consumer("open", "help"), "situation": "alarm"},
+        "asks": _consumer("asks", "science"),
     }
     signal = {"filter": "alarm"}
     alarm = {
@@ -64,7 +65,8 @@ def hall(**more: Any) -> Domain:
         {
             "nodes": {name: {"listen": "127.0.0.1:0"} for name in ("b1", "b2")},
             "links": [{"between": ["b1", "b2"]}],
-            "clients": {name: {"node": node} for name, node in places.items()},
+            "clients": {name: {"node": node} for name, node in places.items()}
+            | {"asks": {"node": "b2", "where": {"r/+": "v > 50.0 && !has(who)"}}},
             "quality": {"collectors": [{"topics": "r/+", "collect": [precision]}]},
             "contracts": {
                 "producers": {"pulse": {"producer": ["p0", "p1"], "filter": "r/+", "rules": rules}},
@@ -130,8 +132,21 @@ def _expiry(number: int) -> int | None:
     return (None, 3, 9, 600)[number % 4]
 
 
+def _retain(number: int) -> bool:
+    return number % 5 == 0
+
+
+def _retained(rows: DataFrame) -> set[tuple[str, bool]]:
+    """Who is given what is retained, and what is not."""
+    return {(row.subject, row.retain) for row in rows.filter("topic like 'r/%'").collect()}
+
+
+RETAINED = {*((name, False) for name in SUBJECTS), ("late", True), ("open", True)}
+"""What comes later is retained as it was; no mean is."""
+
+
 def _scene(folder: Path, seed: int, **more: Any) -> Played:
-    when: dict[str, Any] = {"start": float(NOON), "every": 25, "ticks": 0.1, "expiry": _expiry}
+    when: dict[str, Any] = {"start": float(NOON), "every": 25, "ticks": 0.1, "expiry": _expiry, "retain": _retain}
     made = played(hall(**more), folder, story(seed, 60), SUBJECTS, **when)
     got = {
         name: [payload for topic, payload, *_ in several if topic.startswith("r/")]
@@ -142,6 +157,8 @@ def _scene(folder: Path, seed: int, **more: Any) -> Played:
     assert all(one.keys() == {"v"} for one in means)
     assert got["far"] == got["own"]
     assert 0 < len(got["good"]) < len(means), "only where the mean is good enough"
+    assert [json.loads(one) for one in got["asks"]] == [one for one in means if one["v"] > 50]
+    assert 0 < len(got["asks"]) < len(means), "only where the mean is as it asks"
     assert 0 < len(got["late"]) < 60, "what was to come when there was an alarm never came"
     assert got["both"]
     assert got["open"]
@@ -154,6 +171,7 @@ def test_a_view_has_what_nodes_sent(spark: SparkSession, tmp_path: Path) -> None
     found = view(events, as_it_stood(made.journal), tuple(map(Asker, SUBJECTS))).cache()
     assert not _wrong(_given(found), made.got)
     assert _is_left(found, made.left)
+    assert _retained(found) == RETAINED
     same = judged_by(hall(assertions=[{"can": "p0 to open"}]), tmp_path, made.journal)
     assert not _wrong(_given(view(events, same, tuple(map(Asker, SUBJECTS)))), made.got), "worked out again"
     whole = found.filter("subject = 'far' and topic like 'r/%'").orderBy("not_before", "topic").collect()
@@ -177,3 +195,4 @@ def test_a_stream_has_what_nodes_sent(spark: SparkSession, tmp_path: Path) -> No
     assert len(batches) > 2
     assert not _wrong(_given(read_view(spark, stream.folder)), made.got)
     assert _is_left(read_view(spark, stream.folder), made.left)
+    assert _retained(read_view(spark, stream.folder)) == RETAINED

@@ -312,7 +312,8 @@ def test_the_policy_of_listing_2(wrong: str | None) -> None:
     assert without is None or without.rule is None
 
 
-texts = st.frozensets(st.sampled_from(["a", "b"]), max_size=2)
+SITUATIONS = ("a", "b")
+texts = st.frozensets(st.sampled_from(SITUATIONS), max_size=2)
 needs = st.lists(
     st.builds(Need, st.just(PRECISION), st.sampled_from([">=", "<=", None]), st.sampled_from([20.0, 50.0, 80.0])),
     max_size=1,
@@ -361,7 +362,7 @@ def test_match_abac_and_release_agree(
     event = quality(precision)
     content = Content(b'{"lat": 48.1, "lon": 2.1}')
     (want,) = match(contract, other, LIBRARY).wants
-    releaser = Releaser(contract, other, other.wants[0], LIBRARY)
+    releaser = Releaser(contract, other, other.wants[0], LIBRARY, SITUATIONS)
     release = releaser.decide(content, event, opened, NOW)
     standing = want.standing_in(opened)
     if release.is_released:
@@ -409,7 +410,9 @@ def test_without_quality_match_abac_and_release_are_one(
     other = replace(other, wants=(Want("w", "bob/+"),))
     (want,) = match(contract, other, LIBRARY).wants
     ruling = decide(abac_policy(contract), abac_attributes(other, "bob", opened, Quality()))
-    release = Releaser(contract, other, other.wants[0], LIBRARY).decide(Content(b"{}"), Quality(), opened, NOW)
+    release = Releaser(contract, other, other.wants[0], LIBRARY, SITUATIONS).decide(
+        Content(b"{}"), Quality(), opened, NOW
+    )
     assert ruling is not None
     assert release.is_released == (ruling.rule is not None) == (want.standing_in(opened) is Standing.FITS)
     assert release.rule == (ruling.rule.id if ruling.rule else "")
@@ -429,7 +432,9 @@ def test_the_first_rule_that_permits_and_is_good_enough_counts() -> None:
     modest, demanding = consumer(), consumer("precision >= 80")
     rules = []
     for one in (modest, demanding):
-        rules.append(Releaser(contract, one, one.wants[0], LIBRARY).decide(content, quality(90), (), NOW).rule)
+        rules.append(
+            Releaser(contract, one, one.wants[0], LIBRARY, SITUATIONS).decide(content, quality(90), (), NOW).rule
+        )
     assert rules == ["coarse", "fine"]
 
 
@@ -450,7 +455,7 @@ def test_what_a_rule_says_of_quality_holds_of_what_it_releases(
     rule: dict[str, Any], precision: float, is_released: bool
 ) -> None:
     one = consumer()
-    releaser = Releaser(producer(rule), one, one.wants[0], LIBRARY)
+    releaser = Releaser(producer(rule), one, one.wants[0], LIBRARY, SITUATIONS)
     release = releaser.decide(Content(b'{"lat": 1, "lon": 1}'), quality(precision), (), NOW)
     assert release.is_released is is_released
     assert is_released or "precision" in release.reasons[0]
@@ -459,7 +464,7 @@ def test_what_a_rule_says_of_quality_holds_of_what_it_releases(
 def test_of_what_is_aggregated_the_mean_is_judged() -> None:
     means = producer({"degrade": [{"aggregate": {"seconds": 60, "attributes": "t"}}], "guarantees": "precision >= 70"})
     one = consumer("precision >= 80")
-    releaser = Releaser(means, one, one.wants[0], LIBRARY)
+    releaser = Releaser(means, one, one.wants[0], LIBRARY, SITUATIONS)
     release = releaser.decide(Content(b'{"t": 1}'), quality(60), (), NOW)
     assert release.is_released
     assert release.aggregate == Aggregate(60, ("t",))
@@ -470,9 +475,9 @@ def test_of_what_is_aggregated_the_mean_is_judged() -> None:
 
 def test_a_released_event_says_when_it_is_to_be_deleted() -> None:
     one = consumer(retention="1h")
-    release = Releaser(producer({"retention": "1d", "degrade": [{"delay": 60}]}), one, one.wants[0], LIBRARY).decide(
-        Content(b"{}"), quality(90), (), NOW
-    )
+    release = Releaser(
+        producer({"retention": "1d", "degrade": [{"delay": 60}]}), one, one.wants[0], LIBRARY, SITUATIONS
+    ).decide(Content(b"{}"), quality(90), (), NOW)
     assert (release.not_before, release.retain_until) == (NOW + 60, NOW + 60 + 3600)
     assert release.retain_until is not None
     name, text = retain_property(release.retain_until)
@@ -484,7 +489,7 @@ def test_a_released_event_says_when_it_is_to_be_deleted() -> None:
 def test_what_is_not_private_is_released_if_it_is_good_enough() -> None:
     contract = read_producer("air", {"producer": "p", "filter": "bob/#"}, LIBRARY)
     one = consumer("precision >= 80")
-    releaser = Releaser(contract, one, one.wants[0], LIBRARY)
+    releaser = Releaser(contract, one, one.wants[0], LIBRARY, SITUATIONS)
     assert releaser.decide(Content(b"x"), quality(80), (), NOW).payload == b"x"
     assert not releaser.decide(Content(b"x"), quality(79), (), NOW).is_released
     with pytest.raises(PolicyError, match="no privacy requirement"):
@@ -494,7 +499,7 @@ def test_what_is_not_private_is_released_if_it_is_good_enough() -> None:
 def test_an_event_that_waited_is_judged_by_its_age_now() -> None:
     contract = read_producer("air", {"producer": "p", "filter": "bob/#"}, LIBRARY)
     one = consumer("freshness <= 60")
-    releaser = Releaser(contract, one, one.wants[0], LIBRARY)
+    releaser = Releaser(contract, one, one.wants[0], LIBRARY, SITUATIONS)
     event = Quality([MetricValue(LIBRARY.key("freshness"), 10, moment(NOW))])
     assert releaser.decide(Content(b"x"), event, (), NOW + 50).is_released
     assert not releaser.decide(Content(b"x"), event, (), NOW + 51).is_released
@@ -503,3 +508,21 @@ def test_an_event_that_waited_is_judged_by_its_age_now() -> None:
 def test_an_attribute_that_a_contract_may_not_give_itself() -> None:
     with pytest.raises(PolicyError, match="`purpose` is not an attribute"):
         consumer(attributes={"purpose": "health"})
+
+
+@pytest.mark.parametrize(
+    ("said", "acts_in"),
+    [
+        pytest.param("other", "other", id="during it"),
+        pytest.param({"not": "other"}, "a", id="outside of it"),
+        pytest.param(["a", {"not": ["b", "other"]}], "a", id="outside of it and of another"),
+        pytest.param([{"not": "b"}, "other"], "other", id="during it and outside of another"),
+    ],
+)
+def test_a_rule_for_a_situation_that_there_is_not_permits_nothing(said: Any, acts_in: str) -> None:
+    one = consumer(situation=acts_in)
+    for known, is_permitted in (("a", "b"), False), (("a", "b", "other"), True):
+        releaser = Releaser(producer({"situation": said}), one, one.wants[0], LIBRARY, known)
+        found = releaser.decide(Content(b"{}"), quality(90), (acts_in,), NOW)
+        assert (found.is_released, releaser.permits("r")) == (is_permitted, is_permitted)
+        assert is_permitted or "rule `r`: there is no situation `other`" in found.reasons

@@ -14,6 +14,7 @@ from penstock.policy.situation import NONE_OPEN, Change, current, step
 from tests.support.contracts import NOW, paris
 
 PARIS = paris()
+SITUATIONS = [one.name for one in PARIS.situations]
 
 
 @pytest.mark.parametrize("case", PARIS.fits, ids=lambda case: str(case["title"]))
@@ -34,7 +35,7 @@ def test_who_gets_what_of_an_event(case: dict[str, Any]) -> None:
     content = Content(case["payload"].encode())
     for name, expected in case["gets"].items():
         consumer = PARIS.consumers[name]
-        release = Releaser(producer, consumer, consumer.wants[0], PARIS.catalogue).decide(
+        release = Releaser(producer, consumer, consumer.wants[0], PARIS.catalogue, SITUATIONS).decide(
             content, quality, case["open"], NOW
         )
         if isinstance(expected, str):
@@ -76,7 +77,7 @@ def test_the_life_hazard_opens_the_location_to_the_emergency_services_only_and_c
 
     def released(to: str, opened: Any) -> bool:
         consumer = PARIS.consumers[to]
-        releaser = Releaser(producer, consumer, consumer.wants[0], PARIS.catalogue)
+        releaser = Releaser(producer, consumer, consumer.wants[0], PARIS.catalogue, SITUATIONS)
         return releaser.decide(content, quality, opened, NOW).is_released
 
     def health(opened: Any, source: str, danger: str, now: float) -> Any:

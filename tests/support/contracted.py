@@ -44,10 +44,11 @@ def played(
     every: int = 1_000,
     ticks: float = math.inf,
     expiry: Callable[[int], int | None] = lambda number: None,
+    retain: Callable[[int], bool] = lambda number: False,
 ) -> Played:
     """Play what clients say, one after the other; a number is a pause in seconds. After `every` so many of them, the
     journal has new files. Nodes look at the time each so many seconds, `ticks`; `expiry` says for how many the message
-    of a number is good.
+    of a number is good, and `retain` whether it is to be retained.
     """
     rehearsal = Rehearsal(domain, ensemble(domain))
     rehearsal.assembly.now = start or rehearsal.now
@@ -65,7 +66,8 @@ def played(
             _wait(rehearsal, one, ticks)
             continue
         who, topic, content = one
-        rehearsal.publish(who, topic, json.dumps(content).encode(), qos=1, expiry=expiry(number))
+        said = json.dumps(content).encode()
+        rehearsal.publish(who, topic, said, qos=1, retain=retain(number), expiry=expiry(number))
         rehearsal.run()
         _wait(rehearsal, 1.500_001, ticks)
     rehearsal.wait(1.0)

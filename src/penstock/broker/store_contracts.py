@@ -31,7 +31,7 @@ class StoredContracts:
         if changes.held:
             run("DELETE FROM held WHERE id = ?", [(number,) for number in changes.held])
             rows = [_held_row(number, one) for number, one in changes.held.items() if one is not None]
-            run("INSERT INTO held VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)", rows)
+            run("INSERT INTO held VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)", rows)
         if changes.windows:
             run("DELETE FROM collected WHERE session = ? AND about = ?", list(changes.windows))
             rows = [_window_row(*key, one) for key, one in changes.windows.items() if one.window.inputs]
@@ -48,8 +48,8 @@ class StoredContracts:
     def load_held(self, node: Node, sessions: Mapping[int, Session], now: float) -> None:
         """What is held back; it is held against contracts when its time comes."""
         rows = self._db.execute("SELECT * FROM held")
-        for number, session, at, topic, payload, qos, properties, expires, *source in rows:
-            event = event_of(topic, payload, qos, False, properties, expires, source)
+        for number, session, at, topic, payload, qos, properties, expires, *source, retain in rows:
+            event = event_of(topic, payload, qos, bool(retain), properties, expires, source)
             if session in sessions:
                 node.later.put(node, at, sessions[session], event, number)
         rows = self._db.execute("SELECT * FROM collected")
@@ -89,7 +89,7 @@ def event_of(
 def _held_row(number: int, one: Held) -> tuple[object, ...]:
     event = one.event
     head = (number, one.session.id, one.at, event.topic, event.payload, event.qos, event.properties)
-    return (*head, event.expires, *whence(event))
+    return (*head, event.expires, *whence(event), event.retain)
 
 
 def _window_row(session: int, about: bytes, one: Collected) -> tuple[object, ...]:

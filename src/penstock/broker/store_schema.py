@@ -1,6 +1,6 @@
 """The tables of a store, and what makes them of those that older versions wrote."""
 
-VERSION = 9
+VERSION = 10
 _CONTRACTS = """
 CREATE TABLE brought (
   session INTEGER NOT NULL, name TEXT NOT NULL, made BLOB NOT NULL, PRIMARY KEY (session, name)
@@ -23,6 +23,7 @@ ALTER TABLE held ADD COLUMN path TEXT NOT NULL DEFAULT '';
 ALTER TABLE collected ADD COLUMN link_type TEXT NOT NULL DEFAULT '';
 ALTER TABLE collected ADD COLUMN path TEXT NOT NULL DEFAULT '';
 """
+_RETAINED = "ALTER TABLE held ADD COLUMN retain INTEGER NOT NULL DEFAULT 0;"
 SCHEMA = (
     """
 CREATE TABLE session (
@@ -77,6 +78,7 @@ CREATE TABLE evidence (
 """
     + _CONTRACTS
     + _WHENCE
+    + _RETAINED
 )
 
 _FROM_1 = """
@@ -145,5 +147,8 @@ _FROM_8 = (
 only the last node is known, which is enough to tell that they began elsewhere; what was collected may not be whole.
 """
 
-STEPS = (_FROM_1, _FROM_2, _FROM_3, _FROM_4, _FROM_5, _FROM_6, _FROM_7, _FROM_8)
+_FROM_9 = _RETAINED
+"""Format 10: whether what contracts hold back is told as retained."""
+
+STEPS = (_FROM_1, _FROM_2, _FROM_3, _FROM_4, _FROM_5, _FROM_6, _FROM_7, _FROM_8, _FROM_9)
 """Each from one format to the next."""

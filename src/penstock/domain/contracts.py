@@ -22,7 +22,8 @@ from penstock.policy.contract_text import (
     read_situation,
 )
 from penstock.policy.contracts import Collecting, Contracts
-from penstock.policy.privacy import PrivacyPolicy
+from penstock.policy.privacy import PrivacyPolicy, given_types
+from penstock.policy.privacy_types import Given, Values, refused_types, text_of, typed, types_of
 from penstock.policy.quality import make_catalogue
 from penstock.policy.xacml import Pdp, XacmlError, read_policy, read_short
 from penstock.policy.xacml.tree import Root
@@ -80,7 +81,7 @@ class PrivacySettings(Settings):
         default=(), description="files with policies that those may refer to"
     )
     combine: str = Field(default="deny-overrides", description="combining algorithm, if there are several policies")
-    resource: dict[str, str] = Field(
+    resource: dict[str, bool | int | float | str] = Field(
         default={},
         description="what is said of these events, as attributes of the resource by name; `id` unless set is the topic",
     )
@@ -135,6 +136,7 @@ def compiled(domain: Domain) -> Contracts | None:
             for one in quality.collectors
         ),
         {name: _known(client) for name, client in domain.clients.items()},
+        {name: values for name, client in domain.clients.items() if (values := _values(client))},
         tuple(one.compiled() for one in domain.privacy),
         frozenset(contracts.bring),
     )
@@ -168,7 +170,10 @@ def mistakes(domain: Domain) -> Iterator[tuple[Where, str]]:
         yield from _problems(("contracts", "situations", name), read_situation, name, said)
     for index, private in enumerate(domain.privacy):
         if all(file.is_file() for file in (*private.policies, *private.references)):  # else that is said elsewhere
-            yield from _problems(("privacy", index), private.compiled)
+            wrong = list(_problems(("privacy", index), private.compiled))
+            yield from wrong
+            for what in () if wrong else refused_types(private.read(), given(domain, private)):
+                yield ("privacy", index, "policies"), f"{what}: declare another type, or give another value"
 
 
 def _problems(where: Where, read: Any, *arguments: Any) -> Iterator[tuple[Where, str]]:
@@ -187,7 +192,7 @@ def _known(client: ClientSettings) -> Subject:
     """What is known of a client wherever it is: nobody is let in by its name who does not show the user and the
     certificate that the domain asks for.
     """
-    given = {name: frozenset({_text(value)}) for name, value in client.attributes.items()}
+    given = {name: frozenset({text_of(value)}) for name, value in client.attributes.items()}
     if client.groups:
         given["group"] = given.get("group", frozenset()) | frozenset(client.groups)
     for name, shown in (("user", client.user), ("certificate", client.certificate)):
@@ -196,5 +201,23 @@ def _known(client: ClientSettings) -> Subject:
     return tuple((name, values) for name, values in given.items() if name not in RESERVED)
 
 
-def _text(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+def _values(client: ClientSettings) -> Values:
+    """What of it is a number or a boolean."""
+    found = ((name, typed(value)) for name, value in client.attributes.items() if name not in RESERVED)
+    return tuple((name, values) for name, values in found if values)
+
+
+def given(domain: Domain, private: PrivacySettings) -> Given:
+    """The types of all that nodes give these policies."""
+    found: dict[tuple[str, frozenset[str]], str] = {}
+    for client, settings in domain.clients.items():
+        for name, value in settings.attributes.items():
+            found.setdefault((name, types_of(value)), f"that of client `{client}`")
+        if settings.groups:
+            found.setdefault(("group", types_of("")), f"that of client `{client}`")
+    for contract, said in (domain.contracts or ContractSettings()).consumers.items():
+        attributes = said.get("attributes")
+        for name in attributes if isinstance(attributes, dict) else ():
+            found.setdefault((str(name), types_of("")), f"that of contract `{contract}`")
+    known = ((name, whose, types) for (name, types), whose in found.items() if name not in RESERVED)
+    return given_types(private.resource, private.attributes, known)

@@ -47,11 +47,17 @@ def listed(names: Iterable[str], last: str = "or") -> str:
     return f" {last} ".join(filter(None, [", ".join(shown[:-1]), *shown[-1:]]))
 
 
+def meant(name: str, known: Collection[str]) -> str:
+    """The known name that is like this one, as a question; empty if there is none."""
+    near = get_close_matches(name, known, n=1) or [one for one in known if one.lower() == name.lower()]
+    return f"did you mean `{near[0]}`?" if near else ""
+
+
 def hint(name: str, known: Collection[str]) -> str:
     """What a name that is not known may stand for: one like it, or any there is."""
-    near = get_close_matches(name, known, n=1) or [one for one in known if one.lower() == name.lower()]
+    near = meant(name, known)
     if near:
-        return f"did you mean `{near[0]}`?"
+        return near
     return f"there is {listed(known, 'and')}" if known else "there is none"
 
 

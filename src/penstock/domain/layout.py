@@ -78,13 +78,19 @@ class _Writer:
         line = f"{lead} {flow(node, loc)}"
         if isinstance(node, Scalar) or not _entries(node, loc) or self._fits(line, node, loc, depth):
             yield line + behind
-        elif lead.endswith("-") and not behind and not self._notes.before.get((*loc, _entries(node, loc)[0][0])):
+        elif lead.endswith("-") and self._begins_beside(node, loc):
             first, *rest = self.block(node, loc, depth + 1)
-            yield f"{lead} {first.lstrip()}"
+            yield f"{lead} {first.lstrip()}{behind}"
             yield from rest
         else:
             yield lead + behind
             yield from self.block(node, loc, depth + 1)
+
+    def _begins_beside(self, node: Node, loc: Loc) -> bool:
+        """Whether what is in an item of a list can begin on its line: no comment is between, and there is only one."""
+        first = (*loc, _entries(node, loc)[0][0])
+        has_two = loc in self._notes.behind and any(one[: len(first)] == first for one in self._notes.behind)
+        return not self._notes.before.get(first) and not has_two
 
     def _fits(self, line: str, node: Node, loc: Loc, depth: int) -> bool:
         """Whether a mapping or list goes on one line; those with names of entities in them do not."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
+from penstock.domain.finding import meant
 from penstock.engine import advertise, contracts, judge_filters
 from penstock.engine.contracts import BROUGHT, CONSUMER, State
 from penstock.engine.session import Session, Subscribed
@@ -150,6 +151,7 @@ def with_subscription(node: "Node", session: Session, filter: Filter, key: str, 
     assert state is not None  # who may bring was asked before
     scope: Scope = "local" if is_local else "global"
     made = bring_wanting("new", session.entity, filter.filter, scope, said, state.contracts.catalogue)
+    _check_situations(state, made)
     plain = msgspec.json.encode(plain_consumer(made))
     found = Made(replace(made, name=_name("", session.entity, key.encode() + plain)), len(plain))
     _check_room(session, _OF_SUBSCRIPTION + key, found)
@@ -293,7 +295,20 @@ def _made(node: "Node", session: Session, name: str, text: str, is_consumer: boo
     else:
         contract = bring_producer(name, session.entity, text, catalogue)
         plain = msgspec.json.encode(plain_producer(contract))
+    _check_situations(node.contracts, contract)
     return Made(replace(contract, name=_name(name, session.entity, plain)), len(plain))
+
+
+def _check_situations(state: State, contract: ConsumerContract | ProducerContract) -> None:
+    """Raises `PolicyError` for a situation that the domain does not have: what is mistyped would never be open."""
+    if isinstance(contract, ConsumerContract):
+        named = contract.situations
+    else:
+        named = frozenset(name for rule in contract.rules for name in rule.during | rule.outside)
+    for name in sorted(named - state.situations):
+        raise PolicyError(
+            f"situation: there is no situation `{name:.80}`; {meant(name, state.situations)}".rstrip("; ")
+        )
 
 
 def _name(name: str, client: str, plain: bytes) -> str:

@@ -54,6 +54,7 @@ class State:
 
     def __init__(self, contracts: Contracts) -> None:
         self.contracts = contracts
+        self.situations = frozenset(one.name for one in contracts.situations)
         self.open: OpenSituations = NONE_OPEN
         self.heard: dict[str, tuple[str, ConsumerContract]] = {}
         """By what they are told on, clients at other nodes and contracts that they have brought."""
@@ -166,7 +167,7 @@ class State:
             return known[1]
         if len(self._releasers) >= MOST_RELEASERS:
             self._releasers.clear()
-        made = Releaser(producer, consumer, want, self.contracts.catalogue)
+        made = Releaser(producer, consumer, want, self.contracts.catalogue, self.situations)
         self._releasers[key] = about, made
         return made
 
@@ -211,8 +212,7 @@ def renewed(before: State | None, contracts: Contracts | None) -> State | None:
         return None
     made = State(contracts)
     if before is not None:
-        names = {one.name for one in contracts.situations}
-        made.open = {name: one for name, one in before.open.items() if name in names}
+        made.open = {name: one for name, one in before.open.items() if name in made.situations}
         made.heard, made.counted = before.heard, before.counted
     return made
 

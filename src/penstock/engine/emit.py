@@ -134,7 +134,7 @@ def deliver(
 ) -> Kept | None:
     """Send the event, or queue it. Returns its place in the store, to be shared with its other deliveries."""
     if node.contracts is not None:
-        released = release.show(node, session, forms, qos)
+        released = release.show(node, session, forms, qos, retain)
         if released is None:
             return kept
         if released is not forms:
@@ -193,4 +193,4 @@ def hand_out(node: "Node", now: float) -> None:
         wanted = match.wanting(node, event, session)
         if wanted and route.may_have(node, event, session) and release_wait.may_go(node, event, session, now):
             target = Target(wanted)
-            deliver(node, session, min(event.qos, target.qos), False, target.ids, Forms(event, now), None)
+            deliver(node, session, min(event.qos, target.qos), event.retain, target.ids, Forms(event, now), None)

@@ -12,7 +12,14 @@ from penstock.engine.arrival import Arrival
 from penstock.engine.edit import Watch
 from penstock.engine.explain_access import Views
 from penstock.engine.explain_judge import Asked, refused_policy
-from penstock.engine.explain_match import Candidate, local_part, match_verdict, unsatisfied
+from penstock.engine.explain_match import (
+    NO_MEANS,
+    Candidate,
+    asks_by_content,
+    local_part,
+    match_verdict,
+    unsatisfied,
+)
 from penstock.engine.explain_token import Carried
 from penstock.engine.node import Node
 from penstock.engine.once import Once
@@ -150,11 +157,16 @@ class _Walk:
         plain = [one for one in found if not isinstance(one, Group | Predicates)]
         plain += [one for several in found if isinstance(several, Predicates) for one in several]
         groups = [one for one in found if isinstance(one, Group)]
-        by_group = [one for group in groups for one in self._towards_group(came, group, judging, before)]
+        by_group = list[Decision]()
+        for group in groups:
+            by_content = any(asks_by_content(one, judging.event.topic) for one in group.members)
+            decisions = self._towards_group(came, group, judging, before)
+            by_group += (one._replace(by_content=by_content) for one in decisions)
         shared = {one.goes_by.target for one in by_group if one.goes_by is not None}
         for candidate in self._candidates(came, plain, judging):
             if candidate.is_concerned or candidate.link.target not in shared:
-                yield self._towards(came, candidate, judging, before)
+                decision = self._towards(came, candidate, judging, before)
+                yield decision._replace(by_content=candidate.asks_by_content(judging.event.topic))
         yield from by_group
 
     def _candidates(self, came: Arrival, found: list[Subscribed | Watch], judging: Asked) -> list[Candidate]:
@@ -185,7 +197,7 @@ class _Walk:
         readable = [one for one in candidate.matched if _may_read(one.session, topic)]
         targets = _targets(readable)
         matched, routed = (
-            match_verdict(came.node, came.session, candidate, readable, targets, event),
+            match_verdict(came.node, came.session, candidate, readable, targets, event, self._now),
             says.routed(came.node, came.link, link, event),
         )
         verdicts, outputs = [*before, matched], list[Event]()
@@ -262,11 +274,13 @@ class _Walk:
             if not _may_read(member.session, event.topic):
                 verdicts.append(says.unreadable(member.session.rights, event.topic))
             elif not match.satisfies(node, event, member, self._now):
-                verdicts.append(unsatisfied(node, event, [member]))
+                verdicts.append(unsatisfied(node, event, [member], self._now))
             elif not judging.lets(member):
                 verdicts.append(Verdict("match", Effect.PASS, member.filter))
                 judging.towards([Target([member])], verdicts)
-            elif release.preview(node, member.session, event, self._now) is None:
+            elif release.preview(node, member.session, event, self._now).in_mean:
+                verdicts.append(Verdict("match", Effect.SUPPRESS, member.filter, NO_MEANS))
+            elif release.preview(node, member.session, event, self._now).event is None:
                 verdicts += [Verdict("match", Effect.PASS, member.filter), says.routed(node, came.link, link, event)]
                 verdicts += explain_release.released(node, member.session, event, self._now)[1]
             elif found is None:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from penstock.engine import match, overlay, says
+from penstock.engine import explain_release, match, overlay, says
 from penstock.engine.explain_token import no_token
 from penstock.engine.node import Node
 from penstock.engine.plan import Target
@@ -29,6 +29,13 @@ class Candidate:
     def is_concerned(self) -> bool:
         return bool(self.matched or self.unmet or self.onlooker)
 
+    def asks_by_content(self, topic: str) -> bool:
+        return any(asks_by_content(one, topic) for one in (*self.matched, *self.unmet))
+
+
+def asks_by_content(one: Subscribed, topic: str) -> bool:
+    return next(match.conditions(one, topic), None) is not None
+
 
 def match_verdict(
     node: Node,
@@ -37,12 +44,13 @@ def match_verdict(
     readable: list[Subscribed],
     targets: tuple[Target, ...],
     event: Event,
+    now: float,
 ) -> Verdict:
     """What the stage match says of one link."""
     name, topic = candidate.link.target, event.topic
     if any(local_part(target, sender) is not None for target in targets):
-        conditions = dict.fromkeys(one.text for each in readable for one in match.conditions(each, topic))
-        reason = " and ".join(f"`{text}` holds" for text in conditions)
+        asked = (said for one in readable for said in _satisfied(node, event, one, now))
+        reason = " and ".join(dict.fromkeys(asked))
         return Verdict("match", Effect.PASS, ", ".join(dict.fromkeys(one.filter for one in readable)), reason)
     if targets:
         return Verdict("match", Effect.SUPPRESS, "no local", f"`{name}` published it and does not want its own events")
@@ -51,7 +59,7 @@ def match_verdict(
     if candidate.matched:
         return says.unreadable(candidate.matched[0].session.rights, topic)
     if candidate.unmet:
-        return unsatisfied(node, event, candidate.unmet)
+        return unsatisfied(node, event, candidate.unmet, now)
     if not candidate.sessions:
         without = no_token(node, name)
         if without and name not in node.neighbours:
@@ -68,6 +76,7 @@ def match_verdict(
     return Verdict("match", Effect.SUPPRESS, "", f"`{name}` has no subscription that matches `{topic}`")
 
 
+NO_MEANS = "it goes into a mean, and who shares a subscription gets no means"
 _BY_OFFERS = ("advertised", "routed")
 """Modes of a link in which advertisements count."""
 
@@ -78,10 +87,28 @@ def _modes(node: Node, neighbour: str) -> Iterator[str]:
             yield from (mode for _, mode in connection.forward)
 
 
-def unsatisfied(node: Node, event: Event, subscriptions: list[Subscribed]) -> Verdict:
+def _satisfied(node: Node, event: Event, subscribed: Subscribed, now: float) -> Iterator[str]:
+    """What a subscription asks for, and of what that was found."""
+    asked = list(match.conditions(subscribed, event.topic))
+    is_later = bool(asked) and match.shown(node, subscribed.session, event, now).in_mean
+    yield from (f"`{one.text}` {'is asked of the mean' if is_later else 'holds'}" for one in asked)
+
+
+def unsatisfied(node: Node, event: Event, subscriptions: list[Subscribed], now: float) -> Verdict:
     """That the content is not what any of these subscriptions asks for, and why."""
-    said = (f"{_titled(one)}: {' and '.join(match.unmet(node, event, one))}" for one in subscriptions)
+    said = (f"{_titled(one)}: {_why_not(node, event, one, now)}" for one in subscriptions)
     return Verdict("match", Effect.SUPPRESS, "condition", "; ".join(said))
+
+
+def _why_not(node: Node, event: Event, subscribed: Subscribed, now: float) -> str:
+    """Conditions are asked of what a subscriber is shown, and that may be other than the event, or nothing."""
+    view = match.shown(node, subscribed.session, event, now).event
+    if view is None:
+        _, said = explain_release.released(node, subscribed.session, event, now)
+        why = "; ".join(one.reason for one in said if one.effect is Effect.SUPPRESS)
+        return f"it is shown nothing of it{f': {why}' if why else ''}"
+    of = "" if view.payload == event.payload else "of what it is shown, "
+    return of + " and ".join(match.unmet(node, view, subscribed))
 
 
 def _titled(one: Subscribed) -> str:

@@ -195,6 +195,8 @@ def _set(node: "Node", session: Session, payload: bytes, now: float) -> Outcome 
         held = Evidence(told.good, told.bad, min(told.at, now))
         if max(held.good, held.bad) > MOST_EVIDENCE:
             raise PolicyError(f"more than {MOST_EVIDENCE:g}")
+        if held.at < 0:
+            raise PolicyError(f"as of `{held.at:g}`, which is before 1970")
     except (msgspec.MsgspecError, PolicyError) as error:
         return Outcome(Reason.PAYLOAD_FORMAT_INVALID, f"not evidence: {error}")
     if told.neighbour not in node.neighbours or told.neighbour not in node.ensemble.nodes:

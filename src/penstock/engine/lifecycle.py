@@ -102,14 +102,15 @@ def _who(node: Node, packet: Connect, door: Door, now: float) -> Who | Session |
             node.stats.tokens_refused += 1
             return Refusal(Reason.NOT_AUTHORIZED, shown)
         subject, token = shown
+    elif node.tokens is not None and node.tokens.settings.required:
+        # No password is looked at: whoever guesses here would not be counted, and be told when it is right.
+        return Refusal(Reason.NOT_AUTHORIZED, "this node asks for an authorisation token, as the password")
     else:
         authenticated = authenticate(packet, door, node.passwords)
         if isinstance(authenticated, str):
             return Refusal(Reason.NOT_AUTHORIZED, authenticated)
         if not is_known(authenticated, door, node.passwords, node.unchecked):
             return Refusal(Reason.NOT_AUTHORIZED, f"a user name cannot be checked here, and {node.unchecked}")
-        if node.tokens is not None and node.tokens.settings.required:
-            return Refusal(Reason.NOT_AUTHORIZED, "this node asks for an authorisation token, as the password")
         subject = authenticated
     if not packet.client_id:  # [MQTT-3.1.3-6]
         subject = subject._replace(client_id=node.make_id())

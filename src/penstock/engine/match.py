@@ -7,6 +7,7 @@ from penstock.engine import private, project, release, route
 from penstock.engine.edit import Watch
 from penstock.engine.plan import Draft, Group, LinkClass, Plan
 from penstock.engine.predicates import Predicates
+from penstock.engine.release import Preview
 from penstock.engine.session import Session, Subscribed
 from penstock.language.condition import Condition, all_of
 from penstock.model.event import Event
@@ -63,7 +64,7 @@ def _satisfied_by_views(
     node: "Node", plan: Plan, event: Event, asking: Iterable[Subscribed], now: float
 ) -> Iterator[Subscribed]:
     """Those that are satisfied by what each may see: a client is asked for once, and all who see the same together."""
-    views: dict[int, Event | None] = {}
+    views: dict[int, Preview] = {}
     found: dict[tuple[bytes, str], set[int]] = {}
     for one in asking:
         if _is_kept_beyond(node, event, one):
@@ -71,13 +72,15 @@ def _satisfied_by_views(
             continue
         session = one.session
         if session.id not in views:
-            views[session.id] = _view(node, session, event, now)
-        view = views[session.id]
+            views[session.id] = shown(node, session, event, now)
+        view, in_mean = views[session.id]
+        if in_mean:
+            yield one
         if view is None:
             continue
         key = (view.payload, view.content_type)
         if key not in found:
-            content = node.ensemble.reader.read(view)
+            content = node.ensemble.reader.view(view, event)
             found[key] = {id(each) for predicates in plan.predicates for each in predicates.match(content)}
         if id(one) in found[key] and not (one.also and any(unmet(node, view, one))):
             yield one
@@ -86,18 +89,19 @@ def _satisfied_by_views(
 def satisfies(node: "Node", event: Event, subscribed: Subscribed, now: float | None = None) -> bool:
     """Whether the event's content is what the subscription asks for; a condition that fails is not satisfied.
 
-    It is asked of what the subscriber may see: otherwise it could find out the rest by asking.
+    It is asked of what the subscriber may see: otherwise it could find out the rest by asking. If that is a mean, then
+    when it is made.
     """
     if _is_kept_beyond(node, event, subscribed) or next(conditions(subscribed, event.topic), None) is None:
         return True
-    view = _view(node, subscribed.session, event, now)
-    return view is not None and not any(unmet(node, view, subscribed))
+    view, in_mean = shown(node, subscribed.session, event, now)
+    return in_mean or (view is not None and not any(unmet(node, view, subscribed)))
 
 
-def _view(node: "Node", session: Session, event: Event, now: float | None) -> Event | None:
+def shown(node: "Node", session: Session, event: Event, now: float | None) -> Preview:
     """What a subscriber may see of an event, without consequences."""
-    released = release.preview(node, session, event, now)
-    return None if released is None else project.preview(node, session, released, now)
+    found = release.preview(node, session, event, now)
+    return found if found.event is None else Preview(project.preview(node, session, found.event, now))
 
 
 def unmet(node: "Node", event: Event, subscribed: Subscribed) -> Iterator[str]:

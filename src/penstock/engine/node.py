@@ -157,6 +157,8 @@ class Node:
         self.once = Once()
         self.recorder: Recorder | None = None
         """Gathers what the journal keeps, if there is one."""
+        self.past: dict[str, tuple[int, int, int]] = {}
+        """By client of the domain, what its sessions that have ended took, gave and were denied."""
         self.onlooker: Onlooker | None = None
         """Is told of what is refused, as it happens, if somebody looks on."""
         self.stats = Stats()

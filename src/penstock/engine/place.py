@@ -140,7 +140,11 @@ def new_watch(node: "Node", link: Link) -> Watch | None:
 def leave(node: "Node", session: Session) -> None:
     """The session has ended. States of links with clients that nobody listed would otherwise gather for ever."""
     _part(session)
-    if session.entity in node.ensemble.devices or session.neighbour is not None:
+    if session.neighbour is not None:
+        return
+    if session.entity in node.ensemble.devices:
+        took, gave, denied = node.past.get(session.entity, (0, 0, 0))
+        node.past[session.entity] = (took + session.took, gave + session.gave, denied + session.denied)
         return
     for watched in (session.watch_in, session.watch_out):
         if watched is not None:

@@ -89,12 +89,12 @@ def _numbers(region: Region) -> Places:
     of_doubles = [_double_span(double_at(start), double_at(end - 1)) for start, end in doubles]
     both = [*(_integer_span(start, end - 1) for start, end in integers), *of_doubles]
     if region.not_a_number:
-        both.append((math.inf, None))  # to `bisect`, what is not a number is after everything
+        both.append((math.inf, None))  # to `bisect`, what is not a number is after everything; there infinity is too
     merged = _merged(both)
     edges = (edge for span in merged for edge in span if edge is not None)
     is_exact = (
         all(abs(edge) < _EXACT or math.isinf(edge) for edge in edges)
-        and set(merged) <= {*_merged(of_doubles), (math.inf, None)}  # `x != 0.5`: integers on both sides, and a hole
+        and set(merged) <= set(_merged(of_doubles))  # not `x != 0.5`: integers on both sides, and a hole
         and intersect(integers, _integers(merged)) == _integers(merged)
     )
     return Places(spans=merged, is_exact=is_exact)

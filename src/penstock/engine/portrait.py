@@ -47,6 +47,15 @@ class ClientPortrait(msgspec.Struct, frozen=True, omit_defaults=True):
     has_token: bool = False
 
 
+class PastPortrait(msgspec.Struct, frozen=True):
+    """What a client of the domain has had of sessions that have ended."""
+
+    entity: str
+    took: int
+    gave: int
+    denied: int
+
+
 class LinkPortrait(msgspec.Struct, frozen=True):
     """The connection with a neighbour, seen from this node."""
 
@@ -72,6 +81,7 @@ class NodePortrait(msgspec.Struct, frozen=True):
     retained: int
     situations: tuple[str, ...]
     """Those of contracts that are open."""
+    past: tuple[PastPortrait, ...] = ()
 
 
 class SubscriptionPortrait(msgspec.Struct, frozen=True):
@@ -95,6 +105,7 @@ def portrait(node: "Node", now: float, with_clients: bool = True, with_content: 
         tuple(one for watch in node.watches.values() for one in _monitors(watch, with_content)),
         len(node.retained),
         tuple(sorted(node.contracts.open_at(now))) if node.contracts is not None else (),
+        tuple(PastPortrait(name, *counts) for name, counts in node.past.items()) if with_clients else (),
     )
 
 

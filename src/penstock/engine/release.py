@@ -6,7 +6,7 @@ for all whose guarantees it knows, and tells the other nodes by the event's ACE 
 released by a rule is marked with it while it waits, and does not go out when the rule no longer releases it.
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.engine import contracts, glass, release_wait, travel
 from penstock.engine.contracts import Governed
@@ -43,8 +43,8 @@ def concerns_event(node: "Node", event: Event) -> bool:
     )
 
 
-def show(node: "Node", session: "Session", forms: Forms, qos: int) -> Forms | None:
-    """The event as a session may have it; None if it may not, or not now."""
+def show(node: "Node", session: "Session", forms: Forms, qos: int, retain: bool) -> Forms | None:
+    """The event as a session may have it; None if it may not, or not now. `retain`: as it is to be told."""
     is_node = session.neighbour is not None and session.neighbour in node.ensemble.nodes
     if forms.event.topic.startswith((contracts.SITUATION, contracts.CONSUMER)) and not is_node:
         return None  # what situation somebody is in is not for everybody
@@ -64,22 +64,31 @@ def show(node: "Node", session: "Session", forms: Forms, qos: int) -> Forms | No
         node.stats.expired += decided.is_expired
         return None
     if decided.not_before > now:
-        node.later.put(node, decided.not_before, session, decided.event._replace(qos=qos, retain=False))
+        node.later.put(node, decided.not_before, session, decided.event._replace(qos=qos, retain=retain))
         return None
     glass.count(node, session, decided.event)
     return forms.view_of(decided.event)
 
 
-def preview(node: "Node", session: "Session", event: Event, now: float | None) -> Event | None:
+class Preview(NamedTuple):
+    """What a client may see of an event."""
+
+    event: Event | None
+    """None: nothing, or nothing of this event alone."""
+    in_mean: bool = False
+    """It goes into a mean: what would be asked of it is asked of that, when it is made."""
+
+
+def preview(node: "Node", session: "Session", event: Event, now: float | None) -> Preview:
     """The event as a client may see it, without consequences: conditions are asked of that."""
     if node.contracts is None or (session.neighbour is not None and session.neighbour in node.ensemble.nodes):
-        return event
+        return Preview(event)
     at = contracts.recorded(node.clock() if now is None else now)
     found = contracts.governed(node, event, at) or needed(node, session, event, at)
     if found is None:
-        return event
+        return Preview(event)
     decided = decide(node, session, event, found, at)
-    return event._replace(payload=b"") if decided.aggregate is not None else decided.event
+    return Preview(decided.event, decided.aggregate is not None)
 
 
 def at_once(node: "Node", session: "Session", event: Event, now: float) -> tuple[Event | None, Verdict]:

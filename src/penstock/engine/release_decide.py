@@ -16,7 +16,7 @@ from penstock.model.quality import Quality
 from penstock.policy.aggregate import end_of
 from penstock.policy.contract import ConsumerContract, ProducerContract, Want
 from penstock.policy.contracts import subscription_id
-from penstock.policy.degrade import Aggregate, degrade, leaves_only
+from penstock.policy.degrade import Aggregate, degraded_once, leaves_only
 from penstock.policy.privacy import Asked
 from penstock.policy.quality_carry import CLAIMED, write_properties, write_quality
 from penstock.policy.release import (
@@ -40,6 +40,10 @@ if TYPE_CHECKING:
 
 _PUBLIC = ProducerContract("public", frozenset({"*"}), "#")
 _TWICE = "it is aggregated already by another"
+_NO_CONTRACT = (
+    "it is private, and who would get it has no consumer's contract for this topic: also rules that ask nothing are for"
+    " those who have one"
+)
 _EXPIRES = "it expires before it may go out"
 
 
@@ -81,7 +85,7 @@ def decide(node: "Node", session: "Session", event: Event, found: Governed, now:
     asking = node.contracts.asking(session, event.topic, now)
     if not asking:
         if found.is_private:
-            return Decided(None, reasons=("it is private, and who would get it guarantees nothing",))
+            return Decided(None, reasons=(_NO_CONTRACT,))
         left = _Left(found.content, found.quality, now, found.marks)
         return _by_policies(node.contracts, session, event, found, None, left, now)
     for one in asking:
@@ -137,9 +141,8 @@ def _by_want(state: State, session: "Session", event: Event, found: Governed, as
         if made.aggregate is not None:
             named = contracts.named(state, producer)
             collected = Collecting(event.topic, named, consumer.name, want.name, made.rule, made.aggregate)
-        same = made.payload is left.content.payload
         left = left._replace(
-            content=left.content if same else Content(made.payload, left.content.format),
+            content=left.content.changed(made.payload),
             quality=made.quality,
             not_before=max(left.not_before, made.not_before),
             marks=(*left.marks, mark_of(producer, made.rule)) if made.rule else left.marks,
@@ -155,7 +158,8 @@ def asked_of(
 ) -> Asked:
     """What policies in XACML are asked."""
     given = dict((*contracts.shown(session, now), *state.contracts.known.get(session.entity, ())))
-    return Asked(session.entity, tuple(given.items()), consumers, topic, producer, state.open_at(now))
+    values = state.contracts.values.get(session.entity, ())
+    return Asked(session.entity, tuple(given.items()), consumers, topic, producer, state.open_at(now), values)
 
 
 def _by_policies(
@@ -179,7 +183,7 @@ def _by_policies(
             return Decided(None, reasons=(f"privacy policy `{policy.name}`: {_TWICE}",), steps=left.steps)
         before = left.content, left.quality
         try:
-            payload, quality, later = degrade(permitted.degrade, *before, state.contracts.catalogue, now)
+            payload, quality, later = degraded_once(permitted.degrade, *before, state.contracts.catalogue, now)
         except ContentError as error:
             reason = f"privacy policy `{policy.name}`: it cannot be degraded: {error}"
             return Decided(None, reasons=(reason,), steps=left.steps)
@@ -192,7 +196,7 @@ def _by_policies(
             collected = Collecting(event.topic, "", *names, policy.name, aggregate)
         made = Release(True, policy.name, payload, quality, later, aggregate=aggregate)
         left = left._replace(
-            content=left.content if payload is left.content.payload else Content(payload, left.content.format),
+            content=left.content.changed(payload),
             quality=quality,
             not_before=max(left.not_before, later),
             marks=(*left.marks, mark_of_policy(policy.name, topic, permitted)),

@@ -51,6 +51,8 @@ def may_go(node: "Node", event: Event, session: "Session", now: float) -> bool:
         return False
     if _is_over(event, now):
         return False
+    if not all(state.situations.issuperset(one.outside) for one in marks):
+        return False  # whether it is such a situation is not known any more
     situations, content = state.open_at(now), node.ensemble.reader.read(event)
     if not {one.name for one in state.contracts.private(event.topic)} <= {one.rule for one in marks}:
         return False  # there is a policy that has not been asked

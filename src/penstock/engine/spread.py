@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
-from penstock.engine import edit, emit, judge, match, project, release, route
+from penstock.engine import edit, emit, judge, match, route
 from penstock.engine.plan import Group, Plan, Target
 from penstock.engine.render import Forms
 from penstock.engine.session import Session, Subscribed
@@ -115,11 +115,10 @@ def _may_take(node: "Node", event: Event, now: float, judging: judge.Judging | N
 
 
 def may_take(node: "Node", event: Event, member: Subscribed, now: float | None = None) -> bool:
-    """Whether a member of a group may have the event or some of it, and asks for such."""
+    """Whether a member of a group may have the event or some of it, and asks for such. Of means it gets none."""
     if not route.may_have(node, event, member.session) or not match.satisfies(node, event, member, now):
         return False
-    released = release.preview(node, member.session, event, now)
-    return released is not None and project.preview(node, member.session, released, now) is not None
+    return match.shown(node, member.session, event, now).event is not None
 
 
 def _spread_watched(

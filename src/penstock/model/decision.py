@@ -20,6 +20,8 @@ class Decision(NamedTuple):
     """One for each stage that had a say, in order."""
     outputs: tuple[Event, ...] = ()
     """What leaves by the link."""
+    by_content: bool = False
+    """Whether somebody at the end of the link asks for the topic by content: what becomes of it then tells of that."""
 
     @property
     def effect(self) -> Effect:

@@ -247,8 +247,8 @@ class Stage:
         if not self._releases.at_rest and scope != row["node"]:
             found = found._replace(ace=release.enabled(node, event.topic, found, now, session.entity))
         decided = decide(node, session, event, found, now)
-        if decided.aggregate is not None:  # a condition is asked of what the subject sees, and that is nothing yet
-            return Outcome(collected=decided.aggregate if row["release_asks"] is None else None)
+        if decided.aggregate is not None:  # a condition is asked of the mean, when that goes
+            return Outcome(collected=decided.aggregate)
         if decided.event is None:
             return Outcome()
         if decided.not_before > now:
@@ -297,13 +297,13 @@ class Stage:
 
 
 def waiting(row: dict[str, Any], event: Event) -> dict[str, Any]:
-    """The row of an event that waits: with by what it was released, and not retained."""
+    """The row of an event that waits: with by what it was released."""
     return {
         **row,
         "payload": event.payload,
         "properties": event.properties,
         "content_type": event.content_type or None,
-        "retain": False,
+        "retain": event.retain,
         "expiry": None if event.expires is None else event.expires - row["time"],
     }
 

@@ -285,4 +285,9 @@ def edges(rated: DataFrame) -> DataFrame:
 
 def moment(at: float | None) -> str:
     """A time for whoever reads it."""
-    return "" if at is None else datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")
+    if at is None:
+        return ""
+    try:
+        return datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")
+    except (ValueError, OverflowError, OSError):  # nodes once took any from operators, and journals have it
+        return f"{at:g}"

@@ -9,6 +9,7 @@ from penstock.model.quality import Catalogue
 from penstock.model.topic import matches
 from penstock.policy.contract import ConsumerContract, ProducerContract, Subject, Want
 from penstock.policy.privacy import PrivacyPolicy
+from penstock.policy.privacy_types import Values
 from penstock.policy.quality_collect import Collector
 from penstock.policy.situation import Situation
 
@@ -37,6 +38,8 @@ class Contracts:
     collecting: tuple[Collecting, ...] = ()
     known: Mapping[str, Subject] = field(default_factory=dict)
     """By client, the attributes that the domain gives it."""
+    values: Mapping[str, Values] = field(default_factory=dict)
+    """By client, those of them that are no texts, as policies in XACML are given them."""
     privacy: tuple[PrivacyPolicy, ...] = ()
     """Policies in XACML."""
     bring: frozenset[str] = frozenset()

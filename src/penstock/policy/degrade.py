@@ -154,6 +154,25 @@ def degrade(
     return Degraded(payload, lowered, now + _delay(degradations))
 
 
+def degraded_once(
+    degradations: Sequence[Degradation], content: Content, quality: Quality, catalogue: Catalogue, now: float
+) -> Degraded:
+    """The same, done once for all who get this content so."""
+
+    def done() -> Degraded | ContentError:
+        try:
+            return degrade(degradations, content, quality, catalogue, now)
+        except ContentError as error:
+            return error
+
+    if not degradations:
+        return degrade(degradations, content, quality, catalogue, now)
+    found = content.once(("degraded", tuple(degradations), quality, catalogue, now), done)
+    if isinstance(found, ContentError):
+        raise ContentError(str(found))
+    return found
+
+
 def _delay(degradations: Iterable[Degradation]) -> float:
     return math.fsum(one.seconds for one in degradations if isinstance(one, Delay))
 

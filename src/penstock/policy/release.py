@@ -21,7 +21,7 @@ from penstock.model.values import SECOND
 from penstock.policy.aggregate import Mean
 from penstock.policy.contract import ConsumerContract, PrivacyRule, ProducerContract, Want, abac_attributes, commitments
 from penstock.policy.contract_plain import plain_rule
-from penstock.policy.degrade import Aggregate, degrade, leaves_only
+from penstock.policy.degrade import Aggregate, degraded_once, leaves_only
 from penstock.policy.privacy import Permitted
 from penstock.policy.quality_need import why_not
 from penstock.policy.quality_propagate import aged
@@ -65,8 +65,16 @@ class Releaser:
     __slots__ = ("_candidates", "_catalogue", "_refused", "_want", "retention")
 
     def __init__(
-        self, producer: ProducerContract, consumer: ConsumerContract, want: Want, catalogue: Catalogue
+        self,
+        producer: ProducerContract,
+        consumer: ConsumerContract,
+        want: Want,
+        catalogue: Catalogue,
+        situations: Collection[str],
     ) -> None:
+        """`situations`: all that there are. Whether it is another that a rule names is never known, so it permits
+        nothing.
+        """
         self._want = want
         self._catalogue = catalogue
         self.retention = consumer.retention
@@ -75,6 +83,8 @@ class Releaser:
         self._refused: list[str] = []
         for rule in producer.rules:
             wrong = [reason for reason in (one.why_not(asked) for one in commitments(rule)) if reason]
+            unknown = sorted((rule.during | rule.outside).difference(situations))
+            wrong += [f"there is no situation `{name}`" for name in unknown]
             self._refused += [f"rule `{rule.id}`: {reason}" for reason in wrong]
             if not wrong:
                 self._candidates.append(rule)
@@ -154,7 +164,7 @@ class Releaser:
         if wrong:
             return Release(False), wrong
         try:
-            payload, lowered, not_before = degrade(
+            payload, lowered, not_before = degraded_once(
                 rule.degrade, content, aged(quality, self._catalogue, now), self._catalogue, now
             )
         except ContentError as error:
@@ -167,7 +177,7 @@ class Releaser:
             if retain <= now:
                 return Release(False), [OVER]
         made = Release(True, rule.id, payload, lowered, not_before, retain, leaves_only(rule.degrade), aggregate)
-        left = Content(payload, content.format) if rule.degrade else content
+        left = content.changed(payload)
         wrong = list(why_not(rule.quality, lowered, left))
         if aggregate is None:  # else what is made of several is judged by these
             wrong += why_not((*rule.guarantees, *self._want.needs), lowered, left)

@@ -29,6 +29,7 @@ MAX_TIME = 253_402_300_799
 """The last second of the year 9999: what is later cannot be shown as a date."""
 
 _KEY_BYTES = 32
+_KEY_ID = re.compile(r"[A-Za-z0-9_-]{43}", re.ASCII)
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}", re.ASCII)
 _FOR_ALL, _FOR_OWNER = 0o644, 0o600
 _OTHERS = 0o077
@@ -41,6 +42,13 @@ def check_node(name: str, kind: str = "node") -> str:
             Reason.MALFORMED, f"{kind} name `{show(name)}`: expected at most 64 letters, digits, `-` and `_`"
         )
     return name
+
+
+def check_key_id(text: str) -> str:
+    """The id of a key, or raise `TokenError`."""
+    if not _KEY_ID.fullmatch(text):
+        raise TokenError(Reason.MALFORMED, f"key id `{show(text)}`: expected 43 letters, digits, `-` and `_`")
+    return text
 
 
 @dataclass(frozen=True)

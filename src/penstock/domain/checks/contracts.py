@@ -5,14 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from penstock.domain.contracts import compiled, mistakes
-from penstock.domain.finding import Entities, Finding, Said, hint
+from penstock.domain.contracts import compiled, given, mistakes
+from penstock.domain.finding import Entities, Finding, Said, hint, listed
 from penstock.domain.schema import Domain
 from penstock.domain.tree import Step
+from penstock.model.quality import NO_QUALITY
 from penstock.model.topic import overlaps
+from penstock.policy.contract import ConsumerContract, PrivacyRule, ProducerContract, abac_attributes, commitments
 from penstock.policy.contract_match import Pair, Standing, match_all
-from penstock.policy.contracts import EVERYBODY, Contracts
+from penstock.policy.contracts import EVERYBODY, Contracts, said_wants
 from penstock.policy.privacy import wrong_duties
+from penstock.policy.privacy_types import odd_types
 from penstock.policy.xacml.patterns import wrong_patterns
 
 _MOST_PAIRS = 10_000
@@ -28,12 +31,14 @@ def check(domain: Domain) -> Iterator[Finding | Said]:
     contracts = None if wrong or missing else compiled(domain)
     if contracts is None:
         return
+    known = [one.name for one in contracts.situations]
     for producer in contracts.producers:
         yield from _clients(domain, ("contracts", "producers", producer.name, "producer"), producer.producers)
         for rule in producer.rules:
-            known = [one.name for one in contracts.situations]
-            yield from _situations(known, producer.name, rule.id, rule.during | rule.outside)
+            at = ("contracts", "producers", producer.name, "rules", rule.id, "situation")
+            yield from _situations(known, at, rule.during | rule.outside)
     for consumer in contracts.consumers:
+        yield from _situations(known, ("contracts", "consumers", consumer.name, "situation"), consumer.situations)
         yield from _clients(domain, ("contracts", "consumers", consumer.name, "consumer"), consumer.consumers)
     for situation in contracts.situations:
         where = ("contracts", "situations", situation.name, "sources")
@@ -50,12 +55,16 @@ def warnings(domain: Domain) -> Iterator[Said]:
         roots = private.read()
         for wrong in wrong_duties(roots):
             yield Said(("privacy", index, "policies"), f"{wrong}: what it is for is released to nobody")
+        for wrong in odd_types(roots, given(domain, private)):
+            yield Said(("privacy", index, "policies"), wrong)
         for wrong in (one for root in roots for one in wrong_patterns(root)):
             yield Said(("privacy", index, "policies"), f"{wrong}: where it is asked, nothing can be decided")
     if len(contracts.producers) * len(contracts.consumers) <= _MOST_PAIRS:
         pairs = list(match_all(contracts))
         yield from _never_met(contracts, pairs)
         yield from _for_nobody(contracts, pairs)
+    if len(contracts.producers) * len(domain.clients) <= _MOST_PAIRS:
+        yield from _without_contract(domain, contracts)
     yield from _both_private(contracts)
     yield from _unbound_capsules(domain, contracts)
     for situation in contracts.situations:
@@ -94,6 +103,37 @@ def _for_nobody(contracts: Contracts, pairs: list[Pair]) -> Iterator[Said]:
         if producer.is_private and not any(one > Standing.FAILS for one in found):
             what = f"nobody ever gets anything of contract `{producer.name}`: no consumer's contract fits it"
             yield Said(("contracts", "producers", producer.name), what)
+
+
+def _without_contract(domain: Domain, contracts: Contracts) -> Iterator[Said]:
+    """Rules that ask nothing which some clients do not have, but a contract as consumers. Those that are there to
+    publish are left out.
+    """
+    giving = {client for one in contracts.producers for client in one.producers}
+    giving |= {client for one in contracts.situations for client in one.sources}
+    giving |= {name for name, settings in domain.clients.items() if settings.advertises}
+    for producer in contracts.producers:
+        wanting = {
+            client
+            for one in contracts.consumers
+            for client in one.consumers
+            if any(overlaps(want.filter, producer.filter) for want in said_wants(one))
+        }
+        left = [one for one in domain.clients if one not in giving | wanting and not contracts.may_bring(one)]
+        for rule in producer.rules:
+            found = [client for client in left if _asks_no_more(contracts, producer, rule, client)]
+            left = [client for client in left if client not in found]
+            if found:
+                why = "no consumer's contract about these topics; `wants: {}` would do"
+                what = f"nothing is given by it to {listed(found, 'and')}, of whom it asks no more: there is {why}"
+                yield Said(("contracts", "producers", producer.name, "rules", rule.id), what)
+
+
+def _asks_no_more(contracts: Contracts, producer: ProducerContract, rule: PrivacyRule, client: str) -> bool:
+    """Whether a rule asks nothing that is not known of a client which guarantees nothing."""
+    bare = contracts.of(client, ConsumerContract("none", frozenset({client}), ()))
+    asked = abac_attributes(bare, producer.name, (), NO_QUALITY)
+    return not any(one.why_not(asked) for one in commitments(rule))
 
 
 def _both_private(contracts: Contracts) -> Iterator[Said]:
@@ -140,7 +180,6 @@ def _clients(
             yield Finding(where, f"a client, {expected}", f"`{client}`")
 
 
-def _situations(known: list[str], producer: str, rule: str, named: frozenset[str]) -> Iterator[Finding]:
+def _situations(known: list[str], where: tuple[Step, ...], named: frozenset[str]) -> Iterator[Finding]:
     for name in sorted(named - set(known)):
-        where = ("contracts", "producers", producer, "rules", rule, "situation")
         yield Finding(where, f"a situation, {hint(name, known)}", f"`{name}`")
