@@ -10,6 +10,7 @@ import pytest
 
 from penstock.broker.api.api import ENDPOINTS
 from penstock.client.local_token import find, place
+from tests.support.commands import until
 from tests.support.node import ANY_PORT, LiveNode, passwords, running
 from tests.support.paho import Paho
 
@@ -122,6 +123,19 @@ def test_nodes_clients_and_what_was_exchanged(live: LiveNode) -> None:
     assert (clients["ann"]["publish_type"], clients["bob"]["notify_type"]) == ("inside", "outside")
     links = [(one["neighbour"], one["foreign"], one["up"]) for one in state["portrait"]["links"]]
     assert links == [("other", False, True)]
+
+
+def test_counts_of_a_client_go_on_from_session_to_session(live: LiveNode) -> None:
+    def denied() -> int:
+        portrait = ask(live, "GET", "/api/nodes")[1]["nodes"]["main"]["portrait"]
+        return sum(one["denied"] for one in (*portrait["clients"], *portrait["past"]) if one["entity"] == "bob")
+
+    before = denied()
+    for _ in range(3):
+        with Paho("bob").connects(live.port) as bob, Paho("ann").connects(live.port) as ann:
+            bob.subscribe("kept/from/bob")
+            ann.publish("kept/from/bob", b"x", 1)
+    until(lambda: denied() == before + 3, "all three are told, though each was of another session")
 
 
 def test_decisions_are_sampled_while_somebody_looks(live: LiveNode) -> None:

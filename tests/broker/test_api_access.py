@@ -8,6 +8,7 @@ import socket
 import subprocess
 import urllib.error
 import urllib.request
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -348,3 +349,24 @@ def test_what_cannot_be_masked_is_not_shown(text: str) -> None:
     with pytest.raises(MaskError) as caught:
         masked(text)
     assert "hunter2" not in str(caught.value)
+
+
+CROSS_SITE = {
+    "another origin": {"Origin": "http://evil.example"},
+    "no origin": {"Origin": "null"},
+    "as browsers say it": {"Sec-Fetch-Site": "cross-site"},
+    "another service of the same machine": {"Sec-Fetch-Site": "same-site"},
+}
+
+
+def test_a_page_elsewhere_cannot_use_up_the_tries_of_a_person() -> None:
+    people, said = {"people": passwords(eve="reads")}, json.dumps({"user": "eve", "password": "wrong"})
+    with (
+        running({"admin": ANY_PORT}, people, admin={"passwords": "people", "users": {"eve": "read"}}) as node,
+        httpx.Client(base_url=base(node)) as browser,
+    ):
+        for path, (title, headers) in product(("/api/login", "/token"), CROSS_SITE.items()):
+            for _ in range(MOST_FROM + 1):
+                answer = browser.post(path, content=said, headers={"Content-Type": "text/plain", **headers})
+                assert (answer.status_code, answer.json()["error"]) == (403, "asked by a page of another site"), title
+        assert log_in(node, "eve", "reads")

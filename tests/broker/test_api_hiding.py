@@ -34,6 +34,7 @@ DOMAIN: dict[str, Any] = {
             ],
         },
         "doc": {"node": "main"},
+        "spy": {"node": "main", "type": "outside"},
     },
     "quality": {
         "indicators": {
@@ -48,7 +49,11 @@ DOMAIN: dict[str, Any] = {
     },
     "contracts": {"producers": {"p": {"producer": "pat", "filter": "heart", "guarantees": ["hr <= 100"]}}},
     "monitors": {"m": {"link": "pat -> main", "python": "keeps:Keeps"}},
-    "brokering": {"types": ["default"], "default": "default"},
+    "brokering": {
+        "types": ["default", "outside"],
+        "default": "default",
+        "deny": [{"from": "default", "to": "outside"}],
+    },
     "admin": {"passwords": "people", "users": {"eve": "read", "cai": "content"}},
 }
 KEEPS = '''
@@ -83,8 +88,32 @@ def test_no_reason_tells_of_a_payload(live: LiveNode, topic: str, payload: objec
     assert quoted in json.dumps([one["decision"]["verdicts"] for one in told]), "else there is nothing to hide"
     shown = [ask(live, "GET", path, eve)[1]["rows"]]
     shown += [ask(live, "GET", f"/api/decision?id={row['id']}", eve)[1] for row in rows]
+    assert all(row["bytes"] is None for row in shown[0]), "of few values, the length is one"
     for one in shown:
         assert quoted not in json.dumps([_without_numbers(each) for each in (one if isinstance(one, list) else [one])])
+
+
+@pytest.mark.parametrize("shared", ["", "$share/g/"])
+def test_who_may_not_have_an_event_finds_nothing_out_by_a_condition(live: LiveNode, shared: str) -> None:
+    eve, cai = log_in(live, "eve", "reads"), log_in(live, "cai", "sees")
+    told = dict[str, set[tuple[str, ...]]]()
+    for code, who in ((3, eve), (4, eve), (3, cai), (4, cai)):
+        since = ask(live, "GET", "/api/decisions")[1]["next"]
+        with Paho("spy").connects(live.port) as spy, Paho("pat").connects(live.port) as pat:
+            spy.subscribe(f"{shared}seen", 1, said={"where": "code == 4"})
+            pat.publish("seen", json.dumps({"code": code}).encode(), 1)
+        for stage in ("", "match", "route"):
+            rows = ask(live, "GET", f"/api/decisions?since={since}&subject=spy&topic=seen&stage={stage}", who)[1][
+                "rows"
+            ]
+            shown = [ask(live, "GET", f"/api/decision?id={row['id']}", who)[1] for row in rows]
+            kept = {tuple(row[name] for name in ("effect", "stage", "rule", "reason")) for row in rows}
+            kept |= {tuple(map(str, one["decision"]["verdicts"])) for one in shown}
+            told[f"{who == eve} {code} {stage}"] = kept
+    for stage in ("", "match", "route"):
+        assert told[f"True 3 {stage}"] == told[f"True 4 {stage}"], stage
+        assert told[f"False 3 {stage}"] != told[f"False 4 {stage}"], "else there is nothing to hide"
+    assert told["True 3 "]
 
 
 def _without_numbers(told: dict[str, Any]) -> dict[str, Any]:

@@ -25,7 +25,8 @@ DOMAIN: dict[str, Any] = {
 @pytest.fixture(scope="module")
 def live() -> Iterator[LiveNode]:
     people = passwords(ada="a", eve="e", cai="c")
-    with running({}, {"people": people}, **DOMAIN, journal={"folder": "journal"}) as node:
+    files = {"people": people, "slow.py": "import time\ntime.sleep(600)\n"}
+    with running({}, files, **DOMAIN, journal={"folder": "journal"}) as node:
         yield node
 
 
@@ -70,9 +71,11 @@ def test_a_comparison_asks_for_a_draft_and_a_number_in_bounds(live: LiveNode, bo
 
 def test_a_comparison_under_way_is_found_without_its_number_and_can_be_stopped(live: LiveNode) -> None:
     assert ask(live, "/api/draft/compare")[0] == 404
-    status, begun = ask(live, "/api/draft/compare", body={"text": "domain: x"})
+    slow = "monitors: {m: {link: ann -> main, python: 'slow:M'}}\n"
+    draft = {"text": f"{(live.folder / 'domain.yaml').read_text()}\n{slow}"}
+    status, begun = ask(live, "/api/draft/compare", body=draft)
     assert (status, begun["state"]) == (200, "running")
-    assert ask(live, "/api/draft/compare", body={"text": "domain: x"})[0] == 409
+    assert ask(live, "/api/draft/compare", body=draft)[0] == 409
     status, found = ask(live, "/api/draft/compare")
     assert (status, found["id"], found["state"]) == (200, begun["id"], "running")
     assert ask(live, f"/api/draft/compare/stop?id={begun['id']}", body={})[0] == 200

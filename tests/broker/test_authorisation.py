@@ -27,10 +27,13 @@ from penstock.policy.passwords import hash_password
 from penstock.policy.token import Party, parse_token
 from penstock.policy.token_keys import KeySet, PublicKey
 from penstock.policy.token_verify import verify
+from penstock.wire.packet import Connack, Connect
+from penstock.wire.reason import Reason
 from tests.support.commands import PATIENCE
 from tests.support.mosquitto import HOST
 from tests.support.node import ANY_PORT, LiveNode
 from tests.support.paho import Paho
+from tests.support.peer import Peer
 from tests.support.token_node import USERS, Answer, ask, basic, send, token_for, token_node, write_keys, write_passwords
 from tests.support.tokens import key_of
 
@@ -75,6 +78,18 @@ def test_a_token_for_all_that_is_granted(issuer: LiveNode) -> None:
     assert token.claims.publish == {"home/kitchen/#", "home/my room"}
     assert token.claims.subscribe == {"home/#"}
     issuer.until_logged("token issued", "user=pump", token.claims.id)
+
+
+async def test_a_password_is_not_looked_at_where_only_a_token_counts(issuer: LiveNode) -> None:
+    """It would be a way to guess those that get tokens which nobody counts."""
+    said = set()
+    for user, password in (("pump", USERS["pump"]), ("pump", "wrong"), ("nobody", "wrong")):
+        peer = await Peer.open(HOST, issuer.port)
+        await peer.send(Connect(user, username=user, password=password.encode()))
+        answer = await peer.next()
+        assert isinstance(answer, Connack)
+        said.add((answer.reason, answer.properties.reason_string))
+    assert said == {(Reason.NOT_AUTHORIZED, "this node asks for an authorisation token, as the password")}
 
 
 def test_the_secret_may_be_in_the_body(issuer: LiveNode) -> None:

@@ -242,6 +242,16 @@ def test_who_may_only_read_sees_no_payload(works: Looking, page: Page, clients: 
         expect(panel.get_by_role("list", name="Receivers")).to_contain_text("payload hidden")
 
 
+def test_who_may_only_read_is_told_nothing_of_another_payload_in_its_place(works: Looking, clients: Clients) -> None:
+    with works.page("/decisions", user="eve") as other:
+        shown(other, "alarm/fire", lambda: alarm(clients))
+        panel = open_first(other, "alarm/fire")
+        expect(panel.get_by_role("button", name="Explain as things are now")).to_have_count(0)
+        panel.get_by_role("button", name="Ask why with a payload of your own").click()
+        expect(panel.get_by_label("Topic")).to_have_value("alarm/fire")
+        works.picture(other, "decision-hidden")
+
+
 def test_ask_why(works: Looking, page: Page) -> None:
     page.get_by_role("button", name="Ask why").click()
     panel = page.get_by_role("dialog")

@@ -7,6 +7,7 @@ import socket
 import ssl
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from urllib.parse import quote, urlencode, urlsplit
 
@@ -17,10 +18,12 @@ from penstock.client.admin import CA, CERT
 from penstock.console.slow import MOST_FORMS
 from tests.support.certificates import Authority
 from tests.support.commands import penstock, run
-from tests.support.console import PEOPLE, Looking, looking
+from tests.support.console import PEOPLE, Looking, console, looking
+from tests.support.mosquitto import free_port
 from tests.support.node import passwords, running
 
 HOME = {"domain": "home", "nodes": {"hall": {}}}
+TOLD = ".pk-banner:not(#pk-lost)"
 
 
 @pytest.fixture(scope="module")
@@ -239,18 +242,44 @@ def test_who_sends_a_form_too_slowly_keeps_nobody_out(home: Looking) -> None:
 
 
 def test_a_node_that_hangs_is_told_and_a_new_page_is_there_all_the_same(home: Looking) -> None:
-    with home.person() as context, home.tab(context, "/") as page:
-        expect(page.locator(".pk-banner")).to_be_hidden()
+    with home.person() as context, home.tab(context, "/?open=hall") as page:
+        expect(page.locator(TOLD)).to_be_hidden()
         os.kill(home.nodes.pid, signal.SIGSTOP)
         try:
-            expect(page.locator(".pk-banner")).to_contain_text("no answer since")
+            expect(page.locator(TOLD)).to_contain_text("no answer since")
+            expect(page.locator("[data-node=hall]")).to_have_attribute("data-state", "silent")
+            expect(page.locator("[data-node=hall]")).to_contain_text("no word")
+            expect(page.locator("aside.pm-panel")).to_contain_text("no answer since")
+            expect(page.locator("aside.pm-panel")).to_contain_text("not known")
+            assert "/s" not in (page.locator(".pm-svg").text_content() or ""), "what moves is not known"
             with home.tab(context, "/decisions") as late:
                 expect(late.get_by_text("The nodes take their time")).to_be_visible()
-                expect(late.locator(".pk-banner")).to_contain_text(home.admin)
+                expect(late.locator(TOLD)).to_contain_text(home.admin)
                 home.picture(late, "hanging")
         finally:
             os.kill(home.nodes.pid, signal.SIGCONT)
-        expect(page.locator(".pk-banner")).to_be_hidden()
+        expect(page.locator(TOLD)).to_be_hidden()
+        expect(page.locator("[data-node=hall]")).to_have_attribute("data-state", "up")
+
+
+def test_a_console_that_was_started_again_leads_to_the_log_in(home: Looking, tmp_path: Path) -> None:
+    at = ("--at", f"127.0.0.1:{free_port()}")
+    with ExitStack() as kept:
+        with console(home.admin, tmp_path, *at) as (address, _):
+            looks = Looking(home.nodes, address, home.browser)
+            context = kept.enter_context(looks.person())
+            page, writing = (context.new_page() for _ in range(2))
+            page.goto(f"{address}/decisions?verdict=pass")
+            writing.goto(f"{address}/try")
+            expect(page.locator("#pk-decisions-status")).to_contain_text("live")
+            expect(writing.locator(".cm-content")).to_be_visible()
+        expect(page.locator("#pk-lost")).to_contain_text("No connection to the console since")
+        expect(page.locator("#pk-decisions-status")).to_be_hidden()
+        home.picture(page, "lost")
+        with console(home.admin, tmp_path, *at):
+            page.wait_for_url(f"{address}/login?to={quote('/decisions?verdict=pass', safe='/')}")
+            expect(writing.locator("#pk-lost")).to_contain_text("copy your draft")
+            expect(writing.locator(".cm-content")).to_be_visible()
 
 
 def test_a_log_out_is_noticed_by_other_tabs_without_a_complaint(home: Looking) -> None:

@@ -300,7 +300,7 @@ def _brightness(page: Page, what: str, of: str) -> float:
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 
-def test_a_node_that_is_killed_is_seen_at_once(home: Home, tmp_path: Path) -> None:
+def test_a_node_that_hangs_or_is_killed_is_seen_and_the_others_go_on(home: Home, tmp_path: Path) -> None:
     people = tmp_path / "people"
     people.write_text(passwords(ada="adaada"))
     domain: dict[str, Any] = {
@@ -315,11 +315,15 @@ def test_a_node_that_is_killed_is_seen_at_once(home: Home, tmp_path: Path) -> No
         with looks.page("/?open=dale") as page:
             expect(page.locator("[data-node=dale]")).to_have_attribute("data-state", "up")
             expect(label(page, "dale hill")).to_have_attribute("data-state", "up")
+            nodes.freeze("dale")
+            expect(page.locator("[role=alert]", has_text="no answer in")).to_be_visible()
+            expect(page.locator("[data-node=dale]")).to_contain_text("no word")
+            expect(page.locator("[data-node=hill]")).to_have_attribute("data-state", "up")
             nodes.kill("dale")
             expect(page.locator("[data-node=dale]")).to_have_attribute("data-state", "down")
             expect(label(page, "dale hill").locator(".pm-badge-down")).to_be_visible()
             expect(page.locator("aside.pm-panel")).to_contain_text("no word of it")
-            expect(page.locator("[role=alert]")).to_contain_text("cannot be asked")
+            expect(page.locator("[role=alert]", has_text="cannot be asked")).to_be_visible()
             looks.picture(page, "map-killed")
             page.goto(f"{address}/?open=hill&open=dale")
             expect(page.locator(".pm-monitor")).to_contain_text("State not known: node dale does not answer")

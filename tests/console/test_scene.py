@@ -11,7 +11,7 @@ from penstock.console.rates import Rate, Rates
 from penstock.console.scene import FEW, Live, Scene, listed, live, scene
 from penstock.domain.policies import MonitorSettings
 from penstock.domain.schema import Domain
-from penstock.engine.portrait import ClientPortrait, LinkPortrait, NodePortrait
+from penstock.engine.portrait import ClientPortrait, LinkPortrait, NodePortrait, PastPortrait
 from tests.support.drawn import large
 
 HOME = Domain.model_validate(
@@ -138,6 +138,18 @@ def test_clients_that_are_told_of_less_often_have_rates_too() -> None:
         rates.note({"n1": replace(state, portrait=replace(state.portrait, clients=known))}, {"n1": float(at)})
         if at > 11:
             assert rates.of(key) == Rate(1.0, 1.0, 0.0)
+
+
+def test_what_a_client_was_denied_is_told_when_it_has_gone() -> None:
+    state = told("a", {}, clients=1)
+    (client,) = state.portrait.clients
+    now, past = replace(client, denied=2), (PastPortrait("c0", 10, 10, 5),)
+    for clients, is_up, denied in (((now,), True, 7), ((), False, 5)):
+        rates = Rates()
+        rates.note({"a": replace(state, portrait=replace(state.portrait, clients=clients, past=past))}, {"a": 1.0})
+        flow = rates.flow(("a", "client", "c0"))
+        assert flow is not None
+        assert (flow.up, flow.denied) == (is_up, denied)
 
 
 @pytest.mark.parametrize(

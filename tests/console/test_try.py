@@ -113,6 +113,7 @@ def test_an_assertion_that_does_not_hold_is_told(home: Looking) -> None:
         expect(page.get_by_text("Your draft from before.")).to_be_visible()
         page.wait_for_selector(".cm-content")
         assert "deny: []" in text_of(page), "what was written is not lost with the page"
+        expect(results).to_contain_text("there is a way")
         page.get_by_role("button", name="Begin again").click()
         expect(page.get_by_text("Your draft from before.")).to_have_count(0)
         home.picture(page, "try-assertion")
@@ -193,9 +194,14 @@ def test_a_draft_that_leaks_motion_is_a_gain_for_the_phone(home: Looking) -> Non
         write(page, present(home).replace(f"deny:\n{DENY}", "deny: []\n"))
         page.get_by_role("button", name="Compare").click()
         box = page.get_by_role("region", name="Difference on the recent journal", exact=True)
-        row = box.get_by_role("row").filter(has_text="phone").filter(has_text="MD_no_motion")
+        topics = box.get_by_role("region", name="By topic")
+        row = topics.get_by_role("row").filter(has_text="phone").filter(has_text="MD_no_motion")
         expect(row).to_contain_text("+1")
-        expect(row).to_contain_text("denied by deny from sensitive to internet")
+        why = row.locator("xpath=following-sibling::tr[1]")
+        expect(why).to_contain_text("gateway: route brokering: denied by deny from sensitive to internet")
+        expect(box).to_contain_text("as if everybody had subscribed to everything")
+        expect(box.get_by_role("columnheader", name="changed")).to_have_count(0)
+        assert topics.evaluate("one => one.scrollWidth <= one.clientWidth"), "nothing is out of sight to the right"
         expect(box).to_contain_text("penstock pipeline replay --from")
         home.picture(page, "try-compared")
 

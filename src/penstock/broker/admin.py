@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import uvicorn
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from starlette.applications import Starlette
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -22,7 +23,7 @@ from penstock.broker.api.endpoint import Refused
 from penstock.broker.authorisation import Authorisation
 from penstock.broker.bounded_http import config
 from penstock.broker.metrics import make_registry
-from penstock.broker.own_names import OwnNames
+from penstock.broker.own_names import OwnNames, is_same_site
 from penstock.broker.tls import make_context
 from penstock.client import local_token
 from penstock.domain.admin import Right
@@ -108,15 +109,18 @@ class Admin:
         self._api.stop()
 
     def _named(self, app: ASGIApp) -> ASGIApp:
-        """Only for who asks for this node by a name of its own: a page elsewhere cannot have its name lead here."""
+        """Only for who asks for this node by a name of its own: a page elsewhere cannot have its name lead here.
+
+        Nor can it have somebody's browser try passwords, until nobody may log in.
+        """
 
         async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
-            if scope["type"] == "http" and scope["path"] not in self._open:
-                hosts = [value.decode("latin-1") for name, value in scope["headers"] if name == b"host"]
-                if not self._names.has(hosts):
-                    await wrong(Refused("this node has another name", 421))(scope, receive, send)
-                    return
-            await app(scope, receive, send)
+            headers, refused = Headers(scope=scope), None
+            if scope["path"] not in self._open and not self._names.has(headers.getlist("host")):
+                refused = Refused("this node has another name", 421)
+            elif scope["method"] not in ("GET", "HEAD") and not is_same_site(headers):
+                refused = Refused("asked by a page of another site", 403)
+            await (app if refused is None else wrong(refused))(scope, receive, send)
 
         return guarded
 

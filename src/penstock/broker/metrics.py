@@ -30,6 +30,7 @@ class NodeCollector(Collector):
             "publications_dropped": (stats.dropped, "publications dropped: full queue or slow consumer"),
             "publications_expired": (stats.expired, "publications that expired in a queue"),
             "denied": (stats.denied, "publications and subscriptions refused by policy"),
+            "monitor_errors": (stats.monitor_errors, "times that a monitor failed"),
             "connects": (stats.connections_total, "CONNECT packets received"),
             "connections_refused": (stats.connections_refused, "connections and CONNECT packets refused"),
         }

@@ -1,7 +1,7 @@
-"""By which names an HTTP server is asked. Another name has been led here by a name server that lies."""
+"""By which names an HTTP server is asked, and from where. Another name has been led here by a name server that lies."""
 
 import ipaddress
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 _ANYWHERE = ("0.0.0.0", "::")
 
@@ -24,6 +24,16 @@ class OwnNames:
             return False
         name = _name(hosts[0])
         return name in self._names or (self._is_anywhere and _is_address(name))
+
+
+def is_same_site(headers: Mapping[str, str], strict: bool = False) -> bool:
+    """Sent by a page of ours. A browser says so with everything but plain GETs; who says nothing is no browser."""
+    site, origin = headers.get("sec-fetch-site"), headers.get("origin")
+    if site is not None and site not in ("same-origin", "none"):
+        return False
+    if origin is None:
+        return not strict
+    return origin.partition("://")[2].lower() == headers.get("host", "").lower()
 
 
 def _name(host: str) -> str:

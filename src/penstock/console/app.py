@@ -65,6 +65,7 @@ def serve(served: Served, ready: Callable[[str], None], until_eof: bool = False)
         async def page(request: Request) -> None:
             for style in ("console", "parts", "decisions", "map"):
                 ui.add_head_html(f'<link rel="stylesheet" href="/static/{style}.css">')
+            ui.add_head_html('<script type="module" src="/static/lost.js"></script>')
             await shell(person_of(people, request), part)
 
     for part in PARTS:

@@ -4,20 +4,27 @@ from collections.abc import Callable
 
 from nicegui import ui
 
-from penstock.broker.api.comparing import Compared, CompareDraft, Comparison
+from penstock.broker.api.comparing import (
+    Compared,
+    CompareDraft,
+    Comparison,
+    RuleChange,
+    SubjectChange,
+    TopicChange,
+)
 from penstock.broker.api.drafts import Draft
 from penstock.broker.api.endpoint import Done
 from penstock.console import widgets
 from penstock.console.asking import AskError
 from penstock.console.person import Person
-from penstock.console.tables import Cell, Prose, table
+from penstock.console.tables import Below, Cell, table
 
 BEAT = 1.0
 SIZES = {500: "last 500 events", 2_000: "last 2,000 events", 10_000: "last 10,000 events"}
 MOST_SHOWN = 200
 _HOW = (
-    "The job `replay` plays the end of the journal again, by the policies of then and by the draft:"
-    " who gains or loses what."
+    "The job `replay` plays the end of the journal again, by the policies of then and by the draft, as if everybody had"
+    " subscribed to everything: what each may get, whether it was connected or not."
 )
 
 
@@ -159,27 +166,23 @@ def _tell(found: Compared) -> None:
         ui.label(f"{claim.text}: {claim.events:,} events speak against it").classes("pk-effect pk-suppress")
     touched = [one for one in found.totals if one.gained or one.lost or one.changed]
     if not touched:
-        widgets.empty("Nobody gains or loses anything", "Of what was recorded of late.")
+        widgets.empty("Nobody may get more or less than before", "Of what was recorded of late.")
         return
+    heads = tuple(head for head, count in _COUNTS.items() if any(map(count, touched)))
+
+    def counts(one: Changed) -> tuple[Cell, ...]:
+        return tuple(_SHOWN[head](_COUNTS[head](one)) for head in heads)
+
     table(
-        "What subjects gain and lose",
-        ("subject", "gains", "loses", "changed"),
-        [(one.subject, _gain(one.gained), _loss(one.lost), one.changed) for one in touched],
+        "What subjects may gain and lose",
+        ("subject", *heads),
+        [(_name(one.subject), *counts(one)) for one in touched],
     )
     table(
         "By topic",
-        ("subject", "topic", "from", "gains", "loses", "changed", "rule", "because"),
+        ("subject", "topic", "from", *heads),
         [
-            (
-                one.subject,
-                one.topic,
-                one.publisher,
-                _gain(one.gained),
-                _loss(one.lost),
-                one.changed,
-                one.rule,
-                Prose(one.reason),
-            )
+            (_name(one.subject), _name(one.topic), _name(one.publisher), *counts(one), _because(one))
             for one in found.changes
         ],
     )
@@ -187,13 +190,22 @@ def _tell(found: Compared) -> None:
         table(
             "By metric",
             ("subject", "topic", "metric", "gains", "loses"),
-            [(one.subject, one.topic, one.metric, _gain(one.gained), _loss(one.lost)) for one in found.metrics],
+            [
+                (_name(one.subject), _name(one.topic), _name(one.metric), _gain(one.gained), _loss(one.lost))
+                for one in found.metrics
+            ],
         )
-    table(
-        "By rule",
-        ("rule", "because", "gains", "loses", "changed"),
-        [(one.rule, Prose(one.reason), _gain(one.gained), _loss(one.lost), one.changed) for one in found.rules],
-    )
+    table("By rule", ("rule", *heads), [(_name(one.rule), *counts(one), _because(one)) for one in found.rules])
+
+
+def _name(text: str) -> Cell:
+    return Cell(text, "pk-breaks")
+
+
+def _because(one: TopicChange | RuleChange) -> Below:
+    """What held it back then, or would by the draft."""
+    rule = f"{one.rule}: " if isinstance(one, TopicChange) and one.rule else ""
+    return Below(f"{rule}{one.reason}" if one.reason else rule.removesuffix(": "), "because")
 
 
 def _gain(count: int) -> Cell:
@@ -202,6 +214,20 @@ def _gain(count: int) -> Cell:
 
 def _loss(count: int) -> Cell:
     return Cell(f"-{count:,}" if count else "", "pk-number pk-loss")
+
+
+def _number(count: int) -> Cell:
+    return Cell(f"{count:,}" if count else "", "pk-number")
+
+
+Changed = SubjectChange | TopicChange | RuleChange
+_COUNTS: dict[str, Callable[[Changed], int]] = {
+    "gains": lambda one: one.gained,
+    "loses": lambda one: one.lost,
+    "changed": lambda one: one.changed,
+}
+"""A column that says nothing is left out: there is little room."""
+_SHOWN = {"gains": _gain, "loses": _loss, "changed": _number}
 
 
 def _moment(text: str) -> str:

@@ -15,7 +15,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from penstock.broker.own_names import OwnNames
+from penstock.broker.own_names import OwnNames, is_same_site
 from penstock.console.asking import AskError
 from penstock.console.person import People, Person
 from penstock.console.plain import plain
@@ -65,7 +65,7 @@ class Door:
             return
         headers = Headers(scope=scope)
         is_own = self._names.has(headers.getlist("host"))
-        if not is_own or (scope["type"] == "websocket" and not _is_same_site(headers, strict=True)):
+        if not is_own or (scope["type"] == "websocket" and not is_same_site(headers, strict=True)):
             await _refuse(scope, receive, send, 421, _NO_NAME)
             return
         path = scope["path"]
@@ -78,7 +78,7 @@ class Door:
             else:
                 await _refuse(scope, receive, send, 401)
             return
-        if scope["type"] == "http" and scope["method"] not in ("GET", "HEAD") and not _is_same_site(headers):
+        if scope["type"] == "http" and scope["method"] not in ("GET", "HEAD") and not is_same_site(headers):
             await _refuse(scope, receive, send, 403)
             return
         await self._app(scope, receive, _with_headers(send))
@@ -101,7 +101,7 @@ class Door:
 
     async def _answer(self, request: Request, path: str) -> Response:
         if path == "/logout":
-            if request.method != "POST" or not _is_same_site(request.headers):
+            if request.method != "POST" or not is_same_site(request.headers):
                 return PlainTextResponse("no", 405, _HEADERS)
             await self._people.log_out(mark_of(request.headers))
             answer: Response = RedirectResponse("/login", 303, _HEADERS)
@@ -109,7 +109,7 @@ class Door:
             return answer
         if request.method == "GET":
             return _page("", to=self._way(request.query_params.get("to", "")))
-        if request.method != "POST" or not _is_same_site(request.headers):
+        if request.method != "POST" or not is_same_site(request.headers):
             return PlainTextResponse("no", 403, _HEADERS)
         return await self._log_in(request)
 
@@ -179,16 +179,6 @@ def person_of(people: People, request: Request) -> Person:
     if person is None:
         raise LookupError("logged out")
     return person
-
-
-def _is_same_site(headers: Headers, strict: bool = False) -> bool:
-    """Sent by a page of ours. A browser says so with everything but plain GETs; who says nothing is no browser."""
-    site, origin = headers.get("sec-fetch-site"), headers.get("origin")
-    if site is not None and site not in ("same-origin", "none"):
-        return False
-    if origin is None:
-        return not strict
-    return origin.partition("://")[2].lower() == headers.get("host", "").lower()
 
 
 async def _refuse(scope: Scope, receive: Receive, send: Send, status: int, why: str = "no") -> None:

@@ -22,6 +22,11 @@ _WAYS = {
     ROUTES: "One event, as the nodes pass it on.",
     PATHS: "A client on the way may publish what it has read, under any topic: the worst that devices could do.",
 }
+_BOUNDS = (
+    "That is what link types and monitors let through. Access control, tokens, access policies, statements and"
+    " contracts may still keep it: of one event, <a href='/decisions'>Decisions</a> says why, with “Ask why”."
+)
+"""What a yes does not say."""
 
 
 async def show(person: Person) -> None:
@@ -163,6 +168,7 @@ def _told(found: Flow, on: str, routes: bool) -> None:
         if not about:
             _topics(found)
         _way(found.way, "Way")
+        html(f'<p class="pk-about" data-flows="bounds">{_BOUNDS}</p>')
     elif not found.way:
         ui.label("No links lead there.").classes("pk-about")
     else:

@@ -97,7 +97,7 @@ export default {
             <span v-if="linkNow(one.i)[0] !== 'up'" class="pm-narrow" :class="{ 'pm-bad': linkNow(one.i)[0] === 'down' }">{{ words[linkNow(one.i)[0]] }}</span></th>
           <td><span :class="['pm-swatch', 'pm-' + colour(one.link.there)]" aria-hidden="true"></span>{{ one.type }}</td>
           <td class="pm-wide" :class="{ 'pm-bad': linkNow(one.i)[0] === 'down' }">{{ words[linkNow(one.i)[0]] }}</td>
-          <td class="pm-figure">{{ perSecond(linkNow(one.i)[1]) }}</td><td class="pm-figure">{{ perSecond(linkNow(one.i)[2]) }}</td>
+          <td class="pm-figure">{{ rate(linkNow(one.i), 1) }}</td><td class="pm-figure">{{ rate(linkNow(one.i), 2) }}</td>
           <td class="pm-figure" :class="{ 'pm-bad': linkNow(one.i)[3] }">{{ linkNow(one.i)[3] }}</td><td class="pm-figure pm-wide">{{ linkNow(one.i)[4] }}</td>
         </tr>
       </tbody>
@@ -106,7 +106,7 @@ export default {
           <th scope="row"><button type="button" class="pm-open-row" @click="open(one.node.name)">{{ cut(one.node.name, 60) }}</button>
             <span v-if="nodeNow(one.i)[0] !== 'up'" class="pm-narrow" :class="{ 'pm-bad': nodeNow(one.i)[0] === 'down' }">{{ words[nodeNow(one.i)[0]] }}</span></th>
           <td>{{ one.node.foreign ? "foreign broker" : "node" }}</td><td class="pm-wide" :class="{ 'pm-bad': nodeNow(one.i)[0] === 'down' }">{{ words[nodeNow(one.i)[0]] }}</td>
-          <td class="pm-figure">{{ perSecond(nodeNow(one.i)[2]) }}</td><td class="pm-figure"></td><td class="pm-figure">{{ nodeNow(one.i)[3] }}</td><td class="pm-wide">{{ nodeLine(one) }}</td>
+          <td class="pm-figure">{{ rate(nodeNow(one.i), 2) }}</td><td class="pm-figure"></td><td class="pm-figure">{{ nodeNow(one.i)[3] }}</td><td class="pm-wide">{{ nodeLine(one) }}</td>
         </tr>
       </tbody>
     </table>
@@ -211,7 +211,9 @@ export default {
     },
   },
   methods: {
-    cut, perSecond,
+    cut,
+    // Of what nobody tells anything it is not known.
+    rate(now, at) { return now[0] === "silent" ? "" : perSecond(now[at]); },
     tell(live) { this.live = live; },
     point(who) { this.who = who; },
     // The keyboard goes back to what was open.
@@ -262,7 +264,8 @@ export default {
     told(one) {
       const { link, i } = one, now = this.linkNow(i);
       const types = link.there === link.back ? "type " + link.there : "types " + link.there + " and back " + link.back;
-      return `${link.client ? "client" : "link"} ${cut(link.a, 80)} to ${cut(link.b, 80)}, ${types}, ${WORDS[now[0]]}, ${perSecond(now[1])} there, ${perSecond(now[2])} back, ${now[3]} denied`;
+      const moves = now[0] === "silent" ? "" : `${perSecond(now[1])} there, ${perSecond(now[2])} back, `;
+      return `${link.client ? "client" : "link"} ${cut(link.a, 80)} to ${cut(link.b, 80)}, ${types}, ${WORDS[now[0]]}, ${moves}${now[3]} denied`;
     },
     toldNode(one) {
       return `${one.node.foreign ? "foreign broker" : "node"} ${one.node.name}, ${this.nodeLine(one)}, ${WORDS[this.nodeNow(one.i)[0]]}`;

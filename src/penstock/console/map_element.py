@@ -8,7 +8,7 @@ from nicegui.element import Element
 
 from penstock.console.person import Person, plain
 from penstock.console.rates import Rates
-from penstock.console.scene import DrawnLink, Live, Scene, listed, live, scene
+from penstock.console.scene import DrawnLink, LinkNow, Live, Scene, from_before, link_now, listed, live, scene, silent
 
 BEAT = 1.0
 
@@ -53,7 +53,7 @@ class LiveMap:
         self._domain, self._listed = person.domain, listed(person.domain)
         self.rates.note(person.states, person.told_at)
         drawn = scene(person.domain, self._listed, person.states)
-        self.element = Map(drawn, live(drawn, person.states, self.rates))
+        self.element = Map(drawn, self._now(drawn))
         ui.timer(BEAT, self.beat)
 
     async def beat(self) -> None:
@@ -100,12 +100,21 @@ class LiveMap:
                     return DrawnLink(client.entity, node, client.publish_type, client.notify_type, True)
         return None
 
+    def link_now(self, link: DrawnLink) -> LinkNow:
+        """What is to be said of a link, drawn or not."""
+        now = link_now(link, self.person.states, self.rates)
+        return silent(now) if self.person.late else now
+
     def _show(self) -> None:
         person = self.person
         if person.domain is not self._domain:
             self._domain, self._listed = person.domain, listed(person.domain)
         self.element.draw(scene(person.domain, self._listed, person.states, self._also))
-        self.element.tell(live(self.element.drawn, person.states, self.rates))
+        self.element.tell(self._now(self.element.drawn))
+
+    def _now(self, drawn: Scene) -> Live:
+        now = live(drawn, self.person.states, self.rates)
+        return from_before(now) if self.person.late else now
 
 
 def opened(event: events.GenericEventArguments) -> tuple[str, ...]:

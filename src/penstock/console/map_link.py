@@ -12,7 +12,7 @@ from penstock.console.automata import Drawn, drawn
 from penstock.console.facts import Facts
 from penstock.console.map_element import LiveMap
 from penstock.console.person import plain
-from penstock.console.scene import DrawnLink, link_now
+from penstock.console.scene import DrawnLink
 from penstock.domain import Domain
 from penstock.domain.graph import graph
 
@@ -40,11 +40,14 @@ class LinkView:
             self._decision_box.on(begin, lambda: self._hold(True)).on(end, lambda: self._hold(False))
 
     async def beat(self) -> None:
-        link, person, say = self._link, self._picture.person, self._facts.say
-        state, there, back, denied, waiting, _ = link_now(link, person.states, self._picture.rates)
+        link, say = self._link, self._facts.say
+        state, there, back, denied, waiting, _ = self._picture.link_now(link)
         say("State", WORDS[state])
-        say(f"{link.a} → {link.b}"[:160], f"type {link.there}, {there:.1f} packets/s")
-        say(f"{link.b} → {link.a}"[:160], f"type {link.back}, {back:.1f} packets/s")
+        for ends, kind, rate in (
+            (f"{link.a} → {link.b}", link.there, there),
+            (f"{link.b} → {link.a}", link.back, back),
+        ):
+            say(ends[:160], f"type {kind}" + ("" if state == "silent" else f", {rate:.1f} packets/s"))
         say("Denied", f"{denied} since the nodes began")
         say("Waiting", f"{waiting} messages")
         self._show_monitors()

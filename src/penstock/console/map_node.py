@@ -10,7 +10,7 @@ from penstock.broker.api.looking import NodeState
 from penstock.console import widgets
 from penstock.console.facts import Facts
 from penstock.console.map_element import LiveMap
-from penstock.console.scene import link_now
+from penstock.console.map_link import WORDS
 
 MOST_CLIENTS = 50
 ORDER_SECONDS = 5.0
@@ -48,20 +48,21 @@ class NodeView:
                 say("Addresses", ", ".join(str(one.address) for one in settings.listeners))
             return
         rate = rates.of((self._node, "node", ""))
-        say("State", state.trouble or "up")
+        now = f"{rate.took:.1f} messages/s in, {rate.gave:.1f} out, {rate.denied:.1f} denied"
+        say("State", person.late or state.trouble or "up")
         say("Addresses", ", ".join(state.addresses))
-        say("Up for", _for(time.time() - state.started))
+        say("Up for", "not known" if person.late else _for(time.time() - state.started))
         say("Connected", f"{state.connected}")
-        say("Now", f"{rate.took:.1f} messages/s in, {rate.gave:.1f} out, {rate.denied:.1f} denied")
+        say("Now", "not known" if person.late else now)
         _count(self._facts, state)
 
     def _show_links(self) -> None:
         rows = []
         for one in self._picture.element.drawn.links:
             if self._node in (one.a, one.b) and not one.client:
-                state, there, back, *_ = link_now(one, self._picture.person.states, self._picture.rates)
+                state, there, back, *_ = self._picture.link_now(one)
                 other, goes, comes = (one.b, there, back) if one.a == self._node else (one.a, back, there)
-                told = (f"{comes:.1f}/s in", f"{goes:.1f}/s out") if state == "up" else ("", state)
+                told = (f"{comes:.1f}/s in", f"{goes:.1f}/s out") if state == "up" else ("", WORDS[state])
                 rows.append(Row((one.a, one.b), other, *told))
         self._links.show(rows[:MOST_CLIENTS])
 
@@ -78,11 +79,13 @@ class NodeView:
             self._due = time.monotonic() + ORDER_SECONDS
             self._names = [name for name in is_up if self._wanted in name.lower()]
             self._names.sort(key=lambda name: (-self._rate(name), not is_up[name], name))
-        rows = []
+        rows, is_silent = [], state is None or bool(self._picture.person.late)
         for name in self._names[:MOST_CLIENTS]:
             rate = self._picture.rates.of((self._node, "client", name))
-            gave = f"{rate.gave:.1f}/s out" if is_up.get(name) else "not connected"
-            rows.append(Row((name, self._node), name, f"{rate.took:.1f}/s in" if is_up.get(name) else "", gave))
+            told = ("", WORDS["silent" if is_silent else "away"])
+            if is_up.get(name) and not is_silent:
+                told = (f"{rate.took:.1f}/s in", f"{rate.gave:.1f}/s out")
+            rows.append(Row((name, self._node), name, *told))
         more = len(self._names) - len(rows)
         self._more.set_text(f"and {more} more" if more else "" if rows else "None.")
         self._clients.show(rows)

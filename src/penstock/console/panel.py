@@ -47,10 +47,10 @@ class Panel:
             if explained.is_refusal(found.decision):
                 self._offer(found.decision)
 
-    def why(self) -> None:
+    def why(self, source: str = "", topic: str = "") -> None:
         """Open on a question."""
         with self._begin("Ask why"):
-            Why(self._person)
+            Why(self._person, source, topic)
 
     def _begin(self, title: str) -> ui.element:
         """Open it anew; gives where its content goes."""
@@ -66,6 +66,17 @@ class Panel:
 
     def _offer(self, decision: DecisionAccount) -> None:
         """A refusal was noted with its one verdict; the whole can be asked for, of the present."""
+        event = decision.event
+        if event.encoding == "hidden":  # another payload, or none, may fare otherwise
+            with ui.element("div").classes("pk-offer"):
+                ui.label("The payload is hidden from you. What would become of another one can be asked.").classes(
+                    "pk-about"
+                )
+                ui.button(
+                    "Ask why with a payload of your own",
+                    on_click=lambda: self.why(decision.came_by.source, event.topic),
+                ).props("outline no-caps")
+            return
         with ui.element("div").classes("pk-offer"):
             ui.label("Of a refusal only the verdict that refused is kept.").classes("pk-about")
             button = ui.button("Explain as things are now").props("outline no-caps")
@@ -73,11 +84,7 @@ class Panel:
 
         async def ask() -> None:
             button.disable()
-            event = decision.event
             payload = b64decode(event.payload) if event.encoding == "base64" else event.payload.encode()
-            if event.encoding == "hidden":
-                with answer:
-                    ui.label("Asked without a payload, as it is hidden from you.").classes("pk-about")
             question = {"from_": decision.came_by.source, "topic": event.topic, "at": decision.node}
             await _answer(self._person, answer, payload, question | {"qos": str(event.qos)})
 
@@ -108,12 +115,12 @@ def _decided(found: DecisionDetail) -> None:
 class Why:
     """A form: from whom, on which topic, what, to whom; and the answer."""
 
-    def __init__(self, person: Person) -> None:
+    def __init__(self, person: Person, source: str, topic: str) -> None:
         self._person = person
         ui.label("What would happen to an event, as things are now. Nothing is published.").classes("pk-about")
         with ui.element("form").classes("pk-form").on("submit.prevent", self._ask):
-            self._from = field("From", list="pk-entities", hint="a client, a neighbour or a foreign broker")
-            self._topic = field("Topic")
+            self._from = field("From", source, list="pk-entities", hint="a client, a neighbour or a foreign broker")
+            self._topic = field("Topic", topic)
             self._to = field("To (optional)", list="pk-entities", hint="one receiver; empty: all that it may reach")
             hint = "text; for Sparkplug topics metrics as JSON" if person.domain is None or person.domain.access else ""
             self._payload = ui.textarea("Payload").classes("pk-field pk-tall").props("outlined dense autogrow")

@@ -24,6 +24,8 @@ MANY_CLIENTS = 300
 CLIENTS_SECONDS = 5.0
 LATE_SECONDS = 3.0
 """After which a page does not wait for nodes any longer."""
+OTHERS_SECONDS = 2.5
+"""In which processes besides the first must answer: one that hangs must not make the others' answers late."""
 LONGEST_SECONDS = 12 * 3600.0
 MOST_PEOPLE = 200
 
@@ -136,24 +138,36 @@ class Person:
         found: dict[str, NodeState] = {}
         told_at: dict[str, float] = {}
         homes: dict[str, Asking] = {}
-        for one in self.asked:
-            try:
-                told = await self._ask(one)
+        asked = self.asked
+        for one, told in zip(asked, await asyncio.gather(*map(self._hear, asked)), strict=True):
+            if told is not None:
                 found = {**told.nodes, **found}  # the first is believed about its own nodes
                 told_at |= dict.fromkeys(told.nodes, told.at)
                 homes |= dict.fromkeys(told.nodes, one)
-                self.unheard.pop(one.url, None)
-                if one is self.first:
-                    self.error = ""
-                    await self._learn(told.revision)
-            except AskError as error:
-                if one is self.first:
-                    self.has_ended |= error.status == 401  # the node has been started again, or it took too long
-                    self.error = str(error)
-                else:
-                    self.unheard[one.url] = str(error)
         self.states, self.told_at, self.homes = found, told_at, homes
         self._asked = time.monotonic()
+
+    async def _hear(self, one: Asking) -> Nodes | None:
+        """What a process tells; None if it does not. The first is waited for, the others keep nobody waiting."""
+        try:
+            if one is self.first:
+                told = await self._ask(one)
+                self.error = ""
+                await self._learn(told.revision)
+                return told
+            async with asyncio.timeout(OTHERS_SECONDS):
+                told = await self._ask(one)
+            self.unheard.pop(one.url, None)
+            return told
+        except TimeoutError:
+            self.unheard[one.url] = f"{one.url}: no answer in {OTHERS_SECONDS:g} s"
+        except AskError as error:
+            if one is self.first:
+                self.has_ended |= error.status == 401  # the node has been started again, or it took too long
+                self.error = str(error)
+            else:
+                self.unheard[one.url] = str(error)
+        return None
 
     def _refreshed(self, _: asyncio.Task[None]) -> None:
         self._refreshing = None
@@ -171,20 +185,24 @@ class Person:
 
     def _with_known(self, name: str, state: NodeState) -> NodeState:
         known = self.states.get(name)
-        clients = known.portrait.clients if known is not None else ()
-        return replace(state, portrait=replace(state.portrait, clients=clients))
+        if known is None:
+            return state
+        clients, past = known.portrait.clients, known.portrait.past
+        return replace(state, portrait=replace(state.portrait, clients=clients, past=past))
 
     async def _learn(self, revision: str) -> None:
         """Read the domain as it is in force; nothing of it is run here, whatever it names."""
         if revision == self._revision:
             return
-        told = await self.first.get("/api/revision", RevisionState)
         try:
+            told = await self.first.get("/api/revision", RevisionState)
             with tempfile.TemporaryDirectory(prefix="penstock-revision-") as name:
                 file = Path(name) / "domain.yaml"
                 file.write_text(next((one.text for one in told.files if one.name == file.name), ""))
                 self.domain = expand(read(file).domain)
             self._revision = revision
+        except AskError as error:
+            self.error = str(error)
         except (DomainError, OSError) as error:
             self.error = f"the domain is not understood, is the console older than the node? {error}"[:500]
 

@@ -102,6 +102,9 @@ def _clients(state: NodeState) -> dict[str, Flow]:
         flow = Flow(one.up, one.took, one.gave, one.denied, one.waiting, one.publish_type, one.notify_type)
         before = found.get(one.entity)
         found[one.entity] = flow if before is None else _sum(before, flow)
+    for past in state.portrait.past:  # counts go on from session to session
+        before = found.get(past.entity, Flow(False, 0, 0, 0, 0, "", ""))
+        found[past.entity] = _sum(before, Flow(False, past.took, past.gave, past.denied, 0, "", ""))
     return found
 
 

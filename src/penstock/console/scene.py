@@ -118,6 +118,18 @@ def live(scene: Scene, states: Mapping[str, NodeState], rates: Rates) -> Live:
     return Live(tuple(_node_now(one, states.get(one.name), seen[one.name], rates) for one in scene.nodes), links)
 
 
+def from_before(now: Live) -> Live:
+    """The same, if the nodes do not answer any more: what they have counted stands, how they are is not known."""
+    nodes = tuple(("silent", 0, 0.0, denied) for _, _, _, denied in now.nodes)
+    return Live(nodes, tuple(map(silent, now.links)))
+
+
+def silent(link: LinkNow) -> LinkNow:
+    """Of one link, if nobody tells how it is now."""
+    _, _, _, denied, waiting, _ = link
+    return "silent", 0.0, 0.0, denied, waiting, False
+
+
 # --- what there is
 
 

@@ -34,6 +34,8 @@ async def shell(person: Person, part: Part) -> None:
                     ui.label(one.name)
         ui.space()
         _who(person, dark)
+    # Filled in the browser, by `lost.js`: from here nothing can be said any more.
+    ui.html('<div id="pk-lost" class="pk-banner" role="alert" hidden></div>', sanitize=False).style("display: contents")
     banner = ui.element("div").classes("pk-banner").props("role=alert aria-live=assertive")
     banner.set_visibility(False)
     main = ui.element("div").classes("pk-main").props("id=pk-main tabindex=-1")

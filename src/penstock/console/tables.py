@@ -29,6 +29,13 @@ class Prose(NamedTuple):
     look: str = ""
 
 
+class Below(NamedTuple):
+    """The last of a row: a sentence on a line of its own, as wide as the table. It has no column."""
+
+    text: str
+    head: str
+
+
 class Table:
     """A heading and a table that can be filled again: it stays where it was scrolled to."""
 
@@ -55,18 +62,32 @@ class Table:
 
     def _table(self, every: Sequence[Sequence[object]]) -> str:
         """Narrow windows stack wide tables, so cells say their column, and roles are told that styles would undo."""
-        head = "".join(_head(one, value) for one, value in zip(self._heads, every[0], strict=True))
-        body = "".join(f'<tr role="row">{"".join(map(_cell, row, self._heads))}</tr>' for row in every[: self._most])
+        head = "".join(_head(one, value) for one, value in zip(self._heads, _columns(every[0]), strict=True))
+        body = "".join(self._row(row) for row in every[: self._most])
         look = "pk-table" if len(self._heads) <= FEW else "pk-table pk-stacks"
         return (
             f'<table class="{look}" role="table"><thead role="rowgroup"><tr role="row">{head}</tr></thead>'
             f'<tbody role="rowgroup">{body}</tbody></table>'
         )
 
+    def _row(self, row: Sequence[object]) -> str:
+        """Above a line that is as wide as the table there is no line between."""
+        below = row[-1] if isinstance(row[-1], Below) else None
+        cells = "".join(map(_cell, _columns(row), self._heads))
+        if below is None:
+            return f'<tr role="row">{cells}</tr>'
+        wide = f'colspan="{len(self._heads)}" role="cell" data-head="{escape(below.head, quote=True)}"'
+        last = f'<tr role="row" class="pk-below"><td {wide}><span>{prose(below.text)}</span></td></tr>'
+        return f'<tr role="row" class="pk-above">{cells}</tr>{last}'
+
 
 def table(title: str, heads: Sequence[str], rows: Iterable[Sequence[object]], most: int = MOST_ROWS) -> Table:
     """A table with these rows."""
     return Table(title, heads, most).fill(rows)
+
+
+def _columns(row: Sequence[object]) -> Sequence[object]:
+    return row[:-1] if isinstance(row[-1], Below) else row
 
 
 def _head(text: str, value: object) -> str:

@@ -99,6 +99,8 @@ class Trial:
                         "Nothing was changed of late.",
                     )
         _follow_dark(self.editor)
+        if self.may and self.person.draft is not None:
+            ui.timer(0, self._check_now, once=True)
 
     async def look_back(self) -> None:
         """Who has changed what of late."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from penstock.broker.api.endpoint import Asked, Endpoint, Query, Refused, Who
-from penstock.broker.api.hiding import discreet, without_payloads, without_reasons
+from penstock.broker.api.hiding import without_payloads, without_reasons
 from penstock.domain.admin import reaches
 from penstock.engine.account import DecisionAccount
 from penstock.engine.arrival import arrived
@@ -71,8 +71,8 @@ class DecisionRow(msgspec.Struct, frozen=True):
     """The stage that told most, and in `rule` and `reason` by what rule and why."""
     rule: str
     reason: str
-    bytes: int
-    """How long the payload was."""
+    bytes: int | None
+    """How long the payload was; null for who may not see it."""
 
 
 class Decisions(msgspec.Struct, frozen=True):
@@ -94,6 +94,12 @@ class DecisionDetail(msgspec.Struct, frozen=True):
 class _Kept(msgspec.Struct, frozen=True):
     row: DecisionRow
     decision: Decision
+
+    @property
+    def discreet(self) -> DecisionRow:
+        """The row, for who may not see payloads."""
+        told = without_reasons(self.decision).reason
+        return msgspec.structs.replace(self.row, stage=told.stage, rule=told.rule, reason=told.reason, bytes=None)
 
 
 class Recent:
@@ -264,16 +270,15 @@ async def _decisions(asked: Asked) -> Decisions:
     recent, wanted = asked.api.recent, _Wanted(asked)
     recent.look(iter(asked.api.servers.values()))
     since, most = int(asked.number("since", 0, 2**53)), int(asked.number("limit", 200, MOST_ASKED))
-    found = [one for one in recent.rows(since) if wanted.takes(one.row)]
-    rows = tuple(_shown(one, asked.who) for one in (found[-most:] if most else ()))
-    return Decisions(rows, recent.next, recent.left_out)
+    found = [row for row in _shown(recent.rows(since), asked.who) if wanted.takes(row)]
+    return Decisions(tuple(found[-most:] if most else ()), recent.next, recent.left_out)
 
 
-def _shown(one: _Kept, who: Who) -> DecisionRow:
-    """The row, for who asks."""
+def _shown(some: Iterator[_Kept], who: Who) -> Iterator[DecisionRow]:
+    """The rows, for who asks: what is not told cannot be asked for either."""
     if reaches(who.right, "content"):
-        return one.row
-    return msgspec.structs.replace(one.row, reason=discreet(one.decision.reason).reason)
+        return (one.row for one in some)
+    return (one.discreet for one in some)
 
 
 async def _stream(asked: Asked) -> AsyncIterator[bytes]:
@@ -291,7 +296,7 @@ async def _stream(asked: Asked) -> AsyncIterator[bytes]:
                 if not who.right:  # it has lost the right meanwhile
                     return
                 recent.look(iter(asked.api.servers.values()))
-                found = [_shown(one, who) for one in recent.rows(since) if wanted.takes(one.row)]
+                found = [row for row in _shown(recent.rows(since), who) if wanted.takes(row)]
                 since = recent.next
                 if found:
                     yield b"".join(msgspec.json.encode(row) + b"\n" for row in found)
@@ -315,7 +320,7 @@ async def _decision(asked: Asked) -> DecisionDetail:
     if reaches(asked.who.right, "content"):
         return DecisionDetail(found.row, DecisionAccount.of(found.decision))
     told = without_payloads(DecisionAccount.of(without_reasons(found.decision)))
-    return DecisionDetail(_shown(found, asked.who), told)
+    return DecisionDetail(found.discreet, told)
 
 
 _WANTED = (

@@ -112,6 +112,7 @@ class _Brought(msgspec.Struct, frozen=True):
 
     names: tuple[str, ...]
     sent: tuple[str, ...]
+    ends: tuple[str, ...]
 
 
 async def taken(asked: Asked, draft: Draft) -> str:
@@ -137,7 +138,9 @@ async def taken(asked: Asked, draft: Draft) -> str:
 
 
 async def _let_bring(asked: Asked, text: str) -> None:
-    """Raise `Refused` unless it is certain that a draft brings nothing in, and sends no secret elsewhere."""
+    """Raise `Refused` unless it is certain that a draft brings nothing in, sends no secret elsewhere, and leaves the
+    record of changes where it is.
+    """
     async with beside(asked, text) as path:
         code, said, _ = await run_penstock("check", "--json", "--names", "--against", str(file_of(asked)), str(path))
         if code == EXIT_DOMAIN:
@@ -151,6 +154,8 @@ async def _let_bring(asked: Asked, text: str) -> None:
         raise Refused(f"what a draft brings in cannot be told while the domain file is not good: {why}", 403)
     if brought.names:
         raise Refused(f"it names `{brought.names[0]:.200}`, which the present domain does not as that: {why}", 403)
+    if brought.ends:
+        raise Refused(f"it ends the record of changes in `{brought.ends[0]:.200}`: {why}", 403)
     if brought.sent:
         raise Refused(
             f"over the link `{brought.sent[0]:.200}` it would send a secret that is kept, but to another place or in"

@@ -4,6 +4,8 @@ Reasons quote what was looked at: values, what is made of them, what monitors re
 made of topic, links, rights and tokens alone; of all others no more than stage, effect and rule.
 """
 
+from itertools import takewhile
+
 from msgspec.structs import replace
 
 from penstock.engine.account import Account, DecisionAccount, EventAccount, ReceiverAccount
@@ -25,11 +27,22 @@ _BLIND = {
 """By stage, the rules whose reasons are made without a look at the content. Monitors and subscriptions have names of
 their own, which may be like one of these: no rule that one of them could be named like is here.
 """
+_REFUSED = Verdict("match", Effect.SUPPRESS, "withheld", WITHHELD)
+"""In place of what the stages from `match` on say."""
 
 
 def without_reasons(decision: Decision) -> Decision:
-    """The decision, of each verdict what says nothing of the payload."""
-    return decision._replace(verdicts=tuple(map(discreet, decision.verdicts)))
+    """The decision, of each verdict what says nothing of the payload.
+
+    Who asks by content could otherwise find out by asking, even what it may not have: whether it is its condition that
+    refuses, or a later stage.
+    """
+    verdicts = decision.verdicts
+    if decision.by_content:
+        before = tuple(takewhile(lambda one: one.stage != "match", verdicts))
+        after = (_REFUSED,) if decision.effect is Effect.SUPPRESS else verdicts[len(before) + 1 :]
+        verdicts = (*before, *after)
+    return decision._replace(verdicts=tuple(map(discreet, verdicts)))
 
 
 def without_others(decision: Decision, own: Event) -> Decision:
