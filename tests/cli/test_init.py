@@ -9,12 +9,16 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from penstock.cli.certificate import Authority
 from penstock.cli.init import main as init
 from penstock.cli.main import main
 from penstock.client.admin import Admin
+from penstock.domain import load
 from tests.support.commands import finish, penstock, run, start
+from tests.support.examples import some
 from tests.support.mosquitto import free_port
 
 CASES = {
@@ -26,7 +30,16 @@ CASES = {
     "without a journal": ["--journal", "no"],
     "without people": ["--admin", "none", "--console", "no"],
     "with a console": ["--console", "yes"],
+    "numbers for names": ["--name", "2026", "--nodes", "1,2", "--devices", "12,007,1e3", "--admin", "0x1F"],
+    "words of YAML": ["--name", "null", "--nodes", "true,no", "--devices", "false,Null,on", "--operators", "yes"],
+    "words of the file": ["--nodes", "to,by", "--devices", "device,inside", "--viewers", "routes", "--admin", "domain"],
+    "the longest names": ["--name", "n" * 64, "--nodes", "m" * 64, "--devices", "9" * 64, "--hosts", "localhost"],
+    "the usual admin port for MQTT": ["--port", "8080"],
+    "the usual admin port for the network": ["--tls-port", "8079", "--nodes", "a,b", "--hosts", "localhost"],
+    "all ports beside each other": ["--port", "18082", "--nodes", "a,b,c", "--console", "yes"],
+    "the usual MQTT port for people": ["--admin-port", "1883"],
 }
+"""Words of the command line. Of the ports it is asked below that all differ."""
 
 
 @pytest.mark.parametrize("arguments", CASES.values(), ids=CASES.keys())
@@ -37,6 +50,29 @@ def test_what_it_writes_is_right(arguments: list[str], tmp_path: Path, capsys: p
         assert main(command) == 0, capsys.readouterr()
     if "tests:" in Path(file).read_text():
         assert main(["test", file]) == 0, capsys.readouterr()
+    ports = re.findall(r"[0-9.]+:(\d+)", Path(file).read_text())
+    assert len(ports) >= 2
+    assert len(set(ports)) == len(ports), "all nodes run in one process"
+
+
+SHAPES = r"[0-9]{1,3}|0[xo][0-7]{1,2}|[1-9][eE][1-9]|1_0|[nN]ull|NO|y|True|[A-Za-z0-9_][A-Za-z0-9_-]{0,63}"
+NAMES = st.lists(st.from_regex(SHAPES, fullmatch=True), min_size=6, max_size=8, unique=True)
+
+
+@settings(max_examples=some(10))
+@given(NAMES.filter(lambda names: "none" not in names))
+def test_whatever_names_it_takes_check(names: list[str]) -> None:
+    name, node, device, viewer, operator, *rest = names
+    words = ["--name", name, "--nodes", ",".join([node, *rest]), "--devices", device, "--viewers", viewer]
+    with tempfile.TemporaryDirectory() as folder:
+        assert init([folder, "--yes", *words, "--operators", operator, "--admin", "none"]) == 0
+        domain = load(Path(folder) / "domain.yaml")
+    assert (domain.domain, [*domain.nodes]) == (name, [node, *rest])
+    assert {one: (*client.node, client.user) for one, client in domain.clients.items()} == {
+        device: (rest[0] if rest else node, device),
+        viewer: (node, viewer),
+        operator: (node, operator),
+    }
 
 
 def test_a_folder_with_a_blank_is_quoted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -113,6 +149,8 @@ def test_nothing_is_overwritten_unless_asked(tmp_path: Path, capsys: pytest.Capt
         (["--name", "a b"], "argument --name: `a b` is not a name"),
         (["--hosts", "a b!"], "argument --hosts: `a b!` is neither a host name nor an address"),
         (["--port", "0"], "argument --port: `0` is not a port"),
+        (["--devices=-x"], "argument --devices: `-x` begins with `-`"),
+        (["--hosts", "1:2"], "argument --hosts: `1:2` is neither"),
     ],
 )
 def test_bad_options(arguments: list[str], why: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -128,6 +166,11 @@ def test_bad_options(arguments: list[str], why: str, tmp_path: Path, capsys: pyt
     [
         (["--nodes", "main", "--devices", "main"], "`main` is the name of two"),
         (["--devices", "none", "--viewers", "none", "--operators", "none"], "there are no clients"),
+        (["--hosts", "localhost", "--nodes", "ca"], "`ca` cannot be a node"),
+        (["--port", "8080", "--admin-port", "8080"], "port 8080 is asked for twice, by --port and --admin-port"),
+        (["--port", "1", "--nodes", "a,b,c", "--admin-port", "2"], "port 3 is asked for twice"),
+        (["--console", "yes", "--port", "9", "--console-port", "9"], "port 9 is asked for twice"),
+        (["--nodes", ",".join(f"n{at}" for at in range(600)), "--port", "65000"], "--port: 600 ports from 65000 on"),
     ],
 )
 def test_answers_that_do_not_go_together(

@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 
 from benchmarks.reproduce.brokering.configurations import CEM, NEW, ORI, PLAIN, SEM, SEM_PYTHON, Configuration
 from benchmarks.reproduce.brokering.results import Results
+from benchmarks.reproduce.drawing import legend_below
 
 
 class _Style(NamedTuple):
@@ -69,8 +70,7 @@ def _throughput(results: Results) -> Figure:
         panel.set_ylim(bottom=0)
         panel.set_xlabel("published, thousand messages/s (MPR)")
     panels[0].set_ylabel("received, thousand messages/s (MT)")
-    handles, labels = panels[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False)
+    legend_below(figure, panels[0])
     return figure
 
 

@@ -14,6 +14,7 @@ from matplotlib.figure import Figure
 from benchmarks.machine import describe, end_like_interrupted
 from benchmarks.reproduce.contracts import figures
 from benchmarks.reproduce.contracts.figures import Extent, Point
+from benchmarks.reproduce.drawing import legend_below
 
 OUTPUT = Path("var/bench/contracts")
 # Colours that can be told apart by the colour-blind, too (Okabe and Ito).
@@ -82,7 +83,7 @@ def table(points: Sequence[Point]) -> str:
 def draw(name: str, points: Sequence[Point], folder: Path) -> list[Path]:
     """The figure: one panel for each node."""
     title, paper, varied, _ = FIGURES[name]
-    figure = Figure(figsize=(11, 3.9), layout="constrained")
+    figure = Figure(figsize=(11, 4.1), layout="constrained")
     for place, (panel, where) in enumerate(zip(figure.subplots(1, 2), ("producer's node", "other node"), strict=True)):
         for line, colour in zip(dict.fromkeys(one.line for one in points), _COLOURS, strict=False):
             some = [one for one in points if one.line == line]
@@ -103,7 +104,7 @@ def draw(name: str, points: Sequence[Point], folder: Path) -> list[Path]:
         panel.set_title(where, fontsize=10)
         panel.set_xlabel(varied)
         panel.set_ylabel("us of a publication")
-        panel.legend(frameon=False, fontsize=8, loc="upper left")
+    legend_below(figure, figure.axes[0])
     figure.suptitle(f"{title}; {paper}", fontsize=11)
     made = []
     with rc_context({"svg.fonttype": "none", "svg.hashsalt": "penstock"}):

@@ -12,6 +12,7 @@ from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from benchmarks.reproduce.drawing import legend_below
 from benchmarks.reproduce.trust.trials import SETTLED, SHARES, SWEPT, SWEPT_ATTACKS, in_words
 from penstock.pipeline.networks import TOPOLOGIES
 from penstock.pipeline.playing import ATTACKS, RULES, Setting
@@ -197,17 +198,12 @@ def _curves(panel: Axes, some: pd.DataFrame, over: str) -> None:
             )
 
 
-def _legend(figure: Figure, panel: Axes) -> None:
-    handles, labels = panel.get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False)
-
-
 def _over_time(times: pd.DataFrame) -> Figure:
     figure, panels = _panels(ATTACKS, 2.9)
     for (topology, attack), panel in panels.items():
         _curves(panel, times[(times.topology == topology) & (times.attack == attack)], "round")
         panel.set_xlabel("round")
-    _legend(figure, next(iter(panels.values())))
+    legend_below(figure, next(iter(panels.values())))
     figure.suptitle(f"{times['size'].iloc[0]:,} nodes, {times['replicates'].max()} networks of each kind; bands: 95 %")
     return figure
 
@@ -227,7 +223,7 @@ def _trade_off(swept: pd.DataFrame, settings: list[Setting]) -> Figure:
         panel.set_xlim(-0.02, 1.02)
         panel.set_xlabel("false accepted")
         panel.set_ylabel("good refused")
-    _legend(figure, next(iter(panels.values())))
+    legend_below(figure, next(iter(panels.values())))
     figure.suptitle("Each point is one setting of the sweep; stars: the chosen ones")
     return figure
 
@@ -237,5 +233,5 @@ def _by_share(table: pd.DataFrame) -> Figure:
     for (topology, attack), panel in panels.items():
         _curves(panel, table[(table.topology == topology) & (table.attack == attack)], "bad")
         panel.set_xlabel("part of the nodes that are bad")
-    _legend(figure, next(iter(panels.values())))
+    legend_below(figure, next(iter(panels.values())))
     return figure

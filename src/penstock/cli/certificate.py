@@ -11,6 +11,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 VALID = datetime.timedelta(days=825)
+_LONGEST_NAME = 64  # RFC 5280, ub-common-name
+_ROLE = " authority"
 _BEFORE = datetime.timedelta(minutes=5)  # clocks differ
 
 
@@ -27,7 +29,7 @@ class Authority:
 
     def __init__(self, name: str) -> None:
         self._key = ec.generate_private_key(ec.SECP256R1())
-        self._name = _named(f"{name} authority")
+        self._name = _named(f"{name[: _LONGEST_NAME - len(_ROLE)]}{_ROLE}")
         usage = x509.KeyUsage(
             False,
             False,

@@ -64,8 +64,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--names",
         action="store_true",
-        help="print only what files and Python code it names that OLD does not, and the links over which it would send"
-        " a secret of OLD to another place",
+        help="print only what files and Python code it names that OLD does not, the links over which it would send a"
+        " secret of OLD to another place, and the record of changes that it would end",
     )
     parser.add_argument("--strict", action="store_true", help="fail for warnings too")
     parser.add_argument(
@@ -114,10 +114,12 @@ def _names(parser: argparse.ArgumentParser, options: argparse.Namespace) -> int:
         return EXIT_DOMAIN
     names = [name for _, name in sorted(named(after) - named(before))]
     sent = sent_elsewhere(before, after)
+    record = None if before.admin is None else before.admin.audit
+    ends = [str(record)] if record is not None and (after.admin is None or after.admin.audit != record) else []
     if options.json:
-        print(json.dumps({"names": names, "sent": sent}))
+        print(json.dumps({"names": names, "sent": sent, "ends": ends}))
     else:
-        print("".join(f"{one}\n" for one in (*names, *sent)), end="")
+        print("".join(f"{one}\n" for one in (*names, *sent, *ends)), end="")
     return 0
 
 

@@ -104,6 +104,8 @@ def main(argv: list[str]) -> int:
             _show_assertions(entities, domain.domain, options.json)
         else:
             _show(question, options, entities, domain.domain)
+    except BrokenPipeError:
+        raise
     except (PenstockError, OSError) as error:
         print(f"penstock: {error}", file=sys.stderr)
         return EXIT_ERROR

@@ -2,18 +2,23 @@
 
 import argparse
 import importlib.util
+import ipaddress
 import re
 import secrets
 import sys
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from penstock.cli.certificate import Authority
-from penstock.cli.exits import EXIT_ERROR
+from penstock.cli.check import examine
+from penstock.cli.exits import EXIT_DOMAIN, EXIT_ERROR
+from penstock.cli.ports import Wanted, placed
 from penstock.cli.starter import (
     ADMIN_PORT,
+    AUTHORITY,
     CONSOLE_PORT,
     DOMAIN_FILE,
     MQTT_PORT,
@@ -23,22 +28,35 @@ from penstock.cli.starter import (
     domain_file,
     next_steps,
 )
+from penstock.domain import read
 from penstock.domain.base import NAME
 from penstock.domain.format import formatted
-from penstock.model.errors import PenstockError
+from penstock.model.errors import DomainError, PenstockError
 from penstock.policy.passwords import DEFAULT_ITERATIONS, hash_password
 from penstock.policy.textfile import replace_file
 
 _EPILOG = """\
 Asks for what is not given as an option; an empty answer takes what stands in brackets. Lists have commas between
 names. Passwords are made, and shown once; `penstock passwd` changes them. Nothing that is there is overwritten
-without --force.
-Exit code: 0, 1 if something cannot be written or is there already, 2 for bad arguments.
+without --force, and nothing is written that does not check.
+Exit code: 0, 1 if something cannot be written or is there already or answers do not go together, 2 for bad arguments,
+3 if what would be written does not check.
 """
 _FOR_OWNER, _FOR_ALL = 0o600, 0o644
 _ROUNDS = 100_000
 """Of the hash of a person's password: people log in seldom, and choose worse ones later."""
-_HOST = r"[A-Za-z0-9]([A-Za-z0-9.-]{0,252}[A-Za-z0-9])?|[0-9a-fA-F:]*:[0-9a-fA-F:.]+"
+_HOST = r"[A-Za-z0-9]([A-Za-z0-9.-]{0,252}[A-Za-z0-9])?"
+
+
+_MORE_PORTS = (
+    ("admin-port", ADMIN_PORT, "of its admin address"),
+    ("tls-port", TLS_PORT, "of its TLS listener"),
+    ("console-port", CONSOLE_PORT, "of the console"),
+)
+
+
+Files = dict[str, tuple[str, int]]
+"""By name, the text, and who may read it."""
 
 
 class InitError(PenstockError):
@@ -62,9 +80,12 @@ def main(argv: list[str]) -> int:
         starter = _starter(options)
         people = (starter.admin,) if starter.admin is not None else ()
         passwords = {name: secrets.token_hex(8) for name in (*people, *starter.clients)}
-        _write(options.folder, _files(starter, passwords), options.force)
+        _write(options.folder, _checked(_files(starter, passwords)), options.force)
     except argparse.ArgumentTypeError as error:
         parser.error(str(error))
+    except DomainError as error:
+        print(f"penstock: nothing was written, as it would not check: {error}", file=sys.stderr)
+        return EXIT_DOMAIN
     except (PenstockError, OSError) as error:
         print(f"penstock: {error}", file=sys.stderr)
         return EXIT_ERROR
@@ -101,20 +122,14 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--console", choices=["yes", "no"], help="whether to serve the console (default: if it can)")
     parser.add_argument("--journal", choices=["yes", "no"], help="whether to record what happens (default: if it can)")
-    parser.add_argument("--port", metavar="PORT", help=f"where the first node listens (default {MQTT_PORT})")
     parser.add_argument(
-        "--admin-port",
-        type=_port,
-        default=ADMIN_PORT,
+        "--port",
         metavar="PORT",
-        help="of its admin address (default %(default)d)",
+        help=f"where the first node listens, the others on those that follow (default {MQTT_PORT}); what is not given"
+        " gives way to ports that are",
     )
-    parser.add_argument(
-        "--tls-port", type=_port, default=TLS_PORT, metavar="PORT", help="of its TLS listener (default %(default)s)"
-    )
-    parser.add_argument(
-        "--console-port", type=_port, default=CONSOLE_PORT, metavar="PORT", help="of the console (default %(default)s)"
-    )
+    for option, usual, what in _MORE_PORTS:
+        parser.add_argument(f"--{option}", type=_port, metavar="PORT", help=f"{what} (default {usual})")
     parser.add_argument("-y", "--yes", action="store_true", help="ask nothing: take the defaults")
     parser.add_argument("--force", action="store_true", help="overwrite what is there")
     return parser
@@ -149,19 +164,30 @@ def _starter(options: argparse.Namespace) -> Starter:
             found[question.option] = question.read(question.default)
         else:
             found[question.option] = _asked(question)
-    starter = Starter(
-        domain=found.pop("name"),
-        admin_port=options.admin_port,
-        console_port=options.console_port,
-        tls_port=options.tls_port,
-        **found,
-    )
+    port = found.pop("port")
+    is_wished = options.port is not None or not options.yes
+    ports = _ports(options, port if is_wished else None, found)
+    starter = Starter(domain=found.pop("name"), **ports, **found)
     if not starter.clients:
         raise InitError("there are no clients: name at least one device, viewer or operator")
     names = (*starter.nodes, *starter.clients, *filter(None, [starter.admin]))
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise InitError(f"`{twice[0]}` is the name of two: nodes, clients and people have names of their own")
+    if starter.hosts and AUTHORITY in starter.nodes:
+        raise InitError(f"`{AUTHORITY}` cannot be a node: the files of the authority in `tls` are called so")
     return starter
+
+
+def _ports(options: argparse.Namespace, port: int | None, found: dict[str, Any]) -> dict[str, Any]:
+    """The first port of each kind, by the name that a `Starter` has for it."""
+    nodes = len(found["nodes"])
+    wanted = (
+        Wanted("port", port, MQTT_PORT, nodes),
+        Wanted("admin-port", options.admin_port, ADMIN_PORT, nodes),
+        *([Wanted("tls-port", options.tls_port, TLS_PORT, nodes)] if found["hosts"] else []),
+        *([Wanted("console-port", options.console_port, CONSOLE_PORT, 1)] if found["console"] else []),
+    )
+    return {option.replace("-", "_"): first for option, first in placed(wanted).items()}
 
 
 def _with_option(question: Question, given: str) -> object:
@@ -193,6 +219,8 @@ def _name_of(folder: Path) -> str:
 def _name(text: str) -> str:
     if not re.fullmatch(NAME, text):
         raise argparse.ArgumentTypeError(f"`{text}` is not a name of at most 64 letters, digits, `-` and `_`")
+    if text.startswith("-"):
+        raise argparse.ArgumentTypeError(f"`{text}` begins with `-`: commands would take it for an option")
     return text
 
 
@@ -211,9 +239,16 @@ def _person(text: str) -> str | None:
 def _hosts(text: str) -> tuple[str, ...]:
     hosts = () if text == "none" else _listed(text)
     for host in hosts:
-        if not re.fullmatch(_HOST, host):
+        if not _is_host(host):
             raise argparse.ArgumentTypeError(f"`{host}` is neither a host name nor an address")
     return hosts
+
+
+def _is_host(text: str) -> bool:
+    try:
+        return bool(ipaddress.ip_address(text))
+    except ValueError:
+        return re.fullmatch(_HOST, text) is not None
 
 
 def _listed(text: str) -> tuple[str, ...]:
@@ -232,7 +267,7 @@ def _port(text: str) -> int:
     return int(text)
 
 
-def _files(starter: Starter, passwords: dict[str, str]) -> dict[str, tuple[str, int]]:
+def _files(starter: Starter, passwords: dict[str, str]) -> Files:
     """What to write: by name, the text, and who may read it."""
     files = {
         DOMAIN_FILE: (domain_file(starter), _FOR_ALL),
@@ -245,7 +280,7 @@ def _files(starter: Starter, passwords: dict[str, str]) -> dict[str, tuple[str, 
         files["admin-passwords"] = (_hashed(admin, _ROUNDS), _FOR_OWNER)
     if starter.hosts:
         authority = Authority(starter.domain)
-        pairs = {"ca": authority.pair, **{name: authority.sign(name, starter.hosts) for name in starter.nodes}}
+        pairs = {AUTHORITY: authority.pair, **{name: authority.sign(name, starter.hosts) for name in starter.nodes}}
         for name, pair in pairs.items():
             files[f"tls/{name}.pem"] = (pair.certificate.decode(), _FOR_ALL)
             files[f"tls/{name}.key"] = (pair.key.decode(), _FOR_OWNER)
@@ -260,14 +295,28 @@ _WRITTEN = ("passwords", "admin-passwords", "admin.jsonl", "*.key", ".*.secret",
 _IGNORED = "\n".join(["# Secrets, and what nodes write.", *_WRITTEN, ""])
 
 
-def _write(folder: Path, files: dict[str, tuple[str, int]], force: bool) -> None:
+def _checked(files: Files) -> Files:
+    """The same with the domain file in its canonical form, if it checks; raises `DomainError` if it does not."""
+    with tempfile.TemporaryDirectory(prefix="penstock-init-") as name:
+        folder = Path(name)
+        _put(folder, files)
+        _, canonical = formatted(folder / DOMAIN_FILE)
+        files = {**files, DOMAIN_FILE: (canonical, _FOR_ALL)}
+        _put(folder, files)
+        if problems := examine(read(folder / DOMAIN_FILE, {})).problems:
+            raise DomainError(*problems)
+    return files
+
+
+def _write(folder: Path, files: Files, force: bool) -> None:
     there = [name for name in files if (folder / name).exists()]
     if there and not force:
         raise InitError(f"`{folder / there[0]}` is there already: choose another folder, or overwrite it with --force")
+    _put(folder, files)
+
+
+def _put(folder: Path, files: Files) -> None:
     for name, (text, mode) in files.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         replace_file(path, text, mode)
-    file = folder / DOMAIN_FILE
-    _, canonical = formatted(file)
-    replace_file(file, canonical, _FOR_ALL)

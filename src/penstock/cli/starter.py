@@ -4,7 +4,11 @@ import shlex
 from dataclasses import dataclass
 from textwrap import dedent, indent
 
+from penstock.domain.document import scalar
+
 DOMAIN_FILE = "domain.yaml"
+AUTHORITY = "ca"
+"""What the authority's files in the folder `tls` are called; the others there are called as their nodes."""
 MQTT_PORT, TLS_PORT, ADMIN_PORT, CONSOLE_PORT = 1883, 8883, 8080, 18083
 
 
@@ -51,7 +55,7 @@ def domain_file(starter: Starter) -> str:
     return "\n".join(
         part
         for part in (
-            _HEAD.format(domain=starter.domain),
+            _HEAD.format(domain=_word(starter.domain)),
             _nodes(starter),
             _links(starter),
             _admin(starter),
@@ -114,7 +118,7 @@ def _node(starter: Starter, at: int, name: str) -> list[tuple[str, str]]:
 def _links(starter: Starter) -> str:
     if len(starter.nodes) == 1:
         return _ONE_NODE
-    centre, *others = starter.nodes
+    centre, *others = map(_word, starter.nodes)
     return _LINKS_HEAD + "".join(f"  - {{between: [{name}, {centre}], type: inside}}\n" for name in others)
 
 
@@ -124,7 +128,7 @@ def _admin(starter: Starter) -> str:
 
 def _clients(starter: Starter) -> str:
     lines = [
-        f"  {name}: {{node: {starter.nodes[starter.place(name)]}, user: {name}, type: {type_}}}\n"
+        f"  {name}: {{node: {_word(starter.nodes[starter.place(name)])}, user: {_word(name)}, type: {type_}}}\n"
         for type_, names in starter.kinds.items()
         for name in names
     ]
@@ -159,6 +163,11 @@ def _proofs(starter: Starter) -> str:
     if tests:
         parts.append(_TESTS_HEAD + "\n".join(tests) + "\n")
     return "\n".join(parts)
+
+
+def _word(name: str) -> str:
+    """A name where a value is due: in quotes if it would be read as a number, or as true, false or nothing."""
+    return name if isinstance(scalar(name).value, str) else f'"{name}"'
 
 
 def _text(text: str) -> str:
@@ -271,7 +280,9 @@ def next_steps(starter: Starter, folder: str, passwords: dict[str, str]) -> str:
         page = f"http://127.0.0.1:{starter.console_port}"
         lines.append(f"The console is at {page}" + (f"; log in as {starter.admin}.\n" if starter.admin else ".\n"))
     if starter.hosts:
-        lines.append(f"Clients in the network trust {prefix}tls/ca.pem; keep {prefix}tls/ca.key to yourself.\n")
+        lines.append(
+            f"Clients in the network trust {prefix}tls/{AUTHORITY}.pem; keep {prefix}tls/{AUTHORITY}.key to yourself.\n"
+        )
     return "\n".join(lines)
 
 

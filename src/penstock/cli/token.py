@@ -26,7 +26,7 @@ from penstock.policy.token import (
     sign,
 )
 from penstock.policy.token_errors import TokenError
-from penstock.policy.token_keys import MAX_TIME, KeySet, PublicKey, SigningKey, as_jwk, check_node
+from penstock.policy.token_keys import MAX_TIME, KeySet, PublicKey, SigningKey, as_jwk, check_key_id, check_node
 from penstock.policy.token_revoked import NOTHING, Revoked, revoke
 from penstock.policy.token_verify import Checked, check_signatures, verify
 
@@ -275,8 +275,10 @@ def _life(text: str) -> int:
         seconds = parse_duration(text)
     except ValueError:
         raise argparse.ArgumentTypeError(f"`{text}`: expected {DURATION_FORM}") from None
-    if not 1 <= seconds <= MAX_TIME:
+    if seconds < 1:
         raise argparse.ArgumentTypeError(f"`{text}`: expected a second or more")
+    if seconds > MAX_TIME:
+        raise argparse.ArgumentTypeError(f"`{text}`: expected less: it would end after the year 9999")
     return int(seconds)
 
 
@@ -359,7 +361,7 @@ def _parser() -> argparse.ArgumentParser:
     what = end.add_mutually_exclusive_group(required=True)
     what.add_argument("--token", metavar="TOKEN", help="this token")
     what.add_argument("--id", type=_checked(check_token_id), help="the token of this id")
-    what.add_argument("--key", type=_checked(check_token_id), metavar="ID", help="this key, and all that it signed")
+    what.add_argument("--key", type=_checked(check_key_id), metavar="ID", help="this key, and all that it signed")
     return parser
 
 
