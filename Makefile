@@ -36,7 +36,7 @@ demo: $(VENV)/.ready-pipeline $(VENV)/.ready-clients java ## one node, a smart h
 test: test-tools $(VENV)/.ready-clients lint types imports ## every check and every test
 	$(BIN)/python -m pytest -n 3 --no-loadscope-reorder -m "not recorded and not cluster" $(ARGS)
 
-pipeline: $(VENV)/.ready-dev test-tools ## the tests that govern whole journals on Spark: minutes
+pipeline: $(VENV)/.ready-bench test-tools ## the tests that govern whole journals on Spark: minutes
 	$(BIN)/python -m pytest -m recorded $(ARGS)
 
 lint: $(VENV)/.ready-dev ## style: ruff, rules and format

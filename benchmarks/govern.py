@@ -38,6 +38,7 @@ from penstock.model.verdict import Effect, Verdict
 from penstock.pipeline import tables
 from penstock.pipeline.govern import VIEW, view
 from penstock.pipeline.policies import Asker, Policies, as_it_stands
+from penstock.pipeline.released import NOT_BEFORE, UNTIL
 from penstock.pipeline.session import open_session
 from penstock.wire.codec import encode
 from penstock.wire.packet import Publish
@@ -49,6 +50,8 @@ POLICIES = (10, 1_000, 100_000)
 HOTTER = 60.0
 """The subject may have readings from so many degrees on, of all areas but the last: nearly half of all."""
 NOON = 1_767_268_800.0
+RECORDED = tuple(name for name in VIEW if name not in ("subject", "part", NOT_BEFORE, UNTIL))
+"""What is the same in a subject's view and in what was recorded."""
 TYPED_AIM, TEXT_AIM, POLICIES_AIM = 1.0, 0.75, 1.5
 _SCHEMA = {
     "area": "int",
@@ -266,11 +269,11 @@ def _by_udf(events: DataFrame) -> DataFrame:
 
     allowed = F.udf(may, "boolean", useArrow=False).asNondeterministic()
     rows = events.filter(allowed("topic", "payload")).withColumn("subject", F.lit("analyst"))
-    return rows.withColumn("part", F.lit(0)).select(*VIEW)
+    return rows.withColumn("part", F.lit(0)).select("subject", "part", *RECORDED)
 
 
 def _by_duckdb(connection: duckdb.DuckDBPyConnection, files: list[str], to: Path) -> None:
-    columns = ", ".join(name for name in VIEW if name not in ("subject", "part"))
+    columns = ", ".join(RECORDED)
     to.mkdir()
     connection.execute(
         f"COPY (SELECT {columns} FROM read_parquet({files!r}) WHERE topic NOT LIKE 'plant/{AREAS - 1}/%'"

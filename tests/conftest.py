@@ -1,4 +1,8 @@
-"""Settings for every test. `make fuzz` sets HYPOTHESIS_PROFILE=long to take more examples."""
+"""Settings for every test.
+
+`make test` takes the same examples each time, so that it says something about what was changed; `make fuzz` sets
+HYPOTHESIS_PROFILE=long for many more, each time others.
+"""
 
 import os
 from pathlib import Path
@@ -9,8 +13,9 @@ from xdist.remote import Producer  # type: ignore[import-untyped]
 from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
 # No deadline: a busy CI machine makes any single example slow, and no test here is about time.
-settings.register_profile("short", deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("long", settings.get_profile("short"), max_examples=2_000)
+_ANY_TIME = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("short", _ANY_TIME, max_examples=50, derandomize=True, database=None)
+settings.register_profile("long", _ANY_TIME, max_examples=2_000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "short"))
 
 TESTS = Path(__file__).parent

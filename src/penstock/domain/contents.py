@@ -6,11 +6,11 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
-from pydantic import Field, PlainSerializer, PlainValidator, WithJsonSchema, model_validator
+from pydantic import Field, PlainValidator, WithJsonSchema, model_validator
 from pydantic_core import PydanticCustomError
 
 from penstock.domain.base import Name, OneOrMany, Settings, TopicFilter
-from penstock.domain.units import Below, mistake, mistakes
+from penstock.domain.units import Below, Written, mistake, mistakes
 from penstock.language import types
 from penstock.language.condition import Condition, make_condition
 from penstock.language.doubles import widening
@@ -48,10 +48,7 @@ def _parse_expression(value: object) -> Expression:
 
 
 ConditionText = Annotated[
-    Expression,
-    PlainValidator(_parse_expression),
-    PlainSerializer(lambda expression: expression.canonical),
-    WithJsonSchema({"type": "string"}),
+    Expression, Written(_parse_expression, lambda expression: expression.canonical, {"type": "string"})
 ]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Annotated, Any, Literal, cast, get_args
 
-from pydantic import BeforeValidator, Field, PlainSerializer, PlainValidator, WithJsonSchema, model_validator
+from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 from pydantic_core import PydanticCustomError
 
 from penstock.domain.base import (
@@ -22,7 +22,7 @@ from penstock.domain.base import (
     matching,
 )
 from penstock.domain.contents import AdvertisementSettings, ConditionText
-from penstock.domain.units import KEY, Below, HostPort, mistake, mistakes
+from penstock.domain.units import KEY, Below, HostPort, Written, mistake, mistakes
 
 Mode = Literal["all", "subscribed", "advertised", "routed"]
 """How events, subscriptions and advertisements spread over a link."""
@@ -92,10 +92,10 @@ def _short_forward(value: Forward) -> object:
 _MODE_SCHEMA: dict[str, Any] = {"enum": list(_MODES)}
 Forwarding = Annotated[
     Forward,
-    PlainValidator(_as_forward),
-    PlainSerializer(_short_forward),
-    WithJsonSchema(
-        {"anyOf": [_MODE_SCHEMA, {"type": "object", "additionalProperties": _MODE_SCHEMA, "minProperties": 1}]}
+    Written(
+        _as_forward,
+        _short_forward,
+        {"anyOf": [_MODE_SCHEMA, {"type": "object", "additionalProperties": _MODE_SCHEMA, "minProperties": 1}]},
     ),
 ]
 

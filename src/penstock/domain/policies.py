@@ -11,16 +11,13 @@ from pydantic import (
     AfterValidator,
     BeforeValidator,
     Field,
-    PlainSerializer,
-    PlainValidator,
-    WithJsonSchema,
     model_validator,
 )
 
 from penstock.domain.base import Name, OneOrMany, QosLevel, Settings, Short, TopicFilter, check_filter
 from penstock.domain.contents import ConditionText
 from penstock.domain.federation import Types
-from penstock.domain.units import mistake
+from penstock.domain.units import Written, mistake
 
 ANY = "*"
 """At the end of a link: any entity."""
@@ -108,9 +105,11 @@ def _parse_link(value: object) -> Pair:
 
 LinkPattern = Annotated[
     Pair,
-    PlainValidator(_parse_link),
-    PlainSerializer(lambda pair: f"{pair[0]} -> {pair[1]}"),
-    WithJsonSchema({"type": "string", "pattern": r"^\s*([*?]|[\w-]+)\s*->\s*([*?]|[\w-]+)\s*$"}),
+    Written(
+        _parse_link,
+        lambda pair: f"{pair[0]} -> {pair[1]}",
+        {"type": "string", "pattern": r"^\s*([*?]|[\w-]+)\s*->\s*([*?]|[\w-]+)\s*$"},
+    ),
 ]
 
 
@@ -283,9 +282,11 @@ def _parse_flow(value: object) -> Pair:
 
 Flow = Annotated[
     Pair,
-    PlainValidator(_parse_flow),
-    PlainSerializer(lambda pair: f"{pair[0]} to {pair[1]}"),
-    WithJsonSchema({"type": "string", "pattern": r"^\s*([\w-]+|\?)\s+to\s+([\w-]+|\?)\s*$"}),
+    Written(
+        _parse_flow,
+        lambda pair: f"{pair[0]} to {pair[1]}",
+        {"type": "string", "pattern": r"^\s*([\w-]+|\?)\s+to\s+([\w-]+|\?)\s*$"},
+    ),
 ]
 
 

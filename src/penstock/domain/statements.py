@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field, PlainSerializer, PlainValidator, WithJsonSchema, model_validator
+from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from penstock.domain.base import NAME, Name, OneOrMany, Settings, TopicFilter
 from penstock.domain.contents import ConditionText
 from penstock.domain.files import FileRole
-from penstock.domain.units import mistake
+from penstock.domain.units import Written, mistake
 from penstock.language.errors import ConditionError, StatementError
 from penstock.language.statement import Message, Statement
 from penstock.language.statement_plain import from_plain
@@ -42,24 +42,19 @@ def _known(said: str | Statement) -> Statement:
     return (make_policy(said) if isinstance(said, str) else compile_statement(said)).statement
 
 
-PolicyForm = Annotated[
-    Statement,
-    PlainValidator(_parse_policy),
-    PlainSerializer(show_statement),
-    WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "object"}}, {"type": "object"}]}),
-]
+_POLICY_SCHEMA = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "object"}}, {"type": "object"}]}
+PolicyForm = Annotated[Statement, Written(_parse_policy, show_statement, _POLICY_SCHEMA)]
 
 
 def _parse_choice(value: object) -> str | Statement:
     return value if isinstance(value, str) and re.match(NAME, value) else _parse_policy(value)
 
 
-PolicyChoice = Annotated[
-    str | Statement,
-    PlainValidator(_parse_choice),
-    PlainSerializer(lambda value: value if isinstance(value, str) else show_statement(value)),
-    WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "object"}}, {"type": "object"}]}),
-]
+def _show_choice(value: str | Statement) -> object:
+    return value if isinstance(value, str) else show_statement(value)
+
+
+PolicyChoice = Annotated[str | Statement, Written(_parse_choice, _show_choice, _POLICY_SCHEMA)]
 """The name of a policy of `statements`, or a policy itself."""
 
 

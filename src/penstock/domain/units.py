@@ -5,12 +5,13 @@ from __future__ import annotations
 import ipaddress
 import math
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field, PlainSerializer, PlainValidator, ValidationError, WithJsonSchema
-from pydantic_core import InitErrorDetails, PydanticCustomError
+from pydantic import BeforeValidator, Field, ValidationError, WithJsonSchema
+from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError, core_schema
 
 _SIZE_UNITS = {"": 1, "b": 1, "kib": 2**10, "mib": 2**20, "gib": 2**30, "kb": 10**3, "mb": 10**6, "gb": 10**9}
 _TIME_UNITS: dict[str, Decimal | int] = {"ms": Decimal("0.001"), "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
@@ -133,9 +134,25 @@ Seconds = Annotated[
     float, BeforeValidator(parse_duration), Field(allow_inf_nan=False), WithJsonSchema(_DURATION_SCHEMA)
 ]
 WholeSeconds = Annotated[int, BeforeValidator(_parse_whole_duration), WithJsonSchema(_DURATION_SCHEMA)]
-HostPort = Annotated[
-    Address,
-    PlainValidator(parse_address),
-    PlainSerializer(str),
-    WithJsonSchema({"type": "string", "pattern": "^.+:[0-9]{1,5}$"}),
-]
+
+
+@dataclass(frozen=True, eq=False)
+class Written:
+    """How a value is read from a domain file and written again, and the JSON schema of that.
+
+    Instead of pydantic's `PlainValidator`, which looks into the value's type as well: at statements for a second.
+    """
+
+    read: Callable[[Any], object]
+    show: Callable[[Any], object]
+    schema: dict[str, Any]
+
+    def __get_pydantic_core_schema__(self, source: object, handler: object) -> CoreSchema:
+        shown = core_schema.plain_serializer_function_ser_schema(self.show)
+        return core_schema.no_info_plain_validator_function(self.read, serialization=shown)
+
+    def __get_pydantic_json_schema__(self, schema: object, handler: object) -> dict[str, Any]:
+        return dict(self.schema)
+
+
+HostPort = Annotated[Address, Written(parse_address, str, {"type": "string", "pattern": "^.+:[0-9]{1,5}$"})]

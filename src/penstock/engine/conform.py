@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 def plan(draft: Draft) -> None:
     """Decide by topic where that is enough; else the conditions of the advertisements are left to be asked."""
-    if draft.link.is_admitted:
+    if draft.link.is_admitted or not draft.link.claims:
         return
     asked = [one for one in (_demand(claim, draft.topic) for claim in draft.link.claims) if one is not None]
     if asked and not asked[0].conditions:

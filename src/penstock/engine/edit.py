@@ -93,6 +93,8 @@ def tell_failures(node: "Node", watch: Watch) -> None:
 
 def plan(draft: Draft) -> None:
     """Where the state does not change and the event stays as it is, a monitor costs nothing."""
+    if not draft.link.monitors:
+        return
     for monitor, state in zip(draft.link.monitors, draft.link.states, strict=True):
         steady = monitor.steady(state, draft.topic)
         if steady is None:

@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 
 def plan(draft: Draft) -> None:
     """Find the policies of advertisements that may concern the topic; those of subscriptions are with these."""
-    draft.statements = tuple(one for one in draft.link.statements if matches(one.filter, draft.topic))
+    if draft.link.statements:
+        draft.statements = tuple(one for one in draft.link.statements if matches(one.filter, draft.topic))
 
 
 class Towards(Judgement):

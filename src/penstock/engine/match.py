@@ -34,8 +34,9 @@ def plan(draft: Draft) -> None:
         elif isinstance(found, Predicates):
             draft.predicates.append(found)
         elif _may_read(found.session, topic):
-            also = tuple(conditions(found, topic))
-            if also:
+            if found.condition is None and not found.also:
+                draft.matched.append(found)
+            elif also := tuple(conditions(found, topic)):
                 narrowed.add(found, all_of(also), found)
             else:
                 draft.matched.append(found)
