@@ -111,13 +111,14 @@ class Connection(asyncio.Protocol):
                 # The hot path: a QoS 0 PUBLISH on a topic for which only links and topics decide.
                 if first == 0x30 and end - start > 2:
                     after = start + 2 + (buffer[start] << 8) + buffer[start + 1]
-                    plan = known.get(buffer[start + 2 : after])
-                    if (
-                        plan is not None
-                        and plan.valid
-                        and (after <= end if version == 4 else after < end and not buffer[after])
-                    ):
-                        if plan.simple:
+                    if after <= end if version == 4 else after < end and not buffer[after]:
+                        plan = known.get(buffer[start + 2 : after])
+                        if plan is None or not plan.valid:
+                            topic = buffer[start + 2 : after]
+                            plan = None if session is None else passage.plan_at_once(node, session, topic)
+                        if plan is None:
+                            pass
+                        elif plan.simple:
                             node.relay(plan, buffer[position:end], version, after - position)
                             if recorder is not None:
                                 note = plan.note
@@ -127,7 +128,7 @@ class Connection(asyncio.Protocol):
                             relayed += 1
                             position = end
                             continue
-                        if plan.edited and session is not None:
+                        elif plan.edited and session is not None:
                             packet = buffer[position:end]
                             now = server.now()
                             if recorder is not None:

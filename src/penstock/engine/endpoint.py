@@ -7,7 +7,7 @@ by `out`.
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
-from penstock.engine import lifecycle, outbox, proving, receive
+from penstock.engine import lifecycle, outbox, passage, proving, receive
 from penstock.engine.admit import Door
 from penstock.engine.changes import Changes
 from penstock.engine.greeting import Greeting
@@ -138,8 +138,11 @@ class Endpoint:
         """Take the short way where a live connection takes it: a plain QoS 0 message on a topic with a simple plan."""
         if packet.qos or packet.retain or packet.properties != NO_PROPERTIES:
             return False
-        plan = self.node.plans_of(session).known.get(packet.topic.encode())
-        if plan is None or not plan.valid or not plan.simple:
+        topic = packet.topic.encode()
+        plan = self.node.plans_of(session).known.get(topic)
+        if plan is None or not plan.valid:
+            plan = passage.plan_at_once(self.node, session, topic)
+        if plan is None or not plan.simple:
             return False
         version = session.version
         data = encode(packet, version)

@@ -55,6 +55,19 @@ def find_plan(node: "Node", plans: Plans, raw: bytes) -> Plan:
     return plan
 
 
+def plan_at_once(node: "Node", session: Session, raw: bytes) -> Plan | None:
+    """The plan for a topic that a session publishes to, before its packet is read; None if that must be first.
+
+    Of what a neighbour sends, the token is looked at, and some is for the node itself.
+    """
+    if session.neighbour is not None:
+        return None
+    try:
+        return find_plan(node, node.plans_of(session), raw)
+    except WireError:  # it is told where the packet is read
+        return None
+
+
 def carry(node: "Node", plans: Plans, event: Event, sender: Session | None, now: float) -> Outcome:
     """Take an event through the stages, by its plan; what became of it, as its sender is told."""
     plan = find_plan(node, plans, event.topic.encode())
