@@ -10,7 +10,7 @@ import pytest
 
 from penstock.broker.api.api import ENDPOINTS
 from penstock.client.local_token import find, place
-from tests.support.commands import until
+from tests.support.commands import PATIENCE, until
 from tests.support.node import ANY_PORT, LiveNode, passwords, running
 from tests.support.paho import Paho
 
@@ -52,7 +52,7 @@ def ask(
     shown = find(base(node)) if token is None else token
     sent = {"Authorization": f"Bearer {shown}"} if shown else {}
     sent |= {name.replace("_", "-"): value for name, value in headers.items()}
-    connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=30)
+    connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=PATIENCE)
     try:
         connection.request(method, path, None if body is None else json.dumps(body), sent)
         answer = connection.getresponse()

@@ -4,6 +4,7 @@ import urllib.error
 import urllib.request
 
 from penstock.client.local_token import find
+from tests.support.commands import PATIENCE
 
 
 def ask(url: str, token: str | None = None) -> tuple[int, str, str]:
@@ -12,7 +13,7 @@ def ask(url: str, token: str | None = None) -> tuple[int, str, str]:
     shown = token if token is not None else find(base)
     question = urllib.request.Request(url, headers={"Authorization": f"Bearer {shown}"} if shown else {})
     try:
-        with urllib.request.urlopen(question, timeout=20) as answer:
+        with urllib.request.urlopen(question, timeout=PATIENCE) as answer:
             return answer.status, answer.headers["content-type"], answer.read().decode()
     except urllib.error.HTTPError as error:
         return error.code, error.headers["content-type"], error.read().decode()

@@ -16,7 +16,7 @@ from pathlib import Path
 
 HOST = "127.0.0.1"
 _PATH = os.pathsep.join((os.environ.get("PATH", os.defpath), "/usr/sbin", "/usr/local/sbin"))
-_PATIENCE = 10.0
+_PATIENCE = 60.0
 
 
 @dataclass(frozen=True)

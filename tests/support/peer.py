@@ -27,9 +27,7 @@ from penstock.wire.packet import (
 )
 from penstock.wire.properties import NO_PROPERTIES, Properties
 from penstock.wire.stream import Decoder
-
-PATIENCE = 10.0
-"""Seconds after which a packet that has not come counts as missing."""
+from tests.support.commands import PATIENCE
 
 Kind = TypeVar("Kind", bound=Packet)
 

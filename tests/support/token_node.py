@@ -20,6 +20,7 @@ from urllib.parse import quote_plus, urlencode
 from penstock.policy.passwords import hash_password
 from penstock.policy.token import Claims, Party, issue, new_token_id
 from penstock.policy.token_keys import KeySet, PublicKey
+from tests.support.commands import PATIENCE
 from tests.support.mosquitto import HOST
 from tests.support.node import ANY_PORT, LiveNode, running
 from tests.support.tokens import key_of
@@ -104,7 +105,7 @@ class Answer(NamedTuple):
 
 
 def send(node: LiveNode, method: str, path: str, body: bytes = b"", headers: Mapping[str, str] | None = None) -> Answer:
-    connection = http.client.HTTPConnection(HOST, node.ports("http")[0], timeout=20)
+    connection = http.client.HTTPConnection(HOST, node.ports("http")[0], timeout=PATIENCE)
     try:
         connection.request(method, path, body, dict(headers or {}))
         found = connection.getresponse()

@@ -154,7 +154,7 @@ class Live:
                 message = await subscriber.next(0.05)
                 while not (isinstance(message, Publish) and message.payload == str(count).encode()):
                     assert message is not None
-                    message = await subscriber.next()
+                    message = await subscriber.next(5.0)
                 return
 
 

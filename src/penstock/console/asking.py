@@ -9,10 +9,13 @@ from typing import Any, TypeVar
 import httpx
 import msgspec
 
+from penstock.broker.api.processes import CHECK_SECONDS
 from penstock.client import local_token
 from penstock.client.admin import AdminError, with_own
 
 SECONDS = 20.0
+LONG_SECONDS = CHECK_SECONDS + 10
+"""For what a node has a process of its own work out, behind it in the queue for the processor."""
 CLOSE_SECONDS = 5.0
 OUT = "you have logged out"
 Said = TypeVar("Said")
@@ -59,11 +62,14 @@ class Asking:
         headers = {"Content-Type": "application/octet-stream" if isinstance(body, bytes) else "application/json"}
         return self._read(await self._send("POST", path, content=sent, params=_given(query), headers=headers), kind)
 
-    async def post_long(self, path: str, kind: type[Said], body: object, seconds: float) -> Said:
-        """What the node may take so many seconds for."""
+    async def get_long(self, path: str, kind: type[Said], **query: str | int) -> Said:
+        """What the node has worked out for it."""
+        return self._read(await self._send("GET", path, params=_given(query), timeout=LONG_SECONDS), kind)
+
+    async def post_long(self, path: str, kind: type[Said], body: object) -> Said:
         headers = {"Content-Type": "application/json"}
         sent = msgspec.json.encode(body)
-        return self._read(await self._send("POST", path, content=sent, headers=headers, timeout=seconds), kind)
+        return self._read(await self._send("POST", path, content=sent, headers=headers, timeout=LONG_SECONDS), kind)
 
     async def lines(self, path: str, kind: type[Said], **query: str | int) -> AsyncIterator[Said]:
         """A stream of JSON, line by line; ends when the node does. Raises `AskError`."""

@@ -108,7 +108,7 @@ class _Page:
 
     async def _flow(self, source: str, target: str, on: str, routes: bool) -> Flow:
         query = {"from_": source, "to": target, "on": on, "routes": "1" if routes else ""}
-        found = await self._person.first.get("/api/flows", Flows, **query)
+        found = await self._person.first.get_long("/api/flows", Flows, **query)
         return found.flows[0]
 
     async def _whole(self) -> None:
@@ -124,7 +124,7 @@ class _Page:
         try:
             with claims:
                 widgets.loading("Proving them")
-            found = await self._person.first.get("/api/assertions", Assertions)
+            found = await self._person.first.get_long("/api/assertions", Assertions)
             claims.clear()
             with claims:
                 _claims(found.assertions)
@@ -137,7 +137,7 @@ class _Page:
         try:
             with into:
                 widgets.loading("Looking for all ways")
-            found = await self._person.first.get("/api/flows", Flows, routes="1")
+            found = await self._person.first.get_long("/api/flows", Flows, routes="1")
             into.clear()
             with into:
                 _matrix(found)

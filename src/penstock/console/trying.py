@@ -9,7 +9,6 @@ from nicegui import events, ui
 
 from penstock.broker.api.audit import Audited
 from penstock.broker.api.drafts import Checked, DomainText, Draft, Reloaded
-from penstock.broker.api.processes import CHECK_SECONDS
 from penstock.console import comparing, widgets
 from penstock.console.asking import AskError
 from penstock.console.person import KeptDraft, Person
@@ -17,8 +16,6 @@ from penstock.console.tables import Cell, Prose, Table
 
 PAUSE = 1.0
 """Seconds without a key after which a draft is checked."""
-SECONDS = CHECK_SECONDS + 10
-"""That a node may take to check."""
 MOST_SHOWN = 100
 MOST_CHANGES = 20
 _MAY = "Edit the domain or paste another. Nothing counts before it is put into force."
@@ -31,7 +28,7 @@ async def show(person: Person) -> None:
     widgets.heading("Try a draft", _MAY if person.about.right == "change" else _MAY_NOT)
     waiting = widgets.loading("Fetching the domain file")
     try:
-        text = await person.first.get("/api/draft", DomainText)
+        text = await person.first.get_long("/api/draft", DomainText)
     except AskError as error:
         waiting.delete()
         widgets.wrong("The domain file cannot be shown", str(error))
@@ -180,7 +177,7 @@ class Trial:
         self._say_soon()
         try:
             first, draft = self.person.first, Draft(text, self.began.revision)
-            found: Checked | AskError = await first.post_long("/api/draft/check", Checked, draft, SECONDS)
+            found: Checked | AskError = await first.post_long("/api/draft/check", Checked, draft)
         except AskError as error:
             found = error
         if number != self._number:  # a later one is on its way
@@ -285,8 +282,8 @@ class Trial:
             waiting = widgets.loading("Putting it into force")
             try:
                 first, draft = self.person.first, Draft(text, self.began.revision)
-                done = await first.post_long("/api/draft", Reloaded, draft, SECONDS)
-                fresh = await first.get("/api/draft", DomainText)
+                done = await first.post_long("/api/draft", Reloaded, draft)
+                fresh = await first.get_long("/api/draft", DomainText)
             except AskError as error:
                 waiting.delete()
                 what = "Another revision has come meanwhile" if error.status == 409 else "It is not in force"
