@@ -2,6 +2,7 @@
 // loaded again: that leads to the log-in, and from there back here. What somebody writes is not thrown away for it.
 const EVERY = 1000; // milliseconds
 const FIRST = 5; // looks, until a page that has just been loaded should be connected
+const AGAIN = 1; // looks that a connection may be gone for: on a busy machine it breaks, and is there again at once
 let wasThere = false, missed = 0, since = "";
 
 function say(text) {
@@ -23,7 +24,7 @@ async function look() {
   const isThere = Boolean(window.socket?.connected);
   wasThere ||= isThere;
   missed = isThere ? 0 : missed + 1;
-  const isLost = missed > (wasThere ? 0 : FIRST);
+  const isLost = missed > (wasThere ? AGAIN : FIRST);
   document.body.classList.toggle("pk-is-lost", isLost);
   if (!isLost) {
     since = "";
