@@ -31,13 +31,11 @@ def around(value: Any) -> Iterator[Any]:
     yield value
     if isinstance(value, str):
         yield from (value + "\0", value[:-1], value + "a", value[:-1] + "c")
-    elif isinstance(value, float):
-        yield from (math.nextafter(value, math.inf), math.nextafter(value, -math.inf))
-        if abs(value) < 2**63:
-            yield from (int(value), int(value) + 1, int(value) - 1)
-    else:
-        yield from (max(value - 1, -(2**63)), min(value + 1, 2**63 - 1), float(value))
-        yield from (math.nextafter(float(value), math.inf), math.nextafter(float(value), -math.inf))
+        return
+    beside = (math.nextafter(float(value), math.inf), math.nextafter(float(value), -math.inf))
+    whole = [int(one) for one in (value, *beside) if abs(one) < 2**64]
+    yield from (float(value), *beside)
+    yield from (one + step for one in whole for step in (-1, 0, 1) if -(2**63) <= one + step < 2**64)
 
 
 POOL: list[Any] = [each for constant in (*NUMBERS, *STRINGS) for each in around(constant)]
