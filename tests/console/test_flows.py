@@ -61,6 +61,14 @@ def test_an_open_flow_is_shown_with_its_way(home: Looking, page: Page) -> None:
     home.picture(page, "flows-open")
 
 
+def test_what_is_asked_is_what_is_seen(page: Page) -> None:
+    ask(page, "bell", "phone")
+    expect(page.locator(".pk-sentence")).to_contain_text("Yes: what bell publishes")
+    page.get_by_label("From").evaluate("field => field.value = 'camera'")  # and nobody is told of it
+    page.get_by_role("button", name="Can they?").click()
+    expect(page.locator(".pk-sentence")).to_contain_text("what camera publishes")
+
+
 def test_a_closed_flow_names_the_rule(home: Looking, page: Page) -> None:
     ask(page, "motion", "phone")
     expect(page.locator(".pk-sentence")).to_contain_text("No: what motion publishes cannot reach phone")

@@ -56,7 +56,7 @@ class _Page:
 
     def _form(self) -> None:
         said = self._said
-        with ui.element("form").classes("pk-form").on("submit.prevent", self._ask):
+        with names.form(self._ask):
             self._from = names.field("From", said.get("from", ""), "pk-entities")
             self._to = names.field("To", said.get("to", ""), "pk-entities")
             self._on = names.field("Topic (optional)", said.get("on", ""), hint="a topic or filter; empty: any")

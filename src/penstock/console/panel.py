@@ -9,7 +9,7 @@ from nicegui import ui
 from penstock.broker.api.decisions import DecisionDetail
 from penstock.console import explained, widgets
 from penstock.console.asking import AskError
-from penstock.console.names import field
+from penstock.console.names import field, form
 from penstock.console.person import Person
 from penstock.engine.account import Account, DecisionAccount
 from penstock.model.errors import ContentError
@@ -118,13 +118,13 @@ class Why:
     def __init__(self, person: Person, source: str, topic: str) -> None:
         self._person = person
         ui.label("What would happen to an event, as things are now. Nothing is published.").classes("pk-about")
-        with ui.element("form").classes("pk-form").on("submit.prevent", self._ask):
+        with form(self._ask):
             self._from = field("From", source, list="pk-entities", hint="a client, a neighbour or a foreign broker")
             self._topic = field("Topic", topic)
             self._to = field("To (optional)", list="pk-entities", hint="one receiver; empty: all that it may reach")
             hint = "text; for Sparkplug topics metrics as JSON" if person.domain is None or person.domain.access else ""
             self._payload = ui.textarea("Payload").classes("pk-field pk-tall").props("outlined dense autogrow")
-            self._payload.props["hint"] = hint
+            self._payload.props["hint"], self._payload.props["name"] = hint, "Payload"
             ui.button("Explain").props("type=submit no-caps unelevated color=primary")
         self._answer = ui.element("div").classes("pd-answer").props("aria-live=polite")
 
