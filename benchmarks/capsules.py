@@ -27,18 +27,18 @@ from benchmarks.govern import AREAS, DEVICES, NOON, SEGMENT_ROWS, Way, processor
 from benchmarks.machine import describe
 from benchmarks.node import OUTPUT
 from penstock.domain import load
-from penstock.engine.record import Note, Rows, Source
-from penstock.journal.compact import compact
+from penstock.engine.recorder import Note, Rows, Source
 from penstock.journal.revision import Revision
-from penstock.journal.segment import Segment
+from penstock.journal.write.compact import compact
+from penstock.journal.write.segment import Segment
 from penstock.model.quality import MetricValue, Quality, moment
 from penstock.model.verdict import Effect, Verdict
-from penstock.pipeline import tables
-from penstock.pipeline.capsule_rows import Reference
-from penstock.pipeline.capsules import given, process
-from penstock.pipeline.policies import as_it_stands
-from penstock.policy.quality import LIBRARY
-from penstock.policy.quality_carry import CLAIMED, write_properties
+from penstock.pipeline.capsules.rows import Reference
+from penstock.pipeline.jobs.capsules import given, process
+from penstock.pipeline.spark.policies import as_it_stands
+from penstock.pipeline.tables import tables
+from penstock.policy.quality.carriage import CLAIMED, write_properties
+from penstock.policy.quality.criteria import LIBRARY
 from penstock.wire.codec import encode
 from penstock.wire.packet import Publish
 from penstock.wire.properties import NO_PROPERTIES, Properties

@@ -19,8 +19,8 @@ from statistics import median
 from benchmarks.brokers import Broker, Process, free_ports, penstock_program, start
 from benchmarks.machine import describe
 from benchmarks.node import OUTPUT
-from penstock.policy.token import Claims, Party, issue
-from penstock.policy.token_keys import KeySet, PublicKey, SigningKey
+from penstock.policy.tokens.keys import KeySet, PublicKey, SigningKey
+from penstock.policy.tokens.token import Claims, Party, issue
 from penstock.wire.codec import encode
 from penstock.wire.packet import Connect, Publish, Subscribe, Subscription
 

@@ -30,16 +30,16 @@ from pyspark.sql import functions as F
 from benchmarks.machine import describe
 from benchmarks.node import OUTPUT
 from penstock.domain import load
-from penstock.engine.record import Note, Rows, Source
-from penstock.journal.compact import compact
+from penstock.engine.recorder import Note, Rows, Source
 from penstock.journal.revision import Revision
-from penstock.journal.segment import Segment
+from penstock.journal.write.compact import compact
+from penstock.journal.write.segment import Segment
 from penstock.model.verdict import Effect, Verdict
-from penstock.pipeline import tables
-from penstock.pipeline.govern import VIEW, view
-from penstock.pipeline.policies import Asker, Policies, as_it_stands
-from penstock.pipeline.released import NOT_BEFORE, UNTIL
-from penstock.pipeline.session import open_session
+from penstock.pipeline.spark.policies import Asker, Policies, as_it_stands
+from penstock.pipeline.spark.session import open_session
+from penstock.pipeline.stages.govern import VIEW, view
+from penstock.pipeline.stages.release import NOT_BEFORE, UNTIL
+from penstock.pipeline.tables import tables
 from penstock.wire.codec import encode
 from penstock.wire.packet import Publish
 

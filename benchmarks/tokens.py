@@ -15,9 +15,9 @@ from statistics import median
 
 from benchmarks.machine import describe
 from benchmarks.node import OUTPUT
-from penstock.policy.token import Claims, Party, Token, issue, may_publish, parse_token, sign
-from penstock.policy.token_keys import KeySet, PublicKey, SigningKey
-from penstock.policy.token_verify import Verifier, verify
+from penstock.policy.tokens.keys import KeySet, PublicKey, SigningKey
+from penstock.policy.tokens.token import Claims, Party, Token, issue, may_publish, parse_token, sign
+from penstock.policy.tokens.verification import Verifier, verify
 
 NOW = 1_800_000_000
 HERE = (Party("domain", "bench"), Party("node", "b1"))

@@ -17,8 +17,8 @@ import msgspec
 
 from benchmarks.machine import describe
 from benchmarks.node import OUTPUT
-from penstock.engine.saying import Said, Told
-from penstock.policy.vectors import Table, Update
+from penstock.engine.trust.announcements import Said, Told
+from penstock.policy.trust.vectors import Table, Update
 
 SIZES = (6, 12, 25, 50, 100)
 LONGEST = 8

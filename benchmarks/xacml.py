@@ -9,8 +9,8 @@ import time
 from collections.abc import Callable, Sequence
 
 from penstock.policy.xacml import Attribute, Category, Pdp, Request
+from penstock.policy.xacml.evaluation.reference import Reader
 from penstock.policy.xacml.names import ACTION, FUNCTION_1, RESOURCE, STRING, SUBJECT
-from penstock.policy.xacml.reference import Reader
 from penstock.policy.xacml.request import Context
 from penstock.policy.xacml.tree import AnyOf, Designator, Effect, Literal, Match, Policy, PolicySet, Rule
 

@@ -1,6 +1,6 @@
 """Writes the tables of settings in the docs from the models that validate the domain file.
 
-Run `python -m scripts.settings_table` after a change to `penstock.domain.schema`; tests compare the pages with
+Run `python -m scripts.settings_table` after a change to `penstock.domain.schema.domain`; tests compare the pages with
 what this would write.
 """
 
@@ -24,10 +24,11 @@ from penstock.domain import (
     NodeSettings,
     Tls,
 )
-from penstock.domain.access import AccessControl, AccessSettings
-from penstock.domain.admin import AdminSettings
-from penstock.domain.base import keys
-from penstock.domain.capsules import (
+from penstock.domain.patterns.settings import Hierarchy, Interface, Levels, Role, Roles
+from penstock.domain.schema.access import AccessControl, AccessSettings
+from penstock.domain.schema.admin import AdminSettings
+from penstock.domain.schema.base import keys
+from penstock.domain.schema.capsules import (
     AggregateSettings,
     CapsuleInput,
     CapsuleOperation,
@@ -37,11 +38,11 @@ from penstock.domain.capsules import (
     FuseSettings,
     InferenceRule,
 )
-from penstock.domain.contents import AdvertisementSettings, ContentRule
-from penstock.domain.contracts import CollectSettings, ContractSettings, PrivacySettings, QualitySettings
-from penstock.domain.federation import LinkTypes
-from penstock.domain.patterns.settings import Hierarchy, Interface, Levels, Role, Roles
-from penstock.domain.policies import (
+from penstock.domain.schema.contents import AdvertisementSettings, ContentRule
+from penstock.domain.schema.contracts import CollectSettings, ContractSettings, PrivacySettings, QualitySettings
+from penstock.domain.schema.domain import JournalSettings
+from penstock.domain.schema.federation import LinkTypes
+from penstock.domain.schema.policies import (
     AssertionSettings,
     BrokeringSettings,
     Edge,
@@ -51,14 +52,21 @@ from penstock.domain.policies import (
     Rule,
     Side,
 )
-from penstock.domain.schema import JournalSettings
-from penstock.domain.statements import ApplySettings, GrantSettings, PolicyFile, StatementSettings
-from penstock.domain.tests import Advertised, ExpectedVerdict, Message, Publication, SetPolicy, Step, Subscription
-from penstock.domain.tokens import GrantSettings as TokenGrant
-from penstock.domain.tokens import NeighbourSettings, TokenSettings
-from penstock.domain.trust import BeginSettings, EvidenceSettings, FeedbackSettings, NodeTrust, TrustSettings
-from penstock.domain.trust_groups import GroupSecret, TrustGroupSettings
-from penstock.domain.trust_tests import ExpectedRating, Rate, ShownToken
+from penstock.domain.schema.statements import ApplySettings, GrantSettings, PolicyFile, StatementSettings
+from penstock.domain.schema.tests import (
+    Advertised,
+    ExpectedVerdict,
+    Message,
+    Publication,
+    SetPolicy,
+    Step,
+    Subscription,
+)
+from penstock.domain.schema.tokens import GrantSettings as TokenGrant
+from penstock.domain.schema.tokens import NeighbourSettings, TokenSettings
+from penstock.domain.schema.trust import BeginSettings, EvidenceSettings, FeedbackSettings, NodeTrust, TrustSettings
+from penstock.domain.schema.trust_groups import GroupSecret, TrustGroupSettings
+from penstock.domain.schema.trust_tests import ExpectedRating, Rate, ShownToken
 
 _DOCS = Path(__file__).parent.parent / "docs"
 PAGE = _DOCS / "running.md"

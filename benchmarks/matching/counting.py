@@ -9,7 +9,7 @@ from typing import Any
 
 from benchmarks.matching.workload import Subscription
 from penstock.language.condition import Condition
-from penstock.model.content import Content, Unreadable
+from penstock.model.content.content import Content, Unreadable
 
 
 class Counting:

@@ -12,9 +12,9 @@ from typing import Protocol, TypeVar
 
 from benchmarks.matching.counting import Counting, Each
 from benchmarks.matching.workload import Subscription, Workload
-from penstock.engine.predicates import Predicates
+from penstock.engine.matching.predicates import Predicates
 from penstock.language.condition import Condition, make_condition
-from penstock.model.content import Content, Format
+from penstock.model.content.content import Content, Format
 
 T = TypeVar("T")
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from functools import partial
 
 from benchmarks.matching.measure import of_call
-from penstock.engine.predicates import Predicates
+from penstock.engine.matching.predicates import Predicates
 from penstock.language.condition import Condition, make_condition
-from penstock.model.content import Content, Format
+from penstock.model.content.content import Content, Format
 
 PAPERS_SECONDS = 3.40e-3
 """contracts §4: the time of one more subscription, at a broker that only applies subscription filters."""

@@ -1,9 +1,9 @@
 """The formats of two systems that do not speak JSON, for brokers between them and us (statements §5.1)."""
 
-from penstock.language.statement import Message, Verb
+from penstock.language.statements.statement import Message, Verb
 from penstock.language.types import BOOL
-from penstock.policy.elements.element import Element, ElementError
-from penstock.policy.judging import Judgement
+from penstock.policy.statements.elements.element import Element, ElementError
+from penstock.policy.statements.judging import Judgement
 
 PUBLICATIONS, FORWARDED = frozenset({Message.PUBLICATION}), frozenset({Verb.FORWARD})
 

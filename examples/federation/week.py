@@ -20,7 +20,7 @@ from examples.nodes import penstock
 from examples.scenes import play
 from penstock.cli.main import main as command
 from penstock.client import Refused, TokenRequestError
-from penstock.policy.token import parse_token
+from penstock.policy.tokens.token import parse_token
 
 HERE = Path(__file__).parent
 ARROWS = (("b1", "b2"), ("b1", "b3"), ("b2", "b4"), ("b3", "b4"), ("b3", "b5"), ("b4", "b6"), ("b5", "b6"))

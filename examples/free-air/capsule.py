@@ -13,11 +13,11 @@ from statistics import fmean
 from typing import Any
 
 from penstock.client import Event
-from penstock.model.content import Content
+from penstock.model.content.content import Content
 from penstock.model.quality import Quality, moment
-from penstock.policy.quality import LIBRARY
-from penstock.policy.quality_carry import CLAIMED, read_properties, write_quality
-from penstock.policy.quality_propagate import Operation, propagate
+from penstock.policy.quality.carriage import CLAIMED, read_properties, write_quality
+from penstock.policy.quality.criteria import LIBRARY
+from penstock.policy.quality.propagation import Operation, propagate
 
 WINDOW = 3
 """Measurements that the capsule looks at together."""

@@ -26,10 +26,10 @@ from examples.nodes import penstock
 from examples.scenes import play
 from penstock.cli.main import main as command
 from penstock.client import Event, Refused
-from penstock.engine.travel import carried
-from penstock.journal.read import read_all
-from penstock.policy.release import RETAIN_UNTIL
-from penstock.policy.release_place import ACE, read_ace
+from penstock.engine.events.user_properties import carried
+from penstock.journal.read.tables import read_all
+from penstock.policy.contracts.release import RETAIN_UNTIL
+from penstock.policy.contracts.release_place import ACE, read_ace
 
 HERE = Path(__file__).parent
 WELL = (72.0, 36.8, 0.02)

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from penstock.broker.api.api import ENDPOINTS
-from penstock.broker.api.openapi import document
+from penstock.broker.http.api import ENDPOINTS
+from penstock.broker.http.openapi import document
 from scripts.reference.markdown import code, heading, plain, table
 
 _INTRODUCTION = """\
@@ -20,7 +20,7 @@ def page() -> str:
         for method, one in methods.items()
     ]
     schemas = [_schema(name, one) for name, one in sorted(described["components"]["schemas"].items())]
-    parts = [heading("The admin API, question by question", "the endpoints in `penstock.broker.api`"), _INTRODUCTION]
+    parts = [heading("The admin API, question by question", "the endpoints in `penstock.broker.http`"), _INTRODUCTION]
     return "".join([*parts, "\n## Questions\n", *questions, "\n## Types\n", *schemas])
 
 

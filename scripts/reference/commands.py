@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
-from penstock.cli import pub, sub, trust_apply
-from penstock.cli.client import ClientOptions
-from penstock.cli.main import COMMANDS
+from penstock.cli.client import pub, sub
+from penstock.cli.client.broker_options import ClientOptions
+from penstock.cli.main import COMMANDS, module_of
+from penstock.cli.node import trust_apply
 from penstock.cli.options import options_of
 from penstock.cli.pipeline import JOBS
 from scripts.reference.markdown import code, heading, plain, table
@@ -47,7 +48,7 @@ def _command(name: str) -> Iterator[str]:
         for job in JOBS:
             yield from _parsed(parser_of(f"penstock.cli.pipeline.{job}"), level=3)
     else:
-        yield from _parsed(parser_of(f"penstock.cli.{name}"), level=2)
+        yield from _parsed(parser_of(module_of(name)), level=2)
 
 
 def parser_of(module: str) -> argparse.ArgumentParser:

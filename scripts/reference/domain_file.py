@@ -7,8 +7,8 @@ from typing import Annotated, Any, Union, get_args, get_origin
 
 from pydantic import BaseModel
 
-from penstock.domain.base import keys
-from penstock.domain.schema import DomainFile
+from penstock.domain.schema.base import keys
+from penstock.domain.schema.domain import DomainFile
 from scripts.reference.markdown import heading
 from scripts.settings_table import table
 

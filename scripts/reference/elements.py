@@ -1,11 +1,11 @@
 """The rule elements of policy statements."""
 
-from penstock.language.statement import Message
-from penstock.policy.elements.attributes import ATTRIBUTES
-from penstock.policy.elements.conditions import CONDITIONS
-from penstock.policy.elements.effects import EFFECTS
-from penstock.policy.elements.element import ANY_MESSAGE, Element
-from penstock.policy.elements.tracing import TRACING
+from penstock.language.statements.statement import Message
+from penstock.policy.statements.elements.attributes import ATTRIBUTES
+from penstock.policy.statements.elements.conditions import CONDITIONS
+from penstock.policy.statements.elements.effects import EFFECTS
+from penstock.policy.statements.elements.element import ANY_MESSAGE, Element
+from penstock.policy.statements.elements.tracing import TRACING
 from scripts.reference.markdown import code, heading, plain, table
 
 _GROUPS = {"Conditions": CONDITIONS, "Attributes": ATTRIBUTES, "Tracing": TRACING, "Effects": EFFECTS}
@@ -17,7 +17,7 @@ lists them with those of packages that are installed.
 
 def page() -> str:
     parts = [f"\n## {title}\n\n{_table(group)}" for title, group in _GROUPS.items()]
-    return heading("Rule elements", "`penstock.policy.elements`") + _INTRODUCTION + "".join(parts)
+    return heading("Rule elements", "`penstock.policy.statements.elements`") + _INTRODUCTION + "".join(parts)
 
 
 def _table(group: tuple[Element, ...]) -> str:

@@ -5,8 +5,8 @@ import inspect
 
 import pyarrow as pa
 
-from penstock.journal.events import EVENTS, QUARANTINE, REACHED
 from penstock.journal.format import READABLE, SCHEMA, VERSION, Kind
+from penstock.journal.read.events import EVENTS, QUARANTINE, REACHED
 from scripts.reference.markdown import code, heading, plain, table
 
 _INTRODUCTION = f"""\

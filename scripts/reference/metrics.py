@@ -6,11 +6,11 @@ from pathlib import Path
 
 from prometheus_client.core import Metric
 
-from penstock.broker.metrics import NodeCollector
+from penstock.broker.observe.metrics import NodeCollector
 from penstock.broker.server import Server
 from penstock.domain import ensemble, load
-from penstock.engine.keys import hold
-from penstock.policy.token_keys import KeySet, PublicKey, SigningKey
+from penstock.engine.trust.keys import hold
+from penstock.policy.tokens.keys import KeySet, PublicKey, SigningKey
 from scripts.reference.markdown import code, heading, plain, table
 
 _DOMAIN = """\
@@ -42,7 +42,7 @@ def page() -> str:
         for one in _collected()
     ]
     return (
-        heading("Metrics", "`penstock.broker.metrics`")
+        heading("Metrics", "`penstock.broker.observe.metrics`")
         + _INTRODUCTION
         + table(("metric", "type", "labels", "what"), rows)
     )

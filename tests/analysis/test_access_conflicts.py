@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 
 from penstock.analysis.access_conflicts import Finding, conflicts
 from penstock.domain import Domain
-from penstock.model.sparkplug_message import parse
-from penstock.model.sparkplug_plain import read_plain, write_plain
-from penstock.model.sparkplug_topic import message_topic
-from penstock.policy.access_files import make_policies
-from penstock.policy.plant import Plant
-from penstock.policy.sparkplug import Access, AccessPolicy
-from penstock.policy.views import Request, written
+from penstock.model.sparkplug.message import parse
+from penstock.model.sparkplug.plain import read_plain, write_plain
+from penstock.model.sparkplug.topic import message_topic
+from penstock.policy.sparkplug.bulk_files import make_policies
+from penstock.policy.sparkplug.edge_nodes import Plant
+from penstock.policy.sparkplug.policies import Access, AccessPolicy
+from penstock.policy.sparkplug.views import Request, written
 
 DOMAIN = Domain.model_validate(
     {

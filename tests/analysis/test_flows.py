@@ -10,8 +10,8 @@ from penstock.analysis.flows import Witness, all_pairs, nearly, reach
 from penstock.analysis.graph import FlowError, Graph, Kind
 from penstock.analysis.moves import Moves, Vertex
 from penstock.model.link import Link
-from penstock.policy.automaton import Automaton
-from penstock.policy.brokering import Table
+from penstock.policy.access.brokering import Table
+from penstock.policy.monitors.automaton import Automaton
 from tests.support.automata import automaton
 from tests.support.ensembles import both_ways
 from tests.support.examples import some

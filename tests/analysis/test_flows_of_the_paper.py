@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from penstock.analysis.flows import all_pairs, nearly, reach
 from penstock.analysis.graph import Graph, Kind
 from penstock.model.link import Link
-from penstock.policy.automaton import Automaton
-from penstock.policy.brokering import Table
+from penstock.policy.access.brokering import Table
+from penstock.policy.monitors.automaton import Automaton
 from penstock.semantics.explore import Publication, explore
 from penstock.semantics.ordering import by_publication, unordered
 from penstock.semantics.schema import BrokeringPolicy, ConnectionGraph, EventPolicy, Pair, Schema

@@ -12,7 +12,7 @@ from penstock.analysis.graph import Graph, Kind
 from penstock.analysis.layout import BETWEEN, Size, layout
 from penstock.analysis.picture import picture, styles
 from penstock.model.link import Link
-from penstock.policy.brokering import Table
+from penstock.policy.access.brokering import Table
 from tests.support.ensembles import FIGURE_1, figure_1, smart_home
 from tests.support.flow_graphs import SMART_HOME_EDITORS, graph_of
 

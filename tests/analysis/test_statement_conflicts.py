@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.analysis.statement_conflicts import conflicts
-from penstock.cli.check import examine
+from penstock.cli.domain.check import examine
 from penstock.domain import Domain, read
-from penstock.domain.ensemble import ensemble
-from penstock.engine.rehearsal import Rehearsal
+from penstock.domain.compile.ensemble import ensemble
+from penstock.engine.rehearsal.rehearsal import Rehearsal
 from tests.support.examples import some
 
 ON = "PolicyStatement {{ On(Forward, Publication) {{ {} }} }}"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from penstock.model.sparkplug_plain import read_plain, write_plain
+from penstock.model.sparkplug.plain import read_plain, write_plain
 from tests.support.commands import penstock, run
 from tests.support.federation import TOGETHER, Nodes, together
 from tests.support.mosquitto import free_port

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from penstock.broker.api.api import ENDPOINTS
+from penstock.broker.http.api import ENDPOINTS
 from penstock.client.local_token import find, place
 from tests.support.commands import PATIENCE, until
 from tests.support.node import ANY_PORT, LiveNode, passwords, running

@@ -19,20 +19,20 @@ import yaml
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from penstock.broker import bounded_http
-from penstock.broker.api.audit import MOST_REFUSED
-from penstock.broker.api.endpoint import NOBODY
-from penstock.broker.api.guard import IDLE_SECONDS, LONGEST_SECONDS, MOST_SESSIONS, Guard
-from penstock.broker.api.masks import MaskError, masked, unmasked
-from penstock.broker.api.people import NO_USER
-from penstock.broker.attempts import MOST_FROM
-from penstock.broker.bounded_http import HEAD_SECONDS
 from penstock.broker.federation import Federation
+from penstock.broker.http import bounded_http
+from penstock.broker.http.audit import MOST_REFUSED
+from penstock.broker.http.bounded_http import HEAD_SECONDS
+from penstock.broker.http.endpoint import NOBODY
+from penstock.broker.http.guard import IDLE_SECONDS, LONGEST_SECONDS, MOST_SESSIONS, Guard
+from penstock.broker.http.people import NO_USER
+from penstock.broker.http.secret_masks import MaskError, masked, unmasked
+from penstock.broker.identity.attempts import MOST_FROM
 from penstock.client.admin import CA, Admin, AdminError
 from penstock.client.local_token import find, place
 from penstock.domain import Domain
-from penstock.domain.admin import AdminSettings
-from penstock.policy.token_revoked import CARRIED
+from penstock.domain.schema.admin import AdminSettings
+from penstock.policy.tokens.revocation import CARRIED
 from tests.broker.test_api import ask, base, log_in
 from tests.support.certificates import Authority
 from tests.support.commands import until

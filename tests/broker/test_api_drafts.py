@@ -13,9 +13,9 @@ import psutil
 import pytest
 import yaml
 
-from penstock.broker.api.endpoint import Refused
-from penstock.broker.api.masks import HIDDEN, MaskError, masked, shown
-from penstock.broker.api.processes import MOST_AT_ONCE, MOST_WAITING, Turns, run_masks
+from penstock.broker.http.endpoint import Refused
+from penstock.broker.http.processes import MOST_AT_ONCE, MOST_WAITING, Turns, run_masks
+from penstock.broker.http.secret_masks import HIDDEN, MaskError, masked, shown
 from penstock.client.local_token import find
 from tests.broker.test_api import ask, base, log_in
 from tests.support.commands import until
@@ -211,7 +211,7 @@ async def test_a_text_takes_its_time_in_a_process_of_its_own(text: str) -> None:
 def test_without_the_fast_parser_it_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     text = "é: 1\nlinks:\n- {between: [a, b], secret: 'ü x'} # note\n- secret: |\n    ab\n    cd\n  tls: {}\n"
     fast = masked(text), shown(text)
-    monkeypatch.setattr(sys.modules["penstock.broker.api.masks"], "_LOADER", yaml.SafeLoader)
+    monkeypatch.setattr(sys.modules["penstock.broker.http.secret_masks"], "_LOADER", yaml.SafeLoader)
     assert (masked(text), shown(text)) == fast
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from penstock.broker.api.endpoint import Refused
-from penstock.broker.api.flows import Analyses, FlowClosure, Flows
+from penstock.broker.http.answers.flows import Analyses, FlowClosure, Flows
+from penstock.broker.http.endpoint import Refused
 from penstock.domain import load
 from penstock.journal.revision import Revision
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from penstock.broker.api.hiding import WITHHELD, discreet
+from penstock.broker.http.redaction import WITHHELD, discreet
 from penstock.model.verdict import Effect, Verdict
 from tests.broker.test_api import ask, log_in
 from tests.support.node import ANY_PORT, LiveNode, passwords, running

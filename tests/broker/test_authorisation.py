@@ -16,17 +16,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from starlette.requests import Request
 
-from penstock.broker import authorisation, logins
-from penstock.broker.admin import Admin
-from penstock.broker.api.api import Api
-from penstock.broker.attempts import MOST_AS, MOST_FROM, MOST_HERE, MOST_KEPT, PERIOD, Attempts
 from penstock.broker.federation import Federation
-from penstock.cli.check import examine
+from penstock.broker.http.admin import Admin
+from penstock.broker.http.api import Api
+from penstock.broker.identity import authorisation, logins
+from penstock.broker.identity.attempts import MOST_AS, MOST_FROM, MOST_HERE, MOST_KEPT, PERIOD, Attempts
+from penstock.cli.domain.check import examine
 from penstock.domain import Domain, read
-from penstock.policy.passwords import hash_password
-from penstock.policy.token import Party, parse_token
-from penstock.policy.token_keys import KeySet, PublicKey
-from penstock.policy.token_verify import verify
+from penstock.policy.access.passwords import hash_password
+from penstock.policy.tokens.keys import KeySet, PublicKey
+from penstock.policy.tokens.token import Party, parse_token
+from penstock.policy.tokens.verification import verify
 from penstock.wire.packet import Connack, Connect
 from penstock.wire.reason import Reason
 from tests.support.commands import PATIENCE

@@ -15,11 +15,11 @@ import pyarrow as pa
 import pytest
 import yaml
 
-from penstock.broker.journal import Journal
-from penstock.broker.log import NodeLog
-from penstock.domain.schema import JournalSettings
-from penstock.engine.record import Recorder
-from penstock.journal.read import parts
+from penstock.broker.observe.journal import Journal
+from penstock.broker.observe.log import NodeLog
+from penstock.domain.schema.domain import JournalSettings
+from penstock.engine.recorder import Recorder
+from penstock.journal.read.tables import parts
 from penstock.wire.codec import encode
 from penstock.wire.packet import Pingreq, Pingresp, Puback, Publish
 from penstock.wire.properties import NO_PROPERTIES, Properties

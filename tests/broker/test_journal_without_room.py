@@ -5,12 +5,12 @@ from queue import Queue
 
 import pytest
 
-from penstock.broker import journal as module
-from penstock.broker.journal import Journal
-from penstock.broker.log import NodeLog
-from penstock.domain.schema import JournalSettings
-from penstock.engine.record import Recorder
-from penstock.journal.read import parts
+from penstock.broker.observe import journal as module
+from penstock.broker.observe.journal import Journal
+from penstock.broker.observe.log import NodeLog
+from penstock.domain.schema.domain import JournalSettings
+from penstock.engine.recorder import Recorder
+from penstock.journal.read.tables import parts
 from penstock.journal.revision import Revision
 from tests.broker.test_journal import SMALL_FILES, journalling, small_files
 from tests.support.commands import PATIENCE, until

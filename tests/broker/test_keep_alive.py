@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from penstock.broker.connection import Connection
+from penstock.broker.net.connection import Connection
 from penstock.wire.session import OPEN
 
 

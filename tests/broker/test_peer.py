@@ -4,11 +4,11 @@ import asyncio
 
 import pytest
 
-from penstock.broker.peer import LONGEST_WAIT, SHORTEST_WAIT, STEADY_SECONDS, Dialled, Dialler, Waits
+from penstock.broker.net.peer import LONGEST_WAIT, SHORTEST_WAIT, STEADY_SECONDS, Dialled, Dialler, Waits
 from penstock.broker.server import Server
 from penstock.domain import Address, NodeSettings
-from penstock.engine.greeting import KEEPALIVE, Greeting
-from penstock.engine.session import Session
+from penstock.engine.federation.dialling import KEEPALIVE, Greeting
+from penstock.engine.sessions.session import Session
 from penstock.model.subject import Subject
 from penstock.wire.session import OPEN
 

@@ -18,7 +18,7 @@ from penstock.cli.main import main
 from penstock.client import Client, Refused, policies
 from penstock.domain import Domain
 from penstock.engine.node import Node
-from penstock.engine.session import Session
+from penstock.engine.sessions.session import Session
 from tests.support.clients import client, take
 from tests.support.commands import PATIENCE
 from tests.support.commands import until as wait_until

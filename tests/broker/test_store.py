@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from penstock.broker.store import Store, StoreError
-from penstock.broker.store_schema import VERSION
-from penstock.engine import outbox
-from penstock.engine.changes import Changes
-from penstock.engine.outbox import flush
-from penstock.engine.render import Forms
-from penstock.engine.retained import hold
-from penstock.engine.window import send_or_queue
+from penstock.broker.store.schema import VERSION
+from penstock.broker.store.store import Store, StoreError
+from penstock.engine.events.retained import hold
+from penstock.engine.ledger import Changes
+from penstock.engine.sessions import outbox
+from penstock.engine.sessions.outbox import flush
+from penstock.engine.sessions.render import Forms
+from penstock.engine.sessions.window import send_or_queue
 from penstock.model.event import Event
 from penstock.wire.packet import Puback, Pubrec, Will
 from penstock.wire.properties import Properties

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from penstock.broker.admin import Admin
-from penstock.broker.api.api import Api
 from penstock.broker.federation import Federation
+from penstock.broker.http.admin import Admin
+from penstock.broker.http.api import Api
 from penstock.broker.server import Server
-from penstock.broker.store import Store
+from penstock.broker.store.store import Store
 from penstock.domain import Domain, NodeSettings
 from penstock.wire.packet import Puback, Publish
 from penstock.wire.properties import Properties

@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 import yaml
 
-from penstock.broker.persisted import Selection
-from penstock.broker.store import Store
+from penstock.broker.store.persisted import Selection
+from penstock.broker.store.store import Store
 from penstock.cli.main import main
 from penstock.domain import Domain, Limits
-from penstock.domain.ensemble import Ensemble, ensemble
-from penstock.engine.changes import Persisted
+from penstock.domain.compile.ensemble import Ensemble, ensemble
+from penstock.engine.ledger import Persisted
 from penstock.engine.node import Node
-from penstock.engine.rehearsal import Rehearsal
+from penstock.engine.rehearsal.rehearsal import Rehearsal
 from penstock.wire.properties import Properties
 from tests.support.admin import ask
 from tests.support.disk import durable_state

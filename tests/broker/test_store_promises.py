@@ -12,11 +12,11 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from penstock.broker.store import Store
-from penstock.engine import outbox
-from penstock.engine.changes import Changes
-from penstock.engine.outbox import flush
-from penstock.engine.session import Session
+from penstock.broker.store.store import Store
+from penstock.engine.ledger import Changes
+from penstock.engine.sessions import outbox
+from penstock.engine.sessions.outbox import flush
+from penstock.engine.sessions.session import Session
 from penstock.model.topic import matches
 from penstock.wire.packet import (
     Connack,

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from penstock.engine import carrying, saying
-from penstock.engine.registering import REGISTER_SECONDS
-from penstock.engine.travel import digest_of
-from penstock.policy.token import MAX_BYTES, Party, Token, issue, sign
-from penstock.policy.token_keys import PublicKey, SigningKey
-from penstock.policy.token_revoked import revoke
+from penstock.engine.events.user_properties import digest_of
+from penstock.engine.trust import announcements, token_exchange
+from penstock.engine.trust.registration import REGISTER_SECONDS
+from penstock.policy.tokens.keys import PublicKey, SigningKey
+from penstock.policy.tokens.revocation import revoke
+from penstock.policy.tokens.token import MAX_BYTES, Party, Token, issue, sign
 from penstock.wire.packet import Auth, Connack, Connect, Disconnect, Publish, Will
 from penstock.wire.properties import Properties
 from tests.support.mosquitto import HOST
@@ -293,7 +293,7 @@ async def test_a_client_has_no_say_on_the_topics_of_nodes(folder: Path) -> None:
     }
     async with live(secured(folder, PAIR), "b1") as at:
         ann = await at.client("b1", "ann", token_of("ann", **everything))
-        for topic in (saying.TOPIC, "$penstock/interest"):
+        for topic in (announcements.TOPIC, "$penstock/interest"):
             assert await ann.publish(topic, b'{"bind":["home/a","x"]}', 1) == NOT_AUTHORIZED, topic
         answer = await refused_connect(at, "b1", Connect("$node/b2", username="b2", password=token_of("b2").text))
         assert answer.reason == NOT_AUTHORIZED
@@ -444,8 +444,8 @@ async def test_garbage_on_the_control_topic_ends_the_connection(folder: Path, ti
 
 
 async def test_a_neighbour_cannot_tell_or_bind_without_end(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(carrying, "MOST_BOUND", 3)
-    monkeypatch.setattr(carrying, "MOST_HEARD", 3)
+    monkeypatch.setattr(token_exchange, "MOST_BOUND", 3)
+    monkeypatch.setattr(token_exchange, "MOST_HEARD", 3)
     async with live(secured(folder, PAIR), "b2") as at:
         bad = await Neighbour.join(at, "b2")
         for number in range(3):

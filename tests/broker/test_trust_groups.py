@@ -14,10 +14,10 @@ import pytest
 from penstock.broker.federation import Federation
 from penstock.client import Disconnected, Refused
 from penstock.domain import Domain
-from penstock.domain.trust_groups import SecretError
-from penstock.engine import overlay
-from penstock.engine.proving import make_claimant
-from penstock.engine.session import Session
+from penstock.domain.schema.trust_groups import SecretError
+from penstock.engine.federation import overlay
+from penstock.engine.sessions.session import Session
+from penstock.engine.trust.group_proofs import make_claimant
 from penstock.model.group_proof import METHOD, Answer, Claimant
 from penstock.wire.codec import encode
 from penstock.wire.packet import (

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from penstock.broker.admin import Admin
-from penstock.broker.api.api import Api
+from penstock.broker.http.admin import Admin
+from penstock.broker.http.api import Api
 from penstock.cli.main import main
 from tests.support.admin import ask
 from tests.support.mosquitto import HOST

@@ -6,12 +6,12 @@ import time
 from pathlib import Path
 from typing import Any
 
-from penstock.cli.trust import ask
-from penstock.engine import saying
-from penstock.engine.registering import REGISTER_SECONDS
-from penstock.policy.token import parse_token, sign
-from penstock.policy.token_keys import PublicKey, SigningKey
-from penstock.policy.token_revoked import carried_id, revoke
+from penstock.cli.node.trust import ask
+from penstock.engine.trust import announcements
+from penstock.engine.trust.registration import REGISTER_SECONDS
+from penstock.policy.tokens.keys import PublicKey, SigningKey
+from penstock.policy.tokens.revocation import carried_id, revoke
+from penstock.policy.tokens.token import parse_token, sign
 from penstock.wire.packet import Auth, Connack, Connect, Disconnect, Publish, Will
 from penstock.wire.properties import Properties
 from tests.broker.test_trust_live import least, rating, trust
@@ -348,7 +348,7 @@ async def test_a_node_is_killed_and_what_it_kept_has_its_tokens_and_rights(tmp_p
         other = await Neighbour.dial(port, "b2", registers=False)
         given = parse_token(await other.hears("gives"))
         shows = json.dumps({"shows": sign(given, "b2", KEYS["b2"]).text.decode()})
-        await other.send(Publish(saying.TOPIC, shows.encode()))
+        await other.send(Publish(announcements.TOPIC, shows.encode()))
         for topic in ("home/a", "home/b"):
             message = await other.receive(topic)
             assert other.token_of(message).claims.id == carried_id(token.claims.id), "as it was queued"

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 import yaml
 
-from penstock.broker.store import Store
+from penstock.broker.store.store import Store
 from penstock.cli.main import main
 from penstock.domain import ensemble, load
-from penstock.engine.rehearsal import Rehearsal
-from penstock.model.sparkplug_plain import write_plain
+from penstock.engine.rehearsal.rehearsal import Rehearsal
+from penstock.model.sparkplug.plain import write_plain
 from tests.support.federation import together
 from tests.support.paho import Paho
 

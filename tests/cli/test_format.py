@@ -6,7 +6,7 @@ from paho.mqtt.client import MQTTMessage
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
-from penstock.cli.format import compile_format
+from penstock.cli.client.format import compile_format
 
 NOW = 1_470_818_943_786_368_637
 

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.cli.certificate import Authority
-from penstock.cli.init import main as init
+from penstock.cli.domain.certificate import Authority
+from penstock.cli.domain.init import main as init
 from penstock.cli.main import main
 from penstock.client.admin import Admin
 from penstock.domain import load

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.cli import check
-from penstock.cli.exits import EXIT_ERROR, EXIT_INTERRUPTED
+from penstock.cli.domain import check
+from penstock.cli.exit_codes import EXIT_ERROR, EXIT_INTERRUPTED
 from penstock.cli.main import main
 from penstock.cli.pipeline.signals import held, noted, wait
 from tests.support.commands import PATIENCE

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from penstock.cli.main import main
-from penstock.journal.segment import Segment
+from penstock.journal.write.segment import Segment
 from tests.support.commands import penstock
 from tests.support.journals import DENIED, NOON, rows, write_segments
 

@@ -1,12 +1,12 @@
 import pytest
 
+from penstock.cli.client.properties import Property
+from penstock.cli.client.pub import SYNOPSIS, PubOptions
+from penstock.cli.client.pub import main as pub
+from penstock.cli.client.sub import SubOptions
+from penstock.cli.client.sub import main as sub
+from penstock.cli.client.url import Url
 from penstock.cli.options import HelpWanted, UsageError, parse, usage
-from penstock.cli.properties import Property
-from penstock.cli.pub import SYNOPSIS, PubOptions
-from penstock.cli.pub import main as pub
-from penstock.cli.sub import SubOptions
-from penstock.cli.sub import main as sub
-from penstock.cli.url import Url
 
 PUB = ["-t", "a", "-m", "x"]
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.cli.passwd import main
-from penstock.policy.passwords import Passwords
+from penstock.cli.policy.passwd import main
+from penstock.policy.access.passwords import Passwords
 from tests.support.mosquitto import program
 
 

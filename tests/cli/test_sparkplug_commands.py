@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from penstock.cli.main import main
-from penstock.model.sparkplug_plain import write_plain
+from penstock.model.sparkplug.plain import write_plain
 from tests.support.sparkplug import encode
 
 PAGE = Path(__file__).parents[2] / "docs/testing-policies.md"

@@ -6,15 +6,15 @@ from pathlib import Path
 import pytest
 import yaml
 
+from penstock.cli.client.pub import PubOptions
+from penstock.cli.client.pub import main as pub
+from penstock.cli.client.sub import SubOptions
+from penstock.cli.client.sub import main as sub
 from penstock.cli.options import parse
-from penstock.cli.policy_files import FORMS, read_form
-from penstock.cli.pub import PubOptions
-from penstock.cli.pub import main as pub
-from penstock.cli.statement import main
-from penstock.cli.sub import SubOptions
-from penstock.cli.sub import main as sub
-from penstock.language.statement_parser import parse_statement
-from penstock.policy.elements.table import elements
+from penstock.cli.policy.policy_files import FORMS, read_form
+from penstock.cli.policy.statement import main
+from penstock.language.statements.parser import parse_statement
+from penstock.policy.statements.elements.table import elements
 from tests.support.commands import PATIENCE, penstock, run
 from tests.support.node import running
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.cli.overview import Seen, overview
-from penstock.cli.status import main
+from penstock.cli.node.overview import Seen, overview
+from penstock.cli.node.status import main
 from tests.support.commands import finish, penstock, start
 from tests.support.federation import Nodes
 from tests.support.mosquitto import free_port

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.cli.token import main as token
-from penstock.policy.token import parse_token
+from penstock.cli.policy.token import main as token
+from penstock.policy.tokens.token import parse_token
 from tests.support.commands import PATIENCE, finish, penstock, run, start, until
 from tests.support.federation import Nodes, together
 from tests.support.mosquitto import HOST, program

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives import serialization
 
-from penstock.cli.token import main
-from penstock.policy.token import MAX_BYTES, Party, parse_token
-from penstock.policy.token_keys import KeySet, SigningKey
-from penstock.policy.token_revoked import Revoked
+from penstock.cli.policy.token import main
+from penstock.policy.tokens.keys import KeySet, SigningKey
+from penstock.policy.tokens.revocation import Revoked
+from penstock.policy.tokens.token import MAX_BYTES, Party, parse_token
 from tests.support.commands import penstock, run
 from tests.support.tokens import token as some_token
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from penstock.cli.main import main
-from penstock.pipeline.holding import ask
+from penstock.pipeline.trust.live_ratings import ask
 from tests.support.commands import penstock, run
 from tests.support.federation import Nodes
 from tests.support.mosquitto import free_port

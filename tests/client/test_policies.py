@@ -8,11 +8,11 @@ import yaml
 
 from penstock.client import Refused, StatementError, policies
 from penstock.domain import Domain
-from penstock.domain.ensemble import ensemble
-from penstock.engine.rehearsal import Rehearsal
-from penstock.language.statement import Attach, Message, Statement
-from penstock.language.statement_parser import parse_statement
-from penstock.language.statement_printer import show_compact
+from penstock.domain.compile.ensemble import ensemble
+from penstock.engine.rehearsal.rehearsal import Rehearsal
+from penstock.language.statements.parser import parse_statement
+from penstock.language.statements.printer import show_compact
+from penstock.language.statements.statement import Attach, Message, Statement
 from tests.support.cable import Cable
 from tests.support.clients import client, payloads, take
 from tests.support.node import LiveNode, running

@@ -12,7 +12,7 @@ import yaml
 
 from penstock.client import Client, Refused, TokenRequestError, request_token
 from penstock.client.tokens import renewal_of
-from penstock.policy.token import parse_token
+from penstock.policy.tokens.token import parse_token
 from tests.support.clients import client, payloads, take
 from tests.support.commands import until
 from tests.support.federation import TOGETHER, Nodes, together

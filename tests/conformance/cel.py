@@ -19,12 +19,12 @@ from typing import Any
 
 from penstock.language import types
 from penstock.language.checker import check
-from penstock.language.closures import compile_value
-from penstock.language.conversions import to_double
 from penstock.language.errors import ConditionError, Failure
+from penstock.language.evaluators.closures import compile_value
+from penstock.language.evaluators.conversions import to_double
+from penstock.language.evaluators.reference import evaluate
+from penstock.language.evaluators.times import duration_from_string, timestamp_from_string
 from penstock.language.parser import parse
-from penstock.language.reference import evaluate
-from penstock.language.times import duration_from_string, timestamp_from_string
 from penstock.language.types import ListType, MapType, Record, Type, accepts
 from penstock.language.values import TypeName, Uint, Value, make_map
 from tests.support.conditions import same

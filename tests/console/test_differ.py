@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.console.differ import CHANGED, GONE, MOST_LINES, NEW, Metric, compare, metrics
-from penstock.engine.account import EventAccount
+from penstock.console.decisions.payload_diff import CHANGED, GONE, MOST_LINES, NEW, Metric, compare, metrics
+from penstock.engine.explain.report import EventAccount
 
 
 def event(payload: str | bytes) -> EventAccount:

@@ -15,7 +15,7 @@ import pytest
 from playwright.sync_api import expect
 
 from penstock.client.admin import CA, CERT
-from penstock.console.slow import MOST_FORMS
+from penstock.console.login.slow_senders import MOST_FORMS
 from tests.support.certificates import Authority
 from tests.support.commands import penstock, run
 from tests.support.console import PEOPLE, Looking, console, looking

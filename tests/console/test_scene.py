@@ -5,13 +5,13 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from penstock.broker.api.looking import Counters, NodeState
-from penstock.console.automata import MOST_EDGES, MOST_STATES, drawn
-from penstock.console.rates import Rate, Rates
-from penstock.console.scene import FEW, Live, Scene, listed, live, scene
-from penstock.domain.policies import MonitorSettings
-from penstock.domain.schema import Domain
-from penstock.engine.portrait import ClientPortrait, LinkPortrait, NodePortrait, PastPortrait
+from penstock.broker.http.answers.status import Counters, NodeState
+from penstock.console.map.automata import MOST_EDGES, MOST_STATES, drawn
+from penstock.console.map.rates import Rate, Rates
+from penstock.console.map.scene import FEW, Live, Scene, listed, live, scene
+from penstock.domain.schema.domain import Domain
+from penstock.domain.schema.policies import MonitorSettings
+from penstock.engine.status import ClientPortrait, LinkPortrait, NodePortrait, PastPortrait
 from tests.support.drawn import large
 
 HOME = Domain.model_validate(

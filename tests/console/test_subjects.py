@@ -8,10 +8,10 @@ from urllib.parse import quote
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from penstock.broker.api.decisions import DecisionRow
-from penstock.broker.api.subjects import Clause
-from penstock.console.subject_contracts import shortened
-from penstock.console.subject_use import refused_elsewhere, used, uses
+from penstock.broker.http.answers.decisions import DecisionRow
+from penstock.broker.http.answers.subjects import Clause
+from penstock.console.subjects.contracts import shortened
+from penstock.console.subjects.use import refused_elsewhere, used, uses
 from penstock.console.tables import Cell
 from penstock.journal.jobs import Record
 from tests.support.commands import PATIENCE

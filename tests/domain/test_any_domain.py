@@ -8,7 +8,7 @@ from hypothesis import event, given
 from hypothesis import strategies as st
 
 from penstock.domain import Domain, diff, ensemble, load
-from penstock.domain.write import written
+from penstock.domain.yaml.write import written
 from penstock.model.errors import DomainError, Problem
 from tests.support.domains import nodes, write_domain
 

@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from penstock.domain import load
-from penstock.domain.write import written
+from penstock.domain.yaml.write import written
 from penstock.model.errors import DomainError
 from scripts.settings_table import CAPSULES_PAGE, with_tables
 from tests.support.capsules import City

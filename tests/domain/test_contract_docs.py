@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.policy import contract_text
-from penstock.policy.privacy import PARAMETERS
+from penstock.policy.contracts import text_form
+from penstock.policy.contracts.privacy import PARAMETERS
 from scripts.settings_table import CONTRACTS_PAGE, QUALITY_PAGE, XACML_PAGE, with_tables
 
 
@@ -25,9 +25,9 @@ def keys(page: str, of: str) -> set[str]:
 
 def test_all_keys_of_contracts_have_their_place() -> None:
     page = CONTRACTS_PAGE.read_text("utf-8")
-    assert keys(page, "key of a producer's contract") == contract_text._OFFERED | {"producer"}
-    assert keys(page, "key of a rule") == contract_text._RULE
-    consumer = contract_text._WANTED | {"consumer", "attributes", "wants.NAME"}
+    assert keys(page, "key of a producer's contract") == text_form._OFFERED | {"producer"}
+    assert keys(page, "key of a rule") == text_form._RULE
+    consumer = text_form._WANTED | {"consumer", "attributes", "wants.NAME"}
     assert keys(page, "key of a consumer's contract") == consumer
     assert keys(page, "key of a situation") == {"sources", "opens", "closes", "lasts"}
 

@@ -11,19 +11,19 @@ from hypothesis import strategies as st
 
 from penstock.cli.main import main
 from penstock.domain import LinkSettings, check, ensemble, load, read
-from penstock.domain.document import read_document
-from penstock.domain.format import formatted
-from penstock.domain.tree import plain
-from penstock.domain.write import written
+from penstock.domain.yaml.document import read_document
+from penstock.domain.yaml.format import formatted
+from penstock.domain.yaml.tree import plain
+from penstock.domain.yaml.write import written
 from penstock.language import types
 from penstock.language.errors import ConditionError
 from penstock.language.lexer import has_comment
 from penstock.language.parser import parse
 from penstock.language.printer import show
 from penstock.language.types import ANYTHING, DYN, ListType, MapType, Record
-from penstock.model.content import Format
+from penstock.model.content.content import Format
 from penstock.model.event import Event
-from penstock.policy.advertisement import Advertisement
+from penstock.policy.statements.advertisement import Advertisement
 from tests.support.conditions import cases
 from tests.support.domains import compiled, nodes, write_domain
 from tests.support.random_conditions import expressions

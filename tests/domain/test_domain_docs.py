@@ -7,7 +7,7 @@ import pytest
 
 from penstock.cli.main import main
 from penstock.domain import load
-from penstock.domain.schema import DomainFile
+from penstock.domain.schema.domain import DomainFile
 from scripts.settings_table import DOMAIN_PAGE, DOMAIN_TABLES, with_tables
 
 PAGE = DOMAIN_PAGE.read_text(encoding="utf-8")

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.domain.document import compose, scalar
-from penstock.domain.tree import locate, path_text, plain
+from penstock.domain.yaml.document import compose, scalar
+from penstock.domain.yaml.tree import locate, path_text, plain
 from penstock.model.errors import Problem
 
 PRINTABLE = st.text(st.characters(exclude_categories=("C", "Z"), include_characters=" "), max_size=12)

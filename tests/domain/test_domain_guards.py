@@ -9,8 +9,8 @@ import yaml
 
 from penstock.cli.main import main
 from penstock.domain import Domain, diff, load
-from penstock.domain.format import formatted
-from penstock.domain.write import written
+from penstock.domain.yaml.format import formatted
+from penstock.domain.yaml.write import written
 from penstock.model.errors import DomainError
 from tests.support.stage import domain
 

@@ -9,11 +9,11 @@ import yaml
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from penstock.domain.comments import notes_of
-from penstock.domain.document import compose
-from penstock.domain.format import formatted
-from penstock.domain.layout import layout, text_of
-from penstock.domain.tree import plain
+from penstock.domain.yaml.comments import notes_of
+from penstock.domain.yaml.document import compose
+from penstock.domain.yaml.format import formatted
+from penstock.domain.yaml.layout import layout, text_of
+from penstock.domain.yaml.tree import plain
 from penstock.model.errors import DomainError
 
 WORDS = st.sampled_from(["nodes", "links", "between", "a", "on", "yes", "1", "1:30", "* -> a", "", "#", "x y", "{1}"])

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from penstock.domain import Domain, diff, ensemble, expand, load
 from penstock.domain.patterns.roles import pub, sub
-from penstock.domain.write import written
+from penstock.domain.yaml.write import written
 from penstock.model.errors import DomainError
 from penstock.model.event import Event
 from penstock.model.link import Link
-from penstock.policy.monitor import Monitor
+from penstock.policy.monitors.monitor import Monitor
 from tests.support.domains import allow_of, as_written, compiled, loaded, monitor_names, nodes, types_of
 
 LEVELS = ["unclassified", "confidential", "secret", "top-secret"]

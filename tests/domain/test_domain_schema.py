@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from penstock.domain import Address, Domain, Limits, Listener, NodeSettings, default_domain
-from penstock.domain.schema import DomainFile
+from penstock.domain.schema.domain import DomainFile
 
 
 def test_the_default_domain_is_one_open_node_on_loopback() -> None:

@@ -7,7 +7,7 @@ from typing import get_args
 import pytest
 
 from penstock.cli.main import main
-from penstock.domain.federation import Mode
+from penstock.domain.schema.federation import Mode
 
 PAGE = (Path(__file__).parent.parent.parent / "docs" / "routing.md").read_text("utf-8")
 DOMAINS = [block for block in re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL) if "tests:" in block]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from penstock.domain import Domain
-from penstock.domain.sent import sent_elsewhere
+from penstock.domain.compile.secret_destinations import sent_elsewhere
 
 NOW: dict[str, Any] = {
     "nodes": {

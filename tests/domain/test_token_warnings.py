@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from penstock.domain import Domain
-from penstock.domain.ensemble import ensemble
+from penstock.domain.compile.ensemble import ensemble
 
 
 def domain(node: dict[str, Any] | None = None, **more: Any) -> Domain:

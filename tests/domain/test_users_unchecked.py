@@ -7,8 +7,8 @@ import pytest
 
 from penstock.broker.server import Server
 from penstock.domain import Domain, NodeSettings
-from penstock.domain.ensemble import ensemble
-from penstock.domain.users import warnings
+from penstock.domain.compile.ensemble import ensemble
+from penstock.domain.compile.users import warnings
 from tests.support.joined import Joined
 
 ALICE = {"alice": {"node": "test", "user": "alice"}}

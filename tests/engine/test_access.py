@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 import yaml
 
-from penstock.broker.store import Store
+from penstock.broker.store.store import Store
 from penstock.domain import Domain, ensemble
-from penstock.engine import outbox
-from penstock.model.sparkplug import read_sparkplug
+from penstock.engine.sessions import outbox
+from penstock.model.sparkplug.payload import read_sparkplug
 from penstock.wire.packet import Puback, Publish
 from tests.support.joined import Client, Joined
 from tests.support.sparkplug import encode

@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 
 from penstock.domain import Domain, ensemble
-from penstock.engine import project
-from penstock.engine.rehearsal import Rehearsal
+from penstock.engine.rehearsal.rehearsal import Rehearsal
+from penstock.engine.stages import project
 from penstock.model.event import Event
-from penstock.model.sparkplug import read_sparkplug
-from penstock.model.sparkplug_topic import Source
+from penstock.model.sparkplug.payload import read_sparkplug
+from penstock.model.sparkplug.topic import Source
 from tests.engine.test_access_leaks import BORN, CERTIFICATE, MARK, NBIRTH, NDATA, payload
 
 ACCESS: list[dict[str, Any]] = [

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from penstock.model.sparkplug import read_sparkplug
+from penstock.model.sparkplug.payload import read_sparkplug
 from penstock.wire.packet import Publish
 from tests.engine.test_access_leaks import BORN, DOMAIN, MARK, NBIRTH, NDATA, NDEATH, Plant, payload
 from tests.support.sparkplug import PAYLOAD

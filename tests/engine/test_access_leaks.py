@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 import yaml
 
-from penstock.broker.store import Store
+from penstock.broker.store.store import Store
 from penstock.domain import Domain, Ensemble, ensemble
 from penstock.model.event import Event
-from penstock.model.sparkplug import read_sparkplug
-from penstock.model.sparkplug_message import COMPRESSED
+from penstock.model.sparkplug.message import COMPRESSED
+from penstock.model.sparkplug.payload import read_sparkplug
 from penstock.wire.packet import Puback, Publish, Will
 from tests.support.joined import Client, Joined
 from tests.support.sparkplug import PAYLOAD, encode
@@ -375,8 +375,9 @@ def test_a_foreign_broker_sees_what_it_may() -> None:
         "links: [{between: [test, plantwide]}]\naccess:",
     ).replace("[reader, second]", "[reader, second, plantwide]")
     joined = Joined(whole=whole(text))
-    from penstock.engine import overlay, project
-    from penstock.engine.render import Forms
+    from penstock.engine.federation import overlay
+    from penstock.engine.sessions.render import Forms
+    from penstock.engine.stages import project
 
     overlay.prepare(joined.node)
     session = joined.node.neighbours["plantwide"]

@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from penstock.domain import Limits
 from penstock.language.condition import make_condition
 from penstock.model.topic import parse_filter
-from penstock.policy.acl import Acl
+from penstock.policy.access.acl import Acl
 from penstock.wire.packet import Pubrec, Pubrel, Will
 from tests.support.examples import some
 from tests.support.invariants import check_node

@@ -10,8 +10,8 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.engine.rehearsal import Rehearsal
-from penstock.engine.wires import Choose, earliest
+from penstock.engine.rehearsal.rehearsal import Rehearsal
+from penstock.engine.rehearsal.wires import Choose, earliest
 from penstock.semantics.explore import ExplorationError, Outcome, Publication, explore, run, work_first
 from penstock.semantics.ordering import in_order_links
 from penstock.semantics.rules import Notification, process, t_publish

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from penstock.domain import Limits
-from penstock.engine import passage
-from penstock.engine.subscribe import REPLAY_STEP
-from penstock.policy.acl import Acl
+from penstock.engine.events import passage
+from penstock.engine.sessions.subscribe import REPLAY_STEP
+from penstock.policy.access.acl import Acl
 from penstock.wire.packet import Puback, Pubrec, Pubrel
 from tests.support.invariants import check_node
 from tests.support.joined import Client, Joined

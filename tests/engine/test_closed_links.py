@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from penstock.domain import Domain, ensemble
-from penstock.engine.rehearsal import Rehearsal
+from penstock.engine.rehearsal.rehearsal import Rehearsal
 
 HOME: dict[str, Any] = {
     "nodes": {"gateway": {"listen": "127.0.0.1:0"}, "cloud": {"listen": "127.0.0.1:0"}},

@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 
-from penstock.broker.store import Store
+from penstock.broker.store.store import Store
 from penstock.domain import Domain
-from penstock.domain.ensemble import ensemble
-from penstock.engine import bring, lifecycle
-from penstock.engine.rehearsal import Rehearsal
-from penstock.policy.release_place import Circumstance, must_evaluate
+from penstock.domain.compile.ensemble import ensemble
+from penstock.engine.contracts import client_contracts
+from penstock.engine.rehearsal.rehearsal import Rehearsal
+from penstock.engine.sessions import lifecycle
+from penstock.policy.contracts.release_place import Circumstance, must_evaluate
 from penstock.wire.reason import Reason
 
 NODES = ("b1", "b2", "b3")
@@ -220,10 +221,10 @@ def test_a_situation_that_the_domain_does_not_have_is_refused(title: str, told: 
 
 def test_what_one_session_brings_is_bounded() -> None:
     rehearsal = stage()
-    for number in range(bring.MOST_CONTRACTS + 5):
+    for number in range(client_contracts.MOST_CONTRACTS + 5):
         rehearsal.bring("near", f"c{number}", {"consumes": {"purpose": "health", "wants": {"a": {"filter": "x"}}}})
     (session,) = [one for one in rehearsal.nodes["b1"].sessions.values() if one.entity == "near"]
-    assert len(session.consumes) == bring.MOST_CONTRACTS
+    assert len(session.consumes) == client_contracts.MOST_CONTRACTS
     big = {"filter": "x", "rules": {f"r{n}": {"purpose": [f"{n}-{m}" for m in range(200)]} for n in range(8)}}
     for number in range(20):
         rehearsal.bring("bob", f"c{number}", {"produces": big})

@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 
 from penstock.domain import Domain
-from penstock.domain.ensemble import Ensemble, ensemble
-from penstock.engine import contracts, situations
-from penstock.engine.rehearsal import Rehearsal
-from penstock.engine.release_decide import decide
-from penstock.policy.contracts import subscription_id
-from penstock.policy.release_place import ACE, ace_digest, write_ace
+from penstock.domain.compile.ensemble import Ensemble, ensemble
+from penstock.engine.contracts import registry, situations
+from penstock.engine.contracts.release_decision import decide
+from penstock.engine.rehearsal.rehearsal import Rehearsal
+from penstock.policy.contracts.contract_set import subscription_id
+from penstock.policy.contracts.release_place import ACE, ace_digest, write_ace
 from penstock.wire.properties import Properties, encode_properties
 from tests.support.joined import START, Joined
 
@@ -123,7 +123,7 @@ def test_an_ace_set_of_a_neighbour_gives_nobody_more_than_contracts_do(
         properties=encode_properties(Properties(user_properties=pairs)),
         path=("a",),
     )
-    found = contracts.governed(node, event, START)
+    found = registry.governed(node, event, START)
     assert found is not None
     decided = decide(node, client.session, event, found, START)
     assert (decided.event and json.loads(decided.event.payload)["lat"]) == lat
@@ -141,7 +141,7 @@ def test_what_cannot_be_read_of_a_neighbour_is_for_nobody(contract: str) -> None
     event = situations.tell(joined.node.contracts, "hazard")._replace(  # type: ignore[arg-type]
         topic=TOPIC, properties=encode_properties(Properties(user_properties=pairs)), path=("a",)
     )
-    found = contracts.governed(joined.node, event, START)
+    found = registry.governed(joined.node, event, START)
     assert found is not None
     assert not decide(joined.node, client.session, event, found, START).is_released
 

@@ -9,9 +9,9 @@ import pytest
 import yaml
 
 from penstock.domain import Domain
-from penstock.domain.ensemble import ensemble
-from penstock.engine.record import Recorder
-from penstock.engine.rehearsal import Rehearsal
+from penstock.domain.compile.ensemble import ensemble
+from penstock.engine.recorder import Recorder
+from penstock.engine.rehearsal.rehearsal import Rehearsal
 
 PARIS = yaml.safe_load((Path(__file__).parents[1] / "cases" / "contracts" / "paris.yaml").read_text())
 CLIENTS = {

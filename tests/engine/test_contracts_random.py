@@ -7,11 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.domain import Domain
-from penstock.domain.ensemble import ensemble
-from penstock.engine.arrival import arrival, hypothetical
-from penstock.engine.explain import explain
-from penstock.engine.rehearsal import Rehearsal
-from penstock.policy.contract_match import Standing, match_all
+from penstock.domain.compile.ensemble import ensemble
+from penstock.engine.explain.arrival import arrival, hypothetical
+from penstock.engine.explain.walk import explain
+from penstock.engine.rehearsal.rehearsal import Rehearsal
+from penstock.policy.contracts.fit import Standing, match_all
 from tests.support.examples import some
 
 CLIENTS = {"bob": "b1", "near": "b1", "far": "b2", "capsule": "b1"}

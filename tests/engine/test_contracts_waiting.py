@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from penstock.broker.store import Store
+from penstock.broker.store.store import Store
 from penstock.domain import Domain, Limits
-from penstock.domain.ensemble import Ensemble, ensemble
-from penstock.engine.changes import Changes
-from penstock.engine.later import MOST_WINDOWS
+from penstock.domain.compile.ensemble import Ensemble, ensemble
+from penstock.engine.contracts.delayed import MOST_WINDOWS
+from penstock.engine.ledger import Changes
 from penstock.wire.packet import Publish, Will
 from penstock.wire.properties import Properties
 from tests.support.joined import START, Client, Joined

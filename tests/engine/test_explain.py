@@ -8,13 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.domain import ensemble
-from penstock.engine.arrival import ExplainError, arrival
-from penstock.engine.explain import explain
-from penstock.engine.rehearsal import Rehearsal
+from penstock.engine.explain.arrival import ExplainError, arrival
+from penstock.engine.explain.walk import explain
+from penstock.engine.rehearsal.rehearsal import Rehearsal
 from penstock.model.decision import Decision
 from penstock.model.event import Event
 from penstock.model.verdict import Effect
-from penstock.policy.acl import Acl
+from penstock.policy.access.acl import Acl
 from tests.engine.test_beside_semantics import publish, rehearse
 from tests.support import networks
 from tests.support.ensembles import SMART_HOME_FILE as SMART_HOME

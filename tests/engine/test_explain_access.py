@@ -8,12 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.domain import Domain, ensemble
-from penstock.engine.arrival import arrival
-from penstock.engine.explain import explain
-from penstock.engine.rehearsal import Rehearsal
+from penstock.engine.explain.arrival import arrival
+from penstock.engine.explain.walk import explain
+from penstock.engine.rehearsal.rehearsal import Rehearsal
 from penstock.model.decision import Decision
 from penstock.model.event import Event
-from penstock.model.sparkplug_plain import read_plain, write_plain
+from penstock.model.sparkplug.plain import read_plain, write_plain
 from penstock.model.verdict import Verdict
 from tests.support.examples import some
 

@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 
 from penstock.domain import Domain
-from penstock.domain.ensemble import ensemble
-from penstock.domain.tests import PolicyTest
-from penstock.engine import travel
-from penstock.engine.arrival import arrival
-from penstock.engine.explain import explain
-from penstock.engine.rehearsal import Rehearsal
-from penstock.engine.trial import try_out
+from penstock.domain.compile.ensemble import ensemble
+from penstock.domain.schema.tests import PolicyTest
+from penstock.engine.events import user_properties
+from penstock.engine.explain.arrival import arrival
+from penstock.engine.explain.walk import explain
+from penstock.engine.rehearsal.policy_test import try_out
+from penstock.engine.rehearsal.rehearsal import Rehearsal
 from penstock.model.decision import Decision
 from penstock.model.event import Event
 
@@ -48,7 +48,7 @@ def play() -> Rehearsal:
 def asked(rehearsal: Rehearsal, content: object, policy: str = "") -> tuple[Decision, ...]:
     event = Event("t", json.dumps(content).encode(), 0)
     if policy:
-        event = travel.having(event, None, [(travel.POLICY, policy)])
+        event = user_properties.having(event, None, [(user_properties.POLICY, policy)])
     return explain(rehearsal.nodes, arrival(rehearsal.nodes["n0"], "p", event), rehearsal.now, ("p", "s", "m"))
 
 

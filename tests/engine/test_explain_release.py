@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from penstock.domain import Domain
-from penstock.domain.ensemble import ensemble
-from penstock.engine.arrival import arrival, hypothetical
-from penstock.engine.explain import explain
-from penstock.engine.rehearsal import Rehearsal
+from penstock.domain.compile.ensemble import ensemble
+from penstock.engine.explain.arrival import arrival, hypothetical
+from penstock.engine.explain.walk import explain
+from penstock.engine.rehearsal.rehearsal import Rehearsal
 from tests.engine.test_contracts_paris import LOCATION, paris, paris_domain, say
 
 METRIC = "`location-quality/location-quality/location-quality`"

@@ -6,16 +6,16 @@ from dataclasses import dataclass, replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.domain.node_settings import Limits
-from penstock.domain.statements import StatementSettings
-from penstock.domain.trust_groups import TrustGroupSettings
-from penstock.engine import travel
-from penstock.engine.arrival import arrival
-from penstock.engine.explain import explain
-from penstock.engine.rehearsal import Rehearsal
+from penstock.domain.schema.node_settings import Limits
+from penstock.domain.schema.statements import StatementSettings
+from penstock.domain.schema.trust_groups import TrustGroupSettings
+from penstock.engine.events import user_properties
+from penstock.engine.explain.arrival import arrival
+from penstock.engine.explain.walk import explain
+from penstock.engine.rehearsal.rehearsal import Rehearsal
 from penstock.model.decision import Decision
 from penstock.model.event import Event
-from penstock.policy.elements.tracing import HOST
+from penstock.policy.statements.elements.tracing import HOST
 from tests.engine.test_explain import everything
 from tests.support import networks
 
@@ -125,7 +125,7 @@ Row = tuple[str, str, str, bytes, tuple[str, ...]]
 
 def told(found: tuple[Decision, ...], rehearsal: Rehearsal) -> Counter[Row]:
     return Counter(
-        (one.node, one.goes_by.target, output.topic, output.payload, travel.told(output, HOST))
+        (one.node, one.goes_by.target, output.topic, output.payload, user_properties.told(output, HOST))
         for one in found
         if one.goes_by is not None and one.goes_by.target in rehearsal.ensemble.devices
         for output in one.outputs
@@ -149,7 +149,7 @@ def check(scene: Scene, names_ways: bool = True) -> None:
     for (at, topic, payload), policy in zip(scene.network.published, scene.published, strict=True):
         event = Event(topic, payload, 1)
         if policy:
-            event = travel.having(event, None, [(travel.POLICY, policy)])
+            event = user_properties.having(event, None, [(user_properties.POLICY, policy)])
         before, made = everything(rehearsal), [list(node.made) for node in rehearsal.nodes.values()]
         came = arrival(rehearsal.nodes[f"n{at}"], f"p{at}", event)
         found = explain(rehearsal.nodes, came, rehearsal.now, rehearsal.ensemble.devices)

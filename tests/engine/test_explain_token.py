@@ -7,9 +7,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.engine.arrival import arrival
-from penstock.engine.explain import explain
-from penstock.engine.rehearsal import Rehearsal
+from penstock.engine.explain.arrival import arrival
+from penstock.engine.explain.walk import explain
+from penstock.engine.rehearsal.rehearsal import Rehearsal
 from penstock.model.event import Event
 from penstock.model.verdict import Effect
 from tests.engine.test_explain import decisions, delivered, everything, said

@@ -7,12 +7,13 @@ from typing import Any
 import pytest
 
 from penstock.domain import Domain
-from penstock.domain.ensemble import ensemble
-from penstock.engine import carrying, contracts, showing
-from penstock.engine.rehearsal import Rehearsal
-from penstock.policy.contracts import Collecting
-from penstock.policy.quality_collect import make_collector
-from penstock.policy.token_verify import Verified
+from penstock.domain.compile.ensemble import ensemble
+from penstock.engine.contracts import registry
+from penstock.engine.rehearsal.rehearsal import Rehearsal
+from penstock.engine.trust import client_tokens, token_exchange
+from penstock.policy.contracts.contract_set import Collecting
+from penstock.policy.quality.collectors import make_collector
+from penstock.policy.tokens.verification import Verified
 
 FIG_4 = {
     ("b1", "b2"): 0.6,
@@ -195,7 +196,7 @@ def air(*said: object) -> Rehearsal:
     catalogue = liar.contracts.contracts.catalogue
     theirs = make_collector(catalogue.key("precision"), "value", {"value": 100}, catalogue)
     praised = (Collecting("home/#", frozenset(), (theirs,)),)
-    liar.contracts = contracts.renewed(None, replace(liar.contracts.contracts, collecting=praised))
+    liar.contracts = registry.renewed(None, replace(liar.contracts.contracts, collecting=praised))
     return rehearsal
 
 
@@ -297,7 +298,7 @@ def test_the_token_that_goes_with_events_lets_nobody_in() -> None:
     assert second.tokens is not None
     for token in second.tokens.known.values():
         if token.claims.issuer == "b1":
-            assert showing.verify(first, token.text, rehearsal.now) == (
+            assert client_tokens.verify(first, token.text, rehearsal.now) == (
                 "token: it is one that goes with events, and lets nobody in"
             )
             break
@@ -315,7 +316,7 @@ def test_a_token_that_comes_back_is_refused() -> None:
     node = rehearsal.nodes["b2"]
     heard = next(iter(one for one in node.neighbours["b3"].tokens.heard.values()))  # type: ignore[union-attr]
     assert isinstance(heard, Verified)
-    found, _ = carrying.weigh(node, "b1", heard)
+    found, _ = token_exchange.weigh(node, "b1", heard)
     assert found.refusal is not None
     assert "is of `b3`, which is not beyond `b1`" in found.refusal.reason
 

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from penstock.engine.rehearsal import Rehearsal
+from penstock.engine.rehearsal.rehearsal import Rehearsal
 from tests.engine.test_federation_trust import begin, denied, play
 
 SQUARE = [("b1", "b2"), ("b1", "b3"), ("b2", "b4"), ("b3", "b4")]

@@ -6,9 +6,9 @@ import msgspec
 import pytest
 
 from penstock.domain import Domain
-from penstock.domain.ensemble import ensemble
-from penstock.engine.glass import COLLECTION, ENDED, OPENED, REFUSED
-from penstock.engine.rehearsal import Rehearsal
+from penstock.domain.compile.ensemble import ensemble
+from penstock.engine.contracts.situation_audit import COLLECTION, ENDED, OPENED, REFUSED
+from penstock.engine.rehearsal.rehearsal import Rehearsal
 from tests.support.joined import Joined
 
 SAID: dict[str, Any] = {

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.domain import Domain
-from penstock.domain.ensemble import Ensemble, ensemble
-from penstock.engine import groups, proving
-from penstock.engine.groups import is_member
-from penstock.engine.proving import Accepting
+from penstock.domain.compile.ensemble import Ensemble, ensemble
+from penstock.engine.trust import group_proofs, groups
+from penstock.engine.trust.group_proofs import Accepting
+from penstock.engine.trust.groups import is_member
 from penstock.model.group_proof import (
     METHOD,
     MOST_GROUPS,
@@ -60,7 +60,7 @@ def holding(secrets: dict[str, bytes] | None = None, whole: Ensemble | None = No
     joined = Joined(whole=whole or domain())
     made = nonces()
     joined.node.make_nonce = lambda: next(made)
-    proving.hold(joined.node, {"inner": INNER, "outer": OUTER} if secrets is None else secrets, joined.now)
+    group_proofs.hold(joined.node, {"inner": INNER, "outer": OUTER} if secrets is None else secrets, joined.now)
     return joined
 
 
@@ -408,7 +408,7 @@ def test_a_session_proves_for_each_of_its_connections() -> None:
 def test_a_reload_keeps_proofs_by_the_same_secrets(secrets: dict[str, bytes], left: set[str]) -> None:
     joined = holding()
     client, _ = proves(joined, {"inner": INNER, "outer": OUTER})
-    proving.hold(joined.node, secrets, joined.now)
+    group_proofs.hold(joined.node, secrets, joined.now)
     assert member_of(joined, client) == left
 
 
@@ -424,7 +424,7 @@ def test_a_shorter_expiry_holds_for_proofs_of_before() -> None:
     joined = holding()
     client, _ = proves(joined, {"inner": INNER})
     joined.govern(None, domain(trust_groups={"inner": {"secret": {"env": "A"}, "nodes": ["test"], "expiry": 10}}))
-    proving.hold(joined.node, {"inner": INNER}, joined.now)
+    group_proofs.hold(joined.node, {"inner": INNER}, joined.now)
     assert proven(client) == {"inner": joined.now + 10}
 
 
@@ -510,7 +510,7 @@ def test_after_a_reload_with_another_secret_what_waits_is_for_no_one_with_the_ol
     joined = holding(whole=domain(statements=SCOPED))
     away(joined)
     joined.connect("bob").publish("t", b"1", qos=1)
-    proving.hold(joined.node, {"inner": OUTER}, joined.now)
+    group_proofs.hold(joined.node, {"inner": OUTER}, joined.now)
     assert proves(joined, {"inner": INNER}, **LASTING)[0].payloads() == []
 
 
@@ -595,11 +595,11 @@ def test_an_exchange_is_judged_once() -> None:
     joined = holding()
     accepting = Accepting("ann")
     claimant = Claimant("ann", {"inner": INNER}, MINE)
-    question = proving.challenge(joined.node, accepting, claimant.claim)
-    answer = proving.answer(claimant, question)
-    assert proving.judge(joined.node, accepting, answer, joined.now).proven
+    question = group_proofs.challenge(joined.node, accepting, claimant.claim)
+    answer = group_proofs.answer(claimant, question)
+    assert group_proofs.judge(joined.node, accepting, answer, joined.now).proven
     with pytest.raises(Exception, match="not expected"):
-        proving.judge(joined.node, accepting, answer, joined.now)
+        group_proofs.judge(joined.node, accepting, answer, joined.now)
 
 
 _DEEDS = ("connect", "claim", "answer", "wrong", "replay", "noise", "lose", "reload", "wait")
@@ -619,7 +619,7 @@ def test_whatever_happens_only_a_right_answer_to_the_last_question_proves(
         if deed == "reload":
             changed = data.draw(st.sampled_from([INNER, OUTER]))
             until = until if changed == secret else 0.0
-            proving.hold(joined.node, {"inner": changed}, joined.now)
+            group_proofs.hold(joined.node, {"inner": changed}, joined.now)
         elif deed == "wait":
             joined.wait(data.draw(st.sampled_from([1.0, EXPIRY - 1, EXPIRY])))
         elif deed in ("connect", "lose") or client.closed is not None or client.refused is not None:

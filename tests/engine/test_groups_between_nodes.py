@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 
 from penstock.domain import Domain
-from penstock.domain.ensemble import ensemble
-from penstock.domain.tests import PolicyTest
-from penstock.engine import groups, proving
-from penstock.engine.groups import is_member
-from penstock.engine.rehearsal import Rehearsal
-from penstock.engine.session import Session
+from penstock.domain.compile.ensemble import ensemble
+from penstock.domain.schema.tests import PolicyTest
+from penstock.engine.rehearsal.rehearsal import Rehearsal
+from penstock.engine.sessions.session import Session
+from penstock.engine.trust import group_proofs, groups
+from penstock.engine.trust.groups import is_member
 from penstock.model.group_proof import RETRY_SECONDS
 from tests.support.domains import nodes
 
@@ -94,13 +94,13 @@ def test_what_a_client_has_proven_is_no_news_to_neighbours() -> None:
 def test_a_node_with_another_secret_proves_nothing_until_it_has_the_right_one() -> None:
     play = rehearsal()
     right, wrong = ({"inner": secret, "wide": b"the same for both"} for secret in (b"right" * 8, b"wrong" * 8))
-    proving.hold(play.nodes["a"], right, play.now)
-    proving.hold(play.nodes["b"], wrong, play.now)
+    group_proofs.hold(play.nodes["a"], right, play.now)
+    group_proofs.hold(play.nodes["b"], wrong, play.now)
     assert known(play, "a", "b") == known(play, "b", "a") == set()
     play.wait(1)
     assert known(play, "a", "b") == known(play, "b", "a") == {"wide"}
-    assert {notice.kind for notice in play.notices} == {proving.NOT_PROVEN}
-    proving.hold(play.nodes["b"], right, play.now)
+    assert {notice.kind for notice in play.notices} == {group_proofs.NOT_PROVEN}
+    group_proofs.hold(play.nodes["b"], right, play.now)
     play.wait(RETRY_SECONDS)
     assert known(play, "a", "b") == known(play, "b", "a") == {"inner", "wide"}
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from penstock.engine.arrival import arrival
-from penstock.engine.explain import explain
-from penstock.engine.rehearsal import Rehearsal
+from penstock.engine.explain.arrival import arrival
+from penstock.engine.explain.walk import explain
+from penstock.engine.rehearsal.rehearsal import Rehearsal
 from penstock.model.event import Event
 from tests.support.stage import play, stage
 

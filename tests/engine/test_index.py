@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from penstock.engine.index import Index, TopicTree, _Branch
+from penstock.engine.matching.topic_index import Index, TopicTree, _Branch
 from penstock.model.topic import matches
 
 # Few names and few levels, so that filters, topics and their ways through the trie often meet.

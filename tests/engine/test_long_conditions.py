@@ -1,7 +1,7 @@
 """Conditions that are too long for other nodes to read together: more is sent than is wanted, and no link breaks."""
 
 from penstock.domain import Domain, ensemble
-from penstock.engine.rehearsal import Rehearsal
+from penstock.engine.rehearsal.rehearsal import Rehearsal
 from tests.support.domains import nodes
 
 LONG = "x" * 6000

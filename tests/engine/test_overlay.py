@@ -9,13 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.domain import Limits, LinkSettings, ensemble
-from penstock.domain.federation import ClientSettings
-from penstock.engine import lifecycle, overlay
-from penstock.engine.overlay import GRACE_SECONDS
-from penstock.engine.rehearsal import Rehearsal
-from penstock.engine.telling import Interest
-from penstock.engine.want import Want
-from penstock.engine.widest import MOST_CONDITIONS
+from penstock.domain.schema.federation import ClientSettings
+from penstock.engine.federation import overlay
+from penstock.engine.federation.maximal_wants import MOST_CONDITIONS
+from penstock.engine.federation.messages import Interest
+from penstock.engine.federation.overlay import GRACE_SECONDS
+from penstock.engine.federation.wants import Want
+from penstock.engine.rehearsal.rehearsal import Rehearsal
+from penstock.engine.sessions import lifecycle
 from tests.support.examples import some
 from tests.support.networks import SMALL_PACKETS, Scene, begin, network, scenes
 

@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from penstock.engine.block import Entry
-from penstock.engine.matching_tree import Node
-from penstock.engine.predicates import Predicates
+from penstock.engine.matching.block import Entry
+from penstock.engine.matching.matching_tree import Node
+from penstock.engine.matching.predicates import Predicates
 from penstock.language.condition import Condition, make_condition
-from penstock.model.content import Content, Format
+from penstock.model.content.content import Content, Format
 from penstock.model.values import Duration, Timestamp, Uint
 
 condition_of = lru_cache(maxsize=100_000)(make_condition)

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from penstock.domain import Domain
-from penstock.domain.ensemble import ensemble
-from penstock.engine.rehearsal import Rehearsal
+from penstock.domain.compile.ensemble import ensemble
+from penstock.engine.rehearsal.rehearsal import Rehearsal
 
 LISTING_2 = Path(__file__).parents[1] / "cases" / "xacml" / "listing-2.xml"
 EXAMPLE = "urn:oasis:names:tc:xacml:3.0:example:attribute:"

@@ -8,9 +8,9 @@ import pytest
 
 from penstock.domain import Domain
 from penstock.domain.checks import contracts as checks
-from penstock.domain.contracts import compiled
-from penstock.domain.ensemble import ensemble
-from penstock.engine.rehearsal import Rehearsal
+from penstock.domain.compile.ensemble import ensemble
+from penstock.domain.schema.contracts import compiled
+from penstock.engine.rehearsal.rehearsal import Rehearsal
 from penstock.model.errors import PolicyError
 from tests.support.privacy_types import CASES, CLIENTS, expected, film_club, got, story
 

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from penstock.broker.store import Store
+from penstock.broker.store.store import Store
 from penstock.domain import ensemble
-from penstock.engine.assembly import RehearsalError
-from penstock.engine.rehearsal import Rehearsal
-from penstock.engine.wires import Wire
-from penstock.policy.acl import Acl
+from penstock.engine.rehearsal.assembly import RehearsalError
+from penstock.engine.rehearsal.rehearsal import Rehearsal
+from penstock.engine.rehearsal.wires import Wire
+from penstock.policy.access.acl import Acl
 from tests.support.ensembles import SMART_HOME_FILE as SMART_HOME
 from tests.support.stage import domain, play, stage, topics
 

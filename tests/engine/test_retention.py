@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from penstock.domain import Domain
-from penstock.domain.ensemble import Ensemble, ensemble
-from penstock.policy.release import RETAIN_UNTIL, read_retain
+from penstock.domain.compile.ensemble import Ensemble, ensemble
+from penstock.policy.contracts.release import RETAIN_UNTIL, read_retain
 from tests.support.joined import START, Client, Joined
 
 TOPIC = "bob/location"

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from penstock.broker.store import Store
+from penstock.broker.store.store import Store
 from penstock.domain import Domain
-from penstock.domain.ensemble import Ensemble, ensemble
-from penstock.engine.admit import Door
-from penstock.engine.rehearsal import Rehearsal
-from penstock.policy.acl import Acl
+from penstock.domain.compile.ensemble import Ensemble, ensemble
+from penstock.engine.rehearsal.rehearsal import Rehearsal
+from penstock.engine.stages.admit import Door
+from penstock.policy.access.acl import Acl
 from tests.support.joined import Client, Joined
 
 INSIDE, OUTSIDE = Door("here", "test/0", True), Door("here", "test/1", True)

@@ -7,12 +7,22 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from penstock.domain import Domain
-from penstock.domain.ensemble import ensemble
-from penstock.engine.rehearsal import Rehearsal
+from penstock.domain.compile.ensemble import ensemble
+from penstock.engine.rehearsal.rehearsal import Rehearsal
 from penstock.language.parser import parse
 from penstock.language.printer import show
-from penstock.language.statement import ANYWHERE, Attach, Clause, Message, Point, Rule, Statement, Use, Verb
-from penstock.language.statement_printer import show_compact
+from penstock.language.statements.printer import show_compact
+from penstock.language.statements.statement import (
+    ANYWHERE,
+    Attach,
+    Clause,
+    Message,
+    Point,
+    Rule,
+    Statement,
+    Use,
+    Verb,
+)
 from tests.support.statement_model import Filter, Reader, deliveries
 
 NODES = 3

@@ -10,8 +10,8 @@ import pytest
 import yaml
 
 from penstock.domain import Domain
-from penstock.domain.ensemble import ensemble
-from penstock.engine.rehearsal import Rehearsal
+from penstock.domain.compile.ensemble import ensemble
+from penstock.engine.rehearsal.rehearsal import Rehearsal
 from penstock.wire.reason import Reason
 
 CASES = Path(__file__).parents[1] / "cases" / "statements" / "paper.yaml"

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from penstock.domain import Domain
-from penstock.domain.ensemble import ensemble
-from penstock.engine import overlay
-from penstock.engine.rehearsal import Rehearsal
+from penstock.domain.compile.ensemble import ensemble
+from penstock.engine.federation import overlay
+from penstock.engine.rehearsal.rehearsal import Rehearsal
 
 ON_PUBLICATIONS = "PolicyStatement {{ On(Forward, Publication) {{ {} }} }}"
 TRIM = ON_PUBLICATIONS.format("If {} Then {RemoveAttributes(secret)}")

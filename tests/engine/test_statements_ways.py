@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from penstock.domain import Domain
-from penstock.domain.ensemble import ensemble
-from penstock.engine import lifecycle
-from penstock.engine.admit import Door
-from penstock.engine.rehearsal import Rehearsal
+from penstock.domain.compile.ensemble import ensemble
+from penstock.engine.rehearsal.rehearsal import Rehearsal
+from penstock.engine.sessions import lifecycle
+from penstock.engine.stages.admit import Door
 from penstock.wire.packet import Connect, Publish, Will
 from penstock.wire.properties import Properties
 from penstock.wire.reason import Reason

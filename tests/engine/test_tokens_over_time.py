@@ -3,11 +3,11 @@
 import pytest
 
 from penstock.domain import Domain
-from penstock.domain.ensemble import ensemble
-from penstock.engine import keys
-from penstock.engine.rehearsal import Rehearsal
-from penstock.policy.token_revoked import Revoked
-from penstock.policy.token_verify import Verified
+from penstock.domain.compile.ensemble import ensemble
+from penstock.engine.rehearsal.rehearsal import Rehearsal
+from penstock.engine.trust import keys
+from penstock.policy.tokens.revocation import Revoked
+from penstock.policy.tokens.verification import Verified
 from tests.engine.test_federation_trust import denied, line
 
 

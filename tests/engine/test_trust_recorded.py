@@ -4,11 +4,11 @@ from pathlib import Path
 from typing import Any
 
 from penstock.domain import Domain
-from penstock.domain.trust import TrustSettings
-from penstock.engine.ratings import Ratings
+from penstock.domain.schema.trust import TrustSettings
+from penstock.engine.trust.ratings import Ratings
 from penstock.journal.revision import Revision
-from penstock.pipeline.policies import judged_by
-from penstock.policy.trust import Thresholds
+from penstock.pipeline.spark.policies import judged_by
+from penstock.policy.trust.rating import Thresholds
 from tests.engine.test_federation_trust import begin, line, play
 from tests.support.recorded import record
 

@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.domain import Domain
-from penstock.domain.ensemble import ensemble
-from penstock.engine.rehearsal import Rehearsal
-from penstock.policy.trust import Average, in_millionths
+from penstock.domain.compile.ensemble import ensemble
+from penstock.engine.rehearsal.rehearsal import Rehearsal
+from penstock.policy.trust.rating import Average, in_millionths
 from tests.support.examples import some
 from tests.support.trust_graphs import Edge, Graph, acyclic, exhaustive, linked, nodes_of
 

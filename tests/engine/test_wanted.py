@@ -5,14 +5,14 @@ from functools import cache
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.engine.filter_tree import FilterTree
-from penstock.engine.intervals import Intervals
-from penstock.engine.meetings import Matter, Meetings
-from penstock.engine.want import Want
-from penstock.engine.wanted import Wanted
+from penstock.engine.federation.neighbour_wants import Wanted
+from penstock.engine.federation.offer_matches import Matter, Meetings
+from penstock.engine.federation.wants import Want
+from penstock.engine.matching.filter_tree import FilterTree
+from penstock.engine.matching.intervals import Intervals
 from penstock.language.condition import Condition, make_condition
-from penstock.language.ranges import covers as ranges_cover
-from penstock.language.ranges import intersects
+from penstock.language.ranges.ranges import covers as ranges_cover
+from penstock.language.ranges.ranges import intersects
 from penstock.model.topic import covers, overlaps
 from tests.support.examples import some
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from penstock.language.statement_parser import parse_statement
+from penstock.language.statements.parser import parse_statement
 from tests.support.commands import penstock, run
 
 FOLDER = Path(__file__).parent.parent.parent / "examples" / "zones"

@@ -11,11 +11,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from penstock.domain import Domain
-from penstock.journal.compact import compact
-from penstock.journal.follow import Follower
-from penstock.journal.read import parts, read_all
-from penstock.journal.recover import recover
+from penstock.journal.read.follow import Follower
+from penstock.journal.read.tables import parts, read_all
 from penstock.journal.revision import Revision
+from penstock.journal.write.compact import compact
+from penstock.journal.write.recover import recover
 from penstock.model.errors import PenstockError
 from tests.support.journals import DAY, NOON, events, gathered, problems, rows, same, write_segments
 

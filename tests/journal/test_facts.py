@@ -7,11 +7,11 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.domain import Domain, ensemble
-from penstock.engine import travel
-from penstock.engine.rehearsal import Rehearsal
-from penstock.journal.compact import compact
-from penstock.journal.events import EVENTS
-from penstock.journal.read import parts, read_all, read_part
+from penstock.engine.events import user_properties
+from penstock.engine.rehearsal.rehearsal import Rehearsal
+from penstock.journal.read.events import EVENTS
+from penstock.journal.read.tables import parts, read_all, read_part
+from penstock.journal.write.compact import compact
 from tests.support.recorded import Written, record
 
 RULE = "PolicyStatement {{ On(Forward, Publication) {{ {} }} }}"
@@ -83,8 +83,8 @@ def test_only_what_was_asked_is_recorded_and_events_are_as_they_came(tmp_path: P
 
 def test_a_policy_that_a_client_attaches_is_among_the_properties(tmp_path: Path) -> None:
     *others, last = recorded(tmp_path)
-    (pair,) = travel.carried(last["properties"]).user_properties
-    assert pair[0] == travel.POLICY
+    (pair,) = user_properties.carried(last["properties"]).user_properties
+    assert pair[0] == user_properties.POLICY
     assert {row["properties"] for row in others} == {b""}
 
 

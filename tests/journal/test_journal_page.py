@@ -2,8 +2,8 @@
 
 import re
 
-from penstock.journal.events import EVENTS, QUARANTINE
 from penstock.journal.format import SCHEMA
+from penstock.journal.read.events import EVENTS, QUARANTINE
 from scripts.settings_table import JOURNAL_PAGE, with_tables
 
 PAGE = JOURNAL_PAGE.read_text(encoding="utf-8")

@@ -7,8 +7,8 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.engine import travel
-from penstock.journal.packets import read_packets
+from penstock.engine.events import user_properties
+from penstock.journal.read.packets import read_packets
 from penstock.wire.codec import encode
 from penstock.wire.decode import decode
 from penstock.wire.errors import WireError
@@ -65,17 +65,17 @@ def _one_by_one(packet: bytes, version: int) -> dict[str, Any] | None:
     if not read.topic:
         return None
     said = dict(read.properties.user_properties)
-    path = said.get(travel.PATH)
+    path = said.get(user_properties.PATH)
     return {
         "topic": read.topic,
         "payload": read.payload,
         "qos": read.qos,
         "retain": read.retain,
         "content_type": read.properties.content_type,
-        "properties": travel.travelling(read.properties),
+        "properties": user_properties.travelling(read.properties),
         "expiry": read.properties.message_expiry,
         "path": path.split(",") if path else None,
-        "id": said.get(travel.ID) or None,
+        "id": said.get(user_properties.ID) or None,
     }
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from penstock.domain import Domain
-from penstock.journal.compact import compact
 from penstock.journal.jobs import Record
 from penstock.journal.revision import Revision
+from penstock.journal.write.compact import compact
 from tests.support.journals import rows, write_segments
 
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from penstock.journal.compact import compact
-from penstock.journal.read import parts, read_all
-from penstock.journal.sample import sample
+from penstock.journal.read.sample import sample
+from penstock.journal.read.tables import parts, read_all
+from penstock.journal.write.compact import compact
 from tests.support.journals import NOON, rows, write_segments
 
 

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.engine.record import Reached
-from penstock.journal.compact import compact
-from penstock.journal.events import EVENTS, read_segment
+from penstock.engine.recorder import Reached
 from penstock.journal.format import OPEN
-from penstock.journal.read import parts, read_all
-from penstock.journal.recover import read_whole, recover
-from penstock.journal.segment import Segment
+from penstock.journal.read.events import EVENTS, read_segment
+from penstock.journal.read.tables import parts, read_all
+from penstock.journal.write.compact import compact
+from penstock.journal.write.recover import read_whole, recover
+from penstock.journal.write.segment import Segment
 from penstock.model.verdict import Effect, Verdict
 from penstock.wire.codec import encode
 from penstock.wire.packet import Publish

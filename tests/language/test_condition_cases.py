@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from penstock.language.checker import check
-from penstock.language.closures import compile_decision, compile_value
 from penstock.language.condition import make_condition
 from penstock.language.errors import ConditionError, Failure, Kind
+from penstock.language.evaluators.closures import compile_decision, compile_value
+from penstock.language.evaluators.reference import decide, evaluate
 from penstock.language.parser import parse
 from penstock.language.printer import show
-from penstock.language.reference import decide, evaluate
 from tests.support.conditions import EXECUTORS, Case, cases
 
 ALL = cases()

@@ -12,16 +12,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.language import work
-from penstock.language.closures import compile_value
 from penstock.language.condition import make_condition
 from penstock.language.errors import ConditionError, Failure, Kind
+from penstock.language.evaluators import work
+from penstock.language.evaluators.closures import compile_value
+from penstock.language.evaluators.patterns import compiled
+from penstock.language.evaluators.reference import evaluate, steps
 from penstock.language.limits import MOST_EVENT_WORK, MOST_WORK
 from penstock.language.parser import parse
-from penstock.language.patterns import compiled
-from penstock.language.reference import evaluate, steps
-from penstock.model.bounds import MOST_NODES
-from penstock.model.content import Content, Format
+from penstock.model.content.bounds import MOST_NODES
+from penstock.model.content.content import Content, Format
 from tests.support.conditions import same
 from tests.support.random_conditions import contents, expressions, usual_contents
 

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.language.evaluators.reference import decide
 from penstock.language.parser import parse
-from penstock.language.ranges import Ranges, covers, intersects, ranges
-from penstock.language.reference import decide
-from penstock.language.regions import Region
+from penstock.language.ranges.ranges import Ranges, covers, intersects, ranges
+from penstock.language.ranges.regions import Region
 from penstock.language.tree import Tree
 
 NUMBERS = [0, 1, 2, -1, 0.5, 1.5, 1e300, 2**53, 2**53 + 1, float(2**53), 2**63 - 1, -(2**63), float(2**63)]

@@ -8,15 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.language.checker import check
-from penstock.language.closures import compile_decision, compile_value
 from penstock.language.errors import ConditionError, Failure, Kind, failed
+from penstock.language.evaluators.closures import compile_decision, compile_value
+from penstock.language.evaluators.reference import decide, evaluate
+from penstock.language.evaluators.work import Work
 from penstock.language.parser import parse
 from penstock.language.printer import show
-from penstock.language.reference import decide, evaluate
 from penstock.language.tree import walk
 from penstock.language.types import BOOL, DYN, TYPE, Scalar
 from penstock.language.values import Value, said
-from penstock.language.work import Work
 from tests.support.conditions import same
 from tests.support.random_conditions import contents, expressions, usual_contents
 

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 from penstock.language.condition import make_condition
-from penstock.model.content import Content
+from penstock.model.content.content import Content
 from tests.support.contents import cases, load
 
 PAGE = (Path(__file__).parent.parent.parent / "docs" / "content.md").read_text("utf-8")

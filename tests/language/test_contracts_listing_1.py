@@ -6,7 +6,7 @@ import pytest
 
 from penstock.language.condition import make_condition
 from penstock.language.errors import Failure
-from penstock.model.content import Content
+from penstock.model.content.content import Content
 from tests.support.contents import load
 
 LISTING = load("listing-1.yaml")

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.language import types
-from penstock.language.doubles import widening
+from penstock.language.evaluators.doubles import widening
 from penstock.language.types import DYN, ListType, MapType, Record, Type
 from penstock.language.values import Uint
 from tests.support.conditions import same

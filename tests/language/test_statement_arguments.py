@@ -2,9 +2,9 @@
 
 import pytest
 
-from penstock.language.statement import Argument, Attach, Matching, Point
-from penstock.language.statement_parser import parse_statement
-from penstock.language.statement_printer import show_argument, show_compact
+from penstock.language.statements.parser import parse_statement
+from penstock.language.statements.printer import show_argument, show_compact
+from penstock.language.statements.statement import Argument, Attach, Matching, Point
 
 ARGUMENTS: list[tuple[str, Argument, str]] = [
     ("TrustGroup1", "TrustGroup1", "TrustGroup1"),

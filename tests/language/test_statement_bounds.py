@@ -14,10 +14,10 @@ from penstock.language.limits import (
     MOST_STRING,
     MOST_TEXT,
 )
-from penstock.language.statement_parser import parse_statement
-from penstock.language.statement_plain import from_plain
-from penstock.language.statement_printer import show_compact, show_statement
-from penstock.language.statement_xml import from_xml
+from penstock.language.statements.parser import parse_statement
+from penstock.language.statements.plain import from_plain
+from penstock.language.statements.printer import show_compact, show_statement
+from penstock.language.statements.xml import from_xml
 
 
 def in_rule(inside: str) -> str:

@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.language.errors import StatementError
-from penstock.language.statement import Statement
-from penstock.language.statement_parser import parse_statement
-from penstock.language.statement_plain import from_plain, to_plain
-from penstock.language.statement_printer import show_clause, show_compact, show_statement, show_use
-from penstock.language.statement_xml import from_xml, to_xml
+from penstock.language.statements.parser import parse_statement
+from penstock.language.statements.plain import from_plain, to_plain
+from penstock.language.statements.printer import show_clause, show_compact, show_statement, show_use
+from penstock.language.statements.statement import Statement
+from penstock.language.statements.xml import from_xml, to_xml
 from tests.support.random_statements import mutations, statements, wild_texts
 from tests.support.statements import paper, same
 

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from penstock.language.errors import StatementError
-from penstock.language.statement import Message
-from penstock.language.statement_parser import parse_statement
-from penstock.language.statement_plain import from_plain
-from penstock.language.statement_table import check_place
-from penstock.language.statement_xml import from_xml
+from penstock.language.statements.parser import parse_statement
+from penstock.language.statements.plain import from_plain
+from penstock.language.statements.statement import Message
+from penstock.language.statements.table import check_place
+from penstock.language.statements.xml import from_xml
 from tests.support.statements import cases
 
 Case = dict[str, Any]

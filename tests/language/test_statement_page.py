@@ -6,12 +6,12 @@ from pathlib import Path
 import yaml
 
 from penstock.language import limits
-from penstock.language.statement_parser import parse_statement
-from penstock.language.statement_plain import from_plain
-from penstock.language.statement_printer import show_statement
-from penstock.language.statement_table import ABOUT, INHERITED
-from penstock.language.statement_xml import from_xml
-from penstock.policy.elements.table import BUILT_IN
+from penstock.language.statements.parser import parse_statement
+from penstock.language.statements.plain import from_plain
+from penstock.language.statements.printer import show_statement
+from penstock.language.statements.table import ABOUT, INHERITED
+from penstock.language.statements.xml import from_xml
+from penstock.policy.statements.elements.table import BUILT_IN
 from tests.support.statements import same
 
 PAGE = (Path(__file__).parents[2] / "docs" / "statements.md").read_text("utf-8")

@@ -8,12 +8,22 @@ import pytest
 import yaml
 
 from penstock.language.errors import StatementError
-from penstock.language.statement import ANYWHERE, Attach, Clause, Message, Point, Rule, Statement, Use, Verb
-from penstock.language.statement_parser import parse_statement
-from penstock.language.statement_plain import from_plain, to_plain
-from penstock.language.statement_printer import show_compact, show_statement
-from penstock.language.statement_table import check_place
-from penstock.language.statement_xml import from_xml, to_xml
+from penstock.language.statements.parser import parse_statement
+from penstock.language.statements.plain import from_plain, to_plain
+from penstock.language.statements.printer import show_compact, show_statement
+from penstock.language.statements.statement import (
+    ANYWHERE,
+    Attach,
+    Clause,
+    Message,
+    Point,
+    Rule,
+    Statement,
+    Use,
+    Verb,
+)
+from penstock.language.statements.table import check_place
+from penstock.language.statements.xml import from_xml, to_xml
 from penstock.language.tree import Attribute, Call
 from tests.support.statements import cases, paper, same
 

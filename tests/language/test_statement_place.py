@@ -2,9 +2,9 @@
 
 import pytest
 
-from penstock.language.statement import Message
-from penstock.language.statement_parser import parse_statement
-from penstock.language.statement_table import check_place
+from penstock.language.statements.parser import parse_statement
+from penstock.language.statements.statement import Message
+from penstock.language.statements.table import check_place
 
 ALLOWED = [
     ("Advertisement", "On(Forward, Advertisement) {If {AuthenticateReceiver(G)} Then {}}"),

@@ -5,9 +5,9 @@ from collections.abc import Callable
 
 import pytest
 
-from penstock.model import xpath
-from penstock.model.bounds import MOST_BYTES, MOST_DEPTH, MOST_NODES
-from penstock.model.content import Content, ContentError, Format, Unreadable
+from penstock.model.content import xpath
+from penstock.model.content.bounds import MOST_BYTES, MOST_DEPTH, MOST_NODES
+from penstock.model.content.content import Content, ContentError, Format, Unreadable
 from tests.support.sparkplug import encode
 
 

@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from penstock.model.content import ContentError, Unreadable
+from penstock.model.content.content import ContentError, Unreadable
 from tests.support.conditions import expected_value, same
 from tests.support.contents import Case, cases, says
 

@@ -10,7 +10,7 @@ from google.protobuf.message import DecodeError
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.model.content import Content, ContentError, Format, Unreadable
+from penstock.model.content.content import Content, ContentError, Format, Unreadable
 from penstock.model.values import LAST_SECOND, LEAST_INT, MOST_INT, MOST_UINT, Timestamp, Uint, Value
 from tests.support.conditions import same
 from tests.support.contents import cases

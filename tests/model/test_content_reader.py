@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from penstock.model.content import Content, Format, Reader, Rule, Unreadable
+from penstock.model.content.content import Content, Format, Reader, Rule, Unreadable
 from penstock.model.event import Event
 from tests.support.contents import load
 

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.model.content.json import read_json
+from penstock.model.content.json_objects import read_objects
 from penstock.model.errors import ContentError
-from penstock.model.json_content import read_json
-from penstock.model.json_objects import read_objects
 from penstock.model.values import Value
 from tests.support.conditions import same
 from tests.support.contents import cases

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.model.errors import ContentError
-from penstock.model.sparkplug_message import parse
-from penstock.model.sparkplug_metric import read_metric
-from penstock.model.sparkplug_plain import read_plain, write_plain
+from penstock.model.sparkplug.message import parse
+from penstock.model.sparkplug.metric import read_metric
+from penstock.model.sparkplug.plain import read_plain, write_plain
 from tests.support.sparkplug import PAYLOAD
 
 VALUES = st.one_of(

@@ -2,8 +2,8 @@
 
 import pytest
 
-from penstock.model.content import Content, Format
-from penstock.model.xpath_texts import texts_of
+from penstock.model.content.content import Content, Format
+from penstock.model.content.xpath_texts import texts_of
 
 LISTING_1 = "//observable[uri='#pollution' and entity[uri='paris://henri_martin_avenue./sensors/45/']]"
 CASES: dict[str, tuple[str, set[str]]] = {

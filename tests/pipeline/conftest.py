@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from penstock.pipeline.replay import Replay, replay_few
-from penstock.pipeline.session import SMALL
+from penstock.pipeline.jobs.replay import Replay, replay_few
+from penstock.pipeline.spark.session import SMALL
 from tests.support.replays import Replaying, replay_both
 
 SETTINGS = {
@@ -21,7 +21,7 @@ SETTINGS = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     "spark.sql.session.timeZone": "UTC",
-    "spark.python.daemon.module": "penstock.pipeline.daemon",
+    "spark.python.daemon.module": "penstock.pipeline.spark.daemon",
     # Otherwise each expression that is made asks for the stack of the caller, which takes twice as long as making it.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
 }

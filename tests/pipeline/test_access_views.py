@@ -9,13 +9,13 @@ import yaml
 from pyspark.sql import SparkSession
 
 from penstock.domain import Domain, ensemble
-from penstock.engine.record import Recorder
-from penstock.model.sparkplug_message import parse
-from penstock.pipeline import tables
-from penstock.pipeline.govern import view
-from penstock.pipeline.policies import Asker, as_it_stood, judged_by
-from penstock.pipeline.stream import Batch, Stream, start
-from penstock.pipeline.views import read_view, write_views
+from penstock.engine.recorder import Recorder
+from penstock.model.sparkplug.message import parse
+from penstock.pipeline.jobs.govern import read_view, write_views
+from penstock.pipeline.jobs.stream import Batch, Stream, start
+from penstock.pipeline.spark.policies import Asker, as_it_stood, judged_by
+from penstock.pipeline.stages.govern import view
+from penstock.pipeline.tables import tables
 from penstock.wire.packet import Publish
 from tests.support.joined import Joined
 from tests.support.recorded import Views, Written, differences, viewed

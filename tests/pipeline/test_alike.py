@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.testing import assertDataFrameEqual
 
-from penstock.pipeline.alike import alike, with_values
+from penstock.pipeline.tables.constant_columns import alike, with_values
 
 LONG = "long" * 10_000
 """Files do not say what the least is of such values."""

@@ -8,9 +8,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from penstock.domain import Domain, ensemble
-from penstock.engine.rehearsal import Rehearsal
-from penstock.pipeline.audit import Audit, audit
-from penstock.policy.acl import Acl
+from penstock.engine.rehearsal.rehearsal import Rehearsal
+from penstock.pipeline.jobs.audit import Audit, audit
+from penstock.policy.access.acl import Acl
 from tests.support.home import recorded_home
 from tests.support.journals import events
 from tests.support.recorded import Written, record

@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from pyspark.sql import functions as F
 
-from penstock.language import comparing, functions
+from penstock.language.evaluators import comparison, functions
+from penstock.language.evaluators.reference import steps
 from penstock.language.parser import parse
-from penstock.language.reference import steps
 from penstock.language.values import Value
-from penstock.pipeline.columns import explain_column
-from penstock.pipeline.gaps import Gap
-from penstock.pipeline.native import bill
-from penstock.pipeline.native.compiler import compile_native
+from penstock.pipeline.conditions.columns import explain_column
+from penstock.pipeline.conditions.gaps import Gap
+from penstock.pipeline.conditions.native import bill
+from penstock.pipeline.conditions.native.compiler import compile_native
 from tests.support.random_conditions import expressions, usual_contents
 from tests.support.spark import question
 
@@ -41,7 +41,7 @@ def test_no_evaluation_costs_more_than_the_bill(text: str, content: dict[str, An
     with ExitStack() as stack:
         # Content as large as this one, of which every character costs a step.
         stack.enter_context(patch.object(bill, "MOST_NODES", values_of(content)))
-        for module in (bill, functions, comparing):
+        for module in (bill, functions, comparison):
             stack.enter_context(patch.object(module, "CHARACTERS", 1))
         stack.enter_context(patch.object(bill, "_TEXT", MADE))
         stack.enter_context(patch.object(bill.Bill, "check", lambda made: bills.append(made)))

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.engine import travel
-from penstock.pipeline.capsule_rows import Reference, _Reading
-from penstock.pipeline.policies import following
-from penstock.policy.quality_carry import CLAIMED, write_properties
+from penstock.engine.events import user_properties
+from penstock.pipeline.capsules.rows import Reference, _Reading
+from penstock.pipeline.spark.policies import following
+from penstock.policy.quality.carriage import CLAIMED, write_properties
 from penstock.wire.properties import Properties
 from tests.support.capsules import NOON, City, quality
 
@@ -45,7 +45,9 @@ def references(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Reference]
 def _batch(events: list[tuple[str, dict[str, Any], float | None]]) -> pa.RecordBatch:
     count = len(events)
     carried = [
-        travel.travelling(Properties(user_properties=write_properties(quality(NOON, precision=value), CLAIMED)))
+        user_properties.travelling(
+            Properties(user_properties=write_properties(quality(NOON, precision=value), CLAIMED))
+        )
         if value is not None
         else b""
         for _, _, value in events

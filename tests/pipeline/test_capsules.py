@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from penstock.pipeline import tables
-from penstock.pipeline.capsule_rows import Reference
-from penstock.pipeline.capsules import QUARANTINE, RESULTS, Running, given, process, shape, start
+from penstock.pipeline.capsules.rows import Reference
 from penstock.pipeline.errors import PipelineError
-from penstock.pipeline.ledger import Ledger
-from penstock.pipeline.policies import following
-from penstock.pipeline.stream import Batch
+from penstock.pipeline.jobs.capsules import QUARANTINE, RESULTS, Running, given, process, shape, start
+from penstock.pipeline.jobs.stream import Batch
+from penstock.pipeline.spark.policies import following
+from penstock.pipeline.tables import tables
+from penstock.pipeline.tables.stream_marks import Ledger
 from tests.support.capsules import AIR, FUSED, NOON, City, Reading, differences, expected, readings, table
 
 pytestmark = pytest.mark.recorded

@@ -17,19 +17,19 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
 from penstock.domain import Domain
-from penstock.domain.capsules_compiled import compiled
-from penstock.domain.write import written
+from penstock.domain.compile.capsules import compiled
+from penstock.domain.yaml.write import written
 from penstock.model.quality import moment
-from penstock.pipeline import tables
-from penstock.pipeline.capsule_rows import Reference
-from penstock.pipeline.capsules import TOLD_BY, Running, given, process, start
-from penstock.pipeline.forget import Forgotten, forget
-from penstock.pipeline.mqtt import Broker
-from penstock.pipeline.policies import following
-from penstock.pipeline.publish import Publisher
-from penstock.pipeline.stream import Batch
-from penstock.policy.degrade import in_steps
-from penstock.policy.quality_carry import read_properties
+from penstock.pipeline.capsules.rows import Reference
+from penstock.pipeline.jobs.capsules import TOLD_BY, Running, given, process, start
+from penstock.pipeline.jobs.forget import Forgotten, forget
+from penstock.pipeline.jobs.stream import Batch
+from penstock.pipeline.mqtt.connection import Broker
+from penstock.pipeline.mqtt.publish import Publisher
+from penstock.pipeline.spark.policies import following
+from penstock.pipeline.tables import tables
+from penstock.policy.contracts.degrade import in_steps
+from penstock.policy.quality.carriage import read_properties
 from tests.support.capsules import NOON, Reading, differences, expected, table
 from tests.support.commands import PATIENCE
 from tests.support.contracted import Message, Said, played

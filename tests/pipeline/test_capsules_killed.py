@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.pipeline.publish import ID
+from penstock.pipeline.mqtt.publish import ID
 from tests.support.capsules import City, differences, expected, readings, table
 from tests.support.commands import penstock
 from tests.support.node import running

@@ -12,12 +12,12 @@ from pyspark.sql import SparkSession
 
 from penstock.cli.pipeline.capsules import origin_of, target_of
 from penstock.domain import load
-from penstock.pipeline.capsule_rows import Reference
-from penstock.pipeline.capsules import TOLD_BY, Running, start
+from penstock.pipeline.capsules.rows import Reference
 from penstock.pipeline.errors import PipelineError
-from penstock.pipeline.mqtt import Broker
-from penstock.pipeline.policies import judged_by
-from penstock.pipeline.publish import Publisher
+from penstock.pipeline.jobs.capsules import TOLD_BY, Running, start
+from penstock.pipeline.mqtt.connection import Broker
+from penstock.pipeline.mqtt.publish import Publisher
+from penstock.pipeline.spark.policies import judged_by
 from tests.support.capsules import table
 from tests.support.commands import PATIENCE
 from tests.support.node import LiveNode, passwords

@@ -3,12 +3,12 @@
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from penstock.engine import travel
+from penstock.engine.events import user_properties
 from penstock.model.errors import ContentError
 from penstock.model.quality import Key, MetricValue, Quality
 from penstock.model.values import Timestamp
-from penstock.pipeline.claims import Claims, read_claims
-from penstock.policy.quality_carry import CLAIMED, read_properties, write_properties
+from penstock.pipeline.capsules.claims import Claims, read_claims
+from penstock.policy.quality.carriage import CLAIMED, read_properties, write_properties
 from penstock.wire.properties import Properties, encode_properties
 
 IDS = st.sampled_from(["precision", "10.1", "a:b_c-d", "-x", "é"])
@@ -50,7 +50,7 @@ def _encoded(pairs: list[tuple[str, str]], content_type: str | None = None) -> b
 
 def _slowly(properties: bytes) -> Claims | None:
     try:
-        quality = read_properties(travel.carried(properties).user_properties, RECEIVED)
+        quality = read_properties(user_properties.carried(properties).user_properties, RECEIVED)
     except ContentError:
         return None
     return {one.key: (one.value, one.created, one.modified) for one in quality}

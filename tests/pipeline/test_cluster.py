@@ -9,7 +9,7 @@ import pyarrow.dataset as ds
 import pytest
 
 from penstock.domain import load
-from penstock.engine.record import Source
+from penstock.engine.recorder import Source
 from penstock.journal.revision import Revision
 from tests.support.cluster import ENVIRONMENT, Cluster, cluster
 from tests.support.commands import penstock

@@ -24,17 +24,17 @@ from pyspark.sql.types import (
 )
 
 from penstock.language import types
-from penstock.language.closures import compile_decision
 from penstock.language.condition import make_condition
 from penstock.language.errors import Failure, Kind
+from penstock.language.evaluators.closures import compile_decision
+from penstock.language.evaluators.reference import decide
 from penstock.language.parser import parse
-from penstock.language.reference import decide
 from penstock.language.types import ListType, Record
 from penstock.language.values import Timestamp, Uint, make_map
-from penstock.model.bounds import MOST_NODES
-from penstock.pipeline.columns import applies, condition_column, explain_column, explained_column, holds
+from penstock.model.content.bounds import MOST_NODES
+from penstock.pipeline.conditions.columns import applies, condition_column, explain_column, explained_column, holds
+from penstock.pipeline.conditions.native.shapes import column_type
 from penstock.pipeline.errors import PipelineError
-from penstock.pipeline.native.shapes import column_type
 from tests.support.conditions import cases, declared
 from tests.support.spark import answers, outcome, question, settings
 

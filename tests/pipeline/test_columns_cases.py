@@ -7,8 +7,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from penstock.language.errors import Failure, Kind
+from penstock.language.evaluators.reference import decide
 from penstock.language.parser import parse
-from penstock.language.reference import decide
 from penstock.language.tree import Tree
 from tests.support.conditions import Case, cases, expected_value
 from tests.support.lifted import as_condition, lifted

@@ -10,14 +10,14 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import DayTimeIntervalType, StringType, StructField, StructType
 
 from penstock.language.errors import Failure
-from penstock.language.functions import FUNCTIONS, METHODS, OPERATORS
+from penstock.language.evaluators.functions import FUNCTIONS, METHODS, OPERATORS
+from penstock.language.evaluators.reference import decide
 from penstock.language.parser import parse
-from penstock.language.reference import decide
 from penstock.language.values import Duration
-from penstock.pipeline.columns import explain_column
-from penstock.pipeline.gaps import GAPS
-from penstock.pipeline.native.calls import TABLE, TABLE_OF_GAPS
-from penstock.pipeline.native.times import CALENDAR
+from penstock.pipeline.conditions.columns import explain_column
+from penstock.pipeline.conditions.gaps import GAPS
+from penstock.pipeline.conditions.native.calls import TABLE, TABLE_OF_GAPS
+from penstock.pipeline.conditions.native.times import CALENDAR
 from tests.support.spark import Answer, Question, answers, question
 
 EXAMPLES: dict[str, tuple[str, dict[str, Any]]] = {

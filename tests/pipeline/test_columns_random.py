@@ -8,10 +8,10 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from penstock.language.closures import compile_decision
 from penstock.language.errors import Failure, Kind
+from penstock.language.evaluators.closures import compile_decision
+from penstock.language.evaluators.reference import decide
 from penstock.language.parser import parse
-from penstock.language.reference import decide
 from tests.support import spark as on_spark
 from tests.support.examples import some
 from tests.support.random_conditions import contents, expressions, usual_contents

@@ -9,8 +9,8 @@ import pytest
 from pyspark.sql import Column, DataFrame, Row, SparkSession
 
 from penstock.model.errors import PenstockError
-from penstock.pipeline.executor import F, Window, arrow_udf, small_table, small_tables
-from penstock.pipeline.filters import is_on
+from penstock.pipeline.tables.executor import F, Window, arrow_udf, small_table, small_tables
+from penstock.pipeline.tables.filters import is_on
 
 MEMBER = pa.struct([("who", pa.string()), ("may", pa.bool_())])
 SCHEMA = pa.schema(

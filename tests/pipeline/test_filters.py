@@ -4,7 +4,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from penstock.model.topic import matches
-from penstock.pipeline.filters import is_on
+from penstock.pipeline.tables.filters import is_on
 
 FILTERS: tuple[str, ...] = (
     "a",

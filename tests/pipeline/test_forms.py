@@ -8,8 +8,8 @@ from pyspark.sql.types import DoubleType, LongType, StringType, StructField, Str
 from penstock.language.condition import make_condition
 from penstock.language.parser import parse
 from penstock.language.tree import Literal, Tree, Variable, rebuilt
-from penstock.pipeline.columns import native_holds
-from penstock.pipeline.forms import Forms, taken_apart
+from penstock.pipeline.conditions.columns import native_holds
+from penstock.pipeline.conditions.forms import Forms, taken_apart
 from tests.support.random_conditions import expressions
 
 SCHEMA = StructType([StructField("t", DoubleType()), StructField("n", LongType()), StructField("s", StringType())])

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import pytest
 from pyspark.sql import Row, SparkSession
 
-from penstock.pipeline import tables
-from penstock.pipeline.govern import view
-from penstock.pipeline.policies import as_it_stood
+from penstock.pipeline.spark.policies import as_it_stood
+from penstock.pipeline.stages.govern import view
+from penstock.pipeline.tables import tables
 from tests.support.played import Recording, RecordingPlayer
 from tests.support.recorded import Written
 from tests.support.script import Case, cases

@@ -8,9 +8,9 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from penstock.domain import Domain
-from penstock.pipeline import tables
-from penstock.pipeline.govern import view
-from penstock.pipeline.policies import Asker, Policies, as_it_stood, judged_by
+from penstock.pipeline.spark.policies import Asker, Policies, as_it_stood, judged_by
+from penstock.pipeline.stages.govern import view
+from penstock.pipeline.tables import tables
 from tests.engine.test_contracts_paris import CLIENTS, paris_domain
 from tests.support.contracted import STORY, Gets, Played, given, played, random_scene, wanting, wrong
 

@@ -11,9 +11,9 @@ import pytest
 import yaml
 from pyspark.sql import SparkSession
 
-from penstock.journal.compact import compact
-from penstock.pipeline.policies import Asker, as_it_stood
-from penstock.pipeline.views import read_view, write_views
+from penstock.journal.write.compact import compact
+from penstock.pipeline.jobs.govern import read_view, write_views
+from penstock.pipeline.spark.policies import Asker, as_it_stood
 from tests.support.commands import PATIENCE, penstock
 from tests.support.node import LiveNode, passwords
 from tests.support.paho import Paho

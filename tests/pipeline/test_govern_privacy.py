@@ -9,16 +9,16 @@ import pytest
 from pyspark.sql import SparkSession
 
 from penstock.domain import Domain
-from penstock.domain.write import written
-from penstock.pipeline import tables
+from penstock.domain.yaml.write import written
 from penstock.pipeline.errors import PipelineError
-from penstock.pipeline.forget import Forgotten, forget
-from penstock.pipeline.govern import view
-from penstock.pipeline.policies import Asker, as_it_stood, judged_by
-from penstock.pipeline.replay import replay
-from penstock.pipeline.session import readable
-from penstock.pipeline.stream import Stream, start
-from penstock.pipeline.views import read_view, write_views
+from penstock.pipeline.jobs.forget import Forgotten, forget
+from penstock.pipeline.jobs.govern import read_view, write_views
+from penstock.pipeline.jobs.replay import replay
+from penstock.pipeline.jobs.stream import Stream, start
+from penstock.pipeline.spark.policies import Asker, as_it_stood, judged_by
+from penstock.pipeline.spark.session import readable
+from penstock.pipeline.stages.govern import view
+from penstock.pipeline.tables import tables
 from tests.support import privacy_types
 from tests.support.contracted import Said, given, played, wrong
 

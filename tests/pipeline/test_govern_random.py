@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from penstock.pipeline import tables
-from penstock.pipeline.govern import view
-from penstock.pipeline.policies import Asker, Policies, as_it_stood, judged_by
+from penstock.pipeline.spark.policies import Asker, Policies, as_it_stood, judged_by
+from penstock.pipeline.stages.govern import view
+from penstock.pipeline.tables import tables
 from tests.support.governed import Joined, gathered, plays
 from tests.support.recorded import Views, Written, differences, viewed
 

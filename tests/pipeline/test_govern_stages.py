@@ -8,13 +8,13 @@ import pytest
 from pyspark.sql import SparkSession
 
 from penstock.domain import Domain, ensemble
-from penstock.engine import path
-from penstock.engine.rehearsal import Rehearsal
-from penstock.pipeline import tables
+from penstock.engine.rehearsal.rehearsal import Rehearsal
+from penstock.engine.stages import path
 from penstock.pipeline.errors import PipelineError
-from penstock.pipeline.govern import SIDES, check_stages, view
-from penstock.pipeline.policies import Asker, as_it_stood, judged_by
-from penstock.policy.acl import Acl
+from penstock.pipeline.spark.policies import Asker, as_it_stood, judged_by
+from penstock.pipeline.stages.govern import SIDES, check_stages, view
+from penstock.pipeline.tables import tables
+from penstock.policy.access.acl import Acl
 from tests.support.recorded import Got, Views, Written, delivered, record, viewed
 from tests.support.sparkplug import encode
 

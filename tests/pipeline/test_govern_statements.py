@@ -6,14 +6,14 @@ from random import Random
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from penstock.domain.write import written
-from penstock.engine import travel
-from penstock.journal.compact import compact
-from penstock.pipeline import tables
-from penstock.pipeline.govern import view
-from penstock.pipeline.policies import Asker, as_it_stood, judged_by
-from penstock.pipeline.stream import Stream, start
-from penstock.pipeline.views import read_view
+from penstock.domain.yaml.write import written
+from penstock.engine.events import user_properties
+from penstock.journal.write.compact import compact
+from penstock.pipeline.jobs.govern import read_view
+from penstock.pipeline.jobs.stream import Stream, start
+from penstock.pipeline.spark.policies import Asker, as_it_stood, judged_by
+from penstock.pipeline.stages.govern import view
+from penstock.pipeline.tables import tables
 from tests.support.judged import Joined, Views, differences
 from tests.support.recorded import Written
 
@@ -32,7 +32,7 @@ def viewed(view: DataFrame) -> Views:
     """What a view gives subjects."""
     views: Views = {}
     for row in sorted(view.collect(), key=lambda row: (row.subject, row.node, row.seq, row.place, row.part)):
-        told = travel.carried(bytes(row.properties)).user_properties
+        told = user_properties.carried(bytes(row.properties)).user_properties
         views.setdefault((row.subject, row.node), []).append((row.topic, bytes(row.payload), row.qos, told))
     return views
 

@@ -8,9 +8,9 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 import pytest
 
 from penstock.pipeline.errors import PipelineError
-from penstock.pipeline.holding import ask, compare
-from penstock.pipeline.trust import Fleet, Rated
-from penstock.policy.trust import Evidence, Weights
+from penstock.pipeline.jobs.trust import Fleet, Rated
+from penstock.pipeline.trust.live_ratings import ask, compare
+from penstock.policy.trust.rating import Evidence, Weights
 
 AGEING = Weights(3, 0.5, 10.0)
 

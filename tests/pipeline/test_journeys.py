@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from penstock.journal.read import read_all
-from penstock.pipeline import tables
-from penstock.pipeline.executor import small_table, small_tables
-from penstock.pipeline.journeys import journeys, origins
-from penstock.pipeline.policies import Asker, as_it_stood, judged_by
+from penstock.journal.read.tables import read_all
+from penstock.pipeline.jobs.journeys import journeys, origins
+from penstock.pipeline.spark.policies import Asker, as_it_stood, judged_by
+from penstock.pipeline.tables import tables
+from penstock.pipeline.tables.executor import small_table, small_tables
 from tests.support.governed import Joined, gathered, plays
 from tests.support.recorded import Written
 

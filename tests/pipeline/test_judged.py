@@ -7,15 +7,15 @@ from typing import Any
 import pytest
 
 from penstock.domain import Domain, ensemble
-from penstock.engine import travel
-from penstock.engine.facts import Facts
-from penstock.engine.rehearsal import Rehearsal
-from penstock.journal.read import read_all
-from penstock.pipeline.decide import KEYS, Decider, Key
-from penstock.pipeline.judged import Judges, Stage, Then
-from penstock.pipeline.monitors import event_of, rows_of
-from penstock.pipeline.policies import Asker, Policies, as_it_stood, judged_by
-from penstock.policy.elements.element import ElementError
+from penstock.engine.events import user_properties
+from penstock.engine.rehearsal.rehearsal import Rehearsal
+from penstock.engine.statements.facts import Facts
+from penstock.journal.read.tables import read_all
+from penstock.pipeline.spark.policies import Asker, Policies, as_it_stood, judged_by
+from penstock.pipeline.stages.decide import KEYS, Decider, Key
+from penstock.pipeline.stages.edit import event_of, rows_of
+from penstock.pipeline.stages.judge import Judges, Stage, Then
+from penstock.policy.statements.elements.element import ElementError
 from tests.support.judged import Joined, Views, differences
 from tests.support.recorded import Written, record
 
@@ -32,11 +32,11 @@ def governed(folder: Path, policies: Policies, askers: tuple[Asker, ...], at_res
             about = {"policy": decided.policy, "link_type_now": decided.link_type_now}
             for receiver in decided.receivers if decided.admitted else ():
                 made = stage.step({**row, **about, **receiver._asdict(), "asks": receiver.where})
-                if not (receiver.judged or row["facts"] or travel.RESERVED_BYTES in row["properties"]):
+                if not (receiver.judged or row["facts"] or user_properties.RESERVED_BYTES in row["properties"]):
                     # Spark does not ask the stage about it.
                     assert made is None or (made.event, made.blocked) == (event_of(row, decided.link_type_now), False)
                 if made is not None and not made.blocked:
-                    told = travel.carried(made.event.properties).user_properties
+                    told = user_properties.carried(made.event.properties).user_properties
                     got = (made.event.topic, made.event.payload, made.event.qos, told)
                     views.setdefault((receiver.subject, row["node"]), []).append(got)
     return views

@@ -12,8 +12,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.pipeline.errors import PipelineError
-from penstock.pipeline.source import MqttReader, MqttSource, register
-from penstock.pipeline.spool import Message, Spool
+from penstock.pipeline.mqtt.source import MqttReader, MqttSource, register
+from penstock.pipeline.mqtt.spool import Message, Spool
 from tests.support.commands import until
 from tests.support.mosquitto import HOST, free_port, mosquitto
 from tests.support.node import LiveNode, running

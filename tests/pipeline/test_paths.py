@@ -6,8 +6,8 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from penstock.pipeline.errors import ArgumentError
-from penstock.pipeline.paths import EDGES, least_averages, least_sums
-from penstock.policy.trust import UNIT, Average, in_millionths
+from penstock.pipeline.trust.paths import EDGES, least_averages, least_sums
+from penstock.policy.trust.rating import UNIT, Average, in_millionths
 from tests.support.trust_graphs import FIGURE_4, Graph, Network, exhaustive, nodes_of
 
 

@@ -4,8 +4,8 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from penstock.language.patterns import matches
-from penstock.pipeline.native.patterns import native_pattern
+from penstock.language.evaluators.patterns import matches
+from penstock.pipeline.conditions.native.patterns import native_pattern
 
 NATIVE = [
     "",

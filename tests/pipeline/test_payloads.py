@@ -10,8 +10,8 @@ from pyspark.sql.types import StringType, StructField, StructType
 from penstock.language.condition import make_condition
 from penstock.language.errors import Failure, Kind
 from penstock.language.types import ANYTHING
-from penstock.model.content import Content, Format
-from penstock.pipeline.columns import condition_column, explain_column
+from penstock.model.content.content import Content, Format
+from penstock.pipeline.conditions.columns import condition_column, explain_column
 from tests.support.spark import outcome
 
 JSON = [b'{"t": 31, "room": "hall"}', b'{"t": 31.5}', b'{"t": "31"}', b"[1, 2]", b"31", b"{", b"", b"\xff", None]

@@ -6,10 +6,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from penstock.pipeline.networks import TOPOLOGIES, Routes, make_links, make_routes
-from penstock.pipeline.playing import BAD, HONEST, RULES, Flow, Ground, Play, Setting, lay_out
-from penstock.policy.trust import RULES as POLICIES
-from penstock.policy.trust import Average, Came, Evidence, Thresholds, Weights, in_millionths, may_sign
+from penstock.pipeline.trust.network_run import BAD, HONEST, RULES, Flow, Ground, Play, Setting, lay_out
+from penstock.pipeline.trust.networks import TOPOLOGIES, Routes, make_links, make_routes
+from penstock.policy.trust.rating import RULES as POLICIES
+from penstock.policy.trust.rating import Average, Came, Evidence, Thresholds, Weights, in_millionths, may_sign
 
 SMALL = Ground(size=40, publishers=6, rounds=4, reach=3)
 

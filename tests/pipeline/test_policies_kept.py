@@ -9,7 +9,7 @@ from penstock.journal.revision import Revision
 from penstock.model.event import Event
 from penstock.model.link import Link
 from penstock.pipeline.errors import PipelineError
-from penstock.pipeline.policies import Asker, Policy, as_it_stands, as_it_stood, judged_by
+from penstock.pipeline.spark.policies import Asker, Policy, as_it_stands, as_it_stood, judged_by
 from tests.journal.test_revision import DOMAIN, PASSES, SUPPRESSES
 
 

@@ -6,8 +6,8 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from penstock.pipeline.errors import PipelineError
-from penstock.pipeline.mqtt import Broker
-from penstock.pipeline.publish import ID, Publisher, check_prefix
+from penstock.pipeline.mqtt.connection import Broker
+from penstock.pipeline.mqtt.publish import ID, Publisher, check_prefix
 from penstock.wire.properties import Properties, encode_properties
 from tests.support.node import running
 from tests.support.paho import Paho, value

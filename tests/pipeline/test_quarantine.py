@@ -9,10 +9,10 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from penstock.journal.format import SCHEMA, schema_of
-from penstock.journal.segment import Segment
-from penstock.pipeline import tables
-from penstock.pipeline.follow import JournalReader
-from penstock.pipeline.tables import EVENT_TYPES
+from penstock.journal.write.segment import Segment
+from penstock.pipeline.tables import tables
+from penstock.pipeline.tables.journal_stream import JournalReader
+from penstock.pipeline.tables.tables import EVENT_TYPES
 from tests.support.journals import NOON, gathered, rows, write_segments
 
 HOME = Path("node=n/date=2023-11-15")

@@ -14,8 +14,8 @@ from pyspark.sql import SparkSession
 from penstock.cli.pipeline.replay import main, parser, run
 from penstock.cli.pipeline.shared import plain
 from penstock.domain import ensemble, load
-from penstock.engine.rehearsal import Rehearsal
-from penstock.pipeline.replay import replay_few
+from penstock.engine.rehearsal.rehearsal import Rehearsal
+from penstock.pipeline.jobs.replay import replay_few
 from tests.support.home import BARRIER, FILE, SAID, recorded_home
 
 DRAFT = "deny: [{from: door, to: internet}]"

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from penstock.domain import Domain
-from penstock.domain.write import written
+from penstock.domain.yaml.write import written
 from tests.engine.test_contracts_paris import CLIENTS, paris_domain
 from tests.support.contracted import STORY, played
 from tests.support.replays import Replaying

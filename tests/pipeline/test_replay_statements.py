@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from penstock.domain import Domain, ensemble
-from penstock.domain.write import written
-from penstock.engine.rehearsal import Rehearsal
-from penstock.pipeline.replay import Change, Replay
+from penstock.domain.yaml.write import written
+from penstock.engine.rehearsal.rehearsal import Rehearsal
+from penstock.pipeline.jobs.replay import Change, Replay
 from tests.support.recorded import Written, record
 from tests.support.replays import Replaying
 

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from penstock.pipeline import report
+from penstock.pipeline.tables import report
 
 EVIL = "<script>alert('x')</script>&\""
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)

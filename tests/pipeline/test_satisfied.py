@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from penstock.domain import load
 from penstock.language.condition import make_condition
 from penstock.model.event import Event
-from penstock.pipeline.policies import Policies, Standing, judged_by
-from penstock.pipeline.satisfied import SEPARATOR, outcomes
+from penstock.pipeline.spark.policies import Policies, Standing, judged_by
+from penstock.pipeline.stages.match import SEPARATOR, outcomes
 from tests.support.nasty_json import payloads
 
 RULES: list[list[dict[str, object]]] = [

@@ -7,7 +7,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from penstock.pipeline.errors import PipelineError
-from penstock.pipeline.session import check_place, find_java, readable, sentence
+from penstock.pipeline.spark.session import check_place, find_java, readable, sentence
 
 
 def test_without_java_a_sentence_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -10,8 +10,8 @@ from pyspark.sql import SparkSession
 
 from penstock.cli.pipeline import simulate as command
 from penstock.pipeline.errors import ArgumentError
-from penstock.pipeline.playing import RULES, Ground, Setting
-from penstock.pipeline.simulate import ROWS, Trial, over_time, play, simulate, summary
+from penstock.pipeline.jobs.simulate import ROWS, Trial, over_time, play, simulate, summary
+from penstock.pipeline.trust.network_run import RULES, Ground, Setting
 
 GROUND = Ground(size=30, publishers=12, rounds=3, replicate=7)
 SETTINGS = (Setting("strict"), Setting("path", attack="stuffing"))

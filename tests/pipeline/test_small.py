@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from penstock.cli.pipeline import shared
-from penstock.pipeline.session import SMALL
+from penstock.pipeline.spark.session import SMALL
 from tests.support.home import recorded_home
 
 

@@ -5,16 +5,16 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from penstock.domain.write import written
-from penstock.engine import place
-from penstock.engine.edit import Watch
+from penstock.domain.yaml.write import written
 from penstock.engine.node import Node
+from penstock.engine.sessions import placement
+from penstock.engine.stages.edit import Watch
 from penstock.pipeline.errors import PipelineError
-from penstock.pipeline.ledger import Ledger
-from penstock.pipeline.policies import Asker, following
-from penstock.pipeline.state import VERSION, Memory
-from penstock.pipeline.stream import Batch, Stream, start
-from penstock.pipeline.views import read_view
+from penstock.pipeline.jobs.govern import read_view
+from penstock.pipeline.jobs.stream import Batch, Stream, start
+from penstock.pipeline.spark.policies import Asker, following
+from penstock.pipeline.state.monitors import VERSION, Memory
+from penstock.pipeline.tables.stream_marks import Ledger
 from tests.support.governed import Joined, gathered, plays
 from tests.support.recorded import Written, differences, viewed
 
@@ -65,7 +65,7 @@ def test_states_of_another_version_are_refused() -> None:
 
 
 def _watch(node: Node) -> Watch:
-    watch = place.watch(node, node.ensemble.links["c", "n"])
+    watch = placement.watch(node, node.ensemble.links["c", "n"])
     assert watch is not None
     return watch
 

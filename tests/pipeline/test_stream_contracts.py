@@ -7,16 +7,16 @@ import pytest
 from pyspark.sql import SparkSession
 
 from penstock.domain import Domain
-from penstock.domain.write import written
+from penstock.domain.yaml.write import written
 from penstock.pipeline.errors import PipelineError
-from penstock.pipeline.policies import Asker
-from penstock.pipeline.replay import replay
-from penstock.pipeline.session import readable
-from penstock.pipeline.situation_state import VERSION, read_state, write_state
-from penstock.pipeline.situations import NOTHING_OPEN, Openings, Span, Timeline
-from penstock.pipeline.stream import Batch, Stream, start
-from penstock.pipeline.views import read_view
-from penstock.policy.situation import Opened
+from penstock.pipeline.jobs.govern import read_view
+from penstock.pipeline.jobs.replay import replay
+from penstock.pipeline.jobs.stream import Batch, Stream, start
+from penstock.pipeline.spark.policies import Asker
+from penstock.pipeline.spark.session import readable
+from penstock.pipeline.stages.situations import NOTHING_OPEN, Openings, Span, Timeline
+from penstock.pipeline.state.situations import VERSION, read_state, write_state
+from penstock.policy.contracts.situation import Opened
 from tests.engine.test_contracts_paris import paris_domain
 from tests.pipeline.test_govern_contracts import SUBJECTS, city
 from tests.support.contracted import STORY, Gets, Played, given, health, location, played, random_scene, wanting, wrong

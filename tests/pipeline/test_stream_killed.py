@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.pipeline.publish import ID
+from penstock.pipeline.mqtt.publish import ID
 from tests.support.commands import penstock
 from tests.support.counted import Plant, plant, table_of
 from tests.support.node import running

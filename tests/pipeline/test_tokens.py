@@ -8,16 +8,16 @@ import pytest
 from pyspark.sql import SparkSession
 
 from penstock.domain import Domain
-from penstock.domain.write import written
-from penstock.journal.read import read_all
-from penstock.pipeline import tables
-from penstock.pipeline.decide import KEYS, Decider, Key
+from penstock.domain.yaml.write import written
+from penstock.journal.read.tables import read_all
 from penstock.pipeline.errors import PipelineError
-from penstock.pipeline.govern import view
-from penstock.pipeline.monitors import rows_of
-from penstock.pipeline.policies import Asker, Policies, as_it_stood, judged_by
-from penstock.pipeline.tokens import BY_LIVE_STATE
-from penstock.pipeline.views import check_places
+from penstock.pipeline.jobs.govern import check_places
+from penstock.pipeline.spark.policies import Asker, Policies, as_it_stood, judged_by
+from penstock.pipeline.stages.admit import BY_LIVE_STATE
+from penstock.pipeline.stages.decide import KEYS, Decider, Key
+from penstock.pipeline.stages.edit import rows_of
+from penstock.pipeline.stages.govern import view
+from penstock.pipeline.tables import tables
 from tests.support.entrusted import (
     CONTROL,
     GRANTS,

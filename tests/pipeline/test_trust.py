@@ -11,17 +11,17 @@ import pytest
 from pyspark.sql import SparkSession
 
 from penstock.domain import Domain, ensemble
-from penstock.engine.facts import Seen
-from penstock.engine.rehearsal import Rehearsal
-from penstock.journal.read import read_all
-from penstock.model.content import Content
+from penstock.engine.rehearsal.rehearsal import Rehearsal
+from penstock.engine.statements.facts import Seen
+from penstock.journal.read.tables import read_all
+from penstock.model.content.content import Content
 from penstock.pipeline.errors import PipelineError
-from penstock.pipeline.judged import remembered
-from penstock.pipeline.policies import Policies, judged_by
-from penstock.pipeline.trust import Asked, Fleet, rate
-from penstock.policy.evaluation import Evaluate, Interaction, evaluated
-from penstock.policy.trust import Evidence, Weights
-from penstock.policy.vectors import Table
+from penstock.pipeline.jobs.trust import Asked, Fleet, rate
+from penstock.pipeline.spark.policies import Policies, judged_by
+from penstock.pipeline.stages.judge import remembered
+from penstock.policy.trust.evaluation import Evaluate, Interaction, evaluated
+from penstock.policy.trust.rating import Evidence, Weights
+from penstock.policy.trust.vectors import Table
 from tests.support.recorded import Written, record
 
 pytestmark = pytest.mark.recorded

@@ -12,14 +12,14 @@ import pytest
 import yaml
 from pyspark.sql import SparkSession
 
-from penstock.pipeline import tables
-from penstock.pipeline.audit import audit
 from penstock.pipeline.errors import PipelineError
-from penstock.pipeline.govern import view
-from penstock.pipeline.policies import Asker, as_it_stands, as_it_stood
-from penstock.pipeline.replay import replay
-from penstock.pipeline.stream import Stream, start
-from penstock.pipeline.views import read_view
+from penstock.pipeline.jobs.audit import audit
+from penstock.pipeline.jobs.govern import read_view
+from penstock.pipeline.jobs.replay import replay
+from penstock.pipeline.jobs.stream import Stream, start
+from penstock.pipeline.spark.policies import Asker, as_it_stands, as_it_stood
+from penstock.pipeline.stages.govern import view
+from penstock.pipeline.tables import tables
 from tests.cli.test_trust_apply import applied, joined, two_nodes
 from tests.support.commands import PATIENCE, penstock, until
 from tests.support.paho import Paho, properties

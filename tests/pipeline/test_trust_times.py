@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.pipeline.trust import moment
+from penstock.pipeline.jobs.trust import moment
 
 
 @pytest.mark.parametrize(

@@ -9,15 +9,17 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.testing import assertDataFrameEqual
 
 from penstock.domain import load
-from penstock.engine.record import Source
-from penstock.journal.compact import compact
+from penstock.engine.recorder import Source
 from penstock.journal.revision import Revision
+from penstock.journal.write.compact import compact
 from penstock.language.condition import make_condition
 from penstock.model.event import Event
 from penstock.model.topic import matches
-from penstock.pipeline import decide, tables, typed
-from penstock.pipeline.govern import Governing, view
-from penstock.pipeline.policies import Asker, Policies, as_it_stands
+from penstock.pipeline.conditions import typed
+from penstock.pipeline.spark.policies import Asker, Policies, as_it_stands
+from penstock.pipeline.stages import decide
+from penstock.pipeline.stages.govern import Governing, view
+from penstock.pipeline.tables import tables
 from tests.support.journals import rows, write_segments
 
 pytestmark = pytest.mark.recorded

@@ -14,13 +14,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from penstock.domain import Domain
-from penstock.domain.write import written
-from penstock.engine import travel
-from penstock.pipeline import tables
-from penstock.pipeline.govern import view
-from penstock.pipeline.policies import Asker, as_it_stood, judged_by
-from penstock.pipeline.stream import Batch, Stream, start
-from penstock.pipeline.views import read_view
+from penstock.domain.yaml.write import written
+from penstock.engine.events import user_properties
+from penstock.pipeline.jobs.govern import read_view
+from penstock.pipeline.jobs.stream import Batch, Stream, start
+from penstock.pipeline.spark.policies import Asker, as_it_stood, judged_by
+from penstock.pipeline.stages.govern import view
+from penstock.pipeline.tables import tables
 from tests.support.capsules import NOON
 from tests.support.contracted import Gets, Left, Played, Said, played
 
@@ -94,7 +94,7 @@ def _given(rows: DataFrame) -> Gets:
     """What a view gives; not the order, as what waits is sent between others."""
     found: Gets = {}
     for row in rows.collect():
-        told = travel.carried(bytes(row.properties)).user_properties if row.properties else ()
+        told = user_properties.carried(bytes(row.properties)).user_properties if row.properties else ()
         message = (row.topic, bytes(row.payload), row.qos, tuple(told))
         found.setdefault((row.subject, row.node), []).append(message)
     return found

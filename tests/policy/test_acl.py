@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from penstock.model.errors import PolicyError
-from penstock.policy.acl import Acl, Rights
+from penstock.policy.access.acl import Acl, Rights
 
 FILE = """\
 # Everybody

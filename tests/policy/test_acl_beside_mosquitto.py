@@ -13,7 +13,7 @@ from paho.mqtt.enums import CallbackAPIVersion
 from paho.mqtt.reasoncodes import ReasonCode
 
 from penstock.model.topic import matches
-from penstock.policy.acl import Acl
+from penstock.policy.access.acl import Acl
 from tests.support.mosquitto import HOST, Mosquitto, mosquitto
 
 CLIENTS: list[tuple[str, str | None]] = [

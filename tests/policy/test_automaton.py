@@ -4,10 +4,10 @@ import pytest
 
 from penstock.model.errors import PolicyError
 from penstock.model.event import Event
-from penstock.policy.action import PASS, SUPPRESS, Action, Output, parse_action
-from penstock.policy.automaton import Automaton
-from penstock.policy.monitor import MonitorError
-from penstock.policy.moves import CACHED_TOPICS
+from penstock.policy.monitors.action import PASS, SUPPRESS, Action, Output, parse_action
+from penstock.policy.monitors.automaton import Automaton
+from penstock.policy.monitors.monitor import MonitorError
+from penstock.policy.monitors.transitions import CACHED_TOPICS
 from tests.support.automata import M1, M2, Written, automaton, run, topics
 
 EVENT = Event("a/b", b"\xff42", 2, True, b"properties", 9.0, "ann", path=("n1", "n2"))

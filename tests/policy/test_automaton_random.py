@@ -9,13 +9,13 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from penstock.language.evaluators.reference import decide
 from penstock.language.parser import parse
-from penstock.language.reference import decide
 from penstock.model.errors import PolicyError
 from penstock.model.event import Event
 from penstock.model.topic import matches
-from penstock.policy.automaton import Automaton
-from penstock.policy.monitor import MonitorError
+from penstock.policy.monitors.automaton import Automaton
+from penstock.policy.monitors.monitor import MonitorError
 from tests.support.automata import Written, automaton
 
 pytestmark = pytest.mark.fuzz

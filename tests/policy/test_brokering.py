@@ -1,7 +1,7 @@
 import pytest
 
 from penstock.model.errors import PolicyError
-from penstock.policy.brokering import DEFAULT_TYPE, Table
+from penstock.policy.access.brokering import DEFAULT_TYPE, Table
 
 TYPES = ("internet", "door", "sensitive")
 

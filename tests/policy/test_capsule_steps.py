@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.domain import Domain
-from penstock.domain.capsules_compiled import compiled
-from penstock.model.content import Content
+from penstock.domain.compile.capsules import compiled
+from penstock.model.content.content import Content
 from penstock.model.errors import PolicyError
 from penstock.model.quality import Quality
-from penstock.policy.capsule import MICROSECONDS, Capsule, Window
-from penstock.policy.capsule_steps import Reduced, Taken, conclude, fused, take
+from penstock.policy.capsules.capsule import MICROSECONDS, Capsule, Window
+from penstock.policy.capsules.steps import Reduced, Taken, conclude, fused, take
 from tests.support.capsules import AIR, FUSED, NOON, quality
 
 CAME = NOON * MICROSECONDS

@@ -10,13 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.language.condition import make_condition
-from penstock.model.content import Content
+from penstock.model.content.content import Content
 from penstock.model.errors import ContentError, PolicyError
 from penstock.model.quality import MetricValue, Quality, moment
-from penstock.policy.abac import Category, Compare, Name, Obligation, Relation, decide
-from penstock.policy.advertisement import Advertisement
-from penstock.policy.aggregate import Mean
-from penstock.policy.contract import (
+from penstock.policy.contracts.abac import Category, Compare, Name, Obligation, Relation, decide
+from penstock.policy.contracts.aggregate import Mean
+from penstock.policy.contracts.contract import (
     ConsumerContract,
     PrivacyRule,
     ProducerContract,
@@ -25,13 +24,14 @@ from penstock.policy.contract import (
     abac_policy,
     advertisement,
 )
-from penstock.policy.contract_match import Standing, match
-from penstock.policy.contract_plain import plain_consumer, plain_producer
-from penstock.policy.contract_text import bring_consumer, bring_producer, read_consumer, read_producer
-from penstock.policy.degrade import Aggregate, Degradation, Delay, Grid, Keep, Step
-from penstock.policy.quality import LIBRARY
-from penstock.policy.quality_need import Need, why_not
-from penstock.policy.release import Releaser, read_retain, retain_property
+from penstock.policy.contracts.degrade import Aggregate, Degradation, Delay, Grid, Keep, Step
+from penstock.policy.contracts.fit import Standing, match
+from penstock.policy.contracts.plain_form import plain_consumer, plain_producer
+from penstock.policy.contracts.release import Releaser, read_retain, retain_property
+from penstock.policy.contracts.text_form import bring_consumer, bring_producer, read_consumer, read_producer
+from penstock.policy.quality.criteria import LIBRARY
+from penstock.policy.quality.needs import Need, why_not
+from penstock.policy.statements.advertisement import Advertisement
 
 NOW = 1000.0
 PRECISION = LIBRARY.key("precision")

@@ -6,13 +6,19 @@ from typing import Any
 
 import yaml
 
-from penstock.model.content import Content
+from penstock.model.content.content import Content
 from penstock.model.quality import moment
-from penstock.policy.contract_match import Standing, match
-from penstock.policy.contract_text import read_collector, read_consumer, read_indicator, read_producer, read_situation
-from penstock.policy.quality import FORMULAS, LIBRARY, make_catalogue
-from penstock.policy.quality_carry import read_quality
-from penstock.policy.quality_need import parse_constraint
+from penstock.policy.contracts.fit import Standing, match
+from penstock.policy.contracts.text_form import (
+    read_collector,
+    read_consumer,
+    read_indicator,
+    read_producer,
+    read_situation,
+)
+from penstock.policy.quality.carriage import read_quality
+from penstock.policy.quality.criteria import FORMULAS, LIBRARY, make_catalogue
+from penstock.policy.quality.needs import parse_constraint
 
 DOCS = Path(__file__).parent.parent.parent / "docs"
 QUALITY, CONTRACTS = ((DOCS / name).read_text(encoding="utf-8") for name in ("quality.md", "contracts.md"))

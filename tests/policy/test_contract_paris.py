@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from penstock.model.content import Content
-from penstock.policy.abac import decide
-from penstock.policy.contract import abac_attributes, abac_policy
-from penstock.policy.contract_match import Standing, match
-from penstock.policy.release import Releaser
-from penstock.policy.situation import NONE_OPEN, Change, current, step
+from penstock.model.content.content import Content
+from penstock.policy.contracts.abac import decide
+from penstock.policy.contracts.contract import abac_attributes, abac_policy
+from penstock.policy.contracts.fit import Standing, match
+from penstock.policy.contracts.release import Releaser
+from penstock.policy.contracts.situation import NONE_OPEN, Change, current, step
 from tests.support.contracts import NOW, paris
 
 PARIS = paris()

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.language.condition import make_condition
-from penstock.model.content import Content, Format
+from penstock.model.content.content import Content, Format
 from penstock.model.event import Event
-from penstock.policy.copies import FilterCopy, Path, PublicationCopy, path_of
-from penstock.policy.elements.element import ElementError
+from penstock.policy.statements.copies import FilterCopy, Path, PublicationCopy, path_of
+from penstock.policy.statements.elements.element import ElementError
 from tests.support.sparkplug import encode
 
 Do = Callable[[PublicationCopy], None]

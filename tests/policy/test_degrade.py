@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.model.content import Content
+from penstock.model.content.content import Content
 from penstock.model.errors import ContentError, PolicyError
 from penstock.model.quality import MetricValue, Quality, moment
-from penstock.policy.aggregate import Window, absorb, due
-from penstock.policy.degrade import (
+from penstock.policy.contracts.aggregate import Window, absorb, due
+from penstock.policy.contracts.degrade import (
     METRES_OF_A_DEGREE,
     MOST_INPUTS,
     Aggregate,
@@ -26,10 +26,10 @@ from penstock.policy.degrade import (
     lower,
     on_grid,
 )
-from penstock.policy.quality import LIBRARY
-from penstock.policy.quality_carry import read_quality, write_quality
-from penstock.policy.quality_need import Need, why_not
-from penstock.policy.quality_propagate import aged
+from penstock.policy.quality.carriage import read_quality, write_quality
+from penstock.policy.quality.criteria import LIBRARY
+from penstock.policy.quality.needs import Need, why_not
+from penstock.policy.quality.propagation import aged
 from tests.support.qualities import library_qualities
 
 NOW = 1000.0

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from penstock.language.statement import Matching, Message, Point, Verb
-from penstock.model.content import Content
+from penstock.language.statements.statement import Matching, Message, Point, Verb
+from penstock.model.content.content import Content
 from penstock.model.errors import PolicyError
 from penstock.model.event import Event
-from penstock.policy.copies import PublicationCopy
-from penstock.policy.elements.table import BUILT_IN, elements
-from penstock.policy.judging import Bound, Here, Judgement, judge
-from penstock.policy.statement import make_policy
+from penstock.policy.statements.copies import PublicationCopy
+from penstock.policy.statements.elements.table import BUILT_IN, elements
+from penstock.policy.statements.judging import Bound, Here, Judgement, judge
+from penstock.policy.statements.statement import make_policy
 
 EXAMPLE = Path(__file__).parents[2] / "docs" / "example-element"
 RULE = "PolicyStatement {{ On(Forward, Publication) {{ If {{{}}} Then {{{}}} }} }}"

@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.model.topic import matches
-from penstock.policy.acl import Rights, Rule
-from penstock.policy.filters import FilterTree
+from penstock.policy.access.acl import Rights, Rule
+from penstock.policy.access.filters import FilterTree
 
 LEVELS = st.sampled_from(["a", "b", "", "$x", "+"])
 

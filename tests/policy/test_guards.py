@@ -3,12 +3,12 @@
 import pytest
 
 from penstock.language.condition import make_condition
-from penstock.model.content import Format, Reader, Rule
+from penstock.model.content.content import Format, Reader, Rule
 from penstock.model.errors import PolicyError
 from penstock.model.event import Event
-from penstock.policy.action import PASS, SUPPRESS, Action
-from penstock.policy.automaton import Automaton
-from penstock.policy.moves import CACHED_TOPICS
+from penstock.policy.monitors.action import PASS, SUPPRESS, Action
+from penstock.policy.monitors.automaton import Automaton
+from penstock.policy.monitors.transitions import CACHED_TOPICS
 from tests.support.automata import Written, automaton
 
 HOT = {"when": "celsius > 80.0", "emit": ["alarm"]}

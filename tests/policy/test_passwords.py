@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from penstock.model.errors import PolicyError
-from penstock.policy.passwords import (
+from penstock.policy.access.passwords import (
     PasswordHash,
     Passwords,
     create_file,

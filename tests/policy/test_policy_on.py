@@ -3,9 +3,9 @@
 import pytest
 
 from penstock.language.errors import StatementError
-from penstock.language.statement import Message
+from penstock.language.statements.statement import Message
 from penstock.model.errors import PolicyError
-from penstock.policy.statement import make_policy, policy_on
+from penstock.policy.statements.statement import make_policy, policy_on
 
 RULE = "PolicyStatement {{ On(Forward, {}) {{ {} If {{}} Then {{{}}} }} }}"
 STRICT = "PolicyStatement { On(Forward, Subscription) { If {StrictMatch()} Then {BlockMessage()} } }"

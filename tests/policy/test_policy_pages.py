@@ -9,8 +9,8 @@ import yaml
 from penstock.domain import ensemble, load
 from penstock.model.event import Event
 from penstock.model.link import Link
-from penstock.policy.automaton import Automaton
-from penstock.policy.monitor import Monitor, python_monitor
+from penstock.policy.monitors.automaton import Automaton
+from penstock.policy.monitors.monitor import Monitor, python_monitor
 from tests.support.automata import M1, M2, automaton
 
 DOCS = Path(__file__).parent.parent.parent / "docs"

@@ -4,11 +4,11 @@ import pytest
 
 from penstock.model.errors import PolicyError
 from penstock.model.event import Event as Publication
-from penstock.policy.automaton import Automaton
-from penstock.policy.monitor import State
-from penstock.policy.protocol import UNLISTED, MonitorDefinition, Protocol, Surroundings, compile_protocol
-from penstock.policy.protocol_machine import kinds_of, order_states
-from penstock.policy.protocol_text import Choice, Event, Repeat, Sequence, Tree, events_of, parse_protocol
+from penstock.policy.monitors.automaton import Automaton
+from penstock.policy.monitors.monitor import State
+from penstock.policy.monitors.protocol import UNLISTED, MonitorDefinition, Protocol, Surroundings, compile_protocol
+from penstock.policy.monitors.protocol_machine import kinds_of, order_states
+from penstock.policy.monitors.protocol_text import Choice, Event, Repeat, Sequence, Tree, events_of, parse_protocol
 from tests.support.automata import M2, automaton, topics
 
 UNLOCK = "AC_request (AC_grant DL_unlock? | AC_deny)"

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from penstock.model.event import Event as Publication
 from penstock.model.topic import matches
-from penstock.policy.protocol_machine import order_states
-from penstock.policy.protocol_text import Choice, Event, Repeat, Sequence, Tree, events_of
+from penstock.policy.monitors.protocol_machine import order_states
+from penstock.policy.monitors.protocol_text import Choice, Event, Repeat, Sequence, Tree, events_of
 from tests.support.automata import automaton
 
 pytestmark = pytest.mark.fuzz

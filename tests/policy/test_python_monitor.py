@@ -7,7 +7,14 @@ import pytest
 
 from penstock.model.errors import PolicyError
 from penstock.model.event import Event
-from penstock.policy.monitor import MOST_OUTPUTS, Monitor, MonitorError, PythonMonitor, derive, python_monitor
+from penstock.policy.monitors.monitor import (
+    MOST_OUTPUTS,
+    Monitor,
+    MonitorError,
+    PythonMonitor,
+    derive,
+    python_monitor,
+)
 from tests.support.automata import topics
 
 EVENT = Event("a/b", b"1", 2, True, b"properties", 9.0, "ann", path=("n1",))

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.model.content import Content, Format
+from penstock.model.content.content import Content, Format
 from penstock.model.errors import ContentError
 from penstock.model.quality import MOST_VALUES, NO_QUALITY, Key, MetricValue, Quality, moment
 from penstock.model.values import LAST_SECOND, SECOND, Timestamp
-from penstock.policy.quality_carry import (
+from penstock.policy.quality.carriage import (
     ATTACHED,
     CLAIMED,
     read_properties,

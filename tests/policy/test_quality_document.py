@@ -7,17 +7,17 @@ from hypothesis import strategies as st
 from penstock.language.condition import make_condition
 from penstock.language.errors import Failure, Kind
 from penstock.language.limits import MOST_EVENT_WORK, MOST_WORK
-from penstock.model.content import Content, Format, Reader
+from penstock.model.content.content import Content, Format, Reader
 from penstock.model.errors import ContentError
 from penstock.model.event import Event
 from penstock.model.quality import NO_QUALITY, Key, MetricValue, Quality, moment
-from penstock.policy.contract import ConsumerContract, PrivacyRule, ProducerContract, Want
-from penstock.policy.degrade import Keep, Step
-from penstock.policy.quality import make_catalogue
-from penstock.policy.quality_carry import write_quality
-from penstock.policy.quality_document import document_of
-from penstock.policy.quality_need import XPathNeed, why_not
-from penstock.policy.release import Releaser
+from penstock.policy.contracts.contract import ConsumerContract, PrivacyRule, ProducerContract, Want
+from penstock.policy.contracts.degrade import Keep, Step
+from penstock.policy.contracts.release import Releaser
+from penstock.policy.quality.carriage import write_quality
+from penstock.policy.quality.criteria import make_catalogue
+from penstock.policy.quality.document import document_of
+from penstock.policy.quality.needs import XPathNeed, why_not
 
 PRECISION = Quality([MetricValue(Key("10", "10.1", "10.1"), 47.5, moment(0), moment(5))])
 LARGE = b"<a>" + b"<b><c>1</c></b>" * 20_000 + b"</a>"

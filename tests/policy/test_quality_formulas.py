@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.model.content import Content, Format
+from penstock.model.content.content import Content, Format
 from penstock.model.errors import PolicyError
 from penstock.model.quality import Criterion, Direction, Indicator, Key, MetricDefinition, MetricValue, Quality, moment
-from penstock.policy.contract_text import read_collector, read_indicator
-from penstock.policy.quality import FORMULAS, LIBRARY, make_catalogue
-from penstock.policy.quality_collect import Source, collect
+from penstock.policy.contracts.text_form import read_collector, read_indicator
+from penstock.policy.quality.collectors import Source, collect
+from penstock.policy.quality.criteria import FORMULAS, LIBRARY, make_catalogue
 
 NOW = 1_000_000.0
 

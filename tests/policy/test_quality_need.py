@@ -5,13 +5,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.language.condition import make_condition
-from penstock.model.content import Content, Format
+from penstock.model.content.content import Content, Format
 from penstock.model.errors import PolicyError
 from penstock.model.quality import NO_QUALITY, Catalogue, Key, MetricValue, Quality, moment
-from penstock.policy.contract_text import read_indicator
-from penstock.policy.quality import make_catalogue
-from penstock.policy.quality_carry import write_quality
-from penstock.policy.quality_need import (
+from penstock.policy.contracts.text_form import read_indicator
+from penstock.policy.quality.carriage import write_quality
+from penstock.policy.quality.criteria import make_catalogue
+from penstock.policy.quality.needs import (
     Need,
     XPathNeed,
     excludes,

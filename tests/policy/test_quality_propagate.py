@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from penstock.model.errors import PolicyError
 from penstock.model.quality import Catalogue, MetricValue, Quality, moment
-from penstock.policy.contract_text import read_indicator
-from penstock.policy.quality import LIBRARY, make_catalogue
-from penstock.policy.quality_propagate import Operation, aged, fuse, precision_weights, propagate, quality_weights
+from penstock.policy.contracts.text_form import read_indicator
+from penstock.policy.quality.criteria import LIBRARY, make_catalogue
+from penstock.policy.quality.propagation import Operation, aged, fuse, precision_weights, propagate, quality_weights
 from tests.support.qualities import library_qualities
 
 CATALOGUE: Catalogue = make_catalogue(

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from penstock.model.quality import Key, Quality
 from penstock.model.values import Timestamp
-from penstock.policy.quality import LIBRARY
-from penstock.policy.quality_propagate import Operation, aged, propagate
-from penstock.policy.quality_summary import Statistic, Summary, propagate_summaries, statistic_of
+from penstock.policy.quality.criteria import LIBRARY
+from penstock.policy.quality.propagation import Operation, aged, propagate
+from penstock.policy.quality.summaries import Statistic, Summary, propagate_summaries, statistic_of
 from tests.support.qualities import library_qualities
 
 NOW = 60.0

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.model.errors import ContentError
-from penstock.policy.release_place import (
+from penstock.policy.contracts.release_place import (
     MOST_ACE,
     Circumstance,
     Filter,

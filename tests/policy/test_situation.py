@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.model.content import Content
+from penstock.model.content.content import Content
 from penstock.model.errors import PolicyError
-from penstock.policy.contract_text import read_situation
-from penstock.policy.situation import NONE_OPEN, Change, Notice, Opened, OpenSituations, current, step
+from penstock.policy.contracts.situation import NONE_OPEN, Change, Notice, Opened, OpenSituations, current, step
+from penstock.policy.contracts.text_form import read_situation
 
 HAZARD = read_situation(
     "hazard",

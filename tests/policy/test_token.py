@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from penstock.policy.token import (
+from penstock.policy.tokens.errors import Reason, TokenError
+from penstock.policy.tokens.token import (
     MAX_BYTES,
     MAX_FILTER_BYTES,
     MAX_FILTERS,
@@ -19,7 +20,6 @@ from penstock.policy.token import (
     parse_token,
     sign,
 )
-from penstock.policy.token_errors import Reason, TokenError
 from tests.support.tokens import (
     CLAIMS,
     KEYS,

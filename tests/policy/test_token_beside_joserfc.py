@@ -10,10 +10,10 @@ from joserfc.jwk import KeySet, OKPKey
 from joserfc.jws import JWSRegistry
 from joserfc.registry import HeaderParameter
 
-from penstock.policy.token import parse_token
-from penstock.policy.token_json import from_base64url
-from penstock.policy.token_keys import as_jwk
-from penstock.policy.token_verify import verify
+from penstock.policy.tokens.encoding import from_base64url
+from penstock.policy.tokens.keys import as_jwk
+from penstock.policy.tokens.token import parse_token
+from penstock.policy.tokens.verification import verify
 from tests.support.tokens import CLAIMS, KEY_SET, NOW, PLANT, token, written
 
 REGISTRY = JWSRegistry({"node": HeaderParameter("the node that signs", "str")}, algorithms=["EdDSA"])

@@ -13,10 +13,10 @@ from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_pri
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from penstock.model.errors import PolicyError
-from penstock.policy.token_errors import Reason, TokenError
-from penstock.policy.token_json import from_base64url
-from penstock.policy.token_keys import KeySet, PublicKey, SigningKey, as_jwk
-from penstock.policy.token_revoked import Revoked, revoke
+from penstock.policy.tokens.encoding import from_base64url
+from penstock.policy.tokens.errors import Reason, TokenError
+from penstock.policy.tokens.keys import KeySet, PublicKey, SigningKey, as_jwk
+from penstock.policy.tokens.revocation import Revoked, revoke
 from tests.support.tokens import KEY_SET, KEYS, NOW, key_of
 
 # RFC 8037, appendices A.1 to A.4.

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.model.topic import covers, matches
-from penstock.policy.token import Claims, Party, Token, issue, may_publish, may_subscribe, parse_token, sign
-from penstock.policy.token_errors import Reason, TokenError
-from penstock.policy.token_json import from_base64url, to_base64url
-from penstock.policy.token_verify import verify
+from penstock.policy.tokens.encoding import from_base64url, to_base64url
+from penstock.policy.tokens.errors import Reason, TokenError
+from penstock.policy.tokens.token import Claims, Party, Token, issue, may_publish, may_subscribe, parse_token, sign
+from penstock.policy.tokens.verification import verify
 from tests.support.tokens import CLAIMS, KEY_SET, KEYS, NODES, NOW, PLANT, encoded, outer, token, written
 
 names = st.from_regex(r"\A[A-Za-z0-9_-]{1,12}\Z")

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.model.topic import matches
-from penstock.policy.token_scope import Grant, ScopeError, read_scope
+from penstock.policy.tokens.scope import Grant, ScopeError, read_scope
 
 LEVELS = st.one_of(st.sampled_from(["a", "b", "+", " ", '"', "\\", "%41", "ü", "$x", ""]))
 FILTERS = st.builds(

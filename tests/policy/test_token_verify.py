@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from penstock.policy.token import MAX_SIGNATURES, Party, Token, issue, parse_token, sign
-from penstock.policy.token_errors import Reason, TokenError
-from penstock.policy.token_keys import KeySet, PublicKey
-from penstock.policy.token_revoked import NOTHING, Revoked
-from penstock.policy.token_verify import Verified, Verifier, check_signatures, verify
+from penstock.policy.tokens.errors import Reason, TokenError
+from penstock.policy.tokens.keys import KeySet, PublicKey
+from penstock.policy.tokens.revocation import NOTHING, Revoked
+from penstock.policy.tokens.token import MAX_SIGNATURES, Party, Token, issue, parse_token, sign
+from penstock.policy.tokens.verification import Verified, Verifier, check_signatures, verify
 from tests.support.tokens import (
     CLAIMS,
     KEY_SET,

@@ -5,7 +5,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.model.errors import PolicyError
-from penstock.policy.trust import UNIT, Average, Came, Evidence, Ruling, Thresholds, Weights, by_path, may_sign, strict
+from penstock.policy.trust.rating import (
+    UNIT,
+    Average,
+    Came,
+    Evidence,
+    Ruling,
+    Thresholds,
+    Weights,
+    by_path,
+    may_sign,
+    strict,
+)
 from tests.support.trust_graphs import FIGURE_4, exhaustive
 
 PLAIN = Weights(penalty=3)

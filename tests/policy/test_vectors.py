@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.model.errors import PolicyError
-from penstock.policy.trust import Average, Came, Thresholds, by_path
-from penstock.policy.vectors import Table, Update, Walk, difference
+from penstock.policy.trust.rating import Average, Came, Thresholds, by_path
+from penstock.policy.trust.vectors import Table, Update, Walk, difference
 from tests.support.examples import some
 from tests.support.trust_graphs import FIGURE_4, Graph, Network, acyclic, exhaustive, linked, nodes_of
 

@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 
 from penstock.language.condition import make_condition
-from penstock.model.sparkplug import read_sparkplug
-from penstock.model.sparkplug_message import parse
-from penstock.model.sparkplug_topic import message_topic
-from penstock.policy.sparkplug import Access, AccessPolicy, Privilege
-from penstock.policy.views import START, Known, Request, Standing, View, seen, written
+from penstock.model.sparkplug.message import parse
+from penstock.model.sparkplug.payload import read_sparkplug
+from penstock.model.sparkplug.topic import message_topic
+from penstock.policy.sparkplug.policies import Access, AccessPolicy, Privilege
+from penstock.policy.sparkplug.views import START, Known, Request, Standing, View, seen, written
 from tests.support.sparkplug import encode
 
 NBIRTH, NDATA, DCMD = "spBv1.0/G1/NBIRTH/E1", "spBv1.0/G1/NDATA/E1", "spBv1.0/G1/DCMD/E1/d1"

@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.language.condition import make_condition
-from penstock.model.sparkplug import read_sparkplug
-from penstock.model.sparkplug_message import parse
-from penstock.model.sparkplug_topic import message_topic
-from penstock.policy.sparkplug import Access, AccessPolicy
-from penstock.policy.views import START, Known, Request, seen
+from penstock.model.sparkplug.message import parse
+from penstock.model.sparkplug.payload import read_sparkplug
+from penstock.model.sparkplug.topic import message_topic
+from penstock.policy.sparkplug.policies import Access, AccessPolicy
+from penstock.policy.sparkplug.views import START, Known, Request, seen
 from tests.support.sparkplug import encode
 
 NAMES = ("a", "b", "c", "d")

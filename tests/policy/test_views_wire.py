@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from penstock.language.condition import make_condition
 from penstock.model.errors import ContentError
-from penstock.model.sparkplug_message import COMPRESSED, parse
-from penstock.model.sparkplug_topic import MessageTopic, Source
-from penstock.policy.plant import Plant, Reader
-from penstock.policy.sparkplug import AccessPolicy, Grants
-from penstock.policy.views import START, Known, Request, seen
+from penstock.model.sparkplug.message import COMPRESSED, parse
+from penstock.model.sparkplug.topic import MessageTopic, Source
+from penstock.policy.sparkplug.edge_nodes import Plant, Reader
+from penstock.policy.sparkplug.policies import AccessPolicy, Grants
+from penstock.policy.sparkplug.views import START, Known, Request, seen
 from tests.support.sparkplug import PAYLOAD
 
 SOURCE = Source("G", "E")

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from penstock.policy.xacml.algorithms import POLICY_ALGORITHMS, RULE_ALGORITHMS
-from penstock.policy.xacml.decision import Decision
+from penstock.policy.xacml.evaluation.algorithms import POLICY_ALGORITHMS, RULE_ALGORITHMS
+from penstock.policy.xacml.evaluation.decision import Decision
+from penstock.policy.xacml.forms.short_expressions import literal
+from penstock.policy.xacml.forms.yaml_text import read_yaml
 from penstock.policy.xacml.names import FUNCTION_1, FUNCTION_3
-from penstock.policy.xacml.short_expressions import literal
 from penstock.policy.xacml.tree import Apply, DutyExpression, Effect, Policy, PolicySet, Rule
-from penstock.policy.xacml.yaml_text import read_yaml
 from tests.support.xacml import both
 
 CASES = read_yaml((Path(__file__).parents[1] / "cases/xacml/algorithms.yaml").read_bytes())
@@ -52,7 +52,7 @@ def policy(word: str, at: int) -> Policy:
 
 
 def _never(at: int) -> Policy:
-    from penstock.policy.xacml.short_expressions import Names, target
+    from penstock.policy.xacml.forms.short_expressions import Names, target
 
     return Policy(f"N-{at}", "1.0", DENY_OVERRIDES, target({"subject.x": "never"}, Names()), (RULES["P"],))
 

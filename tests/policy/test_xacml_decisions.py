@@ -7,7 +7,10 @@ from typing import Any
 import pytest
 
 from penstock.policy.xacml import Attribute, Category, Pdp, Request, XacmlError, read_policy, read_short, show_policy
-from penstock.policy.xacml.decision import Decision, Duty
+from penstock.policy.xacml.evaluation.decision import Decision, Duty
+from penstock.policy.xacml.forms.short import from_plain
+from penstock.policy.xacml.forms.short_expressions import literal
+from penstock.policy.xacml.forms.yaml_text import read_yaml
 from penstock.policy.xacml.names import (
     ACTION,
     FUNCTION_3,
@@ -16,12 +19,9 @@ from penstock.policy.xacml.names import (
     SUBJECT,
     XPATH_EXPRESSION,
 )
-from penstock.policy.xacml.short import from_plain
-from penstock.policy.xacml.short_expressions import literal
 from penstock.policy.xacml.tree import Apply, Designator, Effect, Literal, Policy, Rule, Selector
-from penstock.policy.xacml.values import XPathExpression
+from penstock.policy.xacml.values.values import XPathExpression
 from penstock.policy.xacml.xpath import Content
-from penstock.policy.xacml.yaml_text import read_yaml
 from tests.support.xacml import NOW, both, request, single
 
 FOLDER = Path(__file__).parents[1] / "cases/xacml"

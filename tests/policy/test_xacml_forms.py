@@ -16,14 +16,14 @@ from penstock.policy.xacml import (
     show_response,
     show_response_json,
 )
+from penstock.policy.xacml.forms.response_xml import read_response
+from penstock.policy.xacml.forms.short import from_plain
+from penstock.policy.xacml.forms.xml import read_xml, show_xml
 from penstock.policy.xacml.names import ACTION, CORE, INTEGER, RESOURCE, STRING, SUBJECT
 from penstock.policy.xacml.request import Context
-from penstock.policy.xacml.response_xml import read_response
-from penstock.policy.xacml.short import from_plain
 from penstock.policy.xacml.tree import Literal
-from penstock.policy.xacml.values import SHORT_TYPES, XPathExpression
-from penstock.policy.xacml.versions import check_pattern, is_wanted
-from penstock.policy.xacml.xml import read_xml, show_xml
+from penstock.policy.xacml.values.values import SHORT_TYPES, XPathExpression
+from penstock.policy.xacml.values.versions import check_pattern, is_wanted
 from tests.support.xacml import NOW, request
 
 ASKS = f"""<?xml version="1.0"?>
@@ -257,7 +257,7 @@ def test_every_type_goes_through_xml_as_it_is() -> None:
 
 
 def _value(name: str, text: str) -> object:
-    from penstock.policy.xacml.values import read_value
+    from penstock.policy.xacml.values.values import read_value
 
     return read_value(SHORT_TYPES[name], text)
 

@@ -5,17 +5,17 @@ from typing import Any
 
 import pytest
 
-from penstock.policy.xacml.expressions import Compiler
-from penstock.policy.xacml.function import Function
-from penstock.policy.xacml.functions import FUNCTIONS, HIGHER, LOGICAL
-from penstock.policy.xacml.reference import Reader
-from penstock.policy.xacml.repository import Repository
+from penstock.policy.xacml.evaluation.expressions import Compiler
+from penstock.policy.xacml.evaluation.reference import Reader
+from penstock.policy.xacml.evaluation.repository import Repository
+from penstock.policy.xacml.forms.short_expressions import Names, expression
+from penstock.policy.xacml.forms.yaml_text import read_yaml
+from penstock.policy.xacml.functions.function import Function
+from penstock.policy.xacml.functions.table import FUNCTIONS, HIGHER, LOGICAL
 from penstock.policy.xacml.request import Context
-from penstock.policy.xacml.short_expressions import Names, expression
 from penstock.policy.xacml.status import Indeterminate, XacmlError
 from penstock.policy.xacml.tree import Apply, Expression
-from penstock.policy.xacml.values import DATA_TYPES, SHORT_TYPES, Type, read_value, show_value
-from penstock.policy.xacml.yaml_text import read_yaml
+from penstock.policy.xacml.values.values import DATA_TYPES, SHORT_TYPES, Type, read_value, show_value
 from tests.support.xacml import NOW, value_of
 
 CASES = read_yaml((Path(__file__).parents[1] / "cases/xacml/functions.yaml").read_bytes())

@@ -5,11 +5,11 @@ import tracemalloc
 import pytest
 
 from penstock.policy.xacml import Category, Pdp, Request, XacmlError, read_policy, read_request, read_request_json
+from penstock.policy.xacml.forms.short import from_plain, read_short
+from penstock.policy.xacml.forms.short_expressions import literal
 from penstock.policy.xacml.limits import MOST_DEPTH, MOST_NESTING, MOST_RESULTS
 from penstock.policy.xacml.names import CORE, FUNCTION_1, FUNCTION_3, INTEGER, RESOURCE, STRING, SUBJECT
 from penstock.policy.xacml.request import Attribute
-from penstock.policy.xacml.short import from_plain, read_short
-from penstock.policy.xacml.short_expressions import literal
 from penstock.policy.xacml.status import Unsupported
 from penstock.policy.xacml.tree import (
     Apply,

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from penstock.policy.xacml import Pdp, read_short
+from penstock.policy.xacml.forms.short import from_plain
+from penstock.policy.xacml.forms.yaml_text import read_yaml
 from penstock.policy.xacml.request import Context
-from penstock.policy.xacml.short import from_plain
-from penstock.policy.xacml.yaml_text import read_yaml
 from tests.support.xacml import single
 
 PAGE = (Path(__file__).parents[2] / "docs/xacml.md").read_text()

@@ -6,10 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.policy.xacml import Attribute, Category, Pdp, read_policy, show_policy
-from penstock.policy.xacml.algorithms import RULE_ALGORITHMS
-from penstock.policy.xacml.decision import Decision
-from penstock.policy.xacml.evaluate import compile_target
-from penstock.policy.xacml.index import Index
+from penstock.policy.xacml.evaluation.algorithms import RULE_ALGORITHMS
+from penstock.policy.xacml.evaluation.decision import Decision
+from penstock.policy.xacml.evaluation.evaluate import compile_target
+from penstock.policy.xacml.evaluation.index import Index
 from penstock.policy.xacml.names import FUNCTION_1, STRING, SUBJECT
 from penstock.policy.xacml.request import Context
 from penstock.policy.xacml.tree import Apply, Designator, DutyExpression, Effect, Literal, Match, Policy, Rule

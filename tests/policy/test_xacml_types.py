@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.policy.privacy_types import text_of, typed
+from penstock.policy.contracts.privacy_types import text_of, typed
 from penstock.policy.xacml import Attribute, Category, XacmlError
-from penstock.policy.xacml.decision import Decision
+from penstock.policy.xacml.evaluation.decision import Decision
+from penstock.policy.xacml.forms.short import from_plain
 from penstock.policy.xacml.names import STRING, SUBJECT
-from penstock.policy.xacml.short import from_plain
 from penstock.policy.xacml.tree import Literal
 from tests.support.xacml import both, single
 

@@ -4,9 +4,9 @@ from collections.abc import Iterable, Mapping
 
 from penstock.language.condition import make_condition
 from penstock.model.event import Event
-from penstock.policy.action import Action, parse_action
-from penstock.policy.automaton import Automaton
-from penstock.policy.monitor import Monitor
+from penstock.policy.monitors.action import Action, parse_action
+from penstock.policy.monitors.automaton import Automaton
+from penstock.policy.monitors.monitor import Monitor
 
 Written = Mapping[str, Mapping[str, object]]
 

@@ -16,16 +16,16 @@ import pyarrow.dataset as ds
 import yaml
 
 from penstock.domain import load
-from penstock.domain.capsules_compiled import compiled
-from penstock.engine.record import Note, Rows, Source
-from penstock.model.content import Content
+from penstock.domain.compile.capsules import compiled
+from penstock.engine.recorder import Note, Rows, Source
+from penstock.model.content.content import Content
 from penstock.model.quality import NO_QUALITY, MetricValue, Quality, moment
 from penstock.model.verdict import Effect, Verdict
-from penstock.policy.capsule import MICROSECONDS, Aggregate, Capsule, Function
-from penstock.policy.capsule_steps import Made, Reduced, Taken, conclude, fused, take
-from penstock.policy.quality import LIBRARY
-from penstock.policy.quality_carry import CLAIMED, write_properties
-from penstock.policy.quality_propagate import propagate
+from penstock.policy.capsules.capsule import MICROSECONDS, Aggregate, Capsule, Function
+from penstock.policy.capsules.steps import Made, Reduced, Taken, conclude, fused, take
+from penstock.policy.quality.carriage import CLAIMED, write_properties
+from penstock.policy.quality.criteria import LIBRARY
+from penstock.policy.quality.propagation import propagate
 from penstock.wire.codec import encode
 from penstock.wire.packet import Publish
 from penstock.wire.properties import Properties

@@ -16,12 +16,12 @@ from typing import Any
 import yaml
 
 from penstock.language import types
-from penstock.language.conversions import to_double
 from penstock.language.errors import Failure, Kind, failed
-from penstock.language.times import duration_from_string, timestamp_from_string
+from penstock.language.evaluators.conversions import to_double
+from penstock.language.evaluators.times import duration_from_string, timestamp_from_string
+from penstock.language.evaluators.work import Work
 from penstock.language.types import ListType, Record
 from penstock.language.values import TypeName, Uint, Value, equal, make_map
-from penstock.language.work import Work
 
 FOLDER = Path(__file__).parent.parent / "cases" / "conditions"
 EXECUTORS = ("spark",)

@@ -16,7 +16,7 @@ from typing import Any
 
 import yaml
 
-from penstock.model.content import Content, Format
+from penstock.model.content.content import Content, Format
 from tests.support.sparkplug import encode
 
 FOLDER = Path(__file__).parent.parent / "cases" / "content"

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 from pyspark.sql import DataFrame
 
 from penstock.domain import Domain
-from penstock.domain.ensemble import ensemble
-from penstock.engine import travel
-from penstock.engine.rehearsal import Rehearsal
+from penstock.domain.compile.ensemble import ensemble
+from penstock.engine.events import user_properties
+from penstock.engine.rehearsal.rehearsal import Rehearsal
 from tests.engine.test_contracts_paris import LOCATION
 from tests.support.recorded import Written, record
 
@@ -92,7 +92,7 @@ def given(view: DataFrame) -> Gets:
     """What a view gives subjects, in the order in which nodes would have sent it."""
     found: Gets = {}
     for row in view.orderBy("subject", "node", "seq", "place", "part").collect():
-        told = travel.carried(bytes(row.properties)).user_properties if row.properties else ()
+        told = user_properties.carried(bytes(row.properties)).user_properties if row.properties else ()
         message = (row.topic, bytes(row.payload), row.qos, tuple(told))
         found.setdefault((row.subject, row.node), []).append(message)
     return found

@@ -8,10 +8,10 @@ from typing import Any
 import yaml
 
 from penstock.model.quality import Catalogue, MetricValue, Quality, moment
-from penstock.policy.contract import ConsumerContract, ProducerContract
-from penstock.policy.contract_text import read_consumer, read_indicator, read_producer, read_situation
-from penstock.policy.quality import make_catalogue
-from penstock.policy.situation import Situation
+from penstock.policy.contracts.contract import ConsumerContract, ProducerContract
+from penstock.policy.contracts.situation import Situation
+from penstock.policy.contracts.text_form import read_consumer, read_indicator, read_producer, read_situation
+from penstock.policy.quality.criteria import make_catalogue
 
 NOW = 1_790_000_000.0
 

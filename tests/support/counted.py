@@ -6,7 +6,7 @@ from pathlib import Path
 import pyarrow.dataset as ds
 
 from penstock.domain import ensemble, load
-from penstock.engine.rehearsal import Rehearsal
+from penstock.engine.rehearsal.rehearsal import Rehearsal
 from tests.support.recorded import Got, Views, Written, delivered, record
 
 SUBJECTS = ("office", "guest")

@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass, field
 
-from penstock.broker.store import Store
+from penstock.broker.store.store import Store
 from penstock.domain import Limits
 from penstock.engine.node import Node
-from penstock.engine.session import Delivery, Session
+from penstock.engine.sessions.session import Delivery, Session
 from penstock.model.event import Event
 from penstock.wire.session import WAITING
 

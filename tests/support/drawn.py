@@ -7,8 +7,8 @@ import socket
 import tempfile
 from pathlib import Path
 
-from penstock.broker.api.looking import Counters, NodeState
-from penstock.engine.portrait import ClientPortrait, LinkPortrait, NodePortrait
+from penstock.broker.http.answers.status import Counters, NodeState
+from penstock.engine.status import ClientPortrait, LinkPortrait, NodePortrait
 
 NODES, CLIENTS = 200, 2000
 TYPES = ("internet", "door", "sensitive", "plant", "office", "vendor", "lab", "guest", "other")
@@ -47,9 +47,9 @@ def main() -> None:
     from nicegui import app, ui
 
     import penstock.console
-    from penstock.console.map_element import Map
-    from penstock.console.rates import Rates
-    from penstock.console.scene import live, scene
+    from penstock.console.map.element import Map
+    from penstock.console.map.rates import Rates
+    from penstock.console.map.scene import live, scene
 
     app.add_static_files("/static", Path(penstock.console.__file__).parent / "static")
 

@@ -9,7 +9,7 @@ from random import Random
 from typing import Any
 
 from penstock.domain import Domain, ensemble
-from penstock.engine.rehearsal import Rehearsal
+from penstock.engine.rehearsal.rehearsal import Rehearsal
 from tests.support.recorded import Views, Written, delivered, record
 
 TOPICS = ("home/door", "home/light", "garden/gate", "shed")

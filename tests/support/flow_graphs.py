@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from penstock.analysis.graph import Editor, Graph, Kind
 from penstock.language.condition import make_condition
 from penstock.model.link import Link
-from penstock.policy.action import PASS, Action, Output
-from penstock.policy.automaton import Automaton
-from penstock.policy.brokering import Table
+from penstock.policy.access.brokering import Table
+from penstock.policy.monitors.action import PASS, Action, Output
+from penstock.policy.monitors.automaton import Automaton
 from penstock.semantics.schema import Pair, Schema
 from tests.support.automata import M1, M2, automaton
 

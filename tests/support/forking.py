@@ -26,7 +26,16 @@ PENSTOCK = [sys.executable, "-c", "import sys; from penstock.cli.main import mai
 _SERVE = "import sys; sys.path.insert(0, '.'); from tests.support.forking import serve; sys.exit(serve())"
 _PIECE = 60_000
 _SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER of Linux
-_LOADED = ("cli.run", "cli.check", "cli.explain", "cli.test", "cli.pub", "cli.sub", "broker.run", "broker.admin")
+_LOADED = (
+    "cli.node.run",
+    "cli.domain.check",
+    "cli.domain.explain",
+    "cli.domain.test",
+    "cli.client.pub",
+    "cli.client.sub",
+    "broker.run",
+    "broker.http.admin",
+)
 _NEEDED = {"console": ("fastapi", "socketio", "penstock.console.app")}
 """By command, what takes long to load and others do without: loaded when such a command is ordered first."""
 _CANNOT = {"preexec_fn", "pass_fds", "shell", "start_new_session", "process_group", "user", "umask", "executable"}

@@ -11,9 +11,9 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from penstock.domain import Domain, ensemble
-from penstock.domain.write import written
-from penstock.engine.rehearsal import Rehearsal
-from penstock.policy.acl import Acl
+from penstock.domain.yaml.write import written
+from penstock.engine.rehearsal.rehearsal import Rehearsal
+from penstock.policy.access.acl import Acl
 from tests.support.random_domains import TOPICS, TYPES, parts, scenes
 from tests.support.recorded import Views, Written, delivered, record
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from penstock.domain import Domain, ensemble, load
-from penstock.engine.rehearsal import Rehearsal
+from penstock.engine.rehearsal.rehearsal import Rehearsal
 from tests.support.recorded import Written, record
 
 FILE = Path(__file__).parents[2] / "examples" / "smart-home" / "domain.yaml"

@@ -2,9 +2,9 @@
 
 from collections import Counter
 
+from penstock.engine.events.plan import Plan
 from penstock.engine.node import Node
-from penstock.engine.plan import Plan
-from penstock.engine.session import NEVER, Session, Subscribed
+from penstock.engine.sessions.session import NEVER, Session, Subscribed
 from penstock.model.topic import matches, parse_filter
 from penstock.model.verdict import Effect
 from penstock.wire.session import OFFERED, PUBLISHED, RELEASED, WAITING

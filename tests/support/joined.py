@@ -14,14 +14,14 @@ from collections.abc import Iterator
 from typing import Any
 
 from penstock.domain import Ensemble, Limits
-from penstock.engine import lifecycle, outbox
-from penstock.engine.admit import Door
-from penstock.engine.changes import Changes
-from penstock.engine.endpoint import Endpoint, commit
-from penstock.engine.lifecycle import Refusal
+from penstock.engine.ledger import Changes
 from penstock.engine.node import Node
-from penstock.engine.session import Session
-from penstock.policy.acl import Acl
+from penstock.engine.sessions import lifecycle, outbox
+from penstock.engine.sessions.endpoint import Endpoint, commit
+from penstock.engine.sessions.lifecycle import Refusal
+from penstock.engine.sessions.session import Session
+from penstock.engine.stages.admit import Door
+from penstock.policy.access.acl import Acl
 from penstock.wire.codec import encode
 from penstock.wire.packet import (
     Connack,

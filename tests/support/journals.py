@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from penstock.engine.record import Note, Reached, Rows, Source
-from penstock.journal.read import read_all
-from penstock.journal.segment import Segment
+from penstock.engine.recorder import Note, Reached, Rows, Source
+from penstock.journal.read.tables import read_all
+from penstock.journal.write.segment import Segment
 from penstock.model.verdict import Effect, Verdict
 from penstock.wire.codec import encode
 from penstock.wire.packet import Publish

@@ -11,11 +11,11 @@ from typing import Any
 import yaml
 
 from penstock.domain import Domain, ensemble
-from penstock.engine.rehearsal import Rehearsal
+from penstock.engine.rehearsal.rehearsal import Rehearsal
 from penstock.language.errors import StatementError
-from penstock.language.statement import Message
+from penstock.language.statements.statement import Message
 from penstock.model.errors import PolicyError
-from penstock.policy.statement import make_policy, policy_on
+from penstock.policy.statements.statement import make_policy, policy_on
 from tests.support.recorded import Written, record
 
 Got = tuple[str, bytes, int, tuple[tuple[str, str], ...]]

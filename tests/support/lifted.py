@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from penstock.language.errors import EvaluationError
-from penstock.language.times import duration_from_string, duration_to_string, timestamp_to_string
+from penstock.language.evaluators.times import duration_from_string, duration_to_string, timestamp_to_string
 from penstock.language.tree import (
     And,
     Attribute,

@@ -6,9 +6,9 @@ import msgspec
 from hypothesis import strategies as st
 
 from penstock.domain import Domain, ensemble
-from penstock.engine.rehearsal import Rehearsal
+from penstock.engine.rehearsal.rehearsal import Rehearsal
 from penstock.language.condition import make_condition
-from penstock.model.content import Content
+from penstock.model.content.content import Content
 from penstock.model.topic import matches
 
 MODES = ("all", "subscribed", "advertised", "routed")

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from penstock.language.condition import Condition
-from penstock.model.content import Content
+from penstock.model.content.content import Content
 from penstock.model.topic import matches, parse_filter
-from penstock.policy.acl import Acl, Rights
+from penstock.policy.access.acl import Acl, Rights
 
 NEVER = float("inf")
 

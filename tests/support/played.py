@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 from pyspark.sql import Row
 
 from penstock.domain import Domain, ensemble
-from penstock.engine.record import Recorder
+from penstock.engine.recorder import Recorder
 from penstock.language.condition import make_condition
 from penstock.model.event import Event
 from penstock.model.topic import matches, parse_filter
-from penstock.pipeline.policies import Asker
+from penstock.pipeline.spark.policies import Asker
 from penstock.wire.packet import Publish
 from penstock.wire.stream import Decoder
 from tests.support.joined import Client

@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from penstock.model.quality import Key, MetricValue, Quality
 from penstock.model.values import FIRST_SECOND, LAST_SECOND, SECOND, Timestamp
-from penstock.policy.quality import LIBRARY
+from penstock.policy.quality.criteria import LIBRARY
 
 ids = st.from_regex(r"[A-Za-z0-9_][A-Za-z0-9_.:-]{0,8}", fullmatch=True)
 keys = st.builds(Key, ids, ids, ids)

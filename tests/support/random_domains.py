@@ -8,9 +8,9 @@ from typing import Any
 from hypothesis import strategies as st
 
 from penstock.domain import Domain, Ensemble
-from penstock.domain.ensemble import ensemble
+from penstock.domain.compile.ensemble import ensemble
 from penstock.model.event import Event
-from penstock.policy.monitor import Monitor as PolicyMonitor
+from penstock.policy.monitors.monitor import Monitor as PolicyMonitor
 from penstock.semantics.explore import Publication
 from penstock.semantics.ordering import Ordering
 from penstock.semantics.schema import (

@@ -4,7 +4,17 @@ from hypothesis import strategies as st
 
 from penstock.language.errors import ConditionError
 from penstock.language.parser import parse
-from penstock.language.statement import ANYWHERE, Attach, Clause, Matching, Message, Rule, Statement, Use, Verb
+from penstock.language.statements.statement import (
+    ANYWHERE,
+    Attach,
+    Clause,
+    Matching,
+    Message,
+    Rule,
+    Statement,
+    Use,
+    Verb,
+)
 from penstock.language.tree import Tree
 from tests.support.random_conditions import expressions
 

@@ -3,7 +3,7 @@
 from random import Random
 
 from penstock.policy.xacml import Attribute, Category
-from penstock.policy.xacml.algorithms import POLICY_ALGORITHMS, RULE_ALGORITHMS
+from penstock.policy.xacml.evaluation.algorithms import POLICY_ALGORITHMS, RULE_ALGORITHMS
 from penstock.policy.xacml.names import CEL, FUNCTION_1, FUNCTION_3, INTEGER, RESOURCE, STRING, SUBJECT
 from penstock.policy.xacml.request import Single
 from penstock.policy.xacml.tree import (

@@ -7,10 +7,10 @@ from pyspark.sql import DataFrame
 
 from penstock.domain import Domain
 from penstock.engine.node import Node
-from penstock.engine.record import Recorder, Rows
-from penstock.engine.rehearsal import Rehearsal
+from penstock.engine.recorder import Recorder, Rows
+from penstock.engine.rehearsal.rehearsal import Rehearsal
 from penstock.journal.revision import Revision
-from penstock.journal.segment import Segment
+from penstock.journal.write.segment import Segment
 
 Got = tuple[str, bytes, int]
 """Topic, payload and QoS of a message."""

@@ -6,7 +6,7 @@ from typing import Protocol
 from pyspark.sql import SparkSession
 
 from penstock.cli.pipeline.shared import plain
-from penstock.pipeline.replay import Replay, replay, replay_few
+from penstock.pipeline.jobs.replay import Replay, replay, replay_few
 
 
 class Replaying(Protocol):

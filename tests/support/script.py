@@ -37,7 +37,7 @@ import msgspec
 import yaml
 
 from penstock.domain import Domain, Ensemble, Limits, ensemble
-from penstock.policy.acl import Acl
+from penstock.policy.access.acl import Acl
 from penstock.wire.packet import (
     Packet,
     Puback,

@@ -26,7 +26,7 @@ from pyspark.sql.types import (
 from penstock.language.errors import Kind
 from penstock.language.tree import Tree
 from penstock.language.values import Uint, Value
-from penstock.pipeline.columns import Explanation, explained_column
+from penstock.pipeline.conditions.columns import Explanation, explained_column
 
 CODEGEN_OFF = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 

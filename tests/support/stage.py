@@ -5,7 +5,7 @@ from typing import Any
 import yaml
 
 from penstock.domain import Domain, ensemble
-from penstock.engine.rehearsal import Rehearsal
+from penstock.engine.rehearsal.rehearsal import Rehearsal
 
 
 def domain(text: str) -> Domain:

@@ -8,10 +8,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from penstock.language.evaluators.reference import decide
 from penstock.language.printer import show
-from penstock.language.reference import decide
-from penstock.language.statement import Attach, Clause, Message, Rule, Statement, Use
-from penstock.language.statement_printer import show_compact
+from penstock.language.statements.printer import show_compact
+from penstock.language.statements.statement import Attach, Clause, Message, Rule, Statement, Use
 from penstock.language.tree import Attribute, Call, Has, Literal, Tree, rebuilt, walk
 
 Attributes = dict[str, Any]

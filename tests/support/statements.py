@@ -5,8 +5,8 @@ from typing import Any
 
 import yaml
 
-from penstock.language.statement import Statement
-from penstock.language.statement_printer import show_compact
+from penstock.language.statements.printer import show_compact
+from penstock.language.statements.statement import Statement
 
 FOLDER = Path(__file__).parent.parent / "cases" / "statements"
 

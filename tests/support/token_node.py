@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote_plus, urlencode
 
-from penstock.policy.passwords import hash_password
-from penstock.policy.token import Claims, Party, issue, new_token_id
-from penstock.policy.token_keys import KeySet, PublicKey
+from penstock.policy.access.passwords import hash_password
+from penstock.policy.tokens.keys import KeySet, PublicKey
+from penstock.policy.tokens.token import Claims, Party, issue, new_token_id
 from tests.support.commands import PATIENCE
 from tests.support.mosquitto import HOST
 from tests.support.node import ANY_PORT, LiveNode, running

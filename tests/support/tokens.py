@@ -9,8 +9,8 @@ from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from penstock.policy.token import Claims, Party, Token, issue, sign
-from penstock.policy.token_keys import KeySet, PublicKey, SigningKey
+from penstock.policy.tokens.keys import KeySet, PublicKey, SigningKey
+from penstock.policy.tokens.token import Claims, Party, Token, issue, sign
 
 NOW = 1_800_000_000
 NODES = tuple(f"b{number}" for number in range(1, 7))

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping
 
 from hypothesis import strategies as st
 
-from penstock.policy.trust import UNIT, Average, in_millionths
-from penstock.policy.vectors import Table, Update
+from penstock.policy.trust.rating import UNIT, Average, in_millionths
+from penstock.policy.trust.vectors import Table, Update
 
 Edge = tuple[str, str]
 """From the node that is rated to the one that rates it: the way of messages."""

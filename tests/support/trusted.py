@@ -13,11 +13,11 @@ from typing import Any, Self
 
 from penstock.broker.federation import Federation
 from penstock.domain import Domain
-from penstock.engine import saying
-from penstock.engine.greeting import Greeting
+from penstock.engine.federation.dialling import Greeting
 from penstock.engine.node import Node
-from penstock.policy.token import Party, Token, issue, parse_token, sign
-from penstock.policy.token_keys import KeySet, SigningKey
+from penstock.engine.trust import announcements
+from penstock.policy.tokens.keys import KeySet, SigningKey
+from penstock.policy.tokens.token import Party, Token, issue, parse_token, sign
 from penstock.wire.framing import PACKET_MOST
 from penstock.wire.packet import Connack, Connect, Disconnect, Packet, Pingreq, Pingresp, Puback, Publish
 from penstock.wire.properties import NO_PROPERTIES, Properties
@@ -216,7 +216,7 @@ class Neighbour(Peer):
             self._hears(packet)
 
     def _hears(self, packet: Publish) -> None:
-        if packet.topic == saying.TOPIC:
+        if packet.topic == announcements.TOPIC:
             said = json.loads(packet.payload)
             self.told.append(said)
             if "token" in said:
@@ -247,12 +247,12 @@ class Neighbour(Peer):
         await self.says_raw(json.dumps(what).encode())
 
     async def says_raw(self, payload: bytes) -> None:
-        await self.send(Publish(saying.TOPIC, payload), Pingreq())
+        await self.send(Publish(announcements.TOPIC, payload), Pingreq())
         await self.expect(Pingresp)
 
     async def is_cut_off(self, payload: bytes, reason: int) -> str:
         """The node ends the connection because of what it is told; its words."""
-        await self.send(Publish(saying.TOPIC, payload))
+        await self.send(Publish(announcements.TOPIC, payload))
         return await self.hears_the_end(reason)
 
     async def hears_the_end(self, reason: int) -> str:

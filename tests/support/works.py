@@ -5,7 +5,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from penstock.model.sparkplug_plain import write_plain
+from penstock.model.sparkplug.plain import write_plain
 from tests.support.console import Looking
 from tests.support.paho import Paho
 

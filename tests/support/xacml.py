@@ -3,13 +3,13 @@
 from typing import Any
 
 from penstock.policy.xacml import Attribute, Category, Pdp, Request
-from penstock.policy.xacml.decision import Outcome
-from penstock.policy.xacml.reference import Reader
+from penstock.policy.xacml.evaluation.decision import Outcome
+from penstock.policy.xacml.evaluation.reference import Reader
+from penstock.policy.xacml.forms.short import from_plain
+from penstock.policy.xacml.forms.short_expressions import Names, literal
 from penstock.policy.xacml.request import Context, Single
-from penstock.policy.xacml.short import from_plain
-from penstock.policy.xacml.short_expressions import Names, literal
 from penstock.policy.xacml.tree import Literal, Root
-from penstock.policy.xacml.values import SHORT_TYPES
+from penstock.policy.xacml.values.values import SHORT_TYPES
 from penstock.policy.xacml.xpath import Content
 
 NOW = 1_000_000_000 * 10**9  # 2001-09-09T01:46:40Z

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 from benchmarks.xacml import policy
 from penstock.domain import Domain, ensemble
-from penstock.engine.endpoint import Endpoint
-from penstock.engine.rehearsal import Rehearsal
-from penstock.policy.privacy import PrivacyPolicy
+from penstock.engine.rehearsal.rehearsal import Rehearsal
+from penstock.engine.sessions.endpoint import Endpoint
+from penstock.policy.contracts.privacy import PrivacyPolicy
 from penstock.policy.xacml import Pdp
 from penstock.wire.codec import encode
 from penstock.wire.packet import Publish

@@ -22,9 +22,9 @@ from benchmarks.reproduce.sparkplug.deployments import (
 )
 from benchmarks.reproduce.sparkplug.plant import payload
 from penstock.domain import Limits, ensemble, load
-from penstock.engine.admit import Door
-from penstock.engine.endpoint import Endpoint
 from penstock.engine.node import Node
+from penstock.engine.sessions.endpoint import Endpoint
+from penstock.engine.stages.admit import Door
 from penstock.wire.codec import encode
 from penstock.wire.packet import Connect, Publish, Subscribe, Subscription
 

@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 from benchmarks.reproduce.statements.inside import interleaved
 from benchmarks.reproduce.statements.policies import EVERYTHING, authenticating
 from penstock.domain import Domain, ensemble
-from penstock.engine import proving
-from penstock.engine.endpoint import Endpoint
-from penstock.engine.rehearsal import Rehearsal
+from penstock.engine.rehearsal.rehearsal import Rehearsal
+from penstock.engine.sessions.endpoint import Endpoint
+from penstock.engine.trust import group_proofs
 from penstock.wire.codec import encode
 from penstock.wire.packet import Publish
 
@@ -73,11 +73,11 @@ class _Link:
         for _ in range(publications):
             played.assembly.now += PERIOD
             claiming = neighbour.proving
-            if isinstance(claiming, proving.Claiming) and (is_always or played.now >= claiming.due):
+            if isinstance(claiming, group_proofs.Claiming) and (is_always or played.now >= claiming.due):
                 claiming.due = played.now
                 self.exchanges += 1
                 began = time.process_time()
-                proving.renew(node, neighbour, played.now)
+                group_proofs.renew(node, neighbour, played.now)
                 played.assembly.turn(node)
                 played.run()
                 seconds += time.process_time() - began

@@ -14,10 +14,10 @@ from benchmarks.reproduce.statements.inside import added, empty, interleaved, su
 from benchmarks.reproduce.statements.policies import EVERYTHING, FLOODING
 from benchmarks.reproduce.statements.tracing import has_policy
 from penstock.domain import Domain, ensemble
-from penstock.engine import judge_filters
-from penstock.engine.admit import Door
-from penstock.engine.endpoint import Endpoint
-from penstock.engine.rehearsal import Rehearsal
+from penstock.engine.rehearsal.rehearsal import Rehearsal
+from penstock.engine.sessions.endpoint import Endpoint
+from penstock.engine.stages.admit import Door
+from penstock.engine.statements import filter_policies
 from penstock.wire.codec import encode
 from penstock.wire.packet import Connect, Publish
 
@@ -123,9 +123,9 @@ class _Hub:
         neighbours = list(self.node.neighbours.values())
         began = time.process_time()
         for subscribed in known:
-            judge_filters.insert_subscription(self.node, subscribed, TOPIC, self.played.now)
+            filter_policies.insert_subscription(self.node, subscribed, TOPIC, self.played.now)
             for neighbour in neighbours:
-                judge_filters.forward_subscription(self.node, subscribed, TOPIC, neighbour)
+                filter_policies.forward_subscription(self.node, subscribed, TOPIC, neighbour)
         return (time.process_time() - began) / len(known)
 
 

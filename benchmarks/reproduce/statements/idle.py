@@ -12,8 +12,8 @@ from typing import NamedTuple
 from benchmarks.matching.workload import WORKLOADS
 from benchmarks.reproduce.statements.inside import connect, interleaved, make_node, subscription, take_all
 from benchmarks.reproduce.statements.policies import TRACING
-from penstock.engine.endpoint import Endpoint
 from penstock.engine.node import Node
+from penstock.engine.sessions.endpoint import Endpoint
 from penstock.wire.codec import encode
 from penstock.wire.packet import Publish
 

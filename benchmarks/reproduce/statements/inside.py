@@ -10,9 +10,9 @@ from typing import Any
 
 from benchmarks.reproduce.statements.policies import EVERYTHING
 from penstock.domain import Domain, Limits, ensemble
-from penstock.engine.admit import Door
-from penstock.engine.endpoint import Endpoint
 from penstock.engine.node import Node
+from penstock.engine.sessions.endpoint import Endpoint
+from penstock.engine.stages.admit import Door
 from penstock.wire.codec import encode
 from penstock.wire.packet import Connect, Subscribe, Subscription, Unsubscribe
 from penstock.wire.properties import Properties

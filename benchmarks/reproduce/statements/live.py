@@ -14,8 +14,8 @@ from typing import Any
 import yaml
 
 from benchmarks.brokers import Broker, Process, free_ports, penstock_program, start
-from penstock.engine.advertise import ADVERTISE, UNADVERTISE
-from penstock.engine.telling import INTEREST
+from penstock.engine.federation.messages import INTEREST
+from penstock.engine.sessions.advertise import ADVERTISE, UNADVERTISE
 from penstock.wire.codec import encode
 from penstock.wire.packet import Connect, Packet, Publish, Subscribe, Subscription, Unsubscribe
 from penstock.wire.properties import NO_PROPERTIES, Properties

@@ -21,13 +21,13 @@ from benchmarks.reproduce.statements.inside import (
     unsubscription,
 )
 from benchmarks.reproduce.statements.policies import TRACING
-from penstock.engine.judge import Judging, Towards
-from penstock.engine.predicates import Predicates
-from penstock.engine.session import Subscribed
-from penstock.model.content import Content, Format
+from penstock.engine.matching.predicates import Predicates
+from penstock.engine.sessions.session import Subscribed
+from penstock.engine.stages.judge import Judging, Towards
+from penstock.model.content.content import Content, Format
 from penstock.model.event import Event
-from penstock.policy.judging import Bound
-from penstock.policy.statement import Act, make_policy
+from penstock.policy.statements.judging import Bound
+from penstock.policy.statements.statement import Act, make_policy
 from penstock.wire.codec import encode
 from penstock.wire.packet import Publish
 

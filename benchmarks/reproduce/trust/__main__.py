@@ -14,11 +14,11 @@ from pyspark.sql import DataFrame, SparkSession
 from benchmarks.machine import describe
 from benchmarks.reproduce.trust import report, trials
 from benchmarks.reproduce.trust.report import Found, Timing
-from penstock.pipeline.networks import make_links
-from penstock.pipeline.paths import EDGES, least_averages
-from penstock.pipeline.session import open_session
-from penstock.pipeline.simulate import Trial, over_time, simulate, summary
-from penstock.policy.trust import UNIT
+from penstock.pipeline.jobs.simulate import Trial, over_time, simulate, summary
+from penstock.pipeline.spark.session import open_session
+from penstock.pipeline.trust.networks import make_links
+from penstock.pipeline.trust.paths import EDGES, least_averages
+from penstock.policy.trust.rating import UNIT
 
 OUTPUT = Path("var/bench/trust")
 _ORIGINS, _EDGES = 20, 6

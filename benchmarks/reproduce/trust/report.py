@@ -14,8 +14,8 @@ from matplotlib.figure import Figure
 
 from benchmarks.reproduce.drawing import legend_below
 from benchmarks.reproduce.trust.trials import SETTLED, SHARES, SWEPT, SWEPT_ATTACKS, in_words
-from penstock.pipeline.networks import TOPOLOGIES
-from penstock.pipeline.playing import ATTACKS, RULES, Setting
+from penstock.pipeline.trust.network_run import ATTACKS, RULES, Setting
+from penstock.pipeline.trust.networks import TOPOLOGIES
 
 # Colours that can be told apart by the colour-blind, too (Okabe and Ito).
 _COLOURS = {"strict": "#d55e00", "path": "#0072b2"}

@@ -9,9 +9,9 @@ from itertools import product
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
-from penstock.pipeline.networks import TOPOLOGIES
-from penstock.pipeline.playing import ATTACKS, RULES, Ground, Setting
-from penstock.pipeline.simulate import Trial
+from penstock.pipeline.jobs.simulate import Trial
+from penstock.pipeline.trust.network_run import ATTACKS, RULES, Ground, Setting
+from penstock.pipeline.trust.networks import TOPOLOGIES
 
 SIZES = (100, 1_000, 10_000)
 REPLICATES = (8, 6, 6)

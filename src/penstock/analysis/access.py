@@ -8,13 +8,13 @@ import msgspec
 
 from penstock.domain import Ensemble
 from penstock.domain.checks.access import is_never_true
-from penstock.engine.prune import usurped
-from penstock.engine.sparkplug import Actor, make_actor
-from penstock.model.sparkplug_topic import NAMESPACE, OF_DEVICES, OF_NODES, STATE, Source, message_topic
+from penstock.engine.sparkplug.messages import Actor, make_actor
+from penstock.engine.stages.prune import usurped
+from penstock.model.sparkplug.topic import NAMESPACE, OF_DEVICES, OF_NODES, STATE, Source, message_topic
 from penstock.model.subject import Subject
-from penstock.policy.plant import Plant
-from penstock.policy.sparkplug import Access, AccessPolicy, Privilege, parse_subject
-from penstock.policy.wildcards import Names
+from penstock.policy.sparkplug.edge_nodes import Plant
+from penstock.policy.sparkplug.name_patterns import Names
+from penstock.policy.sparkplug.policies import Access, AccessPolicy, Privilege, parse_subject
 
 How = Literal["always", "sometimes", "never"]
 PRIVILEGES: tuple[Privilege, ...] = get_args(Privilege)

@@ -13,13 +13,13 @@ import msgspec
 
 from penstock.domain import Domain
 from penstock.domain.checks.access import People, oddities
-from penstock.language.ranges import covers as ranges_cover
-from penstock.language.ranges import intersects
+from penstock.language.ranges.ranges import covers as ranges_cover
+from penstock.language.ranges.ranges import intersects
 from penstock.model.topic import covers, overlaps
-from penstock.policy.plant import Plant
-from penstock.policy.reasons import names
-from penstock.policy.sparkplug import EVERYBODY, AccessPolicy, Privilege
-from penstock.policy.wildcards import Names, is_pattern
+from penstock.policy.sparkplug.edge_nodes import Plant
+from penstock.policy.sparkplug.name_patterns import Names, is_pattern
+from penstock.policy.sparkplug.policies import EVERYBODY, AccessPolicy, Privilege
+from penstock.policy.sparkplug.reasons import names
 
 MOST_TRIED = 10
 """Policies beside one that are looked at, of each sort: what is found must not cost the square of their number."""

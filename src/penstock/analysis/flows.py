@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 from itertools import count
 
-from penstock.domain.ensemble import Assertion, Ensemble
-from penstock.domain.policies import ANY
+from penstock.domain.compile.ensemble import Assertion, Ensemble
+from penstock.domain.schema.policies import ANY
 from penstock.model.link import Link
-from penstock.policy.automaton import Automaton
+from penstock.policy.monitors.automaton import Automaton
 
 from .components import closure_bits
 from .graph import Graph, flow_graph

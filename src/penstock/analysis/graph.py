@@ -7,12 +7,12 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Protocol
 
-from penstock.domain.ensemble import Ensemble
+from penstock.domain.compile.ensemble import Ensemble
 from penstock.model.errors import PenstockError
 from penstock.model.link import Link
 from penstock.model.topic import intersection
-from penstock.policy.brokering import Table
-from penstock.policy.protocol import UNLISTED
+from penstock.policy.access.brokering import Table
+from penstock.policy.monitors.protocol import UNLISTED
 
 Pair = tuple[str, str]
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from xml.sax.saxutils import escape, quoteattr
 
 from penstock.model.link import Link
-from penstock.policy.protocol import UNLISTED
+from penstock.policy.monitors.protocol import UNLISTED
 
 from .graph import Graph, Kind, Pair
 from .layout import Layout, Size, layout

@@ -11,11 +11,11 @@ from typing import NamedTuple
 
 from penstock.language.condition import Condition, all_of, make_condition
 from penstock.language.errors import ConditionError
-from penstock.language.ranges import intersects
-from penstock.language.statement import Message, Point, Verb
+from penstock.language.ranges.ranges import intersects
+from penstock.language.statements.statement import Message, Point, Verb
 from penstock.model.topic import covers, overlaps
-from penstock.policy.given import Given, Statements
-from penstock.policy.statement import Act, CompiledClause, CompiledRule
+from penstock.policy.statements.assignments import Given, Statements
+from penstock.policy.statements.statement import Act, CompiledClause, CompiledRule
 
 MOST_PAIRS = 100_000
 """Pairs of clauses that are looked at: what is found must not take for ever."""

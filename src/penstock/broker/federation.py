@@ -7,15 +7,16 @@ import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
-from penstock.broker.peer import Dialler
+from penstock.broker.net.peer import Dialler
+from penstock.broker.net.tls import make_client_context
 from penstock.broker.server import Server
-from penstock.broker.tls import make_client_context
 from penstock.domain import Address, Domain, diff
-from penstock.domain.ensemble import ensemble
-from penstock.domain.federation import ForeignSettings, LinkSettings
-from penstock.domain.trust_groups import SecretError
-from penstock.engine import groups, overlay, proving
-from penstock.engine.greeting import Greeting
+from penstock.domain.compile.ensemble import ensemble
+from penstock.domain.schema.federation import ForeignSettings, LinkSettings
+from penstock.domain.schema.trust_groups import SecretError
+from penstock.engine.federation import overlay
+from penstock.engine.federation.dialling import Greeting
+from penstock.engine.trust import group_proofs, groups
 from penstock.model.errors import PenstockError
 
 log = logging.getLogger("penstock.federation")
@@ -82,7 +83,7 @@ class Federation:
             for name, connection in overlay.connections(server.node)
             if name in self.domain.nodes
         }
-        proving.hold(server.node, self._group_secrets[server.name], server.now())
+        group_proofs.hold(server.node, self._group_secrets[server.name], server.now())
 
     async def _link(self, server: Server) -> None:
         """Have the links that the domain says the node makes, and no others."""

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING
 
 import uvloop
 
-from penstock.broker import log as logs
+from penstock.broker.console_process import Page
 from penstock.broker.federation import Federation
-from penstock.broker.notify import notify
-from penstock.broker.page import Page
+from penstock.broker.observe import log as logs
+from penstock.broker.observe.systemd import notify
 from penstock.domain import Domain
 from penstock.model.errors import PenstockError
 
 if TYPE_CHECKING:
-    from penstock.broker.admin import Admin
+    from penstock.broker.http.admin import Admin
 
 log = logging.getLogger("penstock.run")
 
@@ -61,8 +61,8 @@ def _admins(federation: Federation, file: Path | None, reread: Reread | None) ->
     administered = [server for server in federation.servers.values() if server.settings.admin is not None]
     if not administered:
         return []
-    from penstock.broker.admin import Admin  # a third of the time that a node takes to start is for its HTTP server
-    from penstock.broker.api.api import Api
+    from penstock.broker.http.admin import Admin
+    from penstock.broker.http.api import Api
 
     api = Api(federation, file, reread)
     return [Admin(server, api) for server in administered]

@@ -11,38 +11,40 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from penstock.broker.commits import Commits, Deferred
-from penstock.broker.connection import Connection
-from penstock.broker.keys import read_keys
-from penstock.broker.listeners import Listeners, named
-from penstock.broker.load import Load
-from penstock.broker.log import NodeLog
-from penstock.broker.peer import Dialler
-from penstock.broker.reporting import Reporting
-from penstock.broker.store import Store
-from penstock.broker.sys_topics import SysTopics
-from penstock.broker.tls import certificate_user, make_context
+from penstock.broker.identity.keys import read_keys
+from penstock.broker.net.connection import Connection
+from penstock.broker.net.listeners import Listeners, named
+from penstock.broker.net.peer import Dialler
+from penstock.broker.net.tls import certificate_user, make_context
+from penstock.broker.observe.load import Load
+from penstock.broker.observe.log import NodeLog
+from penstock.broker.observe.reporting import Reporting
+from penstock.broker.observe.sys_topics import SysTopics
+from penstock.broker.store.commits import Commits, Deferred
+from penstock.broker.store.store import Store
 from penstock.domain import NodeSettings
-from penstock.domain.ensemble import Ensemble
-from penstock.domain.schema import JournalSettings
-from penstock.engine import keys, lifecycle, outbox, overlay, place
-from penstock.engine.admit import Door, is_known
+from penstock.domain.compile.ensemble import Ensemble
+from penstock.domain.schema.domain import JournalSettings
+from penstock.engine.federation import overlay
 from penstock.engine.node import Node
-from penstock.engine.record import Recorder
-from penstock.engine.session import Session
-from penstock.engine.tokens import Keys
+from penstock.engine.recorder import Recorder
+from penstock.engine.sessions import lifecycle, outbox, placement
+from penstock.engine.sessions.session import Session
+from penstock.engine.stages.admit import Door, is_known
+from penstock.engine.trust import keys
+from penstock.engine.trust.tokens import Keys
 from penstock.model.errors import PenstockError
 from penstock.model.group_proof import NONCE_BYTES
-from penstock.policy.acl import Acl
-from penstock.policy.passwords import Passwords
-from penstock.policy.token_rights import NO_RIGHTS
+from penstock.policy.access.acl import Acl
+from penstock.policy.access.passwords import Passwords
+from penstock.policy.tokens.rights import NO_RIGHTS
 from penstock.wire.framing import Frame
 from penstock.wire.kinds import PUBLISH
 from penstock.wire.reason import Reason
 from penstock.wire.session import CLOSED
 
 if TYPE_CHECKING:
-    from penstock.broker.journal import Journal
+    from penstock.broker.observe.journal import Journal
 
 TICK = 1.0
 CLOSE_SECONDS = 5
@@ -117,7 +119,7 @@ class Server:
     def keep_journal(self, settings: JournalSettings, domain: str) -> None:
         """Record what happens here."""
         try:
-            from penstock.broker.journal import Journal  # needs pyarrow, which only nodes with a journal wait for
+            from penstock.broker.observe.journal import Journal
         except ModuleNotFoundError as error:
             raise PenstockError(f"a journal needs `{error.name}`: install `penstock[journal]`") from None
         self.node.recorder = Recorder()
@@ -227,7 +229,7 @@ class Server:
             # Who has shown a token is known by it, and need not have a password here.
             if session.token is None and not is_known(session.subject, connection.door, passwords, self.node.unchecked):
                 connection.disconnect(Reason.NOT_AUTHORIZED, "the user is no longer known")
-            elif place.entry_of(self.node, session.subject) is None:
+            elif placement.entry_of(self.node, session.subject) is None:
                 connection.disconnect(Reason.NOT_AUTHORIZED, "the domain no longer lists this client here")
             elif session.rights is NO_RIGHTS:
                 connection.disconnect(Reason.NOT_AUTHORIZED, "this node asks for an authorisation token now")

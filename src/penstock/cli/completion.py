@@ -15,7 +15,7 @@ from typing import Any
 import yaml
 
 from penstock.cli import options as mosquitto_options
-from penstock.cli.exits import EXIT_ERROR
+from penstock.cli.exit_codes import EXIT_ERROR
 from penstock.cli.shells import INSTALLED, SCRIPTS
 
 _EPILOG = """\
@@ -75,7 +75,7 @@ def answers(words: Sequence[str]) -> list[Answer]:
 
 
 def _possible(before: list[str], begun: str) -> Iterable[Answer]:
-    from penstock.cli.main import COMMANDS
+    from penstock.cli.main import COMMANDS, module_of
 
     if not before:
         return [*COMMANDS.items(), ("--help", "list the commands"), ("--version", "print the version")]
@@ -89,7 +89,7 @@ def _possible(before: list[str], begun: str) -> Iterable[Answer]:
             return JOBS.items()
         name, rest = (f"pipeline.{rest[0]}", rest[1:]) if rest[0] in JOBS else ("", [])
     try:
-        module = importlib.import_module(f"penstock.cli.{name}") if name else None
+        module = importlib.import_module(module_of(name)) if name else None
     except ImportError:  # an extra that is not installed
         return []
     make = getattr(module, "_parser", None) or getattr(module, "parser", None)

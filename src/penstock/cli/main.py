@@ -5,7 +5,7 @@ import os
 import sys
 
 from penstock import __version__
-from penstock.cli.exits import EXIT_ERROR, EXIT_INTERRUPTED
+from penstock.cli.exit_codes import EXIT_ERROR, EXIT_INTERRUPTED
 
 COMMANDS = {
     "run": "run the nodes of a domain file, or one open node on loopback",
@@ -33,9 +33,23 @@ COMMANDS = {
     "passwd": "manage a password file, as mosquitto_passwd does",
 }
 
+_ROOMS = {
+    "domain": ("init", "check", "fmt", "schema", "test", "explain", "flows"),
+    "policy": ("access", "contracts", "statement", "xacml", "token", "passwd"),
+    "node": ("run", "status", "console", "persisted", "journal", "trust"),
+    "client": ("pub", "sub"),
+}
+"""The folder that each command's module is in; `pipeline` and `completion` stand beside these folders."""
+_FOLDERS = {name: f"{folder}." for folder, names in _ROOMS.items() for name in names}
+
 _USAGE = "usage: penstock COMMAND [OPTIONS]\n\ncommands:\n" + "".join(
     f"  {name:10} {text}\n" for name, text in COMMANDS.items()
 )
+
+
+def module_of(command: str) -> str:
+    """Return the full name of the module that runs a command."""
+    return f"penstock.cli.{_FOLDERS.get(command, '')}{command}"
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -66,4 +80,4 @@ def _run(arguments: list[str]) -> int:
     if name not in COMMANDS:
         print(f"penstock: no command `{name}`\n\n{_USAGE}", file=sys.stderr, end="")
         return 2
-    return int(importlib.import_module(f"penstock.cli.{name}").main(rest))
+    return int(importlib.import_module(module_of(name)).main(rest))

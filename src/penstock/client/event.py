@@ -7,7 +7,7 @@ from hashlib import sha256
 from typing import Any
 
 from penstock.model import event as model
-from penstock.model.content import Content, Reader, Unreadable, format_of_type
+from penstock.model.content.content import Content, Reader, Unreadable, format_of_type
 from penstock.model.errors import ContentError
 from penstock.model.values import Value
 

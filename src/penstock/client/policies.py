@@ -8,9 +8,19 @@ A policy that is not here is written as text (`docs/statements.md`). `joined` ma
 from collections.abc import Sequence
 
 from penstock.language.errors import StatementError
-from penstock.language.statement import ANYWHERE, Attach, Clause, Message, Point, Rule, Statement, Use, Verb
-from penstock.language.statement_parser import parse_condition, parse_statement
-from penstock.language.statement_printer import show_compact
+from penstock.language.statements.parser import parse_condition, parse_statement
+from penstock.language.statements.printer import show_compact
+from penstock.language.statements.statement import (
+    ANYWHERE,
+    Attach,
+    Clause,
+    Message,
+    Point,
+    Rule,
+    Statement,
+    Use,
+    Verb,
+)
 from penstock.language.tree import And, Call, Literal, Tree
 
 Policy = str | Statement

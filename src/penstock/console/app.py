@@ -14,11 +14,11 @@ import uvicorn
 from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
-from penstock.broker.bounded_http import config
-from penstock.broker.own_names import OwnNames
-from penstock.broker.tls import make_context
+from penstock.broker.http.bounded_http import config
+from penstock.broker.http.host_names import OwnNames
+from penstock.broker.net.tls import make_context
+from penstock.console.login.plain import plain
 from penstock.console.person import People
-from penstock.console.plain import plain
 from penstock.domain import Tls
 from penstock.domain.units import Address
 from penstock.model.errors import PenstockError
@@ -53,7 +53,7 @@ def serve(served: Served, ready: Callable[[str], None], until_eof: bool = False)
     from nicegui import app as pages
     from nicegui import ui
 
-    from penstock.console.door import Door, person_of
+    from penstock.console.login.door import Door, person_of
     from penstock.console.parts import PARTS, Part
     from penstock.console.shell import shell
 

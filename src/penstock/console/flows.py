@@ -5,11 +5,11 @@ from urllib.parse import urlencode
 
 from nicegui import ui
 
-from penstock.broker.api.flows import Assertions, AssertionState, Flow, Flows, FlowStep
+from penstock.broker.http.answers.flows import Assertions, AssertionState, Flow, Flows, FlowStep
 from penstock.console import names, widgets
-from penstock.console.asking import AskError
-from penstock.console.explained import data, html, told
-from penstock.console.map_element import LiveMap
+from penstock.console.admin_client import AskError
+from penstock.console.decisions.explanation import data, html, told
+from penstock.console.map.element import LiveMap
 from penstock.console.person import Person
 
 MOST_ENDS = 24

@@ -3,8 +3,13 @@
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
-from penstock.console import decisions, flows, map, pipeline, subjects, trust, trying
+from penstock.console import flows, pipeline
+from penstock.console.decisions import page as decisions
+from penstock.console.draft import page as trying
+from penstock.console.map import page as map
 from penstock.console.person import Person
+from penstock.console.subjects import page as subjects
+from penstock.console.trust import page as trust
 
 
 class Part(NamedTuple):

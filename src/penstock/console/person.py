@@ -12,9 +12,9 @@ from typing import NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from penstock.broker.api.looking import Nodes, NodeState, RevisionState
-from penstock.broker.api.people import About
-from penstock.console.asking import AskError, Asking
+from penstock.broker.http.answers.status import Nodes, NodeState, RevisionState
+from penstock.broker.http.people import About
+from penstock.console.admin_client import AskError, Asking
 from penstock.domain import Domain, expand, read
 from penstock.model.errors import DomainError
 

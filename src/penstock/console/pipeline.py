@@ -11,9 +11,9 @@ from typing import NamedTuple
 import msgspec
 from nicegui import ui
 
-from penstock.broker.api.pipeline import Jobs, Report
+from penstock.broker.http.answers.pipeline import Jobs, Report
 from penstock.console import widgets
-from penstock.console.asking import AskError
+from penstock.console.admin_client import AskError
 from penstock.console.person import Person
 from penstock.console.tables import Cell, Prose, table
 from penstock.journal.jobs import Job

@@ -1,15 +1,15 @@
 """The domain file: YAML to a validated, cross-checked `Domain`."""
 
-from penstock.domain.base import MEMORY
 from penstock.domain.check import Checked, Source, check
+from penstock.domain.compile.ensemble import Assertion, Ensemble, ensemble
+from penstock.domain.compile.entries import ClientEntry
+from penstock.domain.compile.expand import expand
 from penstock.domain.diff import Change, Difference, diff
-from penstock.domain.ensemble import Assertion, Ensemble, ensemble
-from penstock.domain.entries import ClientEntry
-from penstock.domain.expand import expand
-from penstock.domain.federation import ClientSettings, ForeignSettings, LinkSettings, LinkTls
 from penstock.domain.load import load, read
-from penstock.domain.node_settings import Limits, Listener, Log, NodeSettings, Tls
-from penstock.domain.schema import Domain, default_domain
+from penstock.domain.schema.base import MEMORY
+from penstock.domain.schema.domain import Domain, default_domain
+from penstock.domain.schema.federation import ClientSettings, ForeignSettings, LinkSettings, LinkTls
+from penstock.domain.schema.node_settings import Limits, Listener, Log, NodeSettings, Tls
 from penstock.domain.units import Address
 
 __all__ = [

@@ -7,7 +7,6 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from penstock.domain.base import MEMORY
 from penstock.domain.checks import (
     access,
     admin,
@@ -24,15 +23,16 @@ from penstock.domain.checks import (
     trust_groups,
 )
 from penstock.domain.checks.warnings import warnings
-from penstock.domain.expand import Expansion, with_patterns, with_protocols
-from penstock.domain.files import FileRole, files
+from penstock.domain.compile.expand import Expansion, with_patterns, with_protocols
+from penstock.domain.compile.graph import graph
 from penstock.domain.finding import Finding, Loc, Mistake
-from penstock.domain.graph import graph
-from penstock.domain.node_settings import NodeSettings
 from penstock.domain.patterns.settings import Roles
-from penstock.domain.schema import Domain
-from penstock.domain.tree import Entry, found_text, locate, path_text
+from penstock.domain.schema.base import MEMORY
+from penstock.domain.schema.domain import Domain
+from penstock.domain.schema.node_settings import NodeSettings
 from penstock.domain.units import Address
+from penstock.domain.yaml.files import FileRole, files
+from penstock.domain.yaml.tree import Entry, found_text, locate, path_text
 from penstock.model.errors import DomainError, Problem
 
 _CHECKS = (structure, admin, assertions, contents, access, contracts, trust_groups, tokens, statements, capsules)

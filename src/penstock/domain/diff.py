@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal, NamedTuple
 
-from penstock.domain.admin import AdminSettings
-from penstock.domain.base import Settings, keys
-from penstock.domain.expand import expand
-from penstock.domain.graph import graph
-from penstock.domain.node_settings import NodeSettings
-from penstock.domain.schema import Domain, JournalSettings
-from penstock.domain.statements import StatementSettings
+from penstock.domain.compile.expand import expand
+from penstock.domain.compile.graph import graph
+from penstock.domain.schema.admin import AdminSettings
+from penstock.domain.schema.base import Settings, keys
+from penstock.domain.schema.domain import Domain, JournalSettings
+from penstock.domain.schema.node_settings import NodeSettings
+from penstock.domain.schema.statements import StatementSettings
 from penstock.model.link import Link
 
 Effect = Literal["added", "removed", "changed"]

@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
 
-from penstock.domain.schema import Domain
-from penstock.domain.tree import Step
+from penstock.domain.schema.domain import Domain
+from penstock.domain.yaml.tree import Step
 
 Loc = tuple[Step, ...]
 _SHOWN_NAMES = 8

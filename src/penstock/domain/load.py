@@ -8,11 +8,11 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from penstock.domain.base import MEMORY
 from penstock.domain.check import Source, check, in_order
-from penstock.domain.files import FileName, FileRole, map_files
-from penstock.domain.schema import Domain, DomainFile
-from penstock.domain.tree import Entry, Mapping, Node, Place, Scalar, Sequence, Step, child, locate, plain
+from penstock.domain.schema.base import MEMORY
+from penstock.domain.schema.domain import Domain, DomainFile
+from penstock.domain.yaml.files import FileName, FileRole, map_files
+from penstock.domain.yaml.tree import Entry, Mapping, Node, Place, Scalar, Sequence, Step, child, locate, plain
 from penstock.model.errors import DomainError, Problem
 
 
@@ -27,8 +27,8 @@ def load(path: Path, environ: Variables[str, str] = os.environ) -> Domain:
 def read(path: Path, environ: Variables[str, str] = os.environ) -> Source:
     """The domain that a file describes, valid in itself; `check` then looks at what is around it."""
     # Imported here, with PyYAML: a node that runs without a domain file does not wait for them.
-    from penstock.domain.assemble import assemble, override
-    from penstock.domain.mistakes import problems_of
+    from penstock.domain.yaml.assemble import assemble, override
+    from penstock.domain.yaml.mistakes import problems_of
 
     problems = list[Problem]()
     try:

@@ -9,54 +9,43 @@ from typing import NamedTuple
 from weakref import WeakValueDictionary
 
 from penstock.domain import Limits
-from penstock.domain.ensemble import Ensemble
-from penstock.engine import (
-    again,
-    bindings,
-    bring,
-    carrying,
-    contracts,
-    feedback,
-    keys,
-    outbox,
-    overlay,
-    passage,
-    place,
-    review,
-    showing,
-    subscribe,
-    window,
-)
-from penstock.engine.advertised import AdvertisedPolicies
-from penstock.engine.changes import Ledger
-from penstock.engine.edit import Watch, tell_failures
-from penstock.engine.groups import Trust
-from penstock.engine.index import Index, TopicTree
-from penstock.engine.later import Later
-from penstock.engine.news import News
-from penstock.engine.offers import OwnOffer
-from penstock.engine.once import Once
-from penstock.engine.place import alone
-from penstock.engine.plan import Group, LinkClass, Plan, Plans
-from penstock.engine.predicates import Predicates
-from penstock.engine.ratings import Ratings
-from penstock.engine.record import Recorder
-from penstock.engine.render import to_version_4, to_version_5
-from penstock.engine.session import Session, Subscribed
-from penstock.engine.sparkplug import Sparkplug, renewed
+from penstock.domain.compile.ensemble import Ensemble
+from penstock.engine.contracts import client_contracts, registry
+from penstock.engine.contracts.delayed import Later
+from penstock.engine.events import passage, rejudge
+from penstock.engine.events.dedup import Once
+from penstock.engine.events.plan import Group, LinkClass, Plan, Plans
+from penstock.engine.federation import overlay
+from penstock.engine.federation.offers import OwnOffer
+from penstock.engine.federation.pending import News
+from penstock.engine.federation.wants import Want
+from penstock.engine.ledger import Ledger
+from penstock.engine.matching.predicates import Predicates
+from penstock.engine.matching.topic_index import Index, TopicTree
+from penstock.engine.recorder import Recorder
+from penstock.engine.sessions import outbox, placement, subscribe, window
+from penstock.engine.sessions.placement import alone
+from penstock.engine.sessions.render import to_version_4, to_version_5
+from penstock.engine.sessions.session import Session, Subscribed
+from penstock.engine.sessions.timers import Timers
+from penstock.engine.sparkplug.messages import Sparkplug, renewed
+from penstock.engine.stages.edit import Watch, tell_failures
+from penstock.engine.statements import bindings, review
+from penstock.engine.statements.advertised_policies import AdvertisedPolicies
 from penstock.engine.stats import Stats
-from penstock.engine.timers import Timers
-from penstock.engine.tokens import BETWEEN_NODES, EVERYTHING, Keys, Passing, Tokens
-from penstock.engine.want import Want
+from penstock.engine.trust import client_tokens, feedback, keys, token_exchange
+from penstock.engine.trust.groups import Trust
+from penstock.engine.trust.ratings import Ratings
+from penstock.engine.trust.tokens import BETWEEN_NODES, EVERYTHING, Keys, Passing, Tokens
 from penstock.model.event import Event
 from penstock.model.topic import Filter
 from penstock.model.verdict import Verdict
-from penstock.policy.acl import Acl, Rights
-from penstock.policy.monitor import State
-from penstock.policy.passwords import Passwords
-from penstock.policy.token import Token
-from penstock.policy.token_rights import NO_RIGHTS, TokenRights
-from penstock.policy.trust import Evidence
+from penstock.policy.access.acl import Acl, Rights
+from penstock.policy.access.passwords import Passwords
+from penstock.policy.monitors.monitor import State
+from penstock.policy.tokens.rights import NO_RIGHTS, TokenRights
+from penstock.policy.tokens.token import Token
+from penstock.policy.trust.rating import Evidence
 from penstock.wire.reason import Reason
 
 Onlooker = Callable[[Session, Event, Verdict, float], None]
@@ -139,7 +128,7 @@ class Node:
         """What clients here advertise, by id."""
         self.suppressed_reason = Reason.NOT_AUTHORIZED
         """What the sender of a suppressed message is told."""
-        self.contracts = contracts.renewed(None, self.ensemble.contracts)
+        self.contracts = registry.renewed(None, self.ensemble.contracts)
         """What contracts say, if the domain has any; and in `later` what they hold back for a while."""
         self.later = Later()
         self.withheld = 0
@@ -198,7 +187,7 @@ class Node:
                 session.rights, session.publish_type, session.neighbour, claims=session.claims, statements=statements
             )
             if session.token is not None and self.tokens is not None and self.neighbours:
-                carried = showing.carry(self, session)
+                carried = client_tokens.carry(self, session)
                 assert carried is not None
                 link = link._replace(token=Passing(carried.digest, carried.digest, carried.claims.publish))
             if watch is not None:
@@ -306,7 +295,7 @@ class Node:
         self.limits, self.passwords, self.acl = limits, passwords, acl
         self.ensemble = ensemble or self.ensemble
         self.table = self.ensemble.table(self.name)
-        self.contracts = contracts.renewed(self.contracts, self.ensemble.contracts)  # what is brought follows below
+        self.contracts = registry.renewed(self.contracts, self.ensemble.contracts)  # what is brought follows below
         self.sparkplug = renewed(self.sparkplug, self.ensemble.access)
         self.forget_all()
         self.plans.clear()
@@ -315,16 +304,16 @@ class Node:
         for watch in self.watches.values():
             watch.take(self.ensemble.monitors(watch.link))
             tell_failures(self, watch)
-        place.look_on(self)
+        placement.look_on(self)
         for session in self.sessions.values():
             session.rights = self.rights_for(session)
             self.later.begin_anew(self, session, self.clock() if now is None else now)
-            place.settle_in(self, session)
+            placement.settle_in(self, session)
             subscribe.renew(self, session)
-        bring.review(self, self.clock() if now is None else now)
+        client_contracts.review(self, self.clock() if now is None else now)
         review.review(self, self.clock() if now is None else now)
         for session in self.sessions.values():
-            again.judge_queue(self, session, now)
+            rejudge.judge_queue(self, session, now)
         self.judged()
 
     def judged(self) -> None:
@@ -405,7 +394,7 @@ class Node:
         if self.news and self.neighbours:
             overlay.refresh(self, now)
         if self.ratings is not None and (self.ratings.is_stale or self.ratings.is_changed):
-            carrying.turn(self, now)
+            token_exchange.turn(self, now)
         if self.made:
             passage.publish_made(self, now)
         if self.replaying or self.lagging:

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from penstock.domain import Domain
-from penstock.domain.contracts import PrivacySettings
-from penstock.domain.write import written
+from penstock.domain.schema.contracts import PrivacySettings
+from penstock.domain.yaml.write import written
 from penstock.journal.private import make_folder, write_file
-from penstock.policy.monitor import module_file
+from penstock.policy.monitors.monitor import module_file
 
 FOLDER = "revisions"
 DOMAIN = "domain.yaml"

@@ -4,10 +4,10 @@ from collections.abc import Callable, Mapping
 
 from penstock.language import types
 from penstock.language.errors import ConditionError, EvaluationError
-from penstock.language.functions import FUNCTIONS, METHODS, OPERATORS, Overloads
+from penstock.language.evaluators.functions import FUNCTIONS, METHODS, OPERATORS, Overloads
+from penstock.language.evaluators.patterns import compiled
+from penstock.language.evaluators.times import duration_from_string, timestamp_from_string
 from penstock.language.limits import MOST_MACROS, MOST_XPATH
-from penstock.language.patterns import compiled
-from penstock.language.times import duration_from_string, timestamp_from_string
 from penstock.language.tree import (
     EQUALITY,
     ORDER,
@@ -32,8 +32,8 @@ from penstock.language.tree import (
 )
 from penstock.language.types import BOOL, DYN, ListType, MapType, Record, Scalar, Type, accepts, comparable, joined
 from penstock.language.words import hint
+from penstock.model.content.xpath import compile_xpath
 from penstock.model.errors import ContentError
-from penstock.model.xpath import compile_xpath
 
 _LITERALS: dict[str, Type] = {"null_type": types.NULL}
 _UNORDERED = frozenset({types.NULL, types.TYPE})

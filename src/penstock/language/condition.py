@@ -5,17 +5,17 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 
 from penstock.language.checker import check_condition
-from penstock.language.closures import Decider, Metered, compile_metered
 from penstock.language.errors import ConditionError, Failure, Kind, Outcome, failed
+from penstock.language.evaluators.closures import Decider, Metered, compile_metered
+from penstock.language.evaluators.reference import no_xml
+from penstock.language.evaluators.work import Work, charge
 from penstock.language.limits import MOST_EVENT_WORK, MOST_TEXT, MOST_WORK
 from penstock.language.parser import parse
 from penstock.language.printer import show
-from penstock.language.ranges import Ranges, ranges
-from penstock.language.reference import no_xml
+from penstock.language.ranges.ranges import Ranges, ranges
 from penstock.language.tree import And, Tree, XPath, reads, walk
 from penstock.language.types import ANYTHING, Record
-from penstock.language.work import Work, charge
-from penstock.model.content import Content, ContentError, Unreadable
+from penstock.model.content.content import Content, ContentError, Unreadable
 from penstock.model.values import Value
 
 
@@ -68,7 +68,7 @@ _NOTHING: dict[str, Value] = {}
 
 
 XPATH_STEPS = 3
-"""Steps of XPath (`model/xpath.py`) that take as long as one of ours."""
+"""Steps of XPath (`model/content/xpath.py`) that take as long as one of ours."""
 
 
 def find(content: Content, expression: str, work: Work) -> Value:

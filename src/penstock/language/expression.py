@@ -4,13 +4,13 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from penstock.language.checker import check
-from penstock.language.closures import Evaluator, compile_value
 from penstock.language.condition import find
 from penstock.language.errors import Failure, Kind
+from penstock.language.evaluators.closures import Evaluator, compile_value
 from penstock.language.parser import parse
 from penstock.language.printer import show
 from penstock.language.types import ANYTHING, Record, Type
-from penstock.model.content import Content, Unreadable
+from penstock.model.content.content import Content, Unreadable
 from penstock.model.values import Value
 
 

@@ -1,7 +1,7 @@
 """What a document must say for a condition that asks for XPath to be true."""
 
 from penstock.language.tree import And, Binary, Call, ListOf, Literal, Tree, XPath
-from penstock.model.xpath_texts import texts_of
+from penstock.model.content.xpath_texts import texts_of
 
 
 def texts_needed(tree: Tree) -> frozenset[str]:

@@ -1,6 +1,6 @@
 """What a condition or a statement may cost at most. Both come from clients, so each bound is also a defence."""
 
-from penstock.model.bounds import MOST_XPATH_TEXT
+from penstock.model.content.bounds import MOST_XPATH_TEXT
 
 MOST_TEXT = 10_000
 """Characters of a condition."""

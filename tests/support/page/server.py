@@ -15,15 +15,22 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
-from penstock.cli.main import COMMANDS, main
+from penstock.cli.main import COMMANDS, main, module_of
 from tests.support.forking import ordered, take_place
 
 
 def serve(path: str) -> None:
     """Until standard input ends."""
     for name in COMMANDS:
-        importlib.import_module(f"penstock.cli.{name}")
-    for name in ("broker.run", "broker.journal", "broker.admin", "journal.read", "journal.compact", "analysis.flows"):
+        importlib.import_module(module_of(name))
+    for name in (
+        "broker.run",
+        "broker.observe.journal",
+        "broker.http.admin",
+        "journal.read.tables",
+        "journal.write.compact",
+        "analysis.flows",
+    ):
         importlib.import_module(f"penstock.{name}")
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(path)

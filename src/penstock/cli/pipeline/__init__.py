@@ -3,7 +3,7 @@
 import importlib
 import sys
 
-from penstock.cli.exits import EXIT_ERROR, EXIT_USAGE
+from penstock.cli.exit_codes import EXIT_ERROR, EXIT_USAGE
 
 JOBS = {
     "govern": "write the authorised views of subjects: of all that was recorded, what each may have",

@@ -21,8 +21,8 @@ from penstock.cli.pipeline.shared import (
 )
 from penstock.cli.table import fit, print_table
 from penstock.journal.jobs import Table
-from penstock.pipeline import report
-from penstock.pipeline.audit import DENIALS, RIGHTS, SEEN, UNUSED, Audit, audit
+from penstock.pipeline.jobs.audit import DENIALS, RIGHTS, SEEN, UNUSED, Audit, audit
+from penstock.pipeline.tables import report
 
 _EPILOG = """\
 Rules and rights are those of --domain, or of the policies in force last; all that was recorded is held against them.

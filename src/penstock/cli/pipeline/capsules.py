@@ -11,13 +11,13 @@ from penstock.cli.pipeline.signals import wait
 from penstock.cli.pipeline.stream import tell, tell_json
 from penstock.domain import Domain, load
 from penstock.journal.jobs import Table
-from penstock.pipeline.capsule_rows import Reference
-from penstock.pipeline.capsules import TOLD_BY, Running, start
+from penstock.pipeline.capsules.rows import Reference
 from penstock.pipeline.errors import ArgumentError, PipelineError
-from penstock.pipeline.follow import MOST_BYTES
-from penstock.pipeline.mqtt import Broker
-from penstock.pipeline.policies import following, judged_by
-from penstock.pipeline.publish import Publisher
+from penstock.pipeline.jobs.capsules import TOLD_BY, Running, start
+from penstock.pipeline.mqtt.connection import Broker
+from penstock.pipeline.mqtt.publish import Publisher
+from penstock.pipeline.spark.policies import following, judged_by
+from penstock.pipeline.tables.journal_stream import MOST_BYTES
 
 _EPILOG = """\
 Of each capsule there are tables in FOLDER/NAME: `results`, a row for each window and group; `quarantine`, events that

@@ -9,8 +9,8 @@ from pyspark.sql import SparkSession
 
 from penstock.cli.pipeline.shared import add_master, run_job
 from penstock.cli.table import print_table
-from penstock.pipeline.forget import forget
-from penstock.pipeline.session import SMALL
+from penstock.pipeline.jobs.forget import forget
+from penstock.pipeline.spark.session import SMALL
 
 _EPILOG = """\
 Tables are those that `govern` and `stream` have written to FOLDER. Journals are left as they are: they are the nodes'

@@ -10,8 +10,8 @@ from pyspark.sql import SparkSession
 from penstock.cli.pipeline.shared import add_options, days_of, leave, nodes_of, read_options, run_job
 from penstock.cli.table import print_table
 from penstock.journal.jobs import Table
-from penstock.pipeline.policies import Asker, Policies, as_it_stands, as_it_stood
-from penstock.pipeline.views import every_subject, write_views
+from penstock.pipeline.jobs.govern import every_subject, write_views
+from penstock.pipeline.spark.policies import Asker, Policies, as_it_stands, as_it_stood
 
 _EPILOG = """\
 A view has what nodes would have sent to the subject if it had subscribed to every topic from the first event on. It is

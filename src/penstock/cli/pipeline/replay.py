@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from penstock.cli.exits import EXIT_ERROR
+from penstock.cli.exit_codes import EXIT_ERROR
 from penstock.cli.pipeline.shared import (
     add_options,
     days_of,
@@ -26,11 +26,11 @@ from penstock.cli.pipeline.shared import (
 from penstock.cli.table import fit, print_table
 from penstock.domain import load
 from penstock.journal.jobs import Table
-from penstock.journal.sample import sample
+from penstock.journal.read.sample import sample
 from penstock.model.errors import DomainError
-from penstock.pipeline import report
-from penstock.pipeline.replay import CHANGES, Claim, Replay, replay, replay_few
-from penstock.pipeline.session import SMALL
+from penstock.pipeline.jobs.replay import CHANGES, Claim, Replay, replay, replay_few
+from penstock.pipeline.spark.session import SMALL
+from penstock.pipeline.tables import report
 
 _EPILOG = """\
 Each event begins again at the node that a client gave it to, and goes its way through all nodes: by the policies in

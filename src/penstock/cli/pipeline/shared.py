@@ -12,15 +12,15 @@ from pathlib import Path
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from penstock.cli.exits import EXIT_DOMAIN, EXIT_ERROR, EXIT_USAGE
+from penstock.cli.exit_codes import EXIT_DOMAIN, EXIT_ERROR, EXIT_USAGE
 from penstock.cli.pipeline.signals import held, noted
 from penstock.journal.jobs import Record, Table
 from penstock.journal.listing import parts, unknown_nodes
 from penstock.language.errors import ConditionError
 from penstock.model.errors import DomainError, PenstockError
 from penstock.pipeline.errors import ArgumentError, PipelineError
-from penstock.pipeline.session import SMALL, open_session, readable
-from penstock.pipeline.tables import Days
+from penstock.pipeline.spark.session import SMALL, open_session, readable
+from penstock.pipeline.tables.tables import Days
 
 _PERIOD = 0.5
 _SMALL_BYTES = 4 * 2**20

@@ -12,9 +12,9 @@ from penstock.cli.pipeline.shared import run_job
 from penstock.cli.table import print_table
 from penstock.model.errors import PolicyError
 from penstock.pipeline.errors import ArgumentError
-from penstock.pipeline.networks import TOPOLOGIES
-from penstock.pipeline.playing import ATTACKS, RULES, Ground, Setting
-from penstock.pipeline.simulate import MEASURES, Trial, simulate, summary
+from penstock.pipeline.jobs.simulate import MEASURES, Trial, simulate, summary
+from penstock.pipeline.trust.network_run import ATTACKS, RULES, Ground, Setting
+from penstock.pipeline.trust.networks import TOPOLOGIES
 
 _EPILOG = """\
 Options of several values are crossed: every setting is played on every network. Combinations with --accept above --sign

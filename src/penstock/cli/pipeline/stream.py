@@ -11,12 +11,12 @@ from penstock.cli.pipeline.shared import leave, nodes_of, run_job
 from penstock.cli.pipeline.signals import wait
 from penstock.journal.jobs import Table
 from penstock.pipeline.errors import ArgumentError
-from penstock.pipeline.follow import MOST_BYTES
-from penstock.pipeline.mqtt import Broker
-from penstock.pipeline.policies import Asker, following
-from penstock.pipeline.publish import SUBJECT, Publisher, check_prefix
-from penstock.pipeline.stream import Batch, Stream, start
-from penstock.pipeline.views import VIEW, every_subject
+from penstock.pipeline.jobs.govern import VIEW, every_subject
+from penstock.pipeline.jobs.stream import Batch, Stream, start
+from penstock.pipeline.mqtt.connection import Broker
+from penstock.pipeline.mqtt.publish import SUBJECT, Publisher, check_prefix
+from penstock.pipeline.spark.policies import Asker, following
+from penstock.pipeline.tables.journal_stream import MOST_BYTES
 
 _EPILOG = f"""\
 Each batch is written as Parquet to FOLDER/view/batch=N, by subject and date, when the node has sealed segments; what of

@@ -14,10 +14,10 @@ from penstock.cli.table import fit, print_table
 from penstock.domain.units import DURATION_FORM, parse_duration
 from penstock.journal.jobs import Table
 from penstock.model.errors import PolicyError
-from penstock.pipeline.holding import Difference, ask, compare
-from penstock.pipeline.policies import as_it_stands
-from penstock.pipeline.trust import Asked, Fleet, moment, rate
-from penstock.policy.trust import Weights
+from penstock.pipeline.jobs.trust import Asked, Fleet, moment, rate
+from penstock.pipeline.spark.policies import as_it_stands
+from penstock.pipeline.trust.live_ratings import Difference, ask, compare
+from penstock.policy.trust.rating import Weights
 
 _EPILOG = """\
 What nodes hold of their neighbours is worked out from the evidence that their journals keep: by the domain, or with

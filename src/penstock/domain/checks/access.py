@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 from penstock.domain.finding import Loc, Said, hint
-from penstock.domain.schema import Domain
+from penstock.domain.schema.domain import Domain
 from penstock.language.condition import Condition
 from penstock.language.tree import And, Attribute, Select, walk
 from penstock.model.errors import PolicyError
-from penstock.model.sparkplug_topic import NAMESPACE, OF_DEVICES, OF_NODES, STATE
+from penstock.model.sparkplug.topic import NAMESPACE, OF_DEVICES, OF_NODES, STATE
 from penstock.model.topic import overlaps
-from penstock.policy.access_files import read_policies, uncollected
-from penstock.policy.sparkplug import EVERYBODY, MESSAGE, METRICS, NOW, SUBJECT, AccessPolicy
+from penstock.policy.sparkplug.bulk_files import read_policies, uncollected
+from penstock.policy.sparkplug.policies import EVERYBODY, MESSAGE, METRICS, NOW, SUBJECT, AccessPolicy
 
 _TOPICS = (
     *(f"{NAMESPACE}/+/{kind}/+" for kind in sorted(OF_NODES)),

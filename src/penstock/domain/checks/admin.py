@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from penstock.domain.finding import Entities, Finding, hint
-from penstock.domain.schema import Domain
+from penstock.domain.schema.domain import Domain
 
 
 def check(domain: Domain) -> Iterator[Finding]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from penstock.domain.finding import Entities, Finding, Loc
-from penstock.domain.schema import Domain
-from penstock.policy.protocol import UNLISTED
+from penstock.domain.schema.domain import Domain
+from penstock.policy.monitors.protocol import UNLISTED
 
 
 def check(domain: Domain) -> Iterator[Finding]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from penstock.domain.capsules_compiled import compiled, mistakes
+from penstock.domain.compile.capsules import compiled, mistakes
 from penstock.domain.finding import Entities, Finding, Mistake, Said, hint
-from penstock.domain.schema import Domain
+from penstock.domain.schema.domain import Domain
 from penstock.model.topic import overlaps
 
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from penstock.domain.contents import Expression
+from penstock.domain.compile.monitors import attributes_at
 from penstock.domain.finding import Finding, Loc, Mistake, Said
-from penstock.domain.monitors import attributes_at
-from penstock.domain.schema import Domain
+from penstock.domain.schema.contents import Expression
+from penstock.domain.schema.domain import Domain
 from penstock.language.condition import Condition
 from penstock.language.errors import ConditionError
 from penstock.language.types import Record
 from penstock.model.topic import covers
-from penstock.policy.covering import is_covered
+from penstock.policy.access.covering import is_covered
 
 
 def check(domain: Domain) -> Iterator[Mistake]:

@@ -5,18 +5,24 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from penstock.domain.contracts import compiled, given, mistakes
 from penstock.domain.finding import Entities, Finding, Said, hint, listed
-from penstock.domain.schema import Domain
-from penstock.domain.tree import Step
+from penstock.domain.schema.contracts import compiled, given, mistakes
+from penstock.domain.schema.domain import Domain
+from penstock.domain.yaml.tree import Step
 from penstock.model.quality import NO_QUALITY
 from penstock.model.topic import overlaps
-from penstock.policy.contract import ConsumerContract, PrivacyRule, ProducerContract, abac_attributes, commitments
-from penstock.policy.contract_match import Pair, Standing, match_all
-from penstock.policy.contracts import EVERYBODY, Contracts, said_wants
-from penstock.policy.privacy import wrong_duties
-from penstock.policy.privacy_types import odd_types
-from penstock.policy.xacml.patterns import wrong_patterns
+from penstock.policy.contracts.contract import (
+    ConsumerContract,
+    PrivacyRule,
+    ProducerContract,
+    abac_attributes,
+    commitments,
+)
+from penstock.policy.contracts.contract_set import EVERYBODY, Contracts, said_wants
+from penstock.policy.contracts.fit import Pair, Standing, match_all
+from penstock.policy.contracts.privacy import wrong_duties
+from penstock.policy.contracts.privacy_types import odd_types
+from penstock.policy.xacml.functions.patterns import wrong_patterns
 
 _MOST_PAIRS = 10_000
 """Of more, it is not looked for those that never fit: `penstock contracts match` tells."""

@@ -7,14 +7,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from penstock.domain.checks.contents import compiled
+from penstock.domain.compile.graph import Graph
+from penstock.domain.compile.monitors import attributes_at, compile_monitor
 from penstock.domain.finding import Entities, Finding, Loc, Mistake, Said, hint, listed
-from penstock.domain.graph import Graph
-from penstock.domain.monitors import attributes_at, compile_monitor
-from penstock.domain.policies import ANY, MonitorSettings, Pair
-from penstock.domain.schema import Domain
-from penstock.model.content import Reader
+from penstock.domain.schema.domain import Domain
+from penstock.domain.schema.policies import ANY, MonitorSettings, Pair
+from penstock.model.content.content import Reader
 from penstock.model.errors import PolicyError
-from penstock.policy.protocol import UNLISTED
+from penstock.policy.monitors.protocol import UNLISTED
 
 # Where in an automaton its own check has found something.
 _SPOT = re.compile(r"state `(?P<state>[^`]*)`, edge `(?P<edge>[^`]*)`:? ")

@@ -7,15 +7,15 @@ from collections.abc import Iterator
 from penstock.domain.checks.access import is_never_true
 from penstock.domain.checks.contents import compiled
 from penstock.domain.finding import Entities, Finding, Loc, Mistake, Said, hint, listed
-from penstock.domain.schema import Domain
-from penstock.domain.statements import EVERYBODY, ApplySettings, StatementSettings, problem_of
+from penstock.domain.schema.domain import Domain
+from penstock.domain.schema.statements import EVERYBODY, ApplySettings, StatementSettings, problem_of
 from penstock.language.printer import show
-from penstock.language.statement import Clause, Message, Point, Rule, Statement
+from penstock.language.statements.statement import Clause, Message, Point, Rule, Statement
 from penstock.language.tree import Literal
 from penstock.model.errors import PolicyError
 from penstock.model.topic import overlaps
-from penstock.policy.elements.table import elements
-from penstock.policy.statement import CompiledRule, Policy, compile_statement
+from penstock.policy.statements.elements.table import elements
+from penstock.policy.statements.statement import CompiledRule, Policy, compile_statement
 
 _PERSIST = "Persist"
 _AUTHENTICATE = ("AuthenticateSender", "AuthenticateReceiver")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from penstock.domain.federation import ClientSettings, LinkSettings
 from penstock.domain.finding import Entities, Finding, Loc, hint, listed
-from penstock.domain.schema import Domain
+from penstock.domain.schema.domain import Domain
+from penstock.domain.schema.federation import ClientSettings, LinkSettings
 
 
 def check(domain: Domain) -> Iterator[Finding]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from penstock.domain.federation import LinkTypes
 from penstock.domain.finding import Finding, Loc, hint, listed
-from penstock.domain.policies import Pair, TableSettings
-from penstock.domain.schema import Domain
-from penstock.domain.tree import path_text
+from penstock.domain.schema.domain import Domain
+from penstock.domain.schema.federation import LinkTypes
+from penstock.domain.schema.policies import Pair, TableSettings
+from penstock.domain.yaml.tree import path_text
 
 
 def check(written: Domain, domain: Domain) -> Iterator[Finding]:

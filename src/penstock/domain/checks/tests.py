@@ -6,13 +6,22 @@ from collections.abc import Collection, Iterator, Mapping
 
 from penstock.domain.checks.contents import compiled
 from penstock.domain.finding import Entities, Finding, Loc, Mistake, Said, hint
-from penstock.domain.schema import Domain
-from penstock.domain.tests import OTHERS, Advertised, PolicyTest, Publication, SetPolicy, Step, Subscription, state_key
+from penstock.domain.schema.domain import Domain
+from penstock.domain.schema.tests import (
+    OTHERS,
+    Advertised,
+    PolicyTest,
+    Publication,
+    SetPolicy,
+    Step,
+    Subscription,
+    state_key,
+)
 from penstock.language.errors import StatementError
-from penstock.language.statement import Message, Statement
+from penstock.language.statements.statement import Message, Statement
 from penstock.model.errors import PolicyError
 from penstock.model.topic import parse_filter
-from penstock.policy.statement import compile_statement, policy_on
+from penstock.policy.statements.statement import compile_statement, policy_on
 
 
 def check(domain: Domain) -> Iterator[Mistake]:

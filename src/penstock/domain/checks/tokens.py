@@ -6,12 +6,12 @@ import time
 from collections.abc import Collection, Iterator
 
 from penstock.domain.finding import Entities, Finding, Said, hint
-from penstock.domain.schema import Domain
-from penstock.domain.tokens import TokenSettings
-from penstock.domain.tree import Step
+from penstock.domain.schema.domain import Domain
+from penstock.domain.schema.tokens import TokenSettings
+from penstock.domain.yaml.tree import Step
 from penstock.model.errors import PolicyError
-from penstock.policy.token_keys import KeySet, SigningKey
-from penstock.policy.token_revoked import NOTHING, Revoked, why_unused
+from penstock.policy.tokens.keys import KeySet, SigningKey
+from penstock.policy.tokens.revocation import NOTHING, Revoked, why_unused
 
 
 def check(domain: Domain) -> Iterator[Finding]:

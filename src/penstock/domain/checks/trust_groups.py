@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from penstock.domain.finding import Entities, Finding, Said, hint
-from penstock.domain.schema import Domain
-from penstock.domain.trust_groups import SecretError
+from penstock.domain.schema.domain import Domain
+from penstock.domain.schema.trust_groups import SecretError
 
 
 def check(domain: Domain) -> Iterator[Finding]:

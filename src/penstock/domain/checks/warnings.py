@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from penstock.domain import users
 from penstock.domain.checks import access, contents, contracts, statements, tokens, trust_groups
-from penstock.domain.expand import Expansion
+from penstock.domain.compile import users
+from penstock.domain.compile.expand import Expansion
+from penstock.domain.compile.graph import graph
+from penstock.domain.compile.monitors import compile_automaton
 from penstock.domain.finding import Loc, Said, listed
-from penstock.domain.graph import graph
-from penstock.domain.monitors import compile_automaton
 from penstock.domain.patterns.settings import Roles
-from penstock.domain.schema import Domain
+from penstock.domain.schema.domain import Domain
 from penstock.domain.units import Address
-from penstock.model.content import Reader
+from penstock.model.content.content import Reader
 from penstock.model.topic import overlaps
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from penstock.domain.federation import ClientSettings, LinkSettings, LinkTypes
 from penstock.domain.finding import Entities, Finding, Loc
 from penstock.domain.patterns.settings import Hierarchy
 from penstock.domain.patterns.tables import Part, joined
-from penstock.domain.schema import Domain
+from penstock.domain.schema.domain import Domain
+from penstock.domain.schema.federation import ClientSettings, LinkSettings, LinkTypes
 
 UP, DOWN = "up", "down"
 CHILD = LinkTypes(publish=UP, notify=DOWN)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from penstock.domain.base import LONGEST_NAME
 from penstock.domain.finding import Entities, Finding, Loc, hint
 from penstock.domain.patterns.settings import Interface
-from penstock.domain.policies import MonitorSettings, Pair
-from penstock.domain.schema import Domain
+from penstock.domain.schema.base import LONGEST_NAME
+from penstock.domain.schema.domain import Domain
+from penstock.domain.schema.policies import MonitorSettings, Pair
 
 
 def interfaces(domain: Domain, pattern: Interface) -> tuple[str, ...]:

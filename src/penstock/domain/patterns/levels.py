@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import product
 
-from penstock.domain.federation import LinkTypes
 from penstock.domain.finding import Finding
 from penstock.domain.patterns.settings import Levels
 from penstock.domain.patterns.tables import Part, joined
-from penstock.domain.policies import Pair, TableSettings
-from penstock.domain.schema import Domain
+from penstock.domain.schema.domain import Domain
+from penstock.domain.schema.federation import LinkTypes
+from penstock.domain.schema.policies import Pair, TableSettings
 
 
 def expand(domain: Domain, pattern: Levels) -> Domain:

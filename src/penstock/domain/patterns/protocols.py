@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 
 from penstock.domain.finding import Said
-from penstock.domain.policies import MonitorSettings
-from penstock.domain.schema import Domain
+from penstock.domain.schema.domain import Domain
+from penstock.domain.schema.policies import MonitorSettings
 from penstock.model.errors import PolicyError
-from penstock.policy.protocol import Protocol, Surroundings, compile_protocol
+from penstock.policy.monitors.protocol import Protocol, Surroundings, compile_protocol
 
 _KEY = re.compile(r"`(senders|protects|guard)`:? ")
 

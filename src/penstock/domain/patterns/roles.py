@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from penstock.domain.base import LONGEST_NAME, MEMORY
-from penstock.domain.federation import ClientSettings, LinkSettings, LinkTypes
 from penstock.domain.finding import Entities, Finding, Loc, hint
-from penstock.domain.node_settings import Listener, NodeSettings
 from penstock.domain.patterns.settings import Role, Roles
 from penstock.domain.patterns.tables import Part, joined
-from penstock.domain.policies import MonitorSettings
-from penstock.domain.schema import Domain
+from penstock.domain.schema.base import LONGEST_NAME, MEMORY
+from penstock.domain.schema.domain import Domain
+from penstock.domain.schema.federation import ClientSettings, LinkSettings, LinkTypes
+from penstock.domain.schema.node_settings import Listener, NodeSettings
+from penstock.domain.schema.policies import MonitorSettings
 from penstock.domain.units import Address
 
 TYPES = ("SubUp", "SubDown", "PubUp", "PubDown", "DevUp", "DevDown")

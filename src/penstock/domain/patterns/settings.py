@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from penstock.domain.base import MEMORY, Name, OneOrMany, Settings, StorePath, TopicFilter, without_default
+from penstock.domain.schema.base import MEMORY, Name, OneOrMany, Settings, StorePath, TopicFilter, without_default
 from penstock.domain.units import HostPort, mistake
 
 _RELATION = re.compile(r"\s*[A-Za-z0-9_-]{1,64}\s*(?:<\s*[A-Za-z0-9_-]{1,64}\s*)*", re.ASCII)

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from penstock.domain.policies import BrokeringSettings, Pair, Rule
+from penstock.domain.schema.policies import BrokeringSettings, Pair, Rule
 
 Kind = Literal["allow", "deny"]
 

@@ -4,18 +4,18 @@ pdp = Pdp([read_policy(xml)])
 response = pdp.decide(read_request(xml), now=time.time_ns())
 """
 
-from penstock.policy.xacml.json_profile import read_request_json as read_request_json
-from penstock.policy.xacml.json_profile import show_response_json as show_response_json
-from penstock.policy.xacml.pdp import Pdp as Pdp
-from penstock.policy.xacml.printer import show_policy as show_policy
-from penstock.policy.xacml.reader import read_policy as read_policy
+from penstock.policy.xacml.evaluation.pdp import Pdp as Pdp
+from penstock.policy.xacml.forms.json_profile import read_request_json as read_request_json
+from penstock.policy.xacml.forms.json_profile import show_response_json as show_response_json
+from penstock.policy.xacml.forms.policy_xml import read_policy as read_policy
+from penstock.policy.xacml.forms.printer import show_policy as show_policy
+from penstock.policy.xacml.forms.request_xml import read_request as read_request
+from penstock.policy.xacml.forms.request_xml import show_request as show_request
+from penstock.policy.xacml.forms.short import read_short as read_short
 from penstock.policy.xacml.request import Attribute as Attribute
 from penstock.policy.xacml.request import Category as Category
 from penstock.policy.xacml.request import Request as Request
-from penstock.policy.xacml.request_xml import read_request as read_request
-from penstock.policy.xacml.request_xml import show_request as show_request
 from penstock.policy.xacml.response import Response as Response
 from penstock.policy.xacml.response import Result as Result
 from penstock.policy.xacml.response import show_response as show_response
-from penstock.policy.xacml.short import read_short as read_short
 from penstock.policy.xacml.status import XacmlError as XacmlError

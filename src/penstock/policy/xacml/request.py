@@ -6,7 +6,6 @@ from itertools import product
 from typing import NamedTuple
 
 from penstock.policy.xacml.limits import MOST_RESULTS, MOST_STEPS
-from penstock.policy.xacml.moments import DAY, Moment
 from penstock.policy.xacml.names import (
     CONTENT_SELECTOR,
     CURRENT_DATE,
@@ -22,7 +21,8 @@ from penstock.policy.xacml.names import (
 )
 from penstock.policy.xacml.status import Indeterminate, Unsupported, XacmlError, malformed, unprocessable
 from penstock.policy.xacml.tree import Literal
-from penstock.policy.xacml.values import Bag, Value, XPathExpression
+from penstock.policy.xacml.values.moments import DAY, Moment
+from penstock.policy.xacml.values.values import Bag, Value, XPathExpression
 from penstock.policy.xacml.xpath import Content, Node, Work
 
 

@@ -4,11 +4,11 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 from xml.sax.saxutils import escape, quoteattr
 
-from penstock.policy.xacml.decision import Duty, PolicyName
+from penstock.policy.xacml.evaluation.decision import Duty, PolicyName
 from penstock.policy.xacml.names import CORE, XPATH_EXPRESSION
 from penstock.policy.xacml.request import Category
 from penstock.policy.xacml.status import FINE, Missing, Status
-from penstock.policy.xacml.values import DATA_TYPES, Value, show_value
+from penstock.policy.xacml.values.values import DATA_TYPES, Value, show_value
 
 
 class Result(NamedTuple):

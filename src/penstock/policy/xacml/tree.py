@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-from penstock.policy.xacml.values import Value
+from penstock.policy.xacml.values.values import Value
 
 
 class Effect(StrEnum):

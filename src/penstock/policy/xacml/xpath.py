@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 from lxml import etree
 
 from penstock.language.limits import MOST_XPATH
-from penstock.model.bounds import MOST_BYTES, MOST_XPATH_WORK
+from penstock.model.content.bounds import MOST_BYTES, MOST_XPATH_WORK
+from penstock.model.content.xml import read_xml
+from penstock.model.content.xpath import Document
+from penstock.model.content.xpath_cost import ENDS, FUNCTIONS, OPERATOR_NAMES, Cost, Token, cost, tokens_of
 from penstock.model.errors import ContentError
-from penstock.model.xml_content import read_xml
-from penstock.model.xpath import Document
-from penstock.model.xpath_cost import ENDS, FUNCTIONS, OPERATOR_NAMES, Cost, Token, cost, tokens_of
 from penstock.policy.xacml.names import SYNTAX_ERROR
 from penstock.policy.xacml.status import Indeterminate, Status, XacmlError, malformed, unprocessable
 

@@ -1,4 +1,4 @@
-from penstock.policy.evaluation import Interaction
+from penstock.policy.trust.evaluation import Interaction
 
 
 def good(seen: Interaction) -> bool:

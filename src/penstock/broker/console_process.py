@@ -1,0 +1,82 @@
+"""The console of a node, as a process beside it: started with the node, started again if it ends, stopped with it."""
+
+import asyncio
+import contextlib
+import sys
+from typing import TYPE_CHECKING
+
+from penstock.broker.observe.log import NodeLog
+
+if TYPE_CHECKING:
+    from penstock.broker.http.admin import Admin
+    from penstock.broker.server import Server
+
+LEAST_SECONDS, MOST_SECONDS = 1.0, 60.0
+"""How long to wait before it is started again: longer each time, unless it has run for a while."""
+STOP_SECONDS = 5.0
+
+
+class Page:
+    """The console of one node."""
+
+    def __init__(self, server: "Server", admin: "Admin") -> None:
+        self._log: NodeLog = server.log
+        self._settings = server.settings
+        self._hosts = admin.hosts
+        self._admin = admin
+        self._task: asyncio.Task[None] | None = None
+        self._process: asyncio.subprocess.Process | None = None
+
+    def start(self) -> None:
+        self._task = asyncio.create_task(self._keep())
+
+    async def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._task
+        process = self._process
+        if process is not None and process.returncode is None:
+            process.terminate()
+            try:
+                await asyncio.wait_for(process.wait(), STOP_SECONDS)
+            except TimeoutError:
+                process.kill()
+                await process.wait()
+
+    def _command(self) -> list[str]:
+        settings = self._settings
+        made = [sys.executable, "-m", "penstock", "console", self._admin.address, "--at", str(settings.console)]
+        if settings.admin_tls is not None:
+            tls = settings.admin_tls
+            made += ["--cert", str(tls.cert), "--key", str(tls.key), "--pin", str(tls.cert)]
+            made += ["--min-tls", tls.min_version]
+            made += ["--client-ca", str(tls.ca)] if tls.ca is not None else []
+            made += ["--require-certificate"] if tls.require_certificate else []
+        elif settings.console is not None and not settings.console.loopback:
+            made.append("--behind-proxy")
+        for host in self._hosts:
+            made += ["--host", host]
+        return made
+
+    async def _keep(self) -> None:
+        wait = LEAST_SECONDS
+        loop = asyncio.get_running_loop()
+        while True:
+            began = loop.time()
+            code = await self._run()
+            wait = LEAST_SECONDS if loop.time() - began > MOST_SECONDS else min(wait * 2, MOST_SECONDS)
+            self._log.error("the console has ended", extra={"code": code, "again_in": f"{wait:g} s"})
+            await asyncio.sleep(wait)
+
+    async def _run(self) -> int:
+        # It ends when its standard input does: also if the node is killed and cannot tell it.
+        process = await asyncio.create_subprocess_exec(
+            *self._command(), "--until-eof", stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
+        )
+        self._process = process
+        assert process.stdout is not None
+        line = await process.stdout.readline()
+        if line:
+            self._log.info("console ready", extra={"address": line.decode().split()[-1]})
+        return await process.wait()

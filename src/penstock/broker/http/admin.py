@@ -1,0 +1,145 @@
+"""The admin HTTP of a node: its listener, and what is behind it.
+
+`/health` for a watchdog, `/metrics` for Prometheus, `/api/...` for operators (`api/`), and where clients get tokens
+(`authorisation.py`). Only `/health` is told to everybody.
+"""
+
+import asyncio
+import contextlib
+from typing import TYPE_CHECKING
+
+import uvicorn
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from starlette.applications import Starlette
+from starlette.datastructures import Headers
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from penstock.broker.http.api import HEADERS, Api, wrong
+from penstock.broker.http.bounded_http import config
+from penstock.broker.http.endpoint import Refused
+from penstock.broker.http.host_names import OwnNames, is_same_site
+from penstock.broker.identity.authorisation import Authorisation
+from penstock.broker.net.tls import make_context
+from penstock.broker.observe.metrics import make_registry
+from penstock.client import local_token
+from penstock.domain.schema.admin import Right
+from penstock.model.errors import PenstockError
+
+if TYPE_CHECKING:
+    from penstock.broker.server import Server
+
+
+class _Quiet(uvicorn.Server):
+    """Signals are the node's business."""
+
+    def install_signal_handlers(self) -> None:
+        return
+
+
+class Admin:
+    """An HTTP server on the node's own event loop."""
+
+    def __init__(self, server: "Server", api: Api) -> None:
+        assert server.settings.admin is not None
+        self.server = server
+        self._api = api
+        self._registry = make_registry(server)
+        self._address = server.settings.admin
+        self.address = ""
+        self._names = OwnNames((self._address.host,))
+        """By which it is reached."""
+        self._authorisation = Authorisation(server)
+        self._open = {"/health", *self._authorisation.paths}
+        """What is the same by whatever name: health, and tokens, for which each question proves who asks."""
+        routes = [
+            Route("/metrics", self._metrics),
+            Route("/health", self._health),
+            *api.routes(server),
+            *self._authorisation.routes,
+        ]
+        made = config(
+            self._named(Starlette(routes=routes, exception_handlers={HTTPException: _not_there})),
+            host=self._address.host,
+            port=self._address.port,
+            lifespan="off",
+            ws="none",
+            proxy_headers=api.settings.behind_proxy,  # without a proxy, who says where it comes from may lie
+        )
+        made.load()
+        if server.settings.admin_tls is not None:
+            made.ssl = make_context(server.settings.admin_tls)
+        self._http = _Quiet(made)
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """Names by which it is reached besides its address."""
+        return self._api.settings.hosts
+
+    async def start(self) -> None:
+        """Listen, or say why not."""
+        socket = None
+        try:
+            socket = self._http.config.bind_socket()
+        except SystemExit:
+            raise PenstockError(f"admin address `{self._address}` cannot be listened on") from None
+        socket.listen()  # before the node says that it is ready: who comes now waits, and is not refused
+        host, port = socket.getsockname()[:2]
+        scheme = "https" if self.server.settings.admin_tls is not None else "http"
+        self.address = f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
+        self._names = OwnNames((host, self._address.host), self.hosts)
+        try:
+            local_token.leave(self.address, self._api.guard.local)
+        except OSError as error:
+            self.server.log.warning("the local admin token cannot be left", extra={"cause": str(error)})
+        self._task = asyncio.create_task(self._http.serve([socket]))
+        self._api.start()
+
+    async def stop(self) -> None:
+        self._http.should_exit = True
+        local_token.take_back(self.address, self._api.guard.local)
+        if self._task is not None:
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._task
+        self._authorisation.stop()
+        self._api.stop()
+
+    def _named(self, app: ASGIApp) -> ASGIApp:
+        """Only for who asks for this node by a name of its own: a page elsewhere cannot have its name lead here.
+
+        Nor can it have somebody's browser try passwords, until nobody may log in.
+        """
+
+        async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
+            headers, refused = Headers(scope=scope), None
+            if scope["path"] not in self._open and not self._names.has(headers.getlist("host")):
+                refused = Refused("this node has another name", 421)
+            elif scope["method"] not in ("GET", "HEAD") and not is_same_site(headers):
+                refused = Refused("asked by a page of another site", 403)
+            await (app if refused is None else wrong(refused))(scope, receive, send)
+
+        return guarded
+
+    async def _metrics(self, request: Request) -> Response:
+        right: Right | None = None if "metrics" in self._api.settings.open else "read"
+        refused = self._api.refusal(self.server, request, right)
+        return refused or Response(generate_latest(self._registry), media_type=CONTENT_TYPE_LATEST, headers=HEADERS)
+
+    async def _health(self, request: Request) -> Response:
+        """For a watchdog: good or not; what is wrong only for who may know."""
+        server, trouble = self.server, self.server.trouble
+        body: dict[str, object] = {"status": "trouble" if trouble else "ok"}
+        if self._api.refusal(server, request, "read") is None:
+            body = {"status": trouble or "ok", "node": server.name, "connected": server.node.connected}
+        return JSONResponse(body, 503 if trouble else 200, HEADERS)
+
+
+async def _not_there(_request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    answer = wrong(Refused(error.detail.lower(), error.status_code))
+    answer.headers.update(error.headers or {})
+    return answer

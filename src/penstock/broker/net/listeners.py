@@ -1,0 +1,101 @@
+"""Where a node listens: its doors, with their certificates, and how many have come in by each."""
+
+import asyncio
+import os
+import ssl
+from collections.abc import Callable, Mapping
+
+from penstock.broker.net.connection import Connection
+from penstock.broker.net.tls import Renewable
+from penstock.domain import Address, Listener, NodeSettings
+from penstock.engine.stages.admit import Door
+from penstock.model.errors import PenstockError
+
+Connect = Callable[[Door], Connection]
+
+
+def named(node: str, settings: NodeSettings) -> list[tuple[str, Listener]]:
+    """The listeners of a node's settings, with their names."""
+    return [(f"{node}/{number}", listener) for number, listener in enumerate(settings.listeners)]
+
+
+class Listeners:
+    """The doors of one node."""
+
+    def __init__(self, contexts: Mapping[str, ssl.SSLContext]) -> None:
+        """`contexts`: TLS, by listener."""
+        self.addresses: list[str] = []
+        self.bound: list[Address] = []
+        """Where it listens for MQTT without WebSocket, with the ports that it really got."""
+        self._contexts = {name: Renewable(context) for name, context in contexts.items()}
+        self._places: dict[str, Listener] = {}
+        self._counts: dict[str, int] = {}
+        self._servers: list[asyncio.Server] = []
+
+    async def listen(self, name: str, listener: Listener, settings: NodeSettings, connect: Connect) -> None:
+        """Let clients in by a door."""
+        context = self._contexts.get(name)
+        patience = settings.limits.connect_timeout if context else None
+        self._places[name] = listener
+        address = listener.address
+        try:
+            server = await asyncio.get_running_loop().create_server(
+                _factory(name, listener, settings, connect),
+                address.host,
+                address.port,
+                ssl=context,
+                backlog=4096,
+                ssl_handshake_timeout=patience,
+            )
+        except OSError as error:
+            raise PenstockError(f"`{address}` cannot be listened on: {_cause(error)}") from None
+        self._servers.append(server)
+        scheme = ("wss" if context else "ws") if listener.websocket else ("mqtts" if context else "mqtt")
+        path = listener.path if listener.websocket else ""
+        for listening in server.sockets:
+            host, port = listening.getsockname()[:2]
+            if not listener.websocket:
+                self.bound.append(Address(host, port))
+            self.addresses.append(
+                f"{scheme}://[{host}]:{port}{path}" if ":" in host else f"{scheme}://{host}:{port}{path}"
+            )
+
+    def renew(self, listeners: list[tuple[str, Listener]], contexts: Mapping[str, ssl.SSLContext]) -> None:
+        """Take new certificates for the doors that have stayed where they are."""
+        for name, listener in listeners:
+            here = self._places.get(name)
+            if name in contexts and name in self._contexts and here is not None and here.address == listener.address:
+                self._contexts[name].present = contexts[name]
+
+    def close(self) -> None:
+        """Let nobody in any more."""
+        for server in self._servers:
+            server.close()
+
+    def is_full(self, name: str) -> bool:
+        """Whether as many have come in by a door as may."""
+        most = self._places[name].max_connections
+        return most is not None and self._counts.get(name, 0) >= most
+
+    def came(self, name: str) -> None:
+        self._counts[name] = self._counts.get(name, 0) + 1
+
+    def left(self, name: str) -> None:
+        self._counts[name] -= 1
+
+
+def _factory(name: str, listener: Listener, settings: NodeSettings, connect: Connect) -> Callable[[], asyncio.Protocol]:
+    identity = listener.tls.identity if listener.tls else "none"
+    door = Door("", name, settings.allows_anonymous(listener), identity if identity != "none" else None)
+    if not listener.websocket:
+        return lambda: connect(door)
+    from penstock.broker.net.websocket import WebSocket
+
+    most = settings.limits.max_packet_size
+    return lambda: WebSocket(connect(door), listener.path, most)
+
+
+def _cause(error: OSError) -> str:
+    """Without the event loop's own words around it."""
+    number = error.errno or 0  # below 0 if a name cannot be resolved
+    return (os.strerror(number) if number > 0 else str(error.strerror)).lower()

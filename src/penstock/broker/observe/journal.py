@@ -1,0 +1,293 @@
+"""A node's journal, written beside the event loop: rows go to a thread, and become segments there.
+
+The node gathers rows (`engine/recorder.py`). Every flush interval, or sooner if there are many, they are handed over;
+what a killed process loses is what it gathered since. If the journal cannot be written, the domain says what goes on:
+nothing (no publication is taken until it can be written), or everything but the journal, which then says how much is
+missing.
+"""
+
+import queue
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from penstock.broker.observe.log import NodeLog
+from penstock.domain.schema.domain import JournalSettings
+from penstock.engine.recorder import Recorder, Rows
+from penstock.journal.format import DRAFT
+from penstock.journal.private import FOLDER_MODE
+from penstock.journal.revision import Revision
+from penstock.journal.write.missing import Missing
+from penstock.journal.write.recover import recover
+from penstock.journal.write.segment import Segment
+
+MOST_ROWS = 8_000
+"""Rows that are handed over before the flush interval is over; and bytes. What is made of them fits into a cache."""
+MOST_BYTES = 2 * 2**20
+MOST_WAITING = 32
+"""Batches that may wait for the thread, and bytes; then no publication is taken."""
+MOST_WAITING_BYTES = 32 * MOST_BYTES
+RETRY_SECONDS = 1.0
+_PROBE_BYTES = 4096
+
+
+class Batch(NamedTuple):
+    """Rows that are handed over, and how many bytes they are."""
+
+    rows: Rows
+    weight: int
+
+
+class Journal:
+    """The journal of one node."""
+
+    def __init__(self, settings: JournalSettings, node: str, domain: str, recorder: Recorder, log: NodeLog) -> None:
+        self.settings = settings
+        self.recorder = recorder
+        self.rows = 0
+        self.lost = 0
+        """Rows that are missing, for the disk refused them and the node was to go on."""
+        self.failing = ""
+        """Why it cannot be written at present."""
+        self._folder = Path(settings.folder)
+        self._node, self._domain = node, domain
+        self._log = log
+        self._queue: queue.Queue[Batch | Revision | None] = queue.Queue()
+        self._wake: Callable[[], object] = _nothing
+        self.is_awaited = False
+        """Somebody waits until it can take more."""
+        self._flushed = 0.0
+        self._received = 0
+        """Bytes that the node had received when rows were handed over last."""
+        self._handed = self._written = 0
+        """Bytes that were handed over, and of these the ones that the thread is done with; and batches."""
+        self._batches = self._done = 0
+        self._given = 0
+        """Rows that were handed over."""
+        self._segment: Segment | None = None
+        self._seq = -1
+        """The number of the next row; less than 0 until it is known."""
+        self._revision: Revision | None = None
+        self._missing = 0
+        """Rows that are missing before the next one, and are not written down as a gap yet."""
+        self._left = Missing(self._folder, node)
+        self._is_stopping = False
+        self._thread = threading.Thread(target=self._run, name=f"{node}-journal", daemon=True)
+
+    def start(self, wake: Callable[[], object]) -> None:
+        """Begin to write, after what an earlier run left. `wake` is called, in a thread, when more can be taken."""
+        self._wake = wake
+        _keep_memory()
+        self._thread.start()
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no more may be admitted now: the thread is behind, or the disk refuses and the node is to stop."""
+        if self._batches - self._done > MOST_WAITING or self._handed - self._written > MOST_WAITING_BYTES:
+            return True
+        return bool(self.failing) and self.settings.when_failing == "stop"
+
+    def turn(self, now: float, received: int) -> float | None:
+        """Hand rows over if it is time, or say in how many seconds it is. `received`: bytes that the node ever has."""
+        count = len(self.recorder.notes)
+        if not count:
+            self._received = received
+            return None
+        weight = received - self._received + self.recorder.weight
+        left = self._flushed + self.settings.flush - now
+        if count < MOST_ROWS and weight < MOST_BYTES and 0 < left <= self.settings.flush:
+            return left
+        self._flushed = now
+        self._received = received
+        self._hand_over(weight)
+        return None
+
+    def set(self, settings: JournalSettings) -> None:
+        """Take other settings; the folder stays what it is until the node is started again."""
+        self.settings = settings
+
+    def govern(self, revision: Revision) -> None:
+        """Other policies are in force from here on."""
+        self._hand_over(self.recorder.weight)
+        self._queue.put(revision)
+
+    def stop(self) -> None:
+        """Write all that was gathered, and seal."""
+        self._hand_over(self.recorder.weight)
+        self._is_stopping = True
+        self._queue.put(None)
+        if self._thread.ident is not None:
+            self._thread.join()
+
+    def _hand_over(self, weight: int) -> None:
+        self._handed += weight
+        self._batches += 1
+        rows = self.recorder.take()
+        self._given += len(rows.notes)
+        self._queue.put(Batch(rows, weight))
+
+    # --- in the thread
+
+    def _run(self) -> None:
+        self._attempt(self._prepare)
+        while True:
+            try:
+                given = self._queue.get(timeout=RETRY_SECONDS)
+            except queue.Empty:
+                self._attempt(self._rest)
+                continue
+            if given is None:
+                self._finish()
+                return
+            if isinstance(given, Revision):
+                self._revision = given
+                self._attempt(self._seal)  # a segment has rows of one revision
+                self._attempt(self._keep_revision)
+            elif given.rows.notes:
+                self._write(given.rows)
+            if isinstance(given, Batch):
+                self._written += given.weight
+                self._done += 1
+            if self.is_awaited:
+                self._wake()
+
+    def _prepare(self) -> None:
+        """Find out where to go on."""
+        if self._seq < 0:
+            self._folder.mkdir(mode=FOLDER_MODE, exist_ok=True)
+            self._seq = recover(self._folder, self._node) + 1
+            self._missing += self._left.find()
+
+    def _keep_revision(self) -> None:
+        if self._revision is not None:
+            self._revision.keep(self._folder)
+
+    def _rest(self) -> None:
+        """There is nothing to write."""
+        self._prepare()
+        if self.failing:
+            self._keep_revision()
+            self._probe()
+            self._succeeded()
+            self._left.keep(self._missing)
+        if self._segment is not None and self._is_over(self._segment, time.time()):
+            self._seal()
+
+    def _probe(self) -> None:
+        """Find out whether the disk takes anything."""
+        probe = self._folder / f"{DRAFT}{self._node}"
+        try:
+            probe.write_bytes(bytes(_PROBE_BYTES))
+        finally:
+            probe.unlink(missing_ok=True)
+
+    def _finish(self) -> None:
+        self._attempt(self._seal)
+        if self._missing:
+            self._log.error("rows of the journal are lost", extra={"cause": f"{self._missing} rows: {self.failing}"})
+            self._attempt(self._write_gap)
+
+    def _write_gap(self) -> None:
+        """Say what is missing although no row follows."""
+        self._prepare()
+        _, self._seq = self._begin(time.time())
+        self._seal()
+        self._missing = 0
+        self._left.keep(0)
+
+    def _write(self, rows: Rows) -> None:
+        try:
+            while not self._attempt(lambda: self._append(rows)):
+                if self.settings.when_failing == "go on" or self._is_stopping:
+                    self._lose(rows)
+                    return
+                time.sleep(RETRY_SECONDS)
+        except Exception:  # our own fault: these rows would be refused again and again
+            self._log.exception("rows cannot be written to the journal")
+            self._give_up()
+            self._lose(rows)
+
+    def _lose(self, rows: Rows) -> None:
+        self.lost += len(rows.notes)
+        self._missing += len(rows.notes)
+        self._left.keep(self._missing)
+
+    def _append(self, rows: Rows) -> None:
+        self._prepare()
+        now = rows.times[-1]
+        if self._segment is not None and self._is_over(self._segment, now):
+            self._seal()
+        segment, seq = (self._segment, self._seq) if self._segment is not None else self._begin(now)
+        self._seq = segment.write(seq, rows)
+        self._missing = 0
+        self._left.keep(0)  # after the gap is written: who is killed in between says it twice, not never
+        self.rows += len(rows.notes)
+        self._succeeded()
+        if segment.size >= self.settings.segment_size:
+            self._attempt(self._seal)  # the rows are in it, whatever becomes of its name
+
+    def _begin(self, now: float) -> tuple[Segment, int]:
+        """A new segment, and the number of the next row after what is said first: which policies, and what is missing.
+
+        No number is taken before rows are in it: an attempt that fails leaves nothing.
+        """
+        self._keep_revision()
+        segment, seq = Segment(self._folder, self._node, self._domain, self._seq, now), self._seq
+        self._segment = segment
+        if self._revision is not None:
+            seq = segment.revision(seq, now, self._revision.digest)
+        if self._missing:
+            seq = segment.gap(seq, now, self._missing)
+        return segment, seq
+
+    def _is_over(self, segment: Segment, now: float) -> bool:
+        return now - segment.began >= self.settings.segment_age or now // 86400 != segment.began // 86400
+
+    def _seal(self) -> None:
+        if self._segment is not None:
+            self._segment.seal()
+            self._segment = None
+
+    def _attempt(self, step: Callable[[], None]) -> bool:
+        try:
+            step()
+        except OSError as error:
+            self._fail(error)
+            self._give_up()
+            return False
+        return True
+
+    def _give_up(self) -> None:
+        """Let the segment be: it may not have what its writer thinks it has."""
+        segment, self._segment = self._segment, None
+        if segment is not None and not segment.abandon():
+            self._seq = -1
+
+    def _succeeded(self) -> None:
+        if self.failing:
+            self._log.info("the journal is written again", extra={"cause": f"{self.lost} rows are missing"})
+            self.failing = ""
+            self._wake()
+
+    def _fail(self, error: OSError) -> None:
+        text = error.strerror or str(error)
+        if text != self.failing:
+            choice = "nothing is admitted" if self.settings.when_failing == "stop" else "the node goes on without it"
+            self._log.error(f"the journal cannot be written: {choice}", extra={"cause": text})
+        self.failing = text
+        self._left.keep(self._missing + self._given - self.rows - self.lost + len(self.recorder.notes))
+        self._wake()
+
+
+def _keep_memory() -> None:
+    """Have glibc keep what is freed with each batch, rather than give it back and get it again, page by page.
+
+    From the first large block on that is freed, it keeps twice as much.
+    """
+    bytearray(8 * MOST_BYTES).clear()
+
+
+def _nothing() -> None:
+    pass

@@ -1,0 +1,361 @@
+"""The durable store: SQLite with a write-ahead log, one transaction for all that happened in a turn.
+
+Statements run on the event loop (they only touch memory); the commit, which waits for the disk, runs in a thread.
+While it runs the next batch gathers, so the busier the node, the larger the batches.
+"""
+
+import contextlib
+import sqlite3
+from collections import deque
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from penstock.broker.store import persisted
+from penstock.broker.store.contracts import StoredContracts, event_of, whence
+from penstock.broker.store.groups import BoundGroups
+from penstock.broker.store.persisted import Selection
+from penstock.broker.store.schema import SCHEMA, STEPS, VERSION
+from penstock.broker.store.tokens import StoredTokens
+from penstock.engine.contracts.situations import restore as restore_situations
+from penstock.engine.events.rejudge import judge_queue
+from penstock.engine.events.retained import hold
+from penstock.engine.federation.overlay import neighbour_in
+from penstock.engine.ledger import Changes, Persisted, Withheld
+from penstock.engine.node import Node
+from penstock.engine.sessions.advertise import changed as advertised
+from penstock.engine.sessions.lifecycle import schedule
+from penstock.engine.sessions.placement import settle_in
+from penstock.engine.sessions.session import NEVER, Delivery, Kept, Session, Subscribed, Will
+from penstock.engine.sessions.subscribe import add, condition_of
+from penstock.engine.stages.project import restore
+from penstock.engine.statements.review import restore_advertised, restore_subscription, review
+from penstock.language.condition import make_condition
+from penstock.language.errors import ConditionError
+from penstock.model.errors import PenstockError
+from penstock.model.event import Event
+from penstock.model.subject import Subject
+from penstock.model.topic import parse_filter
+from penstock.policy.statements.advertisement import Advertisement
+from penstock.policy.statements.statement import Policy
+
+IN_MEMORY = ":memory:"
+"""The path of a store that ends with its process."""
+
+
+class StoreError(PenstockError):
+    """The store cannot be opened or read."""
+
+
+class Store:
+    """One node's database file."""
+
+    def __init__(self, path: Path, synchronous: str) -> None:
+        self.path = path
+        with contextlib.suppress(OSError):  # what is wrong is said when it is opened
+            if str(path) != IN_MEMORY:
+                path.touch(0o600)  # a new file is for its owner only: it has everybody's messages
+        try:
+            # A store that another node has open is refused after a moment: it will not let go of it.
+            self._db = sqlite3.connect(
+                path, timeout=0.5, isolation_level=None, check_same_thread=False, cached_statements=32
+            )
+            self._db.execute("PRAGMA locking_mode = EXCLUSIVE")  # two nodes on one file would undo each other's work
+            self._db.execute("PRAGMA journal_mode = WAL")
+            self._db.execute(f"PRAGMA synchronous = {synchronous}")
+            self._prepare()
+        except sqlite3.Error as error:
+            raise StoreError(f"store `{path}` cannot be opened: {error}") from None
+
+    def _prepare(self) -> None:
+        (found,) = self._db.execute("PRAGMA user_version").fetchone()
+        if found == 0:
+            self._db.executescript(f"BEGIN; {SCHEMA} PRAGMA user_version = {VERSION}; COMMIT;")
+        elif 0 < found < VERSION:
+            steps = " ".join(STEPS[found - 1 :])
+            self._db.executescript(f"BEGIN; {steps} PRAGMA user_version = {VERSION}; COMMIT;")
+        elif found != VERSION:
+            raise StoreError(f"store `{self.path}` has format {found}, this version reads {VERSION}")
+        self._db.execute("BEGIN IMMEDIATE")  # takes the lock now, not at the first message
+        self._bound = BoundGroups(self._db)
+        self._tokens = StoredTokens(self._db)
+        self._contracts = StoredContracts(self._db)
+        self._db.execute("COMMIT")
+
+    # --- writing
+
+    def write(self, changes: Changes) -> None:
+        """Put one batch into an open transaction; `commit` ends it."""
+        run = self._db.executemany
+        self._db.execute("BEGIN IMMEDIATE")
+        if changes.sessions:
+            marks = ",".join("?" * 15)
+            run(f"INSERT OR REPLACE INTO session VALUES ({marks})", map(_session_row, changes.sessions.values()))
+            self._bound.write(changes.sessions.values())
+        self._tokens.write(changes)
+        self._contracts.write(changes)
+        if changes.subscriptions:
+            gone = [
+                (number, *key.partition("\0")[::2])
+                for (number, key), value in changes.subscriptions.items()
+                if value is None
+            ]
+            run("DELETE FROM subscription WHERE session = ? AND filter = ? AND name = ?", gone)
+            rows = [_subscription_row(key[0], one) for key, one in changes.subscriptions.items() if one is not None]
+            run("INSERT OR REPLACE INTO subscription VALUES (?,?,?,?,?,?,?,?,?,?)", rows)
+        if changes.advertisements:
+            taken = [key for key, value in changes.advertisements.items() if value is None]
+            run("DELETE FROM advertisement WHERE session = ? AND name = ?", taken)
+            made = [_advertisement_row(key[0], one) for key, one in changes.advertisements.items() if one is not None]
+            run("INSERT OR REPLACE INTO advertisement VALUES (?,?,?,?,?,?)", made)
+        if changes.retained:
+            run(
+                "DELETE FROM retained WHERE topic = ?", [(key,) for key, one in changes.retained.items() if one is None]
+            )
+            kept = [_retained_row(one) for one in changes.retained.values() if one is not None]
+            run("INSERT OR REPLACE INTO retained VALUES (?,?,?,?,?,?,?,?,?,?)", kept)
+        if changes.messages:
+            run(
+                "INSERT INTO message VALUES (?,?,?,?,?,?,?,?,?,?,?)",
+                [_message_row(*item) for item in changes.messages.items()],
+            )
+        if changes.deliveries:
+            run(
+                "INSERT INTO delivery VALUES (?,?,?,?,?,?,?,?)",
+                [_delivery_row(*item) for item in changes.deliveries.items()],
+            )
+        if changes.updated:
+            states = [(one.state, one.packet_id, row) for row, one in changes.updated.items()]
+            run("UPDATE delivery SET state = ?, packet_id = ? WHERE id = ?", states)
+        if changes.dropped_deliveries:
+            run("DELETE FROM delivery WHERE id = ?", [(row,) for row in changes.dropped_deliveries])
+        if changes.dropped_messages:
+            run("DELETE FROM message WHERE id = ?", [(row,) for row in changes.dropped_messages])
+        if changes.monitors:
+            closed = [key for key, state in changes.monitors.items() if state is None]
+            run("DELETE FROM monitor WHERE source = ? AND target = ? AND name = ?", closed)
+            watched = [(*key, msgspec.json.encode(one)) for key, one in changes.monitors.items() if one is not None]
+            run("INSERT OR REPLACE INTO monitor VALUES (?,?,?,?)", watched)
+        if changes.standings:
+            run("DELETE FROM standing WHERE session = ? AND source = ?", list(changes.standings))
+            owed = [(*key, msgspec.json.encode(one)) for key, one in changes.standings.items() if one is not None]
+            run("INSERT INTO standing VALUES (?,?,?)", owed)
+        if changes.access is not None:
+            self._db.execute("DELETE FROM access")
+            self._db.execute("INSERT INTO access VALUES (?)", (changes.access,))
+        if changes.statements is not None:
+            self._db.execute("DELETE FROM statements")
+            self._db.execute("INSERT INTO statements VALUES (?)", (changes.statements,))
+        if changes.persisted:
+            run("INSERT INTO persisted VALUES (?,?,?,?,?,?)", [(row, *one) for row, one in changes.persisted.items()])
+        if changes.dropped_persisted:
+            oldest = "SELECT id FROM persisted ORDER BY id LIMIT ?"
+            self._db.execute(f"DELETE FROM persisted WHERE id IN ({oldest})", (changes.dropped_persisted,))
+        if changes.received:
+            run(
+                "DELETE FROM received WHERE session = ? AND packet_id = ?",
+                [k for k, v in changes.received.items() if not v],
+            )
+            run("INSERT OR IGNORE INTO received VALUES (?,?)", [k for k, v in changes.received.items() if v])
+        self._bound.drop(changes.dropped_sessions)
+        for number in changes.dropped_sessions:
+            self._db.execute("DELETE FROM session WHERE id = ?", (number,))
+            self._db.execute("DELETE FROM subscription WHERE session = ?", (number,))
+            self._db.execute("DELETE FROM advertisement WHERE session = ?", (number,))
+            self._db.execute("DELETE FROM standing WHERE session = ?", (number,))
+            self._db.execute("DELETE FROM received WHERE session = ?", (number,))
+
+    def commit(self) -> None:
+        """End the transaction; returns when the disk has it."""
+        self._db.execute("COMMIT")
+
+    def rollback(self) -> None:
+        """Give the transaction up, if there is one."""
+        if self._db.in_transaction:
+            self._db.execute("ROLLBACK")
+
+    def close(self) -> None:
+        self._db.close()
+
+    # --- what policies have had persisted
+
+    def persisted(self, wanted: Selection, most: int = -1) -> Iterator[Persisted]:
+        """The newest `most` of them (all), the oldest of these first."""
+        return persisted.read(self._db, wanted, most)
+
+    def delete_persisted(self, wanted: Selection) -> int:
+        """Forget them; returns how many there were. Only while no node has the store: it counts them."""
+        return persisted.delete(self._db, wanted)
+
+    # --- reading
+
+    def load(self, node: Node, now: float) -> None:
+        """Fill a new node with what was stored, and number what comes after it."""
+        try:
+            for *key, state in self._db.execute("SELECT * FROM monitor"):
+                node.stored_states[tuple(key)] = msgspec.json.decode(state)  # before the sessions that go on with them
+            self._tokens.load(node)
+            sessions = self._load_sessions(node, now)
+            self._tokens.load_shown(sessions)
+            for known in sessions.values():
+                known.rights = node.rights_for(known)
+            self._bound.load(sessions)
+            self._load_subscriptions(node, sessions)
+            self._load_advertisements(node, sessions)
+            self._load_retained(node, now)
+            self._contracts.load_brought(node, sessions, now)
+            restore_situations(node, now)
+            restore(node, self._standings(sessions))
+            self._load_deliveries(node, sessions)
+            (node.judged_access,) = self._db.execute("SELECT digest FROM access").fetchone() or ("",)
+            (node.judged_statements,) = self._db.execute("SELECT digest FROM statements").fetchone() or ("",)
+            last, count = self._db.execute("SELECT max(id), count(*) FROM persisted").fetchone()
+            node.ledger.persisted_before(last or 0, count)
+            self._contracts.load_held(node, sessions, now)
+            review(node, now)
+            for restored in sessions.values():
+                judge_queue(node, restored, now)
+            node.judged()
+            for number, packet_id in self._db.execute("SELECT session, packet_id FROM received"):
+                session = sessions.get(number)
+                if session is not None:
+                    session.received = session.received or set()
+                    session.received.add(packet_id)
+        except (sqlite3.Error, ValueError, TypeError, ConditionError) as error:
+            raise StoreError(f"store `{self.path}` cannot be read: {error}") from None
+
+    def _standings(self, sessions: dict[int, Session]) -> Iterator[tuple[Session, str, Withheld]]:
+        for number, source, withheld in self._db.execute("SELECT * FROM standing"):
+            if number in sessions:
+                yield sessions[number], source, msgspec.json.decode(withheld, type=Withheld)
+
+    def _load_sessions(self, node: Node, now: float) -> dict[int, Session]:
+        sessions: dict[int, Session] = {}
+        for row in self._db.execute("SELECT * FROM session ORDER BY id"):
+            number, client_id, user, listener, certificate, version, expiry, ended = row[:8]
+            node.last_session = max(node.last_session, number)
+            session = Session(number, Subject(client_id, user, "", listener, certificate), version)
+            session.neighbour = neighbour_in(client_id)
+            session.expiry = NEVER if expiry < 0 else expiry
+            session.durable = True
+            session.since = now
+            session.ended = now if ended is None else ended  # None: connected when the process ended
+            session.will = _read_will(client_id, user, row[8:])
+            settle_in(node, session)
+            node.sessions[client_id] = sessions[number] = session
+            schedule(node, session)
+        return sessions
+
+    def _load_subscriptions(self, node: Node, sessions: dict[int, Session]) -> None:
+        for number, text, name, *options, asked, is_local, policy in self._db.execute("SELECT * FROM subscription"):
+            qos, no_local, retain_as_published, identifier = options
+            session = sessions.get(number)
+            if session is not None:
+                flags = (bool(no_local), bool(retain_as_published), identifier)
+                subscribed = Subscribed(session, text, qos, *flags, name, asked, bool(is_local))
+                filter = parse_filter(text)
+                subscribed.condition = condition_of(node, session, filter, asked)
+                if restore_subscription(node, subscribed, policy):
+                    add(node, subscribed, filter)
+
+    def _load_advertisements(self, node: Node, sessions: dict[int, Session]) -> None:
+        for number, name, filter, asked, scope, policy in self._db.execute("SELECT * FROM advertisement"):
+            session = sessions.get(number)
+            if session is not None:
+                condition = make_condition(asked) if asked else None
+                made = restore_advertised(node, session, filter, policy)
+                session.advertisements[name] = Advertisement(name, filter, condition, scope, made)
+                advertised(node, session, name)
+
+    def _load_retained(self, node: Node, now: float) -> None:
+        for topic, payload, qos, properties, expires, *source in self._db.execute("SELECT * FROM retained"):
+            if expires is None or expires > now:
+                hold(node, event_of(topic, payload, qos, True, properties, expires, source))
+            else:
+                node.ledger.retained(topic, None)
+
+    def _load_deliveries(self, node: Node, sessions: dict[int, Session]) -> None:
+        messages: dict[int, Kept] = {}
+        last_message = last_row = 0
+        for number, topic, payload, qos, properties, expires, *source in self._db.execute("SELECT * FROM message"):
+            messages[number] = Kept(number, event_of(topic, payload, qos, False, properties, expires, source))
+            last_message = max(last_message, number)
+        orphans: list[int] = []
+        for row in self._db.execute("SELECT * FROM delivery ORDER BY id"):
+            last_row = row[0]
+            session, kept = sessions.get(row[1]), messages.get(row[2])
+            if session is None or kept is None:
+                orphans.append(row[0])
+            else:
+                _restore_delivery(session, kept, row)
+        node.ledger.start_after(last_row, last_message)
+        node.ledger.changes.dropped_deliveries.extend(orphans)
+        unused = [number for number, kept in messages.items() if not kept.references]
+        node.ledger.changes.dropped_messages.extend(unused)
+
+
+def _session_row(session: Session) -> tuple[object, ...]:
+    expiry = -1 if session.expiry == NEVER else session.expiry
+    ended = None if session.outlet is not None else session.ended
+    subject = session.subject
+    who = (session.id, session.client_id, subject.user, subject.listener, subject.certificate)
+    head = (*who, session.version, expiry, ended)
+    will = session.will
+    if will is None:
+        return (*head, *(None,) * 7)
+    event = will.event
+    return (*head, event.topic, event.payload, event.qos, event.retain, event.properties, will.delay, will.lifetime)
+
+
+def _read_will(client_id: str, user: str | None, row: tuple[object, ...]) -> Will | None:
+    topic, payload, qos, retain, properties, delay, lifetime = row
+    if topic is None:
+        return None
+    event = Event(topic, payload, qos, bool(retain), properties, None, client_id, user)  # type: ignore[arg-type]
+    return Will(event, delay, lifetime)  # type: ignore[arg-type]
+
+
+def _subscription_row(session: int, one: Subscribed) -> tuple[object, ...]:
+    options = (one.qos, one.no_local, one.retain_as_published, one.identifier)
+    return (session, one.filter, one.name, *options, one.asked, one.is_local, _text(one.policy))
+
+
+def _advertisement_row(session: int, one: Advertisement) -> tuple[object, ...]:
+    asked = one.condition.text if one.condition is not None else ""
+    return (session, one.name, one.filter, asked, one.scope, _text(one.policy))
+
+
+def _text(policy: Policy | None) -> str:
+    return "" if policy is None else policy.text
+
+
+def _retained_row(event: Event) -> tuple[object, ...]:
+    return (event.topic, event.payload, event.qos, event.properties, event.expires, *whence(event))
+
+
+def _message_row(number: int, event: Event) -> tuple[object, ...]:
+    return (number, *_retained_row(event))
+
+
+def _delivery_row(row: int, one: Delivery) -> tuple[object, ...]:
+    """`one.row` is no longer `row` if the delivery was settled while an earlier commit was tried again."""
+    assert one.kept is not None
+    identifiers = ",".join(map(str, one.ids)) if one.ids else ""
+    return (row, one.session.id, one.kept.id, one.qos, one.retain, identifiers, one.state, one.packet_id)
+
+
+def _restore_delivery(session: Session, kept: Kept, row: tuple[int, int, int, int, int, str, int, int]) -> None:
+    number, _, _, qos, retain, identifiers, state, packet_id = row
+    ids = tuple(map(int, identifiers.split(","))) if identifiers else ()
+    delivery = Delivery(session, kept.event, qos, bool(retain), ids)
+    delivery.row, delivery.kept, delivery.state, delivery.packet_id = number, kept, state, packet_id
+    kept.references += 1
+    if packet_id:
+        session.inflight[packet_id] = delivery
+        session.last_id = max(session.last_id, packet_id)
+    else:
+        if session.queue is None:
+            session.queue = deque()
+        session.queue.append(delivery)
+        session.queued_bytes += kept.event.size()

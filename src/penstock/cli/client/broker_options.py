@@ -1,0 +1,396 @@
+"""What `penstock pub` and `penstock sub` share: how to reach the broker, and how to end."""
+
+import os
+import signal
+import socket
+import ssl
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal, TypeVar
+
+import paho.mqtt.client as paho
+from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
+from paho.mqtt.properties import Properties
+from paho.mqtt.reasoncodes import ReasonCode
+
+from penstock.cli.client.groups import Group
+from penstock.cli.client.properties import Property, properties_for, take_property
+from penstock.cli.client.token_file import TokenFile
+from penstock.cli.client.url import Url
+from penstock.cli.options import HelpWanted, UsageError, choice, flag, number, option, options, parse, usage, utf8
+from penstock.model.errors import TopicError
+from penstock.model.topic import check_topic
+
+EXIT_FAILURE = 1
+EXIT_USAGE = 2
+EXIT_CONNECTION_LOST = 7
+EXIT_TIMED_OUT = 27
+
+_FOREVER = 0xFFFFFFFF
+_CONNECT_TIMEOUT = 10.0
+# paho-mqtt speaks of 3.1.1's refusals in MQTT 5's reason codes; the exit code is the one that was on the wire.
+_CONNACK_311 = {132: 1, 133: 2, 136: 3, 134: 4, 135: 5}
+
+
+class Failure(Exception):
+    """The end of a command that did not do its work: what to say, and the exit code."""
+
+    def __init__(self, message: str, code: int) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+def _session_expiry(text: str) -> int:
+    return _FOREVER if text in ("-1", "∞") else int(number(0, _FOREVER)(text))
+
+
+_NOWHERE = Url(False, False, None, None, "localhost", None, "")
+_VERSIONS = {
+    **dict.fromkeys(("5", "mqttv5"), 5),
+    **dict.fromkeys(("311", "mqttv311"), 4),
+    **dict.fromkeys(("31", "mqttv31"), 3),
+}
+_TLS_VERSIONS = {
+    "tlsv1.3": ssl.TLSVersion.TLSv1_3,
+    "tlsv1.2": ssl.TLSVersion.TLSv1_2,
+    "tlsv1.1": ssl.TLSVersion.TLSv1_1,
+}
+
+
+@dataclass(frozen=True)
+class ClientOptions:
+    """The options that both commands have."""
+
+    given_host: str | None = option("-h", "--host", values="HOST", help="broker's host; localhost if not given")
+    given_port: int | None = option(
+        "-p",
+        "--port",
+        values="PORT",
+        convert=number(1, 65535),
+        help="broker's port; if not given 1883, or 8883 with TLS, or 80 or 443 with --ws",
+    )
+    given_url: Url = option(  # noqa: RUF009  (it makes a field)
+        "-L",
+        "--url",
+        values="URL",
+        convert=Url.parse,
+        default=_NOWHERE,
+        help="user, password, host, port and topic at once: mqtt[s]://[user[:password]@]host[:port][/topic]; "
+        "or a WebSocket: ws[s]://[user[:password]@]host[:port][/path], which Mosquitto's clients do not have",
+    )
+    unix: str | None = option("--unix", values="PATH", help="connect to a Unix domain socket")
+    bind_address: str = option("-A", values="ADDRESS", default="", help="connect from this local address or interface")
+    is_websocket: bool = flag("--ws", help="connect by WebSocket (not in Mosquitto's clients)")
+    websocket_path: str | None = option(
+        "--ws-path", values="PATH", help="path of the WebSocket; /mqtt if not given (not in Mosquitto's clients)"
+    )
+    no_delay: bool = flag("--nodelay", help="send small packets at once (no Nagle's algorithm)")
+    user: str | None = option("-u", "--username", values="NAME", convert=utf8, help="user name")
+    given_password: str | None = option("-P", "--pw", values="PASSWORD", convert=utf8, help="password")
+    given_id: str | None = option("-i", "--id", values="ID", convert=utf8, help="client id")
+    id_prefix: str | None = option(
+        "-I", "--id-prefix", values="PREFIX", convert=utf8, help="client id is PREFIX and the process id"
+    )
+    given_version: int = option(
+        "-V",
+        "--protocol-version",
+        values="VERSION",
+        convert=choice(_VERSIONS),
+        default=4,
+        help="mqttv5, mqttv311 (if not given) or mqttv31; or 5, 311, 31",
+    )
+    is_persistent: bool = flag("-c", "--disable-clean-session", help="keep the session, and resume it; needs -i or -I")
+    keep_alive: int = option(
+        "-k",
+        "--keepalive",
+        values="SECONDS",
+        convert=number(5, 65535),
+        default=60,
+        help="keep alive; 60 if not given",
+    )
+    session_expiry: int | None = option(
+        "-x",
+        values="SECONDS",
+        convert=_session_expiry,
+        help="how long the session outlives the connection (MQTT 5); -1 or ∞ for ever; "
+        "if not given 0, or for ever with -c",
+    )
+    qos: Literal[0, 1, 2] = option(
+        "-q", "--qos", values="QOS", convert=number(0, 2), default=0, help="quality of service: 0, 1 or 2"
+    )
+    properties: tuple[Property, ...] = options(
+        "-D",
+        "--property",
+        values="COMMAND NAME VALUE",
+        take=take_property,
+        help="an MQTT 5 property, e.g. -D publish content-type text/plain; a user-property has two values; "
+        "makes the connection an MQTT 5 one",
+    )
+    will_topic: str | None = option("--will-topic", values="TOPIC", help="topic of the will")
+    will_payload: str | None = option("--will-payload", values="TEXT", help="payload of the will")
+    will_qos: int = option(
+        "--will-qos", values="QOS", convert=number(0, 2), default=0, help="quality of service of the will"
+    )
+    is_will_retained: bool = flag("--will-retain", help="retain the will")
+    ca_file: str | None = option("--cafile", values="FILE", help="trusted certificates in PEM; uses TLS")
+    ca_path: str | None = option("--capath", values="FOLDER", help="folder of trusted certificates; uses TLS")
+    uses_system_trust: bool = flag("--tls-use-os-certs", help="trust what the system trusts; uses TLS")
+    certificate: str | None = option("--cert", values="FILE", help="this client's certificate in PEM")
+    key: str | None = option("--key", values="FILE", help="the key of that certificate")
+    ciphers: str | None = option("--ciphers", values="LIST", help="TLS ciphers, as OpenSSL names them")
+    tls_version: ssl.TLSVersion | None = option(  # noqa: RUF009  (it makes a field)
+        "--tls-version",
+        values="VERSION",
+        convert=choice(_TLS_VERSIONS),
+        help="just this version: tlsv1.3, tlsv1.2 or tlsv1.1; if not given tlsv1.2 or newer",
+    )
+    alpn: str | None = option("--tls-alpn", values="PROTOCOL", help="application protocol to ask for")
+    is_insecure: bool = flag("--insecure", help="do not check that the certificate is the host's; for tests only")
+    groups: tuple[Group, ...] = options(
+        "--group",
+        values="NAME=file:PATH|env:VARIABLE",
+        convert=Group.parse,
+        help="prove membership of this trust group, whose secret is in a file or an environment variable; makes the "
+        "connection an MQTT 5 one (not in Mosquitto's clients)",
+    )
+    token: TokenFile | None = option(  # noqa: RUF009  (it makes a field)
+        "--token",
+        values="FILE",
+        convert=TokenFile.parse,
+        help="show the authorisation token in this file, as the password; the file is read again for each connection "
+        "(not in Mosquitto's clients)",
+    )
+    uses_token_method: bool = flag(
+        "--token-method",
+        help="show it by enhanced authentication, and a new one that is in the file before the old one ends without "
+        "a new connection; makes the connection an MQTT 5 one (not in Mosquitto's clients)",
+    )
+    is_debug: bool = flag("-d", "--debug", help="print each packet")
+    is_quiet: bool = flag("--quiet", help="do not print errors, but for those in the command line")
+
+    def __post_init__(self) -> None:
+        if self.given_id == "":
+            raise UsageError("the client id is empty")
+        if self.given_id and self.id_prefix:
+            raise UsageError("-i and -I cannot be used together")
+        if not self.client_id and (self.is_persistent or self.session_expiry == _FOREVER):
+            raise UsageError("a session that outlives the connection needs a client id")
+        if (self.certificate is None) != (self.key is None):
+            raise UsageError("--cert and --key must be used together")
+        if self.version < 5 and self.password is not None and self.username is None:
+            raise UsageError("a password needs a user name before MQTT 5")
+        if self.token is not None and self.password is not None:
+            raise UsageError("--token and a password cannot be used together")
+        if self.uses_token_method and (self.token is None or self.groups):
+            raise UsageError("--token-method needs --token, and cannot be used with --group")
+        self._check_will()
+
+    def _check_will(self) -> None:
+        if self.will_topic is not None:
+            check_publish_topic(self.will_topic)
+        elif self.will_payload is not None or self.will_qos or self.is_will_retained:
+            raise UsageError("a will needs --will-topic")
+
+    @property
+    def version(self) -> int:
+        """The protocol level: 5, 4 (3.1.1) or 3 (3.1)."""
+        return 5 if self.properties or self.groups or self.uses_token_method else self.given_version
+
+    @property
+    def client_id(self) -> str:
+        """Empty if the broker is to choose one."""
+        return self.given_id or (f"{self.id_prefix}{os.getpid()}" if self.id_prefix else "")
+
+    @property
+    def username(self) -> str | None:
+        return self.user if self.user is not None else self.given_url.user
+
+    @property
+    def password(self) -> str | None:
+        return self.given_password if self.given_password is not None else self.given_url.password
+
+    @property
+    def host(self) -> str:
+        return self.given_host or self.given_url.host
+
+    @property
+    def transport(self) -> Literal["tcp", "websockets", "unix"]:
+        if self.unix is not None:
+            return "unix"
+        return "websockets" if self.is_websocket or self.given_url.is_websocket else "tcp"
+
+    @property
+    def port(self) -> int:
+        given = self.given_port or self.given_url.port
+        plain, secure = (80, 443) if self.transport == "websockets" else (1883, 8883)
+        return given or (secure if self.is_secure else plain)
+
+    @property
+    def is_secure(self) -> bool:
+        """Whether to use TLS."""
+        asked = self.ca_file or self.ca_path or self.certificate or self.uses_system_trust
+        return bool(asked or self.given_url.is_secure or self.given_port == 8883 or self.given_url.port == 8883)
+
+    @property
+    def url_topic(self) -> str | None:
+        return None if self.given_url.is_websocket else self.given_url.rest or None
+
+    @property
+    def where(self) -> str:
+        """The broker, for a message."""
+        return self.unix or f"{self.host}:{self.port}"
+
+
+def check_publish_topic(topic: str) -> None:
+    """Raise UsageError unless one can publish to `topic`."""
+    try:
+        check_topic(topic)
+    except TopicError as error:
+        raise UsageError(str(error)) from error
+
+
+def make_client(given: ClientOptions, *, reconnects: bool) -> paho.Client:
+    """A client that is set up, but not connected."""
+    client = _kind(given)(
+        CallbackAPIVersion.VERSION2,
+        given.client_id,
+        clean_session=None if given.version == 5 else not given.is_persistent,
+        protocol=MQTTProtocolVersion(given.version),
+        transport=given.transport,
+        reconnect_on_failure=reconnects,
+    )
+    if given.username is not None or given.password is not None:
+        client.username_pw_set(given.username or "", given.password)
+    if given.will_topic is not None:
+        payload = os.fsencode(given.will_payload or "")
+        properties = properties_for("will", given.properties)
+        client.will_set(given.will_topic, payload, given.will_qos, given.is_will_retained, properties)
+    if given.transport == "websockets":
+        client.ws_set_options(given.websocket_path or f"/{given.given_url.rest or 'mqtt'}")
+    if given.is_secure:
+        client.tls_set_context(_tls_context(given))
+        client.tls_insecure_set(given.is_insecure)
+    if given.no_delay:
+        client.on_socket_open = _send_at_once
+    if given.is_debug:
+        client.on_log = partial(_print_packet, given.client_id or "(null)")
+    return client
+
+
+def _kind(given: ClientOptions) -> Callable[..., paho.Client]:
+    if not given.groups and given.token is None:
+        return paho.Client
+    # The other uses of the command do not wait for these.
+    from penstock.client.proving import ProvingClient
+    from penstock.client.showing import ProvingWithToken, TokenAsPassword, TokenByMethod
+
+    groups = {group.name: group.secret for group in given.groups}
+    if given.token is None:
+        return partial(ProvingClient, groups=groups)
+    if groups:
+        return partial(ProvingWithToken, groups=groups, token=given.token.current)
+    return partial(TokenByMethod if given.uses_token_method else TokenAsPassword, token=given.token.current)
+
+
+def connect(client: paho.Client, given: ClientOptions, timeout: float = _CONNECT_TIMEOUT) -> None:
+    """Open the connection and send CONNECT; raises Failure."""
+    client.connect_timeout = min(timeout, _CONNECT_TIMEOUT)
+    host = given.unix or given.host
+    is_5 = given.version == 5
+    extra: dict[str, Any] = {"clean_start": not given.is_persistent} if is_5 else {}
+    try:
+        client.connect(
+            host, given.port, given.keep_alive, given.bind_address, properties=_connect_properties(given), **extra
+        )
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
+        raise Failure(f"cannot connect to `{given.where}`: {reason}", EXIT_FAILURE) from error
+
+
+def refusal(given: ClientOptions, reason: ReasonCode, properties: object = None) -> Failure:
+    """The failure that a refused connection is; its exit code is the reason code that the broker sent."""
+    code = reason.value if given.version == 5 else _CONNACK_311.get(reason.value, EXIT_FAILURE)
+    words = [str(reason), getattr(properties, "ReasonString", "")]
+    return Failure(f"connection to `{given.where}` refused: {': '.join(filter(None, words))}", code)
+
+
+def lost(given: ClientOptions, reason: object) -> Failure:
+    """The failure that a connection is that ended before the work was done."""
+    return Failure(f"connection to `{given.where}` lost: {reason}", EXIT_CONNECTION_LOST)
+
+
+Options = TypeVar("Options", bound=ClientOptions)
+
+
+def run(kind: type[Options], work: Callable[[Options], int], synopsis: str, argv: Sequence[str]) -> int:
+    """Read the command line, do the work, and turn what goes wrong into one line and an exit code."""
+    try:
+        given = parse(kind, argv)
+    except HelpWanted:
+        print(usage(kind, synopsis))
+        return 0
+    except UsageError as error:
+        print(f"Error: {error}\n{synopsis.splitlines()[0]}", file=sys.stderr)
+        return EXIT_USAGE
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        return work(given)
+    except Failure as failure:
+        if not given.is_quiet:
+            print(f"Error: {failure}", file=sys.stderr)
+        return failure.code
+    except BrokenPipeError:  # of what -d prints
+        abandon_stdout()
+        return 0
+
+
+def abandon_stdout() -> None:
+    """Nobody reads any more: let Python's last flush, when it ends, not complain."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _connect_properties(given: ClientOptions) -> Properties | None:
+    if given.version != 5:
+        return None
+    expiry = _FOREVER if given.session_expiry is None and given.is_persistent else given.session_expiry
+    usual: dict[str, int | None] = {"session-expiry-interval": expiry, "request-problem-information": 1}
+    stated = {each.name for each in given.properties if each.command == "connect"}
+    extra = [Property("connect", name, value) for name, value in usual.items() if value and name not in stated]
+    return properties_for("connect", [*given.properties, *extra])
+
+
+def _tls_context(given: ClientOptions) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = given.tls_version or ssl.TLSVersion.TLSv1_2
+    if given.tls_version:
+        context.maximum_version = given.tls_version
+    # Not to check the host's name is not to trust any certificate.
+    context.check_hostname = not given.is_insecure
+    try:
+        if given.ca_file or given.ca_path:
+            context.load_verify_locations(given.ca_file, given.ca_path)
+        if given.uses_system_trust or not (given.ca_file or given.ca_path):
+            context.load_default_certs()
+        if given.certificate:
+            context.load_cert_chain(given.certificate, given.key)
+        if given.ciphers:
+            context.set_ciphers(given.ciphers)
+    except OSError as error:  # ssl.SSLError is one
+        files = [file for file in (given.ca_file, given.certificate, given.key) if file]
+        named = f" with {' and '.join(f'`{file}`' for file in files)}" if files else ""
+        raise Failure(f"cannot set up TLS{named}: {error.strerror or error}", EXIT_FAILURE) from error
+    if given.alpn:
+        context.set_alpn_protocols([given.alpn])
+    return context
+
+
+def _send_at_once(client: paho.Client, data: object, connection: Any) -> None:
+    if isinstance(connection, socket.socket):
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+
+def _print_packet(name: str, client: paho.Client, data: object, level: int, text: str) -> None:
+    if level == paho.MQTT_LOG_DEBUG:
+        print(f"Client {name} {text[:1].lower()}{text[1:]}", flush=True)

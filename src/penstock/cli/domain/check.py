@@ -1,0 +1,190 @@
+"""`penstock check`: whether a domain file is right, and what it expands to."""
+
+import argparse
+import json
+import sys
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from penstock.analysis.flows import check_assertions
+from penstock.analysis.statement_conflicts import conflicts
+from penstock.cli.exit_codes import EXIT_DOMAIN
+from penstock.domain import Domain, Source, check, diff, ensemble, read
+from penstock.domain.check import in_order
+from penstock.domain.compile.expand import Expansion
+from penstock.domain.compile.secret_destinations import sent_elsewhere
+from penstock.domain.finding import Said
+from penstock.domain.yaml.files import named
+from penstock.domain.yaml.write import written
+from penstock.model.errors import DomainError, Problem
+from penstock.policy.monitors.monitor import MonitorError
+
+_EPILOG = """\
+Checked are the file and those it includes, names and link types, that links and files exist, what patterns ask,
+that monitors can be made (Python monitors are imported), and that the assertions hold; policies that are at odds are
+told as warnings. With --against it is also said what is other than in that file.
+Exit code: 0 if all is well, 2 for bad arguments, 3 if the domain does not check.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Asserted:
+    """An assertion, whether it holds, and if not why."""
+
+    text: str
+    holds: bool
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a check has found."""
+
+    domain: Domain | None
+    """Without patterns and protocols; None if there are problems in the file."""
+    problems: tuple[Problem, ...] = ()
+    warnings: tuple[Problem, ...] = ()
+    assertions: tuple[Asserted, ...] = ()
+
+    def is_good(self, strict: bool) -> bool:
+        return not self.problems and not (strict and self.warnings)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="penstock check",
+        description="Check a domain file: every mistake with its file, line and key.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("file", type=Path, metavar="FILE", help="the domain file")
+    parser.add_argument("--expand", action="store_true", help="print the domain with patterns and protocols expanded")
+    parser.add_argument("--json", action="store_true", help="print what was found as one JSON object")
+    parser.add_argument("--against", type=Path, metavar="OLD", help="say what is other than in this domain file")
+    parser.add_argument(
+        "--names",
+        action="store_true",
+        help="print only what files and Python code it names that OLD does not, the links over which it would send a"
+        " secret of OLD to another place, and the record of changes that it would end",
+    )
+    parser.add_argument("--strict", action="store_true", help="fail for warnings too")
+    parser.add_argument(
+        "--node", action="append", metavar="NAME", help="look only for the files of this node (may be repeated)"
+    )
+    return parser
+
+
+def main(argv: list[str]) -> int:
+    parser = _parser()
+    options = parser.parse_args(argv)
+    if options.json and options.expand:
+        parser.error("--json goes without --expand: the expansion is YAML")
+    if options.names:
+        return _names(parser, options)
+    try:
+        source = read(options.file)
+    except DomainError as error:
+        report = Report(None, error.problems)
+    else:
+        report = examine(source, options.node)
+    if report.domain is not None and (unknown := set(options.node or ()) - report.domain.nodes.keys()):
+        parser.error(f"no node `{min(unknown)}` in `{options.file}`, it has {', '.join(report.domain.nodes)}")
+    changes = None
+    if options.against is not None and report.domain is not None:
+        try:
+            changes = tuple(map(str, diff(read(options.against).domain, report.domain).changes))
+        except DomainError as error:
+            parser.error(f"--against: {error}")
+    _show(report, options, changes)
+    return 0 if report.is_good(options.strict) else EXIT_DOMAIN
+
+
+def _names(parser: argparse.ArgumentParser, options: argparse.Namespace) -> int:
+    """Nothing is imported for it, and no file is read but the domain's own."""
+    if options.against is None:
+        parser.error("--names goes with --against")
+    try:
+        before = read(options.against).domain
+    except DomainError:  # what it says may quote secrets of a file that is not the asker's
+        parser.error("--against: it cannot be read as a domain")
+    try:
+        after = read(options.file).domain
+    except DomainError as error:
+        _show(Report(None, error.problems), options, None)
+        return EXIT_DOMAIN
+    names = [name for _, name in sorted(named(after) - named(before))]
+    sent = sent_elsewhere(before, after)
+    record = None if before.admin is None else before.admin.audit
+    ends = [str(record)] if record is not None and (after.admin is None or after.admin.audit != record) else []
+    if options.json:
+        print(json.dumps({"names": names, "sent": sent, "ends": ends}))
+    else:
+        print("".join(f"{one}\n" for one in (*names, *sent, *ends)), end="")
+    return 0
+
+
+def examine(source: Source, nodes: list[str] | None = None) -> Report:
+    """Everything that can be said about a domain before it runs."""
+    try:
+        checked = check(source, nodes)
+    except DomainError as error:
+        return Report(None, error.problems)
+    try:
+        whole = ensemble(checked.domain, source.folder)
+        failures = check_assertions(whole)
+    except MonitorError as error:  # what a Python monitor says of its outputs
+        return Report(None, (Problem(str(source.folder), 0, "monitors", str(error)),))
+    wrong = {failure.index: failure.reason for failure in failures}
+    asserted = (Asserted(str(one), at not in wrong, wrong.get(at, "")) for at, one in enumerate(whole.assertions))
+    problems = (
+        source.problem(Said(("assertions", failure.index), str(failure)), Expansion(checked.domain))
+        for failure in failures
+    )
+    odd = (
+        source.problem(Said(("statements", "apply", conflict.place), conflict.what), Expansion(checked.domain))
+        for conflict in conflicts(whole.statements)
+    )
+    return Report(checked.domain, tuple(problems), tuple(in_order([*checked.warnings, *odd])), tuple(asserted))
+
+
+def _show(report: Report, options: argparse.Namespace, changes: tuple[str, ...] | None) -> None:
+    if options.json:
+        plain = {
+            "file": str(options.file),
+            "good": report.is_good(options.strict),
+            "problems": [asdict(problem) for problem in report.problems],
+            "warnings": [asdict(warning) for warning in report.warnings],
+            "assertions": [asdict(one) for one in report.assertions],
+        }
+        if changes is not None:
+            plain["changes"] = changes
+        print(json.dumps(plain, indent=2))
+        return
+    for problem in report.problems:
+        print(problem, file=sys.stderr)
+    for warning in report.warnings:
+        print(f"warning: {warning}", file=sys.stderr)
+    if options.expand and report.domain is not None:
+        print(written(report.domain, options.file.parent), end="")
+    elif report.domain is not None and report.is_good(options.strict):
+        print(f"{options.file}: good: {_summary(report.domain)}")
+    for change in changes or ():
+        print(change)
+    if changes == ():
+        print("nothing changes")
+
+
+def _summary(domain: Domain) -> str:
+    parts = [
+        _count(domain.nodes, "node"),
+        _count(domain.links, "link"),
+        _count(domain.clients, "client"),
+        _count(domain.monitors, "monitor"),
+        f"{_count(domain.assertions, 'assertion')} proved" if domain.assertions else "",
+    ]
+    return ", ".join(part for part in parts if part)
+
+
+def _count(things: object, name: str) -> str:
+    assert isinstance(things, tuple | dict)
+    return f"{len(things)} {name}{'' if len(things) == 1 else 's'}" if things else ""

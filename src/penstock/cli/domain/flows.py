@@ -1,0 +1,249 @@
+"""`penstock flows`: from where to where information can go in a domain, by which way, and what closes the others."""
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from penstock.analysis.flows import Witness, all_pairs, check_assertions, nearly, reach, reach_all, told_apart
+from penstock.analysis.graph import Graph, Kind, flow_graph
+from penstock.analysis.moves import ANY_TOPIC, Closure
+from penstock.analysis.picture import picture
+from penstock.cli.exit_codes import EXIT_DOMAIN, EXIT_ERROR
+from penstock.cli.table import print_table
+from penstock.domain import Ensemble, check, ensemble, read
+from penstock.domain.finding import hint
+from penstock.model.errors import DomainError, PenstockError, TopicError
+from penstock.model.topic import parse_filter
+
+_EPILOG = """\
+A flow path goes from link to link as the brokering tables allow; a client on it may publish what it has read, under any
+topic. With --routes it goes through brokers only. What is not shown cannot happen; what is shown can happen as far as
+tables and monitors tell.
+Exit code: 0, 2 for bad arguments, 3 if the domain does not check.
+"""
+_MOST_REASONS = 200
+"""Of so many pairs it is said by which way they are joined or what parts them; of more only whether they are joined."""
+_STDOUT = Path("-")
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What was asked of a graph."""
+
+    graph: Graph
+    on: str
+    routes: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Whether something can flow from one entity to another, and why."""
+
+    source: str
+    target: str
+    can: bool
+    witness: Witness | None = None
+    """The way if it can; else the way that comes nearest, if links lead there."""
+    closures: tuple[Closure, ...] = ()
+
+    @property
+    def why(self) -> str:
+        if self.can:
+            return str(self.witness) if self.witness is not None else ""
+        return "; ".join(map(str, self.closures)) if self.witness is not None else "no links lead there"
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="penstock flows",
+        description="Show from where to where information can flow in a domain. Nothing is started or connected.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("file", type=Path, metavar="FILE", help="the domain file")
+    parser.add_argument("--from", dest="source", metavar="X", help="only flows from this entity, each with its way")
+    parser.add_argument("--to", dest="target", metavar="Y", help="only flows to this entity, each with its way")
+    parser.add_argument(
+        "--on", metavar="FILTER", default=ANY_TOPIC, help="only events published on these topics (default: any)"
+    )
+    parser.add_argument("--routes", action="store_true", help="no clients on the way: flow routes, not flow paths")
+    parser.add_argument(
+        "--assertions", action="store_true", help="only whether the assertions of the domain hold, each with its reason"
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_argument("--svg", type=Path, metavar="OUT", help="write a picture to this file; `-`: to standard output")
+    return parser
+
+
+def main(argv: list[str]) -> int:
+    parser = _parser()
+    options = parser.parse_args(argv)
+    if options.svg == _STDOUT and options.json:
+        parser.error("--svg - goes without --json: both would be written to standard output")
+    try:
+        on = parse_filter(options.on).filter
+    except TopicError as error:
+        parser.error(f"--on: {error}")
+    try:
+        source = read(options.file)
+        # The files of nodes need not be on this machine: nothing is run.
+        domain = check(source, nodes=()).domain
+        entities = ensemble(domain, source.folder)
+    except DomainError as error:
+        print(f"penstock: {error}", file=sys.stderr)
+        return EXIT_DOMAIN
+    question = Question(flow_graph(entities), on, options.routes)
+    for name in (options.source, options.target):
+        if name is not None and name not in question.graph.kinds:
+            parser.error(f"no entity `{name}` in `{options.file}`, {hint(name, question.graph.kinds)}")
+    try:
+        if options.assertions:
+            _show_assertions(entities, domain.domain, options.json)
+        else:
+            _show(question, options, entities, domain.domain)
+    except BrokenPipeError:
+        raise
+    except (PenstockError, OSError) as error:
+        print(f"penstock: {error}", file=sys.stderr)
+        return EXIT_ERROR
+    return 0
+
+
+def _show(question: Question, options: argparse.Namespace, entities: Ensemble, name: str) -> None:
+    is_whole = options.source is None and options.target is None
+    answers = [] if is_whole else list(_answers(question, options.source, options.target))
+    if options.svg is not None:
+        _draw(question, options, entities, name, answers)
+        if options.svg == _STDOUT:
+            return
+    if options.json:
+        told: dict[str, object] = {"domain": name, "on": question.on, "routes": question.routes}
+        told |= _whole_plain(question) if is_whole else {"flows": [_plain(answer) for answer in answers]}
+        if len(answers) == 1 and answers[0].can and answers[0].witness is not None and question.on == ANY_TOPIC:
+            can, cannot = told_apart(question.graph, answers[0].witness, question.routes)
+            told["flows"] = [_plain(answers[0]) | {"open_on": can, "closed_on": cannot}]
+        print(json.dumps(told, indent=2))
+    elif is_whole:
+        print_table(("from", "reaches", "does not reach"), _whole(question))
+    elif options.source is not None and options.target is not None:
+        print("\n".join(_in_words(answers[0])))
+    else:
+        rows = [(one.source, one.target, "yes" if one.can else "no", one.why) for one in answers]
+        print_table(("from", "to", "flows", "by which way, or what closes it"), rows)
+
+
+def _show_assertions(entities: Ensemble, name: str, as_json: bool) -> None:
+    failed = {failure.index: failure.reason for failure in check_assertions(entities)}
+    if as_json:
+        told = [
+            {
+                "assertion": str(one),
+                "kind": one.kind,
+                "from": one.source,
+                "to": one.target,
+                "on": one.topics or ANY_TOPIC,
+                "routes": one.routes,
+                "holds": at not in failed,
+                "why": failed.get(at, ""),
+            }
+            for at, one in enumerate(entities.assertions)
+        ]
+        print(json.dumps({"domain": name, "assertions": told}, indent=2))
+    else:
+        said = enumerate(entities.assertions)
+        rows = [(str(one), "no" if at in failed else "yes", failed.get(at, "")) for at, one in said]
+        print_table(("assertion", "holds", "why not"), rows)
+
+
+def _ends(graph: Graph) -> list[str]:
+    """The entities between which flows matter: clients and foreign brokers; nodes if there are no others."""
+    return [name for name, kind in graph.kinds.items() if kind is not Kind.NODE] or list(graph.kinds)
+
+
+def _answers(question: Question, source: str | None, target: str | None) -> Iterator[Answer]:
+    graph, on, routes = question.graph, question.on, question.routes
+    sources = _ends(graph) if source is None else [source]
+    targets = _ends(graph) if target is None else [target]
+    pairs = [(x, y) for x in sources for y in targets if x != y or (source, target) == (x, y)]
+    if len(pairs) > _MOST_REASONS:
+        can = all_pairs(graph, routes, on).can
+        yield from (Answer(x, y, can(x, y)) for x, y in pairs)
+        return
+    ways = reach_all(graph, source, on, routes) if source is not None else None
+    for x, y in pairs:
+        witness = reach(graph, x, y, on, routes) if ways is None else ways.get(y)
+        if witness is not None:
+            yield Answer(x, y, True, witness)
+        else:
+            yield Answer(x, y, False, *(nearly(graph, x, y, on, routes) or ()))
+
+
+def _whole(question: Question) -> list[tuple[str, ...]]:
+    pairs, ends = all_pairs(question.graph, question.routes, question.on), _ends(question.graph)
+    rows = list[tuple[str, ...]]()
+    for x in ends:
+        others = [y for y in ends if y != x]
+        reached = [y for y in others if pairs.can(x, y)]
+        rows.append((x, ", ".join(reached) or "-", ", ".join(y for y in others if y not in set(reached)) or "-"))
+    return rows
+
+
+def _whole_plain(question: Question) -> dict[str, object]:
+    graph, pairs = question.graph, all_pairs(question.graph, question.routes, question.on)
+    return {
+        "entities": [
+            {"name": name, "kind": str(kind), "reaches": [other for other in pairs.entities(name) if other != name]}
+            for name, kind in graph.kinds.items()
+        ],
+        "links": [
+            {
+                "from": link.source,
+                "to": link.target,
+                "type": link.type,
+                "monitors": [monitor.name for monitor in graph.monitors.get((link.source, link.target), ())],
+            }
+            for link in graph.links
+        ],
+    }
+
+
+def _plain(answer: Answer) -> dict[str, object]:
+    witness = answer.witness
+    way = [] if witness is None else list(zip(witness.links, witness.topics, strict=True))
+    return {
+        "from": answer.source,
+        "to": answer.target,
+        "flows": answer.can,
+        "way": [
+            {"from": link.source, "to": link.target, "type": link.type, "topics": topics or ANY_TOPIC}
+            for link, topics in way
+        ],
+        "closed": [{"at": closure.at, "what": closure.what} for closure in answer.closures],
+    }
+
+
+def _in_words(answer: Answer) -> Iterator[str]:
+    if answer.witness is None:
+        yield f"nothing can flow from {answer.source} to {answer.target}: no links lead there"
+        return
+    verb = "can" if answer.can else "cannot"
+    yield f"{answer.source} {verb} reach {answer.target}" + ("" if answer.can else "; the nearest way:")
+    for link, topics in zip(answer.witness.links, answer.witness.topics, strict=True):
+        yield f"  {link}  type {link.type}" + (f", topics {topics}" if topics not in (None, ANY_TOPIC) else "")
+    yield from (f"  closed: {closure}" for closure in answer.closures)
+
+
+def _draw(
+    question: Question, options: argparse.Namespace, entities: Ensemble, name: str, answers: Sequence[Answer]
+) -> None:
+    parents = {node: entities.parents(node) for node in entities.nodes}
+    asked = options.source is not None and options.target is not None
+    shown = answers[0].witness.links if asked and answers[0].can and answers[0].witness is not None else ()
+    text = picture(question.graph, parents, name, shown)
+    if options.svg == _STDOUT:
+        print(text, end="")
+    else:
+        options.svg.write_text(text, encoding="utf-8")

@@ -1,0 +1,322 @@
+"""`penstock init`: a folder with a domain file to begin with, and the files that it names."""
+
+import argparse
+import importlib.util
+import ipaddress
+import re
+import secrets
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from penstock.cli.domain.certificate import Authority
+from penstock.cli.domain.check import examine
+from penstock.cli.domain.ports import Wanted, placed
+from penstock.cli.domain.starter import (
+    ADMIN_PORT,
+    AUTHORITY,
+    CONSOLE_PORT,
+    DOMAIN_FILE,
+    MQTT_PORT,
+    TLS_PORT,
+    Starter,
+    acl_file,
+    domain_file,
+    next_steps,
+)
+from penstock.cli.exit_codes import EXIT_DOMAIN, EXIT_ERROR
+from penstock.domain import read
+from penstock.domain.schema.base import NAME
+from penstock.domain.yaml.format import formatted
+from penstock.model.errors import DomainError, PenstockError
+from penstock.policy.access.passwords import DEFAULT_ITERATIONS, hash_password
+from penstock.policy.access.textfile import replace_file
+
+_EPILOG = """\
+Asks for what is not given as an option; an empty answer takes what stands in brackets. Lists have commas between
+names. Passwords are made, and shown once; `penstock passwd` changes them. Nothing that is there is overwritten
+without --force, and nothing is written that does not check.
+Exit code: 0, 1 if something cannot be written or is there already or answers do not go together, 2 for bad arguments,
+3 if what would be written does not check.
+"""
+_FOR_OWNER, _FOR_ALL = 0o600, 0o644
+_ROUNDS = 100_000
+"""Of the hash of a person's password: people log in seldom, and choose worse ones later."""
+_HOST = r"[A-Za-z0-9]([A-Za-z0-9.-]{0,252}[A-Za-z0-9])?"
+
+
+_MORE_PORTS = (
+    ("admin-port", ADMIN_PORT, "of its admin address"),
+    ("tls-port", TLS_PORT, "of its TLS listener"),
+    ("console-port", CONSOLE_PORT, "of the console"),
+)
+
+
+Files = dict[str, tuple[str, int]]
+"""By name, the text, and who may read it."""
+
+
+class InitError(PenstockError):
+    """Nothing was written."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """One of the few things that a starter domain depends on."""
+
+    option: str
+    asks: str
+    default: str
+    read: Callable[[str], object]
+
+
+def main(argv: list[str]) -> int:
+    parser = _parser()
+    options = parser.parse_args(argv)
+    try:
+        starter = _starter(options)
+        people = (starter.admin,) if starter.admin is not None else ()
+        passwords = {name: secrets.token_hex(8) for name in (*people, *starter.clients)}
+        _write(options.folder, _checked(_files(starter, passwords)), options.force)
+    except argparse.ArgumentTypeError as error:
+        parser.error(str(error))
+    except DomainError as error:
+        print(f"penstock: nothing was written, as it would not check: {error}", file=sys.stderr)
+        return EXIT_DOMAIN
+    except (PenstockError, OSError) as error:
+        print(f"penstock: {error}", file=sys.stderr)
+        return EXIT_ERROR
+    except (EOFError, KeyboardInterrupt):
+        print("\npenstock: no answer, nothing was written", file=sys.stderr)
+        return EXIT_ERROR
+    print(next_steps(starter, str(options.folder), passwords), end="")
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="penstock init",
+        description="Write a commented domain file to begin with, and the files that it names.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "folder", nargs="?", type=Path, default=Path(), metavar="FOLDER", help="where to; default: this folder"
+    )
+    parser.add_argument("--name", metavar="NAME", help="of the domain; default: as the folder")
+    parser.add_argument("--nodes", metavar="NAMES", help="the brokers; the others dial the first (default main)")
+    parser.add_argument("--devices", metavar="NAMES", help="clients that measure and take commands (default sensor)")
+    parser.add_argument("--viewers", metavar="NAMES", help="clients that only read (default dashboard)")
+    parser.add_argument("--operators", metavar="NAMES", help="clients that read and command (default operator)")
+    parser.add_argument(
+        "--hosts",
+        metavar="HOSTS",
+        help="names and addresses by which the network reaches the nodes, with TLS and certificates that are made now;"
+        " `none`: this machine only (the default)",
+    )
+    parser.add_argument(
+        "--admin", metavar="NAME", help="person who may look at nodes and change them (default admin); `none`: nobody"
+    )
+    parser.add_argument("--console", choices=["yes", "no"], help="whether to serve the console (default: if it can)")
+    parser.add_argument("--journal", choices=["yes", "no"], help="whether to record what happens (default: if it can)")
+    parser.add_argument(
+        "--port",
+        metavar="PORT",
+        help=f"where the first node listens, the others on those that follow (default {MQTT_PORT}); what is not given"
+        " gives way to ports that are",
+    )
+    for option, usual, what in _MORE_PORTS:
+        parser.add_argument(f"--{option}", type=_port, metavar="PORT", help=f"{what} (default {usual})")
+    parser.add_argument("-y", "--yes", action="store_true", help="ask nothing: take the defaults")
+    parser.add_argument("--force", action="store_true", help="overwrite what is there")
+    return parser
+
+
+def _questions(folder: Path) -> tuple[Question, ...]:
+    journal, console = (
+        "yes" if importlib.util.find_spec(module) is not None else "no" for module in ("pyarrow", "nicegui")
+    )
+    return (
+        Question("name", "Name of the domain", _name_of(folder), _name),
+        Question("nodes", "Nodes (brokers); one is enough to begin with", "main", _names),
+        Question("devices", "Devices: clients that measure, and take commands", "sensor", _clients),
+        Question("viewers", "Viewers: clients that only read", "dashboard", _clients),
+        Question("operators", "Operators: clients that read and command", "operator", _clients),
+        Question("hosts", "Names by which the network reaches it (none: this machine only)", "none", _hosts),
+        Question("port", "Port of the first node on this machine", str(MQTT_PORT), _port),
+        Question("admin", "Person who administers it", "admin", _person),
+        Question("console", "Serve the console, a page to look at it", console, _yes),
+        Question("journal", "Record what happens, for audit and replay", journal, _yes),
+    )
+
+
+def _starter(options: argparse.Namespace) -> Starter:
+    """The answers: from options, else from who sits there, else as they usually are."""
+    found: dict[str, Any] = {}
+    for question in _questions(options.folder):
+        given = getattr(options, question.option)
+        if given is not None:
+            found[question.option] = _with_option(question, given)
+        elif options.yes:
+            found[question.option] = question.read(question.default)
+        else:
+            found[question.option] = _asked(question)
+    port = found.pop("port")
+    is_wished = options.port is not None or not options.yes
+    ports = _ports(options, port if is_wished else None, found)
+    starter = Starter(domain=found.pop("name"), **ports, **found)
+    if not starter.clients:
+        raise InitError("there are no clients: name at least one device, viewer or operator")
+    names = (*starter.nodes, *starter.clients, *filter(None, [starter.admin]))
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise InitError(f"`{twice[0]}` is the name of two: nodes, clients and people have names of their own")
+    if starter.hosts and AUTHORITY in starter.nodes:
+        raise InitError(f"`{AUTHORITY}` cannot be a node: the files of the authority in `tls` are called so")
+    return starter
+
+
+def _ports(options: argparse.Namespace, port: int | None, found: dict[str, Any]) -> dict[str, Any]:
+    """The first port of each kind, by the name that a `Starter` has for it."""
+    nodes = len(found["nodes"])
+    wanted = (
+        Wanted("port", port, MQTT_PORT, nodes),
+        Wanted("admin-port", options.admin_port, ADMIN_PORT, nodes),
+        *([Wanted("tls-port", options.tls_port, TLS_PORT, nodes)] if found["hosts"] else []),
+        *([Wanted("console-port", options.console_port, CONSOLE_PORT, 1)] if found["console"] else []),
+    )
+    return {option.replace("-", "_"): first for option, first in placed(wanted).items()}
+
+
+def _with_option(question: Question, given: str) -> object:
+    try:
+        return question.read(given)
+    except argparse.ArgumentTypeError as error:
+        raise argparse.ArgumentTypeError(f"argument --{question.option}: {error}") from None
+
+
+def _asked(question: Question) -> object:
+    while True:
+        # To standard error: what is printed to standard output are the passwords and the next steps.
+        print(f"{question.asks} [{question.default}]: ", end="", file=sys.stderr, flush=True)
+        answer = sys.stdin.readline()
+        if not answer:
+            raise EOFError
+        try:
+            return question.read(answer.strip() or question.default)
+        except argparse.ArgumentTypeError as error:
+            print(f"  {error}", file=sys.stderr)
+
+
+def _name_of(folder: Path) -> str:
+    """A name for the domain from that of its folder, as far as it can be one."""
+    name = re.sub(r"[^A-Za-z0-9_-]+", "-", folder.resolve().name).strip("-")[:64]
+    return name if re.fullmatch(NAME, name) else "penstock"
+
+
+def _name(text: str) -> str:
+    if not re.fullmatch(NAME, text):
+        raise argparse.ArgumentTypeError(f"`{text}` is not a name of at most 64 letters, digits, `-` and `_`")
+    if text.startswith("-"):
+        raise argparse.ArgumentTypeError(f"`{text}` begins with `-`: commands would take it for an option")
+    return text
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(_name(name) for name in _listed(text)) or (_name(text),)
+
+
+def _clients(text: str) -> tuple[str, ...]:
+    return () if text == "none" else _names(text)
+
+
+def _person(text: str) -> str | None:
+    return None if text == "none" else _name(text)
+
+
+def _hosts(text: str) -> tuple[str, ...]:
+    hosts = () if text == "none" else _listed(text)
+    for host in hosts:
+        if not _is_host(host):
+            raise argparse.ArgumentTypeError(f"`{host}` is neither a host name nor an address")
+    return hosts
+
+
+def _is_host(text: str) -> bool:
+    try:
+        return bool(ipaddress.ip_address(text))
+    except ValueError:
+        return re.fullmatch(_HOST, text) is not None
+
+
+def _listed(text: str) -> tuple[str, ...]:
+    return tuple(part for part in map(str.strip, text.split(",")) if part)
+
+
+def _yes(text: str) -> bool:
+    if text.lower() not in ("y", "yes", "n", "no"):
+        raise argparse.ArgumentTypeError(f"`{text}` is neither yes nor no")
+    return text.lower().startswith("y")
+
+
+def _port(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= 65000:
+        raise argparse.ArgumentTypeError(f"`{text}` is not a port between 1 and 65000")
+    return int(text)
+
+
+def _files(starter: Starter, passwords: dict[str, str]) -> Files:
+    """What to write: by name, the text, and who may read it."""
+    files = {
+        DOMAIN_FILE: (domain_file(starter), _FOR_ALL),
+        "acl": (acl_file(starter), _FOR_ALL),
+        "passwords": (_hashed({name: passwords[name] for name in starter.clients}), _FOR_OWNER),
+        ".gitignore": (_IGNORED, _FOR_ALL),
+    }
+    if starter.admin is not None:
+        admin = {starter.admin: passwords[starter.admin]}
+        files["admin-passwords"] = (_hashed(admin, _ROUNDS), _FOR_OWNER)
+    if starter.hosts:
+        authority = Authority(starter.domain)
+        pairs = {AUTHORITY: authority.pair, **{name: authority.sign(name, starter.hosts) for name in starter.nodes}}
+        for name, pair in pairs.items():
+            files[f"tls/{name}.pem"] = (pair.certificate.decode(), _FOR_ALL)
+            files[f"tls/{name}.key"] = (pair.key.decode(), _FOR_OWNER)
+    return files
+
+
+def _hashed(passwords: dict[str, str], rounds: int = DEFAULT_ITERATIONS) -> str:
+    return "".join(f"{name}:{hash_password(word.encode(), rounds)}\n" for name, word in passwords.items())
+
+
+_WRITTEN = ("passwords", "admin-passwords", "admin.jsonl", "*.key", ".*.secret", "*.db", "*.db-*", "journal/")
+_IGNORED = "\n".join(["# Secrets, and what nodes write.", *_WRITTEN, ""])
+
+
+def _checked(files: Files) -> Files:
+    """The same with the domain file in its canonical form, if it checks; raises `DomainError` if it does not."""
+    with tempfile.TemporaryDirectory(prefix="penstock-init-") as name:
+        folder = Path(name)
+        _put(folder, files)
+        _, canonical = formatted(folder / DOMAIN_FILE)
+        files = {**files, DOMAIN_FILE: (canonical, _FOR_ALL)}
+        _put(folder, files)
+        if problems := examine(read(folder / DOMAIN_FILE, {})).problems:
+            raise DomainError(*problems)
+    return files
+
+
+def _write(folder: Path, files: Files, force: bool) -> None:
+    there = [name for name in files if (folder / name).exists()]
+    if there and not force:
+        raise InitError(f"`{folder / there[0]}` is there already: choose another folder, or overwrite it with --force")
+    _put(folder, files)
+
+
+def _put(folder: Path, files: Files) -> None:
+    for name, (text, mode) in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        replace_file(path, text, mode)

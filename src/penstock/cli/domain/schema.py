@@ -1,0 +1,30 @@
+"""`penstock schema`: the JSON schema of the domain file, for editors."""
+
+import argparse
+import json
+
+from penstock.domain.schema.domain import DomainFile
+
+_EPILOG = """\
+With the YAML language server, in the first line of a domain file:
+  # yaml-language-server: $schema=penstock.schema.json
+"""
+
+
+def main(argv: list[str]) -> int:
+    argparse.ArgumentParser(
+        prog="penstock schema",
+        description="Print the JSON schema of the domain file, for editors that complete and check YAML.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    ).parse_args(argv)
+    print(json.dumps(json_schema(), indent=2))
+    return 0
+
+
+def json_schema() -> dict[str, object]:
+    """The JSON schema of a file with all or a part of a domain."""
+    schema = DomainFile.model_json_schema()
+    # A file that others include has no nodes of its own perhaps; and what is required beside them is said inside.
+    schema.pop("required", None)
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "Penstock domain file", **schema}

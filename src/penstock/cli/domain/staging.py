@@ -1,0 +1,42 @@
+"""A domain file made ready to be played without sockets, for `penstock test` and `penstock explain`."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from penstock.domain import Domain, Ensemble, Source, ensemble
+from penstock.engine.rehearsal.rehearsal import Rehearsal
+from penstock.engine.sessions.endpoint import Storage
+from penstock.policy.access.acl import Acl
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """A domain that is right, and all that its files say which policies depend on."""
+
+    domain: Domain
+    """Without patterns and protocols."""
+    whole: Ensemble
+    acls: Mapping[str, Acl]
+
+    @classmethod
+    def of(cls, source: Source, domain: Domain) -> "Stage":
+        """The domain that `source` was checked to be; raises `PolicyError` if a file cannot be read."""
+        acls = {name: Acl.read(node.acl) for name, node in domain.nodes.items() if node.acl is not None}
+        return cls(domain, ensemble(domain, source.folder), acls)
+
+    def play(self, keeps: bool = False) -> Rehearsal:
+        """All nodes running; with `keeps` those that have a store have one in memory, to be restarted from."""
+        return Rehearsal(self.domain, self.whole, self.acls, self._stores() if keeps else None)
+
+    def _stores(self) -> dict[str, Storage]:
+        from penstock.broker.store.store import Store
+
+        names = (name for name, node in self.domain.nodes.items() if node.durable)
+        return {name: Store(Path(":memory:"), "normal") for name in names}
+
+
+def everything(topic: str) -> tuple[str, ...]:
+    """Filters of all that a client may subscribe to, as far as this topic and what becomes of it is concerned."""
+    first = topic.partition("/")[0]
+    return ("#", f"{first}/#") if topic.startswith("$") else ("#",)  # [MQTT-4.7.2-1]

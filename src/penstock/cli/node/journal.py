@@ -1,0 +1,311 @@
+"""`penstock journal`: what nodes have recorded, for people."""
+
+import argparse
+import base64
+import json
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from penstock.cli.exit_codes import EXIT_DOMAIN, EXIT_ERROR, EXIT_USAGE
+from penstock.cli.table import print_table
+from penstock.domain import read
+from penstock.model.errors import DomainError, PenstockError, TopicError
+from penstock.model.topic import parse_filter
+
+if TYPE_CHECKING:
+    from penstock.journal.read.select import Wanted
+    from penstock.journal.read.stats import Stats
+
+_EPILOG = """\
+JOURNAL is the journal's folder, or the domain file that names it. Nothing is started or connected; a journal that is
+being written can be read.
+Exit code: 0, 1 if the journal cannot be read, 2 for bad arguments, 3 if the domain file cannot be read.
+"""
+_POLL_SECONDS = 0.3
+_MOST_TOPICS = 10
+_MOST_PAYLOAD = 200
+"""Bytes of a payload that are shown."""
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="penstock journal",
+        description="Look at what nodes have recorded of events and decisions, and compact it.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    commands = parser.add_subparsers(dest="command", required=True, metavar="tail|show|stats|compact")
+    tail = _command(commands, "tail", "show events as they are recorded, until interrupted")
+    tail.add_argument("-n", "--lines", type=_count, default=10, metavar="N", help="begin with the last N (default 10)")
+    show = _command(commands, "show", "show events, each with what was decided about it and whom it reached")
+    for command in (tail, show):
+        command.add_argument("--topic", metavar="FILTER", help="only events on these topics")
+        command.add_argument("--client", metavar="NAME", help="only what this client sent or got, by client id or name")
+        command.add_argument("--effect", choices=["pass", "suppress"], help="only events that passed, or did not")
+    show.add_argument("--from", dest="since", type=_time, metavar="TIME", help="only events from this time on (UTC)")
+    show.add_argument("--to", dest="until", type=_time, metavar="TIME", help="only events before this time (UTC)")
+    show.add_argument("--limit", type=_count, metavar="N", help="no more than N events")
+    _command(commands, "stats", "figures of each node: rows, bytes, files, events per second, topics, denials, gaps")
+    compact = _command(commands, "compact", "make Parquet files of sealed segments")
+    compact.add_argument(
+        "--target", type=_count, default=256, metavar="MIB", help="segments for one file (default 256 MiB)"
+    )
+    return parser
+
+
+def _command(commands: Any, name: str, text: str) -> argparse.ArgumentParser:
+    command: argparse.ArgumentParser = commands.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.")
+    command.add_argument("journal", type=Path, metavar="JOURNAL", help="the journal's folder, or a domain file")
+    command.add_argument(
+        "--node", action="append", metavar="NAME", help="only of this node; may be given several times"
+    )
+    command.add_argument("--json", action="store_true", help="print JSON, one object on a line")
+    return command
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"`{text}` is not a number")
+    return int(text)
+
+
+def _time(text: str) -> datetime:
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"`{text}` is not a time such as 2026-01-31T12:00") from None
+    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+
+
+def main(argv: list[str]) -> int:
+    parser = _parser()
+    options = parser.parse_args(argv)
+    try:
+        if getattr(options, "topic", None) is not None:
+            parse_filter(options.topic)
+    except TopicError as error:
+        parser.error(f"--topic: {error}")
+    since, until = getattr(options, "since", None), getattr(options, "until", None)
+    if since is not None and until is not None and since > until:
+        parser.error(f"--from {since.isoformat()} is after --to {until.isoformat()}")
+    try:
+        return _run(options, *_folder(options.journal))
+    except DomainError as error:
+        print(f"penstock: {error}", file=sys.stderr)
+        return EXIT_DOMAIN
+    except ModuleNotFoundError as error:
+        print(f"penstock: journals need `{error.name}`: install `penstock[journal]`", file=sys.stderr)
+        return EXIT_ERROR
+    except BrokenPipeError:
+        raise
+    except (PenstockError, OSError) as error:
+        print(f"penstock: {error}", file=sys.stderr)
+        return EXIT_ERROR
+    except KeyboardInterrupt:
+        return 0
+
+
+def _folder(path: Path) -> tuple[Path, frozenset[str] | None]:
+    """Where the journal is, and which nodes can have written it; None if nobody says that."""
+    if not path.exists():
+        raise PenstockError(f"there is no journal `{path}`")
+    if path.is_dir():
+        return path, None
+    domain = read(path).domain
+    if domain.journal is None:
+        raise PenstockError(f"domain `{path}` keeps no journal")
+    return Path(domain.journal.folder), frozenset(domain.nodes)
+
+
+def _run(options: argparse.Namespace, folder: Path, known: frozenset[str] | None) -> int:
+    from penstock.journal.listing import unknown_nodes
+
+    nodes = frozenset(options.node) if options.node else None
+    nothing = unknown_nodes(folder, nodes)
+    stray = sorted(nodes - known) if nothing and nodes is not None and known is not None else []
+    if stray:
+        there = ", ".join(f"`{node}`" for node in sorted(known or ()))
+        nothing = f"domain `{options.journal}` has no node `{stray[0]}`; there is {there}"
+    if nothing and (stray or options.command != "tail"):
+        print(f"penstock: {nothing}", file=sys.stderr)
+        return EXIT_USAGE
+    if nothing:  # who follows a journal may wait for a node
+        print(f"penstock: {nothing}: waiting for it", file=sys.stderr, flush=True)
+    match options.command:
+        case "stats":
+            _stats(folder, nodes, options.json)
+        case "compact":
+            _compact(folder, nodes, options.target * 2**20, options.json)
+        case "show":
+            _show(folder, nodes, _wanted(options), options.limit, options.json)
+        case _:
+            _tail(folder, nodes, _wanted(options), options.lines, options.json)
+    return 0
+
+
+def _wanted(options: argparse.Namespace) -> "Wanted":
+    from penstock.journal.read.select import Wanted
+
+    since, until = getattr(options, "since", None), getattr(options, "until", None)
+    return Wanted(options.topic, options.client, since, until, options.effect)
+
+
+# --- events
+
+
+def _show(folder: Path, nodes: frozenset[str] | None, wanted: "Wanted", limit: int | None, as_json: bool) -> None:
+    from penstock.journal.read.select import select
+    from penstock.journal.read.tables import read as read_journal
+
+    left = limit if limit is not None else sys.maxsize
+    for events, _ in read_journal(folder, nodes, wanted.days):
+        found = select(events, wanted).slice(0, left)
+        _print(found.to_pylist(), as_json)
+        left -= found.num_rows
+        if not left:
+            return
+
+
+def _tail(folder: Path, nodes: frozenset[str] | None, wanted: "Wanted", lines: int, as_json: bool) -> None:
+    from penstock.journal.read.follow import Follower
+    from penstock.journal.read.select import select
+
+    follower = Follower(folder, nodes)
+    earlier: list[dict[str, Any]] = []
+    for events in follower.more():
+        found = select(events, wanted)
+        earlier += found.slice(max(0, found.num_rows - lines)).to_pylist()
+        earlier = sorted(earlier, key=_when)[-lines:] if lines else []
+    _print(earlier, as_json)
+    while True:
+        fresh = [row for events in follower.more() for row in select(events, wanted).to_pylist()]
+        _print(sorted(fresh, key=_when), as_json)
+        time.sleep(_POLL_SECONDS)
+
+
+def _when(row: dict[str, Any]) -> tuple[Any, ...]:
+    return row["time"], row["node"], row["seq"]
+
+
+def _print(rows: Sequence[dict[str, Any]], as_json: bool) -> None:
+    for row in rows:
+        print(json.dumps(_plain(row)) if as_json else "\n".join(_in_words(row)))
+    sys.stdout.flush()
+
+
+def _plain(row: dict[str, Any]) -> dict[str, Any]:
+    """An event as JSON can say it: a payload that is not text is in base64."""
+    payload = row.pop("payload")
+    text = _text(payload)
+    told = {"payload": text} if text is not None else {"payload_base64": base64.b64encode(payload).decode()}
+    return row | told | {"time": _stamp(row["time"]), "properties": row["properties"].hex()}
+
+
+def _in_words(row: dict[str, Any]) -> Iterator[str]:
+    who = f"`{row['entity']}`" if row["entity"] == row["client_id"] else f"`{row['entity']}` ({row['client_id']})"
+    whence = {"output": f"made from #{row['arrival']} of {who}", "retained": f"kept from {who}"}.get(row["kind"])
+    whence = whence or f"from {who}"
+    flags = f"QoS {row['qos']}" + (", retained" if row["retain"] else "")
+    yield f"{_stamp(row['time'])} {row['node']} #{row['seq']} {row['topic']} {whence} by {row['link_type']}, {flags}"
+    yield f"    {_shown(row['payload'])}"
+    rule = f" by {row['rule']}" if row["rule"] else ""
+    reason = f": {row['reason']}" if row["reason"] else ""
+    yield f"    {row['stage']}: {row['effect']}{rule}{reason}"
+    if row["effect"] == "pass" and (row["reached"] or not row["open"]):
+        names = ", ".join(f"{one['entity']} (QoS {min(one['qos'], row['qos'])})" for one in row["reached"])
+        yield f"    reached {names or 'nobody'}"
+
+
+def _shown(payload: bytes) -> str:
+    text = _text(payload)
+    if text is None or not text.isprintable():
+        return f"{len(payload)} bytes: {payload[:32].hex(' ')}{' ...' if len(payload) > 32 else ''}"
+    return text if len(text) <= _MOST_PAYLOAD else f"{text[:_MOST_PAYLOAD]} ... ({len(payload)} bytes)"
+
+
+def _text(payload: bytes) -> str | None:
+    try:
+        return payload.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def _stamp(moment: datetime) -> str:
+    return moment.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+# --- figures
+
+
+def _stats(folder: Path, nodes: frozenset[str] | None, as_json: bool) -> None:
+    from penstock.journal.read.stats import stats
+
+    found = stats(folder, nodes)
+    if as_json:
+        for one in found:
+            print(json.dumps(_figures(one)))
+        return
+    titles = ("node", "rows", "arrivals", "a second", "files", "bytes", "topics", "from", "to")
+    print_table(titles, [_row(one) for one in found])
+    for one in found:
+        _print_counts(f"{one.node}: arrivals by topic", dict(one.topics.most_common(_MOST_TOPICS)))
+        _print_counts(f"{one.node}: denied", {f"{stage} {rule}".strip(): n for (stage, rule), n in one.denials.items()})
+        _print_counts(f"{one.node}: missing or unreadable", dict(one.problems))
+
+
+def _row(one: "Stats") -> tuple[str, ...]:
+    files = f"{one.files} ({one.compacted_files} compacted, {one.open_files} open)"
+    times = [_stamp(moment) if moment else "" for moment in (one.first, one.last)]
+    return (
+        one.node,
+        *map(str, (one.events, one.arrivals)),
+        f"{one.rate:.1f}",
+        files,
+        *map(str, (one.bytes, len(one.topics))),
+        *times,
+    )
+
+
+def _print_counts(title: str, counts: dict[str, int]) -> None:
+    if counts:
+        print(f"\n{title}")
+        for name, count in sorted(counts.items(), key=lambda item: -item[1]):
+            print(f"  {count:>10}  {name}")
+
+
+def _figures(one: "Stats") -> dict[str, Any]:
+    return {
+        "node": one.node,
+        "rows": one.events,
+        "arrivals": one.arrivals,
+        "events_per_second": round(one.rate, 3),
+        "files": one.files,
+        "open_files": one.open_files,
+        "compacted_files": one.compacted_files,
+        "bytes": one.bytes,
+        "from": _stamp(one.first) if one.first else None,
+        "to": _stamp(one.last) if one.last else None,
+        "topics": len(one.topics),
+        "most_topics": dict(one.topics.most_common(_MOST_TOPICS)),
+        "denials": [{"stage": stage, "rule": rule, "count": n} for (stage, rule), n in one.denials.most_common()],
+        "problems": dict(one.problems),
+    }
+
+
+def _compact(folder: Path, nodes: frozenset[str] | None, target: int, as_json: bool) -> None:
+    from penstock.journal.write.compact import compact
+
+    done = 0
+    for one in compact(folder, nodes, target):
+        done += 1
+        told = {"file": str(one.path), "files": one.files, "rows": one.rows, "before": one.bytes_before}
+        if as_json:
+            print(json.dumps(told | {"after": one.bytes_after}))
+        else:
+            print(f"{one.path}: {one.rows} rows of {one.files} files, {one.bytes_before} bytes, now {one.bytes_after}")
+    if not done and not as_json:
+        print("nothing to compact")

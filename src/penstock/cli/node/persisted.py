@@ -1,0 +1,94 @@
+"""`penstock persisted`: messages that policies have had persisted in a node's store."""
+
+import argparse
+import json
+import sys
+from collections import Counter
+from datetime import UTC, datetime
+from pathlib import Path
+
+from penstock.broker.store.persisted import Selection, plain
+from penstock.broker.store.store import Store, StoreError
+from penstock.cli.exit_codes import EXIT_ERROR
+from penstock.cli.table import print_table
+from penstock.engine.ledger import Persisted
+
+_EPILOG = """\
+A node that runs has its store for itself: ask its admin address then, at /api/persisted.
+Exit code: 0, 1 if the store cannot be opened, 2 for bad arguments.
+"""
+_MOST_PAYLOAD = 200
+"""Characters of a payload that a table shows."""
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="penstock persisted",
+        description="Show the messages that policies have had persisted in the store of a node, or delete them.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--store", type=Path, required=True, metavar="FILE", help="the store of a node")
+    parser.add_argument("--collection", metavar="NAME", help="only of this collection")
+    parser.add_argument("--since", type=_time, metavar="TIME", help="only from this time on (UTC unless it says)")
+    parser.add_argument("--until", type=_time, metavar="TIME", help="only before this time")
+    how = parser.add_mutually_exclusive_group()
+    how.add_argument("--json", action="store_true", help="print each as a line of JSON, with its whole payload")
+    how.add_argument("--collections", action="store_true", help="print how many each collection has")
+    how.add_argument("--delete", action="store_true", help="delete them")
+    return parser
+
+
+def main(argv: list[str]) -> int:
+    options = _parser().parse_args(argv)
+    wanted = Selection(options.collection, options.since or float("-inf"), options.until or float("inf"))
+    if not options.store.is_file():
+        print(f"penstock persisted: there is no store `{options.store}`", file=sys.stderr)
+        return EXIT_ERROR
+    try:
+        store = Store(options.store, "full")
+    except StoreError as error:
+        print(f"penstock persisted: {error}", file=sys.stderr)
+        return EXIT_ERROR
+    try:
+        _show(store, wanted, options)
+    finally:
+        store.close()
+    return 0
+
+
+def _show(store: Store, wanted: Selection, options: argparse.Namespace) -> None:
+    if options.delete:
+        count = store.delete_persisted(wanted)
+        print(f"{count} {'message' if count == 1 else 'messages'} deleted")
+    elif options.json:
+        for row in store.persisted(wanted):
+            print(json.dumps(plain(row)))
+    elif options.collections:
+        counts = Counter(row.collection for row in store.persisted(wanted))
+        print_table(("collection", "messages"), [(name, str(count)) for name, count in sorted(counts.items())])
+    else:
+        print_table(("time", "collection", "policy", "topic", "payload"), list(map(_row, store.persisted(wanted))))
+
+
+def _row(row: Persisted) -> tuple[str, ...]:
+    when = datetime.fromtimestamp(row.time, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return when, row.collection, row.policy, row.topic, _shown(row.payload)
+
+
+def _shown(payload: bytes) -> str:
+    """Text on one line; what a terminal would take for orders is escaped."""
+    try:
+        text = payload.decode()
+    except UnicodeDecodeError:
+        return f"{len(payload)} bytes: {payload[:32].hex(' ')}{' ...' if len(payload) > 32 else ''}"
+    text = "".join(one if one.isprintable() else repr(one)[1:-1] for one in text)
+    return text if len(text) <= _MOST_PAYLOAD else f"{text[:_MOST_PAYLOAD]} ... ({len(payload)} bytes)"
+
+
+def _time(text: str) -> float:
+    try:
+        when = datetime.fromisoformat(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"`{text}` is not a time such as 2026-05-01 or 2026-05-01T12:30") from None
+    return (when if when.tzinfo is not None else when.replace(tzinfo=UTC)).timestamp()

@@ -1,0 +1,279 @@
+"""`penstock access`: who may read and write which Sparkplug metrics, why, and which policies are at odds."""
+
+import argparse
+import json
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from penstock.analysis.access import PRIVILEGES, Right, Sample, find_actor, metric_right, possible, rights
+from penstock.analysis.access_conflicts import KINDS, Finding, conflicts
+from penstock.cli.domain.explain import UsageError, metrics_in
+from penstock.cli.exit_codes import EXIT_DOMAIN, EXIT_ERROR
+from penstock.cli.policy.births import add_options, sample_of
+from penstock.cli.table import print_table
+from penstock.domain import Domain, Ensemble, check, ensemble, read
+from penstock.engine.sparkplug.messages import Actor, moment
+from penstock.engine.stages.prune import usurped
+from penstock.model.errors import ContentError, DomainError, PenstockError, PolicyError, TopicError
+from penstock.model.sparkplug.message import parse
+from penstock.model.sparkplug.plain import write_plain
+from penstock.model.sparkplug.topic import MessageTopic, message_topic
+from penstock.model.topic import check_topic
+from penstock.policy.sparkplug.bulk_files import uncollected
+from penstock.policy.sparkplug.name_patterns import Names
+from penstock.policy.sparkplug.policies import Access, AccessPolicy, Privilege
+from penstock.policy.sparkplug.reasons import Word, excepting, names, words
+from penstock.policy.sparkplug.views import Known, Request
+
+_EPILOG = """\
+A subject is written as in policies: a client id, GROUP/EDGE, user:NAME or group:NAME.
+Exit code: 0, 1 if births cannot be read, 2 for bad arguments, 3 if the domain does not check.
+"""
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="penstock access",
+        description="Say who may read and write which Sparkplug messages and metrics.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    grants = commands.add_parser("grants", help="all that a subject may read and write, by topic and metric")
+    why = commands.add_parser("why", help="which policies grant a metric, take it out, or do not apply")
+    odd = commands.add_parser("conflicts", help="policies that never apply, change nothing, or cut each other's grants")
+    for command in (grants, why, odd):
+        command.add_argument("--domain", type=Path, required=True, metavar="FILE", help="the domain file")
+        command.add_argument("--json", action="store_true", help="print JSON")
+        add_options(command)
+    for command in (grants, why):
+        command.add_argument("--subject", required=True, metavar="S", help="whom it is about")
+    why.add_argument("--topic", required=True, metavar="T", help="the topic of a message")
+    why.add_argument("--metric", required=True, metavar="M", help="the metric's name")
+    why.add_argument("--value", metavar="JSON", help="its value, or a mapping with `value`, `type`, `properties`")
+    why.add_argument("--metrics", metavar="JSON", help="other metrics of the message, by name")
+    why.add_argument("--may", choices=PRIVILEGES, help="only this")
+    odd.add_argument("--limit", type=int, default=20, metavar="N", help="findings of each kind (default 20; 0: all)")
+    return parser
+
+
+def main(argv: list[str]) -> int:
+    parser = _parser()
+    options = parser.parse_args(argv)
+    try:
+        source = read(options.domain)
+        domain = check(source, nodes=()).domain
+        whole = ensemble(domain, source.folder)
+        if whole.access is None:
+            raise UsageError(f"`{options.domain}` has no `access`")
+        sample = sample_of(options)
+        if options.command == "conflicts":
+            _conflicts(domain, whole.access, sample, options)
+        elif options.command == "grants":
+            _grants(whole, whole.access, sample, options)
+        else:
+            _why(whole, whole.access, sample, options)
+    except (UsageError, PolicyError, TopicError) as error:
+        parser.error(str(error))
+    except DomainError as error:
+        print(f"penstock: {error}", file=sys.stderr)
+        return EXIT_DOMAIN
+    except PenstockError as error:
+        print(f"penstock: {error}", file=sys.stderr)
+        return EXIT_ERROR
+    return 0
+
+
+def _print(told: object) -> None:
+    print(json.dumps(msgspec.to_builtins(told), indent=2))
+
+
+# --- grants
+
+
+def _grants(whole: Ensemble, access: Access, sample: Sample | None, options: argparse.Namespace) -> None:
+    actor = find_actor(whole, options.subject)
+    policies = [one for one in access.policies if one.subject in (*actor.ids, "*")]
+    found = [] if sample is None else list(rights(access, whole.edges, actor, sample))
+    if options.json:
+        plain = [_plain(one) for one in policies]
+        _print({"subject": options.subject, "as": actor.ids, "policies": plain, "rights": found})
+        return
+    print(f"{options.subject} is {names(actor.ids)} in policies\n")
+    if not policies:
+        print("no policy is about it: it may read and write nothing")
+    elif sample is None:
+        heads = ("may", "topics", "except", "when", "policy")
+        print_table(heads, [_row(one) for one in policies])
+    elif found:
+        print_table(("may", "topic", "when", "metrics", "sometimes", "never"), [_right(one) for one in found])
+    else:
+        print("of the births seen it may read and write nothing")
+
+
+def _plain(policy: AccessPolicy) -> dict[str, Any]:
+    return {
+        "id": policy.id,
+        "subject": policy.subject,
+        "topics": policy.filter,
+        "may": policy.privilege,
+        "except": policy.exceptions,
+        "when": policy.condition.text if policy.condition is not None else None,
+    }
+
+
+def _row(policy: AccessPolicy) -> tuple[str, ...]:
+    when = policy.condition.text if policy.condition is not None else "always"
+    return policy.privilege, policy.filter, ", ".join(policy.exceptions) or "-", when, policy.id
+
+
+def _right(right: Right) -> tuple[str, ...]:
+    when = " or ".join(f"`{text}`" for text in right.conditions) or "always"
+    of: dict[str, list[str]] = {"always": [], "sometimes": [], "never": []}
+    for name, one in right.metrics.items():
+        # What depends on nothing but whether the message is granted is no more in doubt than that.
+        how = "always" if one.how == "sometimes" and not one.by else one.how
+        of[how].append(f"`{name}`" + (f" ({', '.join(one.by)})" if one.by else ""))
+    return (right.may, right.topic, when, *(_several(of[how]) for how in ("always", "sometimes", "never")))
+
+
+def _several(shown: Sequence[str]) -> str:
+    return ", ".join([*shown[:20], *([f"{len(shown) - 20} more"] if len(shown) > 20 else [])]) or "-"
+
+
+# --- why
+
+
+class _Answer(msgspec.Struct):
+    """What one kind of access comes to, and what each policy says."""
+
+    may: Privilege
+    answer: str
+    """yes, no, or sometimes"""
+    reason: str
+    policies: list[dict[str, Any]]
+
+
+def _why(whole: Ensemble, access: Access, sample: Sample | None, options: argparse.Namespace) -> None:
+    actor = find_actor(whole, options.subject)
+    try:
+        place = message_topic(check_topic(options.topic))
+    except ContentError as error:
+        raise UsageError(str(error)) from None
+    request = _request(place, sample, options)
+    chosen: Sequence[Privilege] = PRIVILEGES if options.may is None else (options.may,)
+    answers = [_answer(whole, access, actor, place, request, may, options) for may in chosen]
+    if options.json:
+        _print({"subject": options.subject, "topic": options.topic, "metric": options.metric, "access": answers})
+        return
+    for answer in answers:
+        verb = {"yes": "may", "no": "may not", "sometimes": "may sometimes"}[answer.answer]
+        print(f"{options.subject} {verb} {answer.may} `{options.metric}` of `{options.topic}`: {answer.reason}")
+        rows = [(one["id"], one["subject"], one["topics"], one["says"], one["because"]) for one in answer.policies]
+        if rows:
+            print_table(("policy", "subject", "topics", "says", "because"), rows)
+        print()
+
+
+def _request(place: MessageTopic, sample: Sample | None, options: argparse.Namespace) -> Request | None:
+    """The message that is asked about; None if nothing is said of what is in it."""
+    if options.value is None and options.metrics is None:
+        return None
+    said = {} if options.metrics is None else metrics_in(options.metrics)
+    if options.value is not None:
+        try:
+            said[options.metric] = json.loads(options.value)
+        except ValueError:
+            said[options.metric] = options.value  # a text without its quotes
+    known = Known() if sample is None or place.source is None else sample.plant.known(place.source)
+    try:
+        return Request(place, parse(write_plain(said)), known, moment(time.time()))
+    except ContentError as error:
+        raise UsageError(str(error)) from None
+
+
+def _answer(
+    whole: Ensemble,
+    access: Access,
+    actor: Actor,
+    place: MessageTopic,
+    request: Request | None,
+    may: Privilege,
+    options: argparse.Namespace,
+) -> _Answer:
+    policies = access.candidates(actor.ids, options.topic, may)
+    said = () if request is None else words(policies, request, actor.record)
+    if request is None:
+        told = [_plain(one) | _depends(one, options.metric) for one in policies]
+    else:
+        told = [_plain(word.policy) | _says(word, options.metric) for word in said]
+    foreign = usurped(whole.edges, actor.edge, place) if may == "write" else ""
+    if foreign or not policies:
+        return _Answer(may, "no", foreign or "no policy is about it", told)
+    answer, reason = _by_words(said, options.metric) if request is not None else _in_general(policies, options.metric)
+    return _Answer(may, answer, reason, told)
+
+
+def _says(word: Word, metric: str) -> dict[str, str]:
+    excludes = metric in word.exceptions
+    says = "takes it out" if excludes else "grants" if word.grants else "does not apply"
+    return {"says": says, "because": word.reason or "it applies"}
+
+
+def _depends(policy: AccessPolicy, metric: str) -> dict[str, str]:
+    says = "takes it out" if metric in Names(policy.exceptions) else "grants"
+    return {"says": says, "because": f"when `{policy.condition.text}`" if policy.condition is not None else "always"}
+
+
+def _by_words(said: Sequence[Word], metric: str) -> tuple[str, str]:
+    granting = [word.policy.id for word in said if word.grants]
+    if not granting:
+        return "no", "no policy that is about it applies"
+    excluding = excepting(said, [metric])
+    return ("no", f"excepted by {names(excluding)}") if excluding else ("yes", f"by {names(dict.fromkeys(granting))}")
+
+
+def _in_general(policies: Sequence[AccessPolicy], metric: str) -> tuple[str, str]:
+    able = possible(policies)
+    if not able:
+        return "no", "no policy that is about it can apply"
+    right = metric_right(able, metric)
+    if right.how == "never":
+        return "no", f"excepted by {names(right.by)}"
+    if right.how == "always":
+        return "yes", f"by {names(dict.fromkeys(one.id for one in able if one.condition is None))}"
+    return "sometimes", "it depends on what the message says; --value and --metrics say it"
+
+
+# --- conflicts
+
+
+def _conflicts(domain: Domain, access: Access, sample: Sample | None, options: argparse.Namespace) -> None:
+    with uncollected():
+        found = list(conflicts(domain, access.policies, None if sample is None else sample.plant))
+    counts = Counter(one.kind for one in found)
+    shown = list(_first(found, options.limit or sys.maxsize))
+    if options.json:
+        _print({"policies": len(access.policies), "counts": counts, "findings": shown})
+        return
+    if shown:
+        print_table(("what", "policy", "because"), [(one.kind, one.policy, one.what) for one in shown])
+        print()
+    told = ", ".join(f"{counts[kind]} {kind} ({meaning})" for kind, meaning in KINDS.items() if counts[kind])
+    print(f"{len(access.policies)} policies: {told or 'nothing found'}")
+
+
+def _first(found: Sequence[Finding], limit: int) -> Iterator[Finding]:
+    """So many of each kind."""
+    left = dict.fromkeys(KINDS, limit)
+    for kind in KINDS:
+        for one in (one for one in found if one.kind == kind):
+            if left[kind] > 0:
+                left[kind] -= 1
+                yield one

@@ -1,0 +1,108 @@
+"""`penstock contracts`: which contracts of producers and consumers fit, by which rule, in which situations, and why."""
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+
+from penstock.cli.exit_codes import EXIT_DOMAIN, EXIT_ERROR
+from penstock.cli.table import print_table
+from penstock.domain import check, ensemble, read
+from penstock.domain.finding import hint
+from penstock.model.errors import DomainError, PenstockError
+from penstock.policy.contracts.contract_set import Contracts
+from penstock.policy.contracts.fit import RuleFit, Standing, Way, match_all, way
+from penstock.policy.contracts.release import PRIVACY
+
+_EPILOG = """\
+A pair fits (all that is asked is promised), depends (each event is judged by its quality), fails, or is unrelated (no
+topic in common). Without --situation it is said for all situations, and in which ones a rule counts.
+Exit code: 0, 2 for bad arguments, 3 if the domain does not check.
+"""
+_NO_RULES = (RuleFit("", Standing.UNRELATED, ("they have no topic in common",)),)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="penstock contracts",
+        description="Say which contracts of producers and consumers fit.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    match = commands.add_parser("match", help="for every pair whether and why it fits")
+    match.add_argument("domain", type=Path, metavar="DOMAIN", help="the domain file")
+    match.add_argument("--producer", metavar="P", help="only this producer's contract")
+    match.add_argument("--consumer", metavar="C", help="only this consumer's contract")
+    match.add_argument("--situation", action="append", metavar="S", help="while just these are open; `none`: none")
+    match.add_argument("--json", action="store_true", help="print JSON")
+    return parser
+
+
+def main(argv: list[str]) -> int:
+    parser = _parser()
+    options = parser.parse_args(argv)
+    try:
+        source = read(options.domain)
+        contracts = ensemble(check(source, nodes=()).domain, source.folder).contracts
+    except DomainError as error:
+        print(error, file=sys.stderr)
+        return EXIT_DOMAIN
+    except PenstockError as error:
+        print(f"penstock contracts: {error}", file=sys.stderr)
+        return EXIT_ERROR
+    if contracts is None or not (contracts.producers or contracts.consumers or contracts.privacy):
+        parser.error(f"`{options.domain}` has no `contracts`")
+    wrong = _unknown(contracts, options)
+    if wrong:
+        parser.error(wrong)
+    rows = list(_rows(contracts, options))
+    if options.json:
+        print(json.dumps(msgspec.to_builtins(rows), indent=2))
+    else:
+        heads = ("PRODUCER", "CONSUMER", "WANT", "RULE", "COMES TO", "WHEN", "WHY")
+        print_table(heads, [_cells(row) for row in rows])
+    return 0
+
+
+def _unknown(contracts: Contracts, options: argparse.Namespace) -> str:
+    """What was asked about and is not there; empty if all is."""
+    policies = [f"{PRIVACY}{one.name}" for one in contracts.privacy]
+    about = (
+        ("producer's contract", [options.producer], [*(one.name for one in contracts.producers), *policies]),
+        ("consumer's contract", [options.consumer], [one.name for one in contracts.consumers]),
+        ("situation", options.situation or [], [*(one.name for one in contracts.situations), "none"]),
+    )
+    for kind, asked, known in about:
+        for name in asked:
+            if name is not None and name not in known:
+                return f"there is no {kind} `{name}`: {hint(name, known)}"
+    return ""
+
+
+def _rows(contracts: Contracts, options: argparse.Namespace) -> Iterator[Way]:
+    for pair in match_all(contracts):
+        if options.producer in (None, pair.fit.producer) and options.consumer in (None, pair.fit.consumer):
+            for want in pair.fit.wants:
+                for rule in want.rules or _NO_RULES:
+                    yield way(pair.client, pair.fit, want, _counting(rule, options.situation))
+
+
+def _counting(rule: RuleFit, situations: list[str] | None) -> RuleFit:
+    """The rule as it counts while just these situations are open; None: in those that are best for it."""
+    if situations is None or rule.is_on([one for one in situations if one != "none"]):
+        return rule
+    return replace(
+        rule,
+        standing=min(rule.standing, Standing.FAILS),
+        reasons=(f"it counts {rule.when}", *rule.reasons),
+    )
+
+
+def _cells(row: Way) -> tuple[str, ...]:
+    who = row.consumer if row.consumer == row.client else f"{row.consumer} ({row.client})"
+    return row.producer, who, row.want, row.rule, row.comes_to, row.when, "; ".join(row.why)

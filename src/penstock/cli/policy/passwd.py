@@ -1,0 +1,109 @@
+"""`penstock passwd`: keep a password file, with mosquitto_passwd's options and in its format."""
+
+import argparse
+import getpass
+import os
+import sys
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from penstock.model.errors import PolicyError
+from penstock.policy.access.passwords import (
+    DEFAULT_ITERATIONS,
+    create_file,
+    delete_user,
+    hash_password,
+    hash_password_sha512,
+    set_user,
+    upgrade_file,
+)
+
+EXIT_FAILURE = 1
+EXIT_INTERRUPTED = 130
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run `penstock passwd` with these arguments; returns the exit code."""
+    parser = _parser()
+    given = parser.parse_args(argv)
+    _check(parser, given)
+    try:
+        return _change(given)
+    except PolicyError as error:
+        print(f"Error: {error}", file=sys.stderr)
+        return EXIT_FAILURE
+    except (KeyboardInterrupt, EOFError):
+        print(file=sys.stderr)
+        return EXIT_INTERRUPTED
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="penstock passwd",
+        usage="penstock passwd [-H HASH] [-I COUNT] [-c | -D] FILE USER\n"
+        "       penstock passwd [-H HASH] [-I COUNT] [-c] -b FILE USER PASSWORD\n"
+        "       penstock passwd [-H HASH] [-I COUNT] -U FILE",
+        description="Add a user to a password file, or give a user a new password. The password is asked for.",
+    )
+    parser.add_argument("-b", dest="is_batch", action="store_true", help="take the password as an argument")
+    parser.add_argument("-c", dest="creates", action="store_true", help="make a new file, over an old one")
+    parser.add_argument("-D", dest="deletes", action="store_true", help="delete the user")
+    parser.add_argument("-U", dest="upgrades", action="store_true", help="hash the passwords of a plain text file")
+    parser.add_argument(
+        "-H",
+        dest="hash",
+        choices=["sha512-pbkdf2", "sha512"],
+        default="sha512-pbkdf2",
+        help="how to hash; sha512 is for Mosquitto 1.6 and older",
+    )
+    parser.add_argument(
+        "-I",
+        dest="iterations",
+        metavar="COUNT",
+        type=int,
+        default=DEFAULT_ITERATIONS,
+        help="rounds of sha512-pbkdf2; %(default)s if not given, as in Mosquitto; more is safer and slower",
+    )
+    parser.add_argument("file", metavar="FILE", help="the password file")
+    parser.add_argument("user", metavar="USER", nargs="?", help="the user's name")
+    parser.add_argument("password", metavar="PASSWORD", nargs="?", help="the password, with -b")
+    return parser
+
+
+def _check(parser: argparse.ArgumentParser, given: argparse.Namespace) -> None:
+    if given.creates + given.deletes + given.upgrades > 1:
+        parser.error("only one of -c, -D and -U can be used")
+    if given.is_batch and (given.deletes or given.upgrades):
+        parser.error("-b goes with neither -D nor -U")
+    if given.upgrades != (given.user is None):
+        parser.error("-U takes no user" if given.upgrades else "a user is needed")
+    if given.is_batch != (given.password is not None):
+        parser.error("-b needs a password" if given.is_batch else "a password as an argument needs -b")
+    if given.iterations < 1:
+        parser.error(f"`{given.iterations}` iterations: expected 1 or more")
+
+
+def _change(given: argparse.Namespace) -> int:
+    hasher: Callable[[bytes], str] = (
+        hash_password_sha512 if given.hash == "sha512" else partial(hash_password, iterations=given.iterations)
+    )
+    if given.upgrades:
+        upgrade_file(given.file, hasher)
+    elif given.deletes:
+        if not delete_user(given.file, given.user):
+            print(f"Warning: user `{given.user}` is not in `{given.file}`", file=sys.stderr)
+            return EXIT_FAILURE
+    else:
+        hashed = hasher(os.fsencode(given.password) if given.is_batch else _ask())
+        change = create_file if given.creates else set_user
+        change(given.file, given.user, hashed)
+    return 0
+
+
+def _ask() -> bytes:
+    password = getpass.getpass("Password: ")
+    if not password:
+        raise PolicyError("the password is empty")
+    if getpass.getpass("Reenter password: ") != password:
+        raise PolicyError("the passwords do not match")
+    return os.fsencode(password)

@@ -1,0 +1,213 @@
+"""The part `decisions`: a live table of what nodes decide, with filters; a click explains one."""
+
+from typing import Any
+from urllib.parse import urlencode
+
+from nicegui import events, ui
+from nicegui.element import Element
+
+from penstock.broker.http.answers.decisions import DecisionRow
+from penstock.console import names, widgets
+from penstock.console.decisions.explanation import NAMES
+from penstock.console.decisions.panel import Panel
+from penstock.console.decisions.recent import FILTERS, MOST, Found, Recent
+from penstock.console.person import Person
+from penstock.model.verdict import Effect
+
+BEAT = 1.0
+MOST_CELL = 300
+"""Characters of a cell; the panel shows all."""
+_COLUMNS = (
+    ("at", "Time"),
+    ("node", "Node"),
+    ("source", "From"),
+    ("target", "To"),
+    ("topic", "Topic"),
+    ("effect", "Verdict"),
+    ("stage", "Stage"),
+    ("rule", "Rule"),
+    ("reason", "Reason"),
+)
+
+
+class Rows(Element, component="rows.js"):
+    """The table; emits `pick` with node and number of what is clicked, and `look` with whether the page is seen."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.props["columns"] = _COLUMNS
+        self.props["most"] = MOST
+        self.props["shown"] = []
+
+    def put(self, rows: list[dict[str, object]]) -> None:
+        """Show these and no others."""
+        self.props["shown"] = rows
+        self.run_method("put", rows)
+
+    def add(self, rows: list[dict[str, object]], all: list[dict[str, object]]) -> None:
+        """Show these too; `all` is for who reloads the page, and not sent."""
+        self.props["shown"] = all
+        self.run_method("add", rows)
+
+
+async def show(person: Person) -> None:
+    """Show it to a person."""
+    await _Table(person).begin()
+
+
+class _Table:
+    """The table, what it is filtered by, and the panel beside it."""
+
+    def __init__(self, person: Person) -> None:
+        self._person = person
+        request = ui.context.client.request
+        self._said = dict(request.query_params) if request is not None else {}
+        if "verdict" in self._said:  # as the field is called
+            self._said.setdefault("effect", self._said["verdict"])
+        self._recent = Recent(person, **self._said)
+        self._shown: Recent | None = None
+        self._is_paused = False
+        self._is_seen = True
+        self._told: tuple[str, bool, bool] | None = None
+
+    async def begin(self) -> None:
+        with ui.element("div").classes("pk-top"):
+            with ui.element("div"):
+                widgets.heading("Decisions", "Refusals as they happen, and a sample of all else while you look.")
+            ui.space()
+            ui.button("Ask why", icon="help_outline", on_click=self._why).props("outline no-caps")
+        names.listed("pk-entities", names.entities(self._person))
+        self._filters()
+        with widgets.card("Decisions of late"):
+            with ui.element("div").classes("pd-bar"):
+                self._pause = ui.button("Pause", icon="pause", on_click=self._turn).props(
+                    "flat dense no-caps aria-pressed=false"
+                )
+                self._status = ui.label("").classes("pk-about").props("id=pk-decisions-status")
+            self._nothing = ui.element("div").classes("pk-wide")
+            with ui.element("div").classes("pd-scroll"):
+                self._table = Rows()
+            self._table.on("pick", self._pick)
+            self._table.on("look", self._seen)
+        self._panel = Panel(self._person, self._closed)
+        await self._look()
+        ui.timer(BEAT, self._beat)
+        if self._said.get("id", "").isdigit():
+            node, id = self._said.get("of", ""), int(self._said["id"][:18])
+            ui.timer(0, lambda: self._panel.decision(node, id), once=True)
+
+    def _filters(self) -> None:
+        wanted = self._recent.wanted
+        with widgets.card("Filters"), ui.element("div").classes("pk-filters").props("role=search"):
+            made: dict[str, Any] = {
+                "subject": names.field("Subject", wanted.get("subject", ""), "pk-entities").props("clearable"),
+                "topic": names.field("Topic filter", wanted.get("topic", "")).props("clearable"),
+                "stage": _choice("Stage", NAMES, wanted.get("stage")),
+                "rule": names.field("Rule", wanted.get("rule", "")).props("clearable"),
+                "effect": _choice("Verdict", tuple(Effect), wanted.get("effect")),
+                "node": _choice("Node", tuple(self._person.states), wanted.get("node")),
+            }
+        self._fields = made
+        for one in made.values():
+            one.on_value_change(self._filtered)
+
+    async def _filtered(self) -> None:
+        wanted = {name: str(self._fields[name].value or "").strip() for name in FILTERS}
+        self._recent = Recent(self._person, **wanted)
+        self._address()
+        await self._look()
+
+    def _address(self, **more: object) -> None:
+        """The address of the page says what it shows, so that it can be passed on."""
+        ui.navigate.history.replace(_href(self._recent.wanted | {name: str(value) for name, value in more.items()}))
+
+    async def _beat(self) -> None:
+        if self._is_seen and not self._is_paused:
+            await self._look()
+
+    async def _seen(self, event: events.GenericEventArguments) -> None:
+        """A page that nobody sees asks for nothing."""
+        self._is_seen = event.args is not False
+        await self._beat()
+
+    async def _look(self) -> None:
+        asked = self._recent
+        found = await asked.look()
+        if asked is self._recent:  # else another filter was set meanwhile
+            self._tell(found)
+
+    def _tell(self, found: Found) -> None:
+        recent = self._recent
+        rows = [_plain(row, recent.wanted) for row in recent.rows]
+        if self._shown is not recent:
+            self._shown = recent
+            self._table.put(rows)
+        elif found.new:
+            self._table.add([_plain(row, recent.wanted) for row in found.new], rows)
+        said = "paused" if self._is_paused else "not all is heard" if found.trouble else "live"
+        said += f" · {len(recent.rows)} shown" + (f", the latest {MOST}" if len(recent.rows) == MOST else "")
+        if found.left_out:
+            said += f" · {found.left_out:,} refusals left out: too many in a second"
+        self._status.text = said
+        told = (found.trouble, bool(recent.rows), bool(recent.wanted))
+        if told != self._told:
+            self._told = told
+            self._empty(found.trouble)
+        self._table.set_visibility(bool(recent.rows))
+
+    def _empty(self, trouble: str) -> None:
+        self._nothing.clear()
+        with self._nothing:
+            if trouble:
+                widgets.wrong("Not all can be shown", trouble)
+            elif not self._recent.rows and self._recent.wanted:
+                widgets.empty("No decision fits", "None that the nodes still keep; new ones appear here as they come.")
+            elif not self._recent.rows:
+                widgets.empty("No decisions yet", "They appear here as soon as somebody publishes.")
+
+    def _turn(self) -> None:
+        self._is_paused = not self._is_paused
+        self._pause.text = "Resume" if self._is_paused else "Pause"
+        self._pause.props(
+            f"icon={'play_arrow' if self._is_paused else 'pause'} aria-pressed={str(self._is_paused).lower()}"
+        )
+        self._status.text = self._status.text.replace("live", "paused") if self._is_paused else self._status.text
+
+    async def _pick(self, event: events.GenericEventArguments) -> None:
+        node, id = event.args
+        if isinstance(node, str) and isinstance(id, int):
+            self._address(id=id, of=node)
+            await self._panel.decision(node, id)
+
+    def _why(self) -> None:
+        self._panel.why()
+
+    def _closed(self) -> None:
+        self._address()
+
+
+def _choice(label: str, among: tuple[str, ...], value: str | None) -> ui.select:
+    chosen = value if value in among else None
+    made = ui.select([str(one) for one in among], label=label, value=chosen, clearable=True)
+    return made.classes("pk-field").props("outlined dense")
+
+
+def _href(query: dict[str, str]) -> str:
+    return f"/decisions?{urlencode(query)}" if query else "/decisions"
+
+
+def _plain(row: DecisionRow, wanted: dict[str, str]) -> dict[str, object]:
+    return {
+        "key": f"{row.node} {row.id}",
+        "id": row.id,
+        "at": row.at,
+        "href": _href(wanted | {"id": str(row.id), "of": row.node}),
+        "node": row.node,
+        "source": row.source[:MOST_CELL],
+        "target": row.target[:MOST_CELL],
+        "topic": row.topic[:MOST_CELL],
+        "effect": row.effect,
+        "stage": row.stage,
+        "rule": row.rule[:MOST_CELL],
+        "reason": row.reason[:MOST_CELL],
+    }

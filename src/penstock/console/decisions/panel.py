@@ -1,0 +1,188 @@
+"""The panel at the side: one decision, or the answer to a question why."""
+
+import json
+from base64 import b64decode
+from collections.abc import Callable
+
+from nicegui import ui
+
+from penstock.broker.http.answers.decisions import DecisionDetail
+from penstock.console import widgets
+from penstock.console.admin_client import AskError
+from penstock.console.decisions import explanation
+from penstock.console.names import field, form
+from penstock.console.person import Person
+from penstock.engine.explain.report import Account, DecisionAccount
+from penstock.model.errors import ContentError
+from penstock.model.sparkplug.payload import is_sparkplug
+from penstock.model.sparkplug.plain import write_plain
+
+
+class Panel:
+    """Opens over the page from its right edge; Escape closes it, and what had the focus has it again."""
+
+    def __init__(self, person: Person, on_close: Callable[[], None]) -> None:
+        self._person = person
+        with ui.dialog().props('position=right full-height aria-labelledby="pk-panel-title"') as self._dialog:
+            self._box = ui.element("div").classes("pk-panel")
+        self._dialog.on_value_change(lambda event: None if event.value else on_close())
+
+    async def decision(self, node: str, id: int) -> None:
+        """Open on one decision of a node's process."""
+        box = self._begin(f"Decision {id}")
+        with box:
+            widgets.loading()
+        try:
+            found = await self._person.at(node).get("/api/decision", DecisionDetail, id=id)
+            if node and found.row.node != node:  # numbers begin anew with the nodes
+                raise AskError("no such decision any more", 404)
+        except AskError as error:
+            if not box.is_deleted:
+                _failed(box, error)
+            return
+        if box.is_deleted:  # something else has been opened meanwhile
+            return
+        box.clear()
+        with box:
+            _decided(found)
+            if explanation.is_refusal(found.decision):
+                self._offer(found.decision)
+
+    def why(self, source: str = "", topic: str = "") -> None:
+        """Open on a question."""
+        with self._begin("Ask why"):
+            Why(self._person, source, topic)
+
+    def _begin(self, title: str) -> ui.element:
+        """Open it anew; gives where its content goes."""
+        self._box.clear()
+        with self._box:
+            with ui.element("div").classes("pk-panel-head"):
+                ui.label(title).classes("pk-heading").props("role=heading aria-level=2 id=pk-panel-title")
+                ui.space()
+                ui.button(icon="close", on_click=self._dialog.close).props('flat round dense aria-label="Close"')
+            content = ui.element("div").classes("pk-panel-content")
+        self._dialog.open()
+        return content
+
+    def _offer(self, decision: DecisionAccount) -> None:
+        """A refusal was noted with its one verdict; the whole can be asked for, of the present."""
+        event = decision.event
+        if event.encoding == "hidden":  # another payload, or none, may fare otherwise
+            with ui.element("div").classes("pk-offer"):
+                ui.label("The payload is hidden from you. What would become of another one can be asked.").classes(
+                    "pk-about"
+                )
+                ui.button(
+                    "Ask why with a payload of your own",
+                    on_click=lambda: self.why(decision.came_by.source, event.topic),
+                ).props("outline no-caps")
+            return
+        with ui.element("div").classes("pk-offer"):
+            ui.label("Of a refusal only the verdict that refused is kept.").classes("pk-about")
+            button = ui.button("Explain as things are now").props("outline no-caps")
+        answer = ui.element("div").classes("pd-answer").props("aria-live=polite")
+
+        async def ask() -> None:
+            button.disable()
+            payload = b64decode(event.payload) if event.encoding == "base64" else event.payload.encode()
+            question = {"from_": decision.came_by.source, "topic": event.topic, "at": decision.node}
+            await _answer(self._person, answer, payload, question | {"qos": str(event.qos)})
+
+        button.on_click(ask)
+
+
+def _failed(box: ui.element, error: AskError) -> None:
+    box.clear()
+    with box:
+        if error.status == 404:
+            widgets.empty("It is no longer kept", "Nodes keep the latest ones; the journal has all.")
+        else:
+            widgets.wrong("The decision cannot be shown", str(error))
+
+
+def _decided(found: DecisionDetail) -> None:
+    row = found.row
+    with ui.element("div").classes("pk-told"):
+        widgets.verdict(row.effect)
+        explanation.html(
+            explanation.data(row.stage)
+            + (f" by {explanation.data(row.rule)}" if row.rule else "")
+            + (f": {explanation.told(row.reason)}" if row.reason else "")
+        )
+    explanation.decision(found.decision)
+
+
+class Why:
+    """A form: from whom, on which topic, what, to whom; and the answer."""
+
+    def __init__(self, person: Person, source: str, topic: str) -> None:
+        self._person = person
+        ui.label("What would happen to an event, as things are now. Nothing is published.").classes("pk-about")
+        with form(self._ask):
+            self._from = field("From", source, list="pk-entities", hint="a client, a neighbour or a foreign broker")
+            self._topic = field("Topic", topic)
+            self._to = field("To (optional)", list="pk-entities", hint="one receiver; empty: all that it may reach")
+            hint = "text; for Sparkplug topics metrics as JSON" if person.domain is None or person.domain.access else ""
+            self._payload = ui.textarea("Payload").classes("pk-field pk-tall").props("outlined dense autogrow")
+            self._payload.props["hint"], self._payload.props["name"] = hint, "Payload"
+            ui.button("Explain").props("type=submit no-caps unelevated color=primary")
+        self._answer = ui.element("div").classes("pd-answer").props("aria-live=polite")
+
+    async def _ask(self) -> None:
+        self._answer.clear()
+        source, topic = self._from.value.strip(), self._topic.value
+        if not source or not topic:
+            with self._answer:
+                widgets.wrong("Something is missing", "Say from whom, and on which topic.")
+            return
+        try:
+            payload = _payload(topic, self._payload.value or "")
+        except ContentError as error:
+            with self._answer:
+                widgets.wrong("The payload cannot be written", str(error))
+            return
+        question = {"from_": source, "topic": topic, "to": self._to.value.strip(), "at": _home(self._person, source)}
+        await _answer(self._person, self._answer, payload, question)
+
+
+def _payload(topic: str, text: str) -> bytes:
+    """The payload that is meant: for Sparkplug, JSON of metrics stands for the message."""
+    if is_sparkplug(topic) and text.lstrip().startswith("{"):
+        try:
+            said = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise ContentError(f"metrics: {error}") from None
+        return write_plain(said)
+    return text.encode(errors="replace")
+
+
+def _home(person: Person, entity: str) -> str:
+    """The node that an entity publishes at."""
+    client = person.domain.clients.get(entity) if person.domain is not None else None
+    if client is not None and isinstance(client.node, str):
+        return client.node
+    for name, state in person.states.items():
+        if any(one.entity == entity for one in state.portrait.clients):
+            return name
+    for name, state in person.states.items():
+        if any(one.neighbour == entity for one in state.portrait.links):
+            return name
+    return ""
+
+
+async def _answer(person: Person, into: ui.element, payload: bytes, question: dict[str, str]) -> None:
+    with into:
+        waiting = widgets.loading()
+    try:
+        told = await person.at(question["at"]).post("/api/explain", Account, payload, **question)
+    except AskError as error:
+        if not into.is_deleted:
+            waiting.delete()
+            with into:
+                widgets.wrong("It cannot be explained", str(error))
+        return
+    if not into.is_deleted:
+        waiting.delete()
+        with into:
+            explanation.whole(told)

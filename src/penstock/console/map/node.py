@@ -1,0 +1,160 @@
+"""A node of the map, opened: its counters, its links and its clients."""
+
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import NamedTuple
+
+from nicegui import ui
+
+from penstock.broker.http.answers.status import NodeState
+from penstock.console import widgets
+from penstock.console.facts import Facts
+from penstock.console.map.element import LiveMap
+from penstock.console.map.link import WORDS
+
+MOST_CLIENTS = 50
+ORDER_SECONDS = 5.0
+"""So long clients stay in their order, though others are busier meanwhile: rows do not run away from a pointer."""
+
+Opens = Callable[[tuple[str, ...]], Awaitable[None]]
+
+
+class NodeView:
+    """A node with its counters, links and clients."""
+
+    def __init__(self, picture: LiveMap, node: str, opens: Opens) -> None:
+        self._picture, self._node = picture, node
+        self._facts = Facts()
+        widgets.subheading("Links")
+        self._links = Rows(opens)
+        widgets.subheading("Clients")
+        self._wanted = ""
+        self._names: list[str] = []
+        self._due = 0.0
+        finding = ui.input("Find a client", on_change=lambda event: self._find(str(event.value or "")))
+        finding.props("dense outlined clearable debounce=200")
+        self._clients = Rows(opens)
+        self._more = ui.label().classes("pk-about")
+
+    async def beat(self) -> None:
+        person, say, rates = self._picture.person, self._facts.say, self._picture.rates
+        state = person.states.get(self._node)
+        self._show_links()
+        self._show_clients(state)
+        if state is None:
+            say("State", "no word of it: it does not run, or has no admin address that this log-in counts at")
+            settings = person.domain.nodes.get(self._node) if person.domain is not None else None
+            if settings is not None:
+                say("Addresses", ", ".join(str(one.address) for one in settings.listeners))
+            return
+        rate = rates.of((self._node, "node", ""))
+        now = f"{rate.took:.1f} messages/s in, {rate.gave:.1f} out, {rate.denied:.1f} denied"
+        say("State", person.late or state.trouble or "up")
+        say("Addresses", ", ".join(state.addresses))
+        say("Up for", "not known" if person.late else _for(time.time() - state.started))
+        say("Connected", f"{state.connected}")
+        say("Now", "not known" if person.late else now)
+        _count(self._facts, state)
+
+    def _show_links(self) -> None:
+        rows = []
+        for one in self._picture.element.drawn.links:
+            if self._node in (one.a, one.b) and not one.client:
+                state, there, back, *_ = self._picture.link_now(one)
+                other, goes, comes = (one.b, there, back) if one.a == self._node else (one.a, back, there)
+                told = (f"{comes:.1f}/s in", f"{goes:.1f}/s out") if state == "up" else ("", WORDS[state])
+                rows.append(Row((one.a, one.b), other, *told))
+        self._links.show(rows[:MOST_CLIENTS])
+
+    def _find(self, text: str) -> None:
+        self._wanted, self._due = text.lower(), 0.0
+        self._show_clients(self._picture.person.states.get(self._node))
+
+    def _show_clients(self, state: NodeState | None) -> None:
+        """Those that have most traffic, or match; never more than can be read."""
+        is_up = {one.a: False for one in self._picture.clients_of(self._node)}
+        for one in state.portrait.clients if state is not None else ():
+            is_up[one.entity] = is_up.get(one.entity, False) or one.up
+        if time.monotonic() >= self._due:
+            self._due = time.monotonic() + ORDER_SECONDS
+            self._names = [name for name in is_up if self._wanted in name.lower()]
+            self._names.sort(key=lambda name: (-self._rate(name), not is_up[name], name))
+        rows, is_silent = [], state is None or bool(self._picture.person.late)
+        for name in self._names[:MOST_CLIENTS]:
+            rate = self._picture.rates.of((self._node, "client", name))
+            told = ("", WORDS["silent" if is_silent else "away"])
+            if is_up.get(name) and not is_silent:
+                told = (f"{rate.took:.1f}/s in", f"{rate.gave:.1f}/s out")
+            rows.append(Row((name, self._node), name, *told))
+        more = len(self._names) - len(rows)
+        self._more.set_text(f"and {more} more" if more else "" if rows else "None.")
+        self._clients.show(rows)
+
+    def _rate(self, entity: str) -> float:
+        rate = self._picture.rates.of((self._node, "client", entity))
+        return rate.took + rate.gave
+
+
+class Row(NamedTuple):
+    """A link that can be opened, with two figures."""
+
+    who: tuple[str, ...]
+    name: str
+    first: str
+    second: str
+
+
+class Rows:
+    """Rows that are changed in place: what has the keyboard keeps it."""
+
+    def __init__(self, opens: Opens) -> None:
+        self._box = ui.element("div").classes("pm-list")
+        self._opens = opens
+        self._shown: list[Row] = []
+        self._made: list[tuple[ui.element, tuple[ui.label, ui.label, ui.label]]] = []
+
+    def show(self, rows: Sequence[Row]) -> None:
+        self._shown = list(rows)
+        while len(self._made) < len(rows):
+            self._make(len(self._made))
+        for at, (button, labels) in enumerate(self._made):
+            button.set_visibility(at < len(rows))
+            if at < len(rows):
+                for label, text in zip(labels, rows[at][1:], strict=True):
+                    shown = text if len(text) <= 80 else f"{text[:79]}…"
+                    if label.text != shown:
+                        label.set_text(shown)
+
+    def _make(self, at: int) -> None:
+        async def opening() -> None:
+            if at < len(self._shown):
+                await self._opens(self._shown[at].who)
+
+        with self._box, ui.element("button").props("type=button").classes("pm-client-row") as button:
+            labels = (ui.label(), ui.label(), ui.label())
+        button.on("click", opening)
+        self._made.append((button, labels))
+
+
+def _count(facts: Facts, state: NodeState) -> None:
+    one = state.counters
+    facts.say("Messages", f"{one.received} received, {one.sent} sent")
+    facts.say("Bytes", f"{one.bytes_received} received, {one.bytes_sent} sent")
+    facts.say("Denied", f"{one.denied} messages and subscriptions, {one.refused} connections")
+    facts.say("Lost", f"{one.dropped} dropped, {one.expired} expired")
+    facts.say("Retained", f"{state.portrait.retained}")
+    if state.portrait.situations:
+        facts.say("Situations", ", ".join(state.portrait.situations))
+    kept = state.journal
+    said = "none" if kept is None else f"{kept.rows} rows in {kept.folder}"
+    if kept is not None and (kept.lost or kept.failing):
+        said += f"; {kept.lost} lost; {kept.failing}"
+    facts.say("Journal", said)
+
+
+def _for(seconds: float) -> str:
+    whole = max(0, int(seconds))
+    days, hours, minutes = whole // 86400, whole // 3600 % 24, whole // 60 % 60
+    if days:
+        return f"{days} days {hours} h"
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {whole % 60} s"

@@ -1,0 +1,59 @@
+"""A monitor of the domain file, compiled to one that runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from penstock.domain.schema.policies import ANY, START, Edge, MonitorSettings
+from penstock.language.types import ANYTHING, Record
+from penstock.model.content.content import Reader
+from penstock.policy.monitors.action import SUPPRESS, Action, parse_action
+from penstock.policy.monitors.automaton import Automaton
+from penstock.policy.monitors.monitor import Monitor, python_monitor
+
+Declared = Callable[[str], Record]
+"""The attributes of events that a topic filter matches."""
+
+
+def compile_monitor(
+    name: str, settings: MonitorSettings, folder: Path | None, declared: Declared, reader: Reader
+) -> Monitor:
+    """The monitor that the settings describe; raises `PolicyError`, or `ConditionError` for a `when`.
+
+    A Python class is looked for in `folder`, and then as Python imports it.
+    """
+    if settings.python is not None:
+        return python_monitor(name, settings.python, settings.with_, folder)
+    return compile_automaton(name, settings, declared, reader)
+
+
+def compile_automaton(name: str, settings: MonitorSettings, declared: Declared, reader: Reader) -> Automaton:
+    """The automaton of a monitor that is not a Python class; raises as `compile_monitor` does."""
+    if settings.filter == ():
+        return Automaton.of_states(name, {START: {ANY: SUPPRESS}})  # filter(E) of §6.2.1 with nothing in E
+    if settings.filter is not None:
+        return Automaton.of_filter(name, settings.filter)
+    if settings.mapper is not None:
+        return Automaton.of_mapper(name, settings.mapper)
+    assert settings.states is not None
+    names = sorted(settings.states, key=lambda state: state != START)
+    edges = {
+        state: {filter: _actions(filter, several, declared) for filter, several in settings.states[state].items()}
+        for state in names
+    }
+    return Automaton.of_states(name, edges, reader)
+
+
+def attributes_at(filter: str, declared: Declared) -> Record:
+    """The attributes of the events that an edge is about."""
+    return ANYTHING if filter == ANY else declared(filter)
+
+
+def _actions(filter: str, edges: tuple[Edge, ...], declared: Declared) -> tuple[Action, ...]:
+    return tuple(_action(filter, edge, attributes_at(filter, declared)) for edge in edges)
+
+
+def _action(filter: str, edge: Edge, attributes: Record) -> Action:
+    written = edge.model_dump(by_alias=True, exclude_none=True, exclude={"when"})
+    return parse_action(filter, written, None if edge.when is None else edge.when.compiled(attributes))

@@ -1,0 +1,95 @@
+"""What a domain says about access to Sparkplug messages (sparkplug Definition 1)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, Field
+
+from penstock.domain.schema.base import OneOrMany, Settings, Short, TopicFilter
+from penstock.domain.schema.contents import ConditionText
+from penstock.domain.units import mistake
+from penstock.domain.yaml.files import FileRole
+from penstock.language.types import ANYTHING
+from penstock.model.errors import PolicyError
+from penstock.policy.sparkplug.bulk_files import read_policies
+from penstock.policy.sparkplug.policies import AccessPolicy, parse_subject
+
+
+def _check_subject(value: str) -> str:
+    try:
+        parse_subject(value)
+    except PolicyError as error:
+        raise mistake(f"a subject: {error}") from None
+    return value
+
+
+class AccessSettings(Settings):
+    """One policy, or several that differ in subject, topics or privilege."""
+
+    subject: Annotated[tuple[Annotated[str, AfterValidator(_check_subject)], ...], OneOrMany("a subject")] = Field(
+        description="whom it is about, or a list: a client id, `GROUP/EDGE` for an edge node, `user:NAME`,"
+        " `group:NAME`, or `*` for everybody"
+    )
+    topics: Annotated[tuple[TopicFilter, ...], OneOrMany("a topic filter")] = Field(
+        description="topic filter, or list of these, of the messages that it is about"
+    )
+    may: Annotated[tuple[Literal["read", "write"], ...], OneOrMany("`read` or `write`")] = Field(
+        description="`read`, `write`, or both as a list"
+    )
+    except_: Annotated[tuple[str, ...], OneOrMany()] = Field(
+        default=(),
+        alias="except",
+        description="metrics that are taken out: names, or patterns with `*` and `?`",
+    )
+    when: ConditionText | None = Field(
+        default=None,
+        description="condition on which it applies, over metrics by name, `metrics`, `message`, `subject` and `now`;"
+        " unset: always",
+    )
+    id: str | None = Field(default=None, min_length=1, description="what explanations call it; unset: where it stands")
+
+    def policies(self, place: str) -> Iterator[AccessPolicy]:
+        """The policies that it stands for."""
+        condition = None if self.when is None else self.when.compiled(ANYTHING)
+        for subject in self.subject:
+            for filter in self.topics:
+                for privilege in self.may:
+                    yield AccessPolicy(
+                        parse_subject(subject), filter, self.except_, privilege, condition, self.id or place
+                    )
+
+
+def _as_access(value: Any) -> object:
+    """The short form: a list of policies."""
+    return {"policies": value} if isinstance(value, list | tuple) else value
+
+
+class AccessControl(Settings):
+    """Who may read and write which Sparkplug messages, and which metrics of them not."""
+
+    policies: tuple[AccessSettings, ...] = Field(default=(), description="policies; what none grants is denied")
+    files: Annotated[tuple[Path, ...], OneOrMany(), FileRole.READ] = Field(
+        default=(), description="files with more policies: CSV (.csv) or JSON lines (.jsonl)"
+    )
+    certificates: bool = Field(
+        default=True,
+        description="whether births are kept under `$sparkplug/certificates/`, for those who may read them; where nodes"
+        " are joined they are in any case, for nodes learn from each other's",
+    )
+
+    def compiled(self) -> list[AccessPolicy]:
+        """All policies; raises `PolicyError` if a file cannot be read."""
+        found = [
+            policy
+            for number, settings in enumerate(self.policies)
+            for policy in settings.policies(f"access.policies[{number}]")
+        ]
+        for file in self.files:
+            found += read_policies(file)
+        return found
+
+
+Access = Annotated[AccessControl, Short(_as_access, {"type": "array"})]

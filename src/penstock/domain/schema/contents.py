@@ -1,0 +1,202 @@
+"""What a domain says about content: how payloads are read, which attributes they have, conditions on these."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field
+from typing import Annotated, Any
+
+from pydantic import Field, PlainValidator, WithJsonSchema, model_validator
+from pydantic_core import PydanticCustomError
+
+from penstock.domain.schema.base import Name, OneOrMany, Settings, TopicFilter
+from penstock.domain.units import Below, Written, mistake, mistakes
+from penstock.language import types
+from penstock.language.condition import Condition, make_condition
+from penstock.language.errors import ConditionError
+from penstock.language.evaluators.doubles import widening
+from penstock.language.types import DYN, ListType, MapType, Record, Type
+from penstock.model.content.content import Format, Reader, Rule
+from penstock.model.topic import covers, overlaps
+from penstock.policy.statements.advertisement import Advertisement, Scope
+
+OTHERS = "*"
+"""In a schema: every attribute that it does not name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Expression:
+    """A condition as the file writes it. Two are equal if their canonical texts are."""
+
+    text: str = field(compare=False)
+    canonical: str
+
+    def compiled(self, declared: Record) -> Condition:
+        """The condition over content of the declared attributes; raises `ConditionError`."""
+        return make_condition(self.text, declared)
+
+
+def _parse_expression(value: object) -> Expression:
+    if isinstance(value, Expression):
+        return value
+    if not isinstance(value, str):
+        raise mistake("a condition, as a text (a number or `true` as a text stands in quotes)")
+    try:
+        return Expression(value, make_condition(value).text)
+    except ConditionError as error:
+        raise PydanticCustomError("condition", "{what}", {"what": str(error)}) from None
+
+
+ConditionText = Annotated[
+    Expression, Written(_parse_expression, lambda expression: expression.canonical, {"type": "string"})
+]
+
+
+class AdvertisementSettings(Settings):
+    """What a client will publish."""
+
+    name: Name = Field(description="tells it from the client's other advertisements")
+    filter: TopicFilter = Field(description="topic filter of what it will publish")
+    where: ConditionText | None = Field(
+        default=None,
+        description="condition that the content of all it will publish there satisfies; unset: any content",
+    )
+    scope: Scope = Field(default="global", description="whether other nodes are told of it")
+
+    @model_validator(mode="after")
+    def _a_condition_is_not_left_blank(self) -> AdvertisementSettings:
+        if self.where is None and "where" in self.model_fields_set:
+            raise mistake("a condition, or no `where` at all for any content", "where")
+        return self
+
+    def compiled(self, declared: Record) -> Advertisement:
+        """The advertisement over content of the declared attributes; raises `ConditionError`."""
+        condition = None if self.where is None else self.where.compiled(declared)
+        return Advertisement(self.name, self.filter, condition, self.scope)
+
+
+_SCALARS: dict[str, Type] = {
+    "bool": types.BOOL,
+    "int": types.INT,
+    "uint": types.UINT,
+    "double": types.DOUBLE,
+    "string": types.STRING,
+    "bytes": types.BYTES,
+    "timestamp": types.TIMESTAMP,
+    "list": ListType(DYN),
+    "map": MapType(types.STRING, DYN),
+    "dyn": DYN,
+}
+_SOME = frozenset({"string", "list", "map", "dyn"})
+_TYPES_OF = {
+    Format.JSON: _SOME | {"bool", "int", "uint", "double"},
+    Format.XML: _SOME,
+    Format.SPARKPLUG: frozenset(_SCALARS),
+}
+"""The types that content of a format can have."""
+_WITHOUT_SCHEMA = {
+    Format.TEXT: Record({"value": types.STRING}),
+    Format.OPAQUE: Record(),
+}
+
+
+def _check_schema(value: object) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise mistake("a mapping of attributes to their types")
+    return value
+
+
+def _wrong_types(form: object, known: Collection[str], at: Below) -> Iterator[tuple[Below, PydanticCustomError]]:
+    """What stands in a type and is none that is known."""
+    match form:
+        case dict():
+            for name, inner in form.items():
+                yield from _wrong_types(inner, known, (*at, name))
+        case [element]:
+            yield from _wrong_types(element, known, (*at, 0))
+        case str() if form in known:
+            pass
+        case _:
+            names = ", ".join(f"`{name}`" for name in _SCALARS if name in known)
+            yield at, mistake(f"{names}, a list of one of these, or a mapping of names to these")
+
+
+def _read_schema(schema: dict[str, Any]) -> Record:
+    """The attributes that a schema declares; there are others only if it has a `*`."""
+    fields = {name: _read_type(form) for name, form in schema.items() if name != OTHERS}
+    return Record(fields, _read_type(schema[OTHERS]) if OTHERS in schema else None)
+
+
+def _read_type(form: Any) -> Type:
+    if isinstance(form, dict):
+        return _read_schema(form)
+    return ListType(_read_type(form[0])) if isinstance(form, list) else _SCALARS[form]
+
+
+_TYPE_SCHEMA: dict[str, Any] = {
+    "anyOf": [
+        {"enum": list(_SCALARS)},
+        {"type": "array", "minItems": 1, "maxItems": 1},
+        {"type": "object"},
+    ]
+}
+
+
+class ContentRule(Settings):
+    """How the payloads of events on some topics are read."""
+
+    topics: Annotated[tuple[TopicFilter, ...], OneOrMany("a topic filter or a list of topic filters")] = Field(
+        description="topic filter, or list of these, of the events that it is about"
+    )
+    format: Annotated[Format, WithJsonSchema({"enum": list(Format)})] = Field(
+        description="how their payloads are read; one with an MQTT 5 content type that says otherwise cannot be read"
+    )
+    schema_: (
+        Annotated[
+            dict[str, Any],
+            PlainValidator(_check_schema),
+            WithJsonSchema({"type": "object", "additionalProperties": _TYPE_SCHEMA}),
+        ]
+        | None
+    ) = Field(
+        default=None,
+        alias="schema",
+        description="the attributes that they may have, by name, with their types, so that conditions can be checked;"
+        " `*` is every other attribute, and without it there is none. Unset: nothing is known of them",
+    )
+
+    @model_validator(mode="after")
+    def _schema_fits_the_format(self) -> ContentRule:
+        if self.schema_ is None:
+            return self
+        if self.format is Format.TEXT:
+            raise mistake("no `schema`: a text has one attribute, `value`, which is a string", "schema")
+        if self.format is Format.OPAQUE:
+            raise mistake("no `schema`: opaque content has no attributes", "schema")
+        wrong = list(_wrong_types(self.schema_, _TYPES_OF[self.format], ("schema",)))
+        if wrong:
+            raise mistakes(*wrong)
+        return self
+
+    @property
+    def declared(self) -> Record:
+        """The attributes of such content."""
+        if self.schema_ is not None:
+            return _read_schema(self.schema_)
+        return _WITHOUT_SCHEMA.get(self.format, types.ANYTHING)
+
+
+def reader(rules: tuple[ContentRule, ...]) -> Reader:
+    """What reads the content of events by these rules."""
+    widened = [(rule, widening(rule.declared)) for rule in rules]
+    return Reader(tuple(Rule(filter, rule.format, widen) for rule, widen in widened for filter in rule.topics))
+
+
+def declared(rules: tuple[ContentRule, ...], filter: str) -> Record:
+    """The attributes of all events that a filter matches, as far as one rule is about all of them."""
+    for rule in rules:
+        if any(covers(one, filter) for one in rule.topics):
+            return rule.declared
+        if any(overlaps(one, filter) for one in rule.topics):
+            break
+    return types.ANYTHING

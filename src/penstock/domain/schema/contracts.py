@@ -1,0 +1,223 @@
+"""Contracts in the domain file: who guarantees and asks what; and quality, which they speak of (docs/contracts.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import Field
+
+from penstock.domain.schema.base import Name, OneOrMany, Settings, TopicFilter
+from penstock.domain.yaml.files import FileRole
+from penstock.model.errors import PolicyError
+from penstock.model.quality import Catalogue
+from penstock.policy.contracts.contract import RESERVED, Subject
+from penstock.policy.contracts.contract_set import Collecting, Contracts
+from penstock.policy.contracts.privacy import PrivacyPolicy, given_types
+from penstock.policy.contracts.privacy_types import Given, Values, refused_types, text_of, typed, types_of
+from penstock.policy.contracts.text_form import (
+    mistake_at,
+    read_collector,
+    read_consumer,
+    read_indicator,
+    read_producer,
+    read_situation,
+)
+from penstock.policy.quality.criteria import make_catalogue
+from penstock.policy.xacml import Pdp, XacmlError, read_policy, read_short
+from penstock.policy.xacml.tree import Root
+
+if TYPE_CHECKING:
+    from penstock.domain.schema.domain import Domain
+    from penstock.domain.schema.federation import ClientSettings
+
+Written = dict[str, Any]
+Where = tuple[str | int, ...]
+
+
+class CollectSettings(Settings):
+    """How the quality of some events is measured."""
+
+    topics: TopicFilter = Field(description="filter of the topics of these events")
+    clients: Annotated[tuple[Name, ...], OneOrMany()] = Field(
+        default=(), description="clients whose events these are; unset: of all"
+    )
+    sensor: Written = Field(default={}, description="what is declared of the sensor, for all formulas below")
+    collect: tuple[Written, ...] = Field(description="for each metric `indicator`, `formula` and its arguments")
+
+
+class QualitySettings(Settings):
+    """Quality of context: what is measured, and how."""
+
+    indicators: dict[str, Written] = Field(
+        default={}, description="indicators with their criterion and metrics, beside those of the library"
+    )
+    collectors: tuple[CollectSettings, ...] = Field(default=(), description="what measures the quality of events")
+
+
+class ContractSettings(Settings):
+    """What producers and consumers of context guarantee and ask for."""
+
+    bring: Annotated[tuple[Name | Literal["*"], ...], OneOrMany()] = Field(
+        default=(), description="clients that may bring contracts of their own; `*`: all; unset: none"
+    )
+    producers: dict[Name, Written] = Field(default={}, description="contracts of producers by name")
+    consumers: dict[Name, Written] = Field(default={}, description="contracts of consumers by name")
+    situations: dict[Name, Written] = Field(
+        default={}, description="situations by name, which events of their sources open and close"
+    )
+
+
+class PrivacySettings(Settings):
+    """Who may have events on some topics, as XACML says it."""
+
+    name: Name = Field(description="what these policies are known by")
+    topics: TopicFilter = Field(description="filter of the topics of these events")
+    policies: Annotated[tuple[Path, ...], OneOrMany("the files with policies"), FileRole.READ] = Field(
+        description="files with policies or policy sets: XACML 3.0 (`.xml`), or the short form in YAML"
+    )
+    references: Annotated[tuple[Path, ...], OneOrMany(), FileRole.READ] = Field(
+        default=(), description="files with policies that those may refer to"
+    )
+    combine: str = Field(default="deny-overrides", description="combining algorithm, if there are several policies")
+    resource: dict[str, bool | int | float | str] = Field(
+        default={},
+        description="what is said of these events, as attributes of the resource by name; `id` unless set is the topic",
+    )
+    attributes: dict[str, str] = Field(
+        default={},
+        description="by name (`subject.group`, `resource.kind`, `environment.situation`), the identifier by which the"
+        " policies know an attribute; unset: its name, and for `id` the standard one",
+    )
+
+    def read(self) -> list[Root]:
+        """All of the policies; raises `PolicyError`."""
+        return [_read_policy(one) for one in (*self.policies, *self.references)]
+
+    def compiled(self) -> PrivacyPolicy:
+        """The policies, ready to decide; raises `PolicyError`."""
+        policies, references = ([_read_policy(one) for one in each] for each in (self.policies, self.references))
+        pdp = Pdp(policies, references, self.combine)
+        return PrivacyPolicy(self.name, self.topics, pdp, tuple(self.resource.items()), self.attributes)
+
+
+def _read_policy(file: Path) -> Root:
+    try:
+        data = file.read_bytes()
+    except OSError as error:
+        raise PolicyError(f"cannot read `{file}`: {error.strerror}") from error
+    try:
+        return read_policy(data) if file.suffix == ".xml" else read_short(data)
+    except XacmlError as error:
+        raise PolicyError(f"`{file}`: {error}") from None
+
+
+def compiled(domain: Domain) -> Contracts | None:
+    """The contracts of a domain, None if it has none; raises `PolicyError`."""
+    if domain.contracts is None and domain.quality is None and not domain.privacy:
+        return None
+    wrong = next(mistakes(domain), None)
+    if wrong is not None:
+        raise PolicyError(f"{'.'.join(map(str, wrong[0]))}: {wrong[1]}")
+    contracts, quality = domain.contracts or ContractSettings(), domain.quality or QualitySettings()
+    catalogue = _catalogue(quality)
+    return Contracts(
+        catalogue,
+        tuple(read_producer(name, said, catalogue) for name, said in contracts.producers.items()),
+        tuple(read_consumer(name, said, catalogue) for name, said in contracts.consumers.items()),
+        tuple(read_situation(name, said) for name, said in contracts.situations.items()),
+        tuple(
+            Collecting(
+                one.topics,
+                frozenset(one.clients),
+                tuple(read_collector(said, catalogue, one.sensor) for said in one.collect),
+            )
+            for one in quality.collectors
+        ),
+        {name: _known(client) for name, client in domain.clients.items()},
+        {name: values for name, client in domain.clients.items() if (values := _values(client))},
+        tuple(one.compiled() for one in domain.privacy),
+        frozenset(contracts.bring),
+    )
+
+
+def mistakes(domain: Domain) -> Iterator[tuple[Where, str]]:
+    """What cannot be read, and where it stands."""
+    contracts, quality = domain.contracts or ContractSettings(), domain.quality or QualitySettings()
+    wrong = [
+        problem
+        for id, said in quality.indicators.items()
+        for problem in _problems(("quality", "indicators", id), read_indicator, id, said)
+    ]
+    if wrong:
+        yield from wrong
+        return
+    try:
+        catalogue = _catalogue(quality)
+    except PolicyError as error:
+        yield ("quality", "indicators"), str(error)
+        return
+    for index, one in enumerate(quality.collectors):
+        for at, said in enumerate(one.collect):
+            where = ("quality", "collectors", index, "collect", at)
+            yield from _problems(where, read_collector, said, catalogue, one.sensor)
+    for name, said in contracts.producers.items():
+        yield from _problems(("contracts", "producers", name), read_producer, name, said, catalogue)
+    for name, said in contracts.consumers.items():
+        yield from _problems(("contracts", "consumers", name), read_consumer, name, said, catalogue)
+    for name, said in contracts.situations.items():
+        yield from _problems(("contracts", "situations", name), read_situation, name, said)
+    for index, private in enumerate(domain.privacy):
+        if all(file.is_file() for file in (*private.policies, *private.references)):  # else that is said elsewhere
+            wrong = list(_problems(("privacy", index), private.compiled))
+            yield from wrong
+            for what in () if wrong else refused_types(private.read(), given(domain, private)):
+                yield ("privacy", index, "policies"), f"{what}: declare another type, or give another value"
+
+
+def _problems(where: Where, read: Any, *arguments: Any) -> Iterator[tuple[Where, str]]:
+    try:
+        read(*arguments)
+    except PolicyError as error:
+        inside, what = mistake_at(error)
+        yield (*where, *inside), what
+
+
+def _catalogue(quality: QualitySettings) -> Catalogue:
+    return make_catalogue(read_indicator(id, said) for id, said in quality.indicators.items())
+
+
+def _known(client: ClientSettings) -> Subject:
+    """What is known of a client wherever it is: nobody is let in by its name who does not show the user and the
+    certificate that the domain asks for.
+    """
+    given = {name: frozenset({text_of(value)}) for name, value in client.attributes.items()}
+    if client.groups:
+        given["group"] = given.get("group", frozenset()) | frozenset(client.groups)
+    for name, shown in (("user", client.user), ("certificate", client.certificate)):
+        if shown is not None:
+            given.setdefault(name, frozenset({shown}))
+    return tuple((name, values) for name, values in given.items() if name not in RESERVED)
+
+
+def _values(client: ClientSettings) -> Values:
+    """What of it is a number or a boolean."""
+    found = ((name, typed(value)) for name, value in client.attributes.items() if name not in RESERVED)
+    return tuple((name, values) for name, values in found if values)
+
+
+def given(domain: Domain, private: PrivacySettings) -> Given:
+    """The types of all that nodes give these policies."""
+    found: dict[tuple[str, frozenset[str]], str] = {}
+    for client, settings in domain.clients.items():
+        for name, value in settings.attributes.items():
+            found.setdefault((name, types_of(value)), f"that of client `{client}`")
+        if settings.groups:
+            found.setdefault(("group", types_of("")), f"that of client `{client}`")
+    for contract, said in (domain.contracts or ContractSettings()).consumers.items():
+        attributes = said.get("attributes")
+        for name in attributes if isinstance(attributes, dict) else ():
+            found.setdefault((str(name), types_of("")), f"that of contract `{contract}`")
+    known = ((name, whose, types) for (name, types), whose in found.items() if name not in RESERVED)
+    return given_types(private.resource, private.attributes, known)

@@ -1,0 +1,170 @@
+"""What a domain file may say: frozen models, every key described, unknown keys refused.
+
+The models are the one source for validation, for defaults and for the JSON schema that editors use. Fields
+that name a file carry a `FileRole`, so that `load` can make them relative to the file they stand in and
+`check` can look for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal
+
+from pydantic import Field
+
+from penstock.domain.patterns.settings import Pattern
+from penstock.domain.schema.access import Access
+from penstock.domain.schema.admin import AdminSettings
+from penstock.domain.schema.base import MEMORY, MadeFolder, Name, Settings
+from penstock.domain.schema.capsules import CapsuleSettings
+from penstock.domain.schema.contents import ContentRule, declared
+from penstock.domain.schema.contracts import ContractSettings, PrivacySettings, QualitySettings
+from penstock.domain.schema.federation import ClientSettings, ForeignSettings, LinkSettings, LinkTypes
+from penstock.domain.schema.node_settings import Listener, NodeSettings
+from penstock.domain.schema.policies import (
+    AssertionSettings,
+    BrokeringSettings,
+    MonitorSettings,
+    ProtocolSettings,
+    TableSettings,
+)
+from penstock.domain.schema.statements import StatementSettings
+from penstock.domain.schema.tests import Tests
+from penstock.domain.schema.tokens import TokenSettings
+from penstock.domain.schema.trust import TrustSettings
+from penstock.domain.schema.trust_groups import TrustGroupSettings
+from penstock.domain.units import Address, Seconds, Size
+from penstock.domain.yaml.tree import Step
+from penstock.language.types import Record
+
+
+class JournalSettings(Settings):
+    """What nodes record of events and decisions, as files that the pipeline reads."""
+
+    folder: MadeFolder = Field(description="folder of the journal; each node has a folder of its own in it")
+    flush: Seconds = Field(
+        default=0.5, ge=0, le=60, description="seconds of events that a node which is killed loses at most"
+    )
+    segment_size: Size = Field(default=64 * 2**20, ge=4096, description="bytes after which a file is sealed")
+    segment_age: Seconds = Field(default=3600.0, ge=1, le=86400, description="seconds after which a file is sealed")
+    when_failing: Literal["stop", "go on"] = Field(
+        default="stop",
+        description="what a node does that cannot write its journal: admit nothing until it can, or go on and say how"
+        " much is missing",
+    )
+
+
+class Domain(Settings):
+    """All that one deployment describes."""
+
+    domain: Name = Field(default="penstock", description="name of the domain: letters, digits, `-` and `_`")
+    nodes: dict[Name, NodeSettings] = Field(
+        min_length=1, description="the brokers by name; a name has letters, digits, `-` and `_`"
+    )
+    links: tuple[LinkSettings, ...] = Field(
+        default=(), description="connections between nodes, and with foreign brokers"
+    )
+    foreign: dict[Name, ForeignSettings] = Field(default={}, description="brokers that are not ours, by name")
+    admin: AdminSettings | None = Field(
+        default=None,
+        description="who may ask nodes about themselves, and change them; unset: only the system's user that runs them",
+    )
+    clients: dict[Name, ClientSettings] = Field(default={}, description="the clients that are known, by name")
+    content: tuple[ContentRule, ...] = Field(
+        default=(), description="how payloads are read, by topic; the first rule that matches counts"
+    )
+    brokering: BrokeringSettings | None = Field(
+        default=None, description="link types and the brokering table; unset: everything is allowed"
+    )
+    monitors: dict[Name, MonitorSettings] = Field(
+        default={}, description="execution monitors by name; those on one link are applied in this order"
+    )
+    protocols: dict[Name, ProtocolSettings] = Field(
+        default={}, description="orders of events that are held, by name; they expand to monitors"
+    )
+    access: Access | None = Field(
+        default=None,
+        description="who may read and write which Sparkplug messages and metrics; unset: Sparkplug is like all else",
+    )
+    quality: QualitySettings | None = Field(
+        default=None, description="quality of context: what is measured of events, and how; unset: nothing"
+    )
+    privacy: tuple[PrivacySettings, ...] = Field(
+        default=(), description="policies in XACML about who may have events, by topic"
+    )
+    contracts: ContractSettings | None = Field(
+        default=None,
+        description="what producers and consumers of context guarantee and ask for, and situations; unset: nothing",
+    )
+    trust_groups: dict[Name, TrustGroupSettings] = Field(
+        default={}, description="groups of nodes and clients that prove to each other that they share a secret, by name"
+    )
+    tokens: TokenSettings | None = Field(
+        default=None,
+        description="authorisation tokens that clients show and that travel with what they publish; unset: none",
+    )
+    trust: TrustSettings | None = Field(
+        default=None,
+        description="ratings of neighbours, by which nodes accept each other's tokens; unset: every valid one",
+    )
+    statements: StatementSettings | None = Field(
+        default=None, description="policy statements: what is done with messages that match; unset: nothing"
+    )
+    capsules: dict[Name, CapsuleSettings] = Field(
+        default={}, description="what makes context of a higher level of what it is given, by name; run on Spark"
+    )
+    journal: JournalSettings | None = Field(
+        default=None, description="what nodes record of events and decisions; unset: nothing"
+    )
+    patterns: tuple[Pattern, ...] = Field(
+        default=(), description="short forms that expand to the keys above; `penstock check --expand` shows it"
+    )
+    assertions: tuple[AssertionSettings, ...] = Field(
+        default=(), description="what must hold of the flows of the ensemble; `penstock check` proves it"
+    )
+    tests: Tests = Field(
+        default={}, description="policy tests by title, each a list of steps; `penstock test` runs them"
+    )
+
+    def declared(self, filter: str) -> Record:
+        """The attributes that `content` declares of all events that a topic filter matches."""
+        return declared(self.content, filter)
+
+    def default_types(self, node: str) -> LinkTypes | None:
+        """The link types that the file gives to clients of a node which it does not list."""
+        own = self.nodes[node].brokering
+        if own is not None and own.default is not None:
+            return own.default
+        return self.brokering.default if self.brokering is not None else None
+
+    @property
+    def types(self) -> tuple[str, ...] | None:
+        """The link types that the file declares; None if it declares none."""
+        return self.brokering.types if self.brokering is not None else None
+
+    def tables(self) -> Iterator[tuple[tuple[Step, ...], TableSettings]]:
+        """Every brokering table of the file, and where it stands."""
+        if self.brokering is not None:
+            yield ("brokering",), self.brokering
+        for name, node in self.nodes.items():
+            if node.brokering is not None:
+                yield ("nodes", name, "brokering"), node.brokering
+
+    def admits_unlisted(self, node: str) -> bool:
+        """Whether a node admits clients that `clients` does not list."""
+        return self.default_types(node) is not None or (self.types is None and not self.clients)
+
+
+class DomainFile(Domain):
+    """What a domain file may say: a domain, or a part of one and the files with the others."""
+
+    include: str | tuple[str, ...] = Field(
+        default=(),
+        description="files whose mappings are united with this file's; relative to this file",
+    )
+
+
+def default_domain(port: int = 1883, store: str = MEMORY, host: str = "127.0.0.1") -> Domain:
+    """One open node, `main`, as `penstock run` starts it without a domain file."""
+    listener = Listener(address=Address(host, port))
+    return Domain(nodes={"main": NodeSettings(listen=(listener,), store=store)})

@@ -1,0 +1,262 @@
+"""What joins the entities of a domain: links between nodes, foreign brokers, and the clients that are known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal, cast, get_args
+
+from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
+from pydantic_core import PydanticCustomError
+
+from penstock.domain.schema.base import (
+    Count,
+    Name,
+    OneOrMany,
+    OptionalReadFile,
+    QosLevel,
+    Settings,
+    Short,
+    TopicFilter,
+    as_several,
+    check_filter,
+    matching,
+)
+from penstock.domain.schema.contents import AdvertisementSettings, ConditionText
+from penstock.domain.units import KEY, Below, HostPort, Written, mistake, mistakes
+
+Mode = Literal["all", "subscribed", "advertised", "routed"]
+"""How events, subscriptions and advertisements spread over a link."""
+
+EdgeName = Annotated[
+    str,
+    matching(r"^[^/+#]+/[^/+#]+$", "`GROUP/EDGE`, the two names of an edge node"),
+    WithJsonSchema({"type": "string", "pattern": "^[^/+#]+/[^/+#]+$"}),
+]
+
+_PAIR_FORM = "two names, the one that dials first, such as `[gateway, cloud]`"
+
+
+class LinkTypes(Settings):
+    """The types of a client's two links with a node."""
+
+    publish: Name = Field(description="type of the link on which the client publishes to the node")
+    notify: Name = Field(description="type of the link on which the node notifies the client")
+
+
+def _as_types(value: object) -> object:
+    """The short form of a client's types: one for both directions."""
+    return {"publish": value, "notify": value} if isinstance(value, str) else value
+
+
+Types = Annotated[LinkTypes, Short(_as_types, {"type": "string"})]
+
+
+def _as_pair(value: object) -> object:
+    if not isinstance(value, list | tuple) or len(value) != 2:
+        raise mistake(_PAIR_FORM)
+    return value
+
+
+_MODES = get_args(Mode)
+_MODE_FORM = "`all`, `subscribed`, `advertised` or `routed`"
+Forward = tuple[tuple[str, Mode], ...]
+
+
+def _as_forward(value: object) -> Forward:
+    """One mode, or modes by topic filter; as pairs."""
+    if isinstance(value, str) and value in _MODES:
+        return (("#", cast(Mode, value)),)
+    modes = dict(value) if isinstance(value, dict | tuple) else {}
+    if not modes:
+        raise mistake(f"{_MODE_FORM}, or a mapping of topic filters to these")
+    wrong = list(_wrong_modes(modes))
+    if wrong:
+        raise mistakes(*wrong)
+    return tuple(modes.items())
+
+
+def _wrong_modes(modes: dict[str, object]) -> Iterator[tuple[Below, PydanticCustomError]]:
+    for filter, mode in modes.items():
+        try:
+            check_filter(filter)
+        except PydanticCustomError as error:
+            yield (filter, KEY), error
+        if mode not in _MODES:
+            yield (filter,), mistake(_MODE_FORM)
+
+
+def _short_forward(value: Forward) -> object:
+    return value[0][1] if [filter for filter, _ in value] == ["#"] else dict(value)
+
+
+_MODE_SCHEMA: dict[str, Any] = {"enum": list(_MODES)}
+Forwarding = Annotated[
+    Forward,
+    Written(
+        _as_forward,
+        _short_forward,
+        {"anyOf": [_MODE_SCHEMA, {"type": "object", "additionalProperties": _MODE_SCHEMA, "minProperties": 1}]},
+    ),
+]
+
+
+class LinkTls(Settings):
+    """Transport encryption of a link, on the side of the node that dials."""
+
+    ca: OptionalReadFile = Field(
+        default=None, description="PEM file with the authorities of the other's certificate; unset: the system's"
+    )
+    cert: OptionalReadFile = Field(default=None, description="PEM file with the dialling node's own certificate")
+    key: OptionalReadFile = Field(default=None, description="PEM file with the private key of `cert`, not encrypted")
+
+    @model_validator(mode="after")
+    def _certificate_and_key_go_together(self) -> LinkTls:
+        if self.cert is not None and self.key is None:
+            raise mistake("the private key of `cert`", "key")
+        if self.key is not None and self.cert is None:
+            raise mistake("the certificate of `key`", "cert")
+        return self
+
+
+class LinkSettings(Settings):
+    """A connection of two nodes, or of a node and a foreign broker: a link in each direction."""
+
+    between: Annotated[tuple[Name, Name], BeforeValidator(_as_pair)] = Field(
+        description="the two it joins; the first dials the second and counts as its child, the second as its parent"
+    )
+    type: Name | None = Field(
+        default=None, description="link type from the first to the second, and back unless `back` says another"
+    )
+    back: Name | None = Field(default=None, description="link type from the second to the first; unset: as `type`")
+    forward: Forwarding = Field(
+        default=(("#", "subscribed"),),
+        description="which events go over it, and how that is found out: one of `all`, `subscribed`, `advertised` and"
+        " `routed`, or a mapping of topic filters to these, of which the first that matches counts; if none does, an"
+        " event does not go",
+        json_schema_extra={"default": "subscribed"},
+    )
+    address: HostPort | None = Field(
+        default=None, description="`host:port` where the first reaches the second; unset: the second's first listener"
+    )
+    secret: str | None = Field(
+        default=None,
+        min_length=1,
+        repr=False,
+        description="text with which the first proves itself to the second; unset, without `secret_file`: one is"
+        " made and kept in a file beside the domain file",
+    )
+    secret_file: OptionalReadFile = Field(
+        default=None, description="file with that text, so that it is not in this one"
+    )
+    tls: LinkTls | None = Field(default=None, description="transport encryption of the dialling side; unset: none")
+    queue: Count = Field(
+        default=10_000, ge=0, description="QoS 1 and 2 messages kept for the other side while the link is down"
+    )
+
+    @model_validator(mode="after")
+    def _one_way_of_each(self) -> LinkSettings:
+        if self.secret is not None and self.secret_file is not None:
+            raise mistake("either `secret` or `secret_file`", "secret_file")
+        if self.back is not None and self.type is None:
+            raise mistake("a link type, because of `back`", "type")
+        return self
+
+
+class ForeignSettings(Settings):
+    """A broker that is not ours, behind a link."""
+
+    address: HostPort = Field(description="`host:port` where it listens")
+    user: str | None = Field(default=None, description="user name to log in with; unset: none")
+    password_file: OptionalReadFile = Field(default=None, description="file with the password of `user`")
+    tls: LinkTls | None = Field(default=None, description="transport encryption; unset: none")
+    version: Literal[4, 5] = Field(default=5, description="MQTT version to speak: 5, or 4 for MQTT 3.1.1")
+    client_id: str | None = Field(default=None, description="client id to connect with; unset: `<domain>-<node>`")
+    out: Annotated[tuple[TopicFilter, ...], OneOrMany()] = Field(
+        default=("#",), description="topics of the events that are sent to it"
+    )
+    in_: Annotated[tuple[TopicFilter, ...], OneOrMany()] = Field(
+        default=("#",), alias="in", description="topics of the events that are taken from it"
+    )
+    qos: QosLevel = Field(default=1, description="highest QoS in both directions")
+
+    @model_validator(mode="after")
+    def _a_password_is_somebody_s(self) -> ForeignSettings:
+        if self.password_file is not None and self.user is None:
+            raise mistake("a user name, because of `password_file`", "user")
+        return self
+
+
+def _as_nodes(value: object) -> object:
+    """The short forms of `node`: one name, or a list of names; the long one states the types for each."""
+    if value in ([], (), {}):
+        raise mistake("the node that the client connects to, or several")
+    if isinstance(value, dict):
+        return value
+    names = as_several(value)
+    for name in names:
+        if not isinstance(name, str):
+            raise mistake("a node's name, a list of names, or a mapping of names to link types")
+        if names.count(name) > 1:
+            raise mistake(f"every node once, and `{name}` is there twice")
+    return dict.fromkeys(names)
+
+
+_NODES_SHORT: dict[str, Any] = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}
+
+
+class ClientSettings(Settings):
+    """A client that the domain knows: an entity with links to one node or several."""
+
+    node: Annotated[dict[Name, Types | None], Short(_as_nodes, _NODES_SHORT)] = Field(
+        default={},
+        description="the node that it connects to, a list of these, or a mapping of these to link types; required"
+        " unless a pattern says it",
+    )
+    type: Types | None = Field(
+        default=None,
+        description="type of its links: one for both directions, or `publish` and `notify`; unset: `brokering.default`",
+    )
+    id: str | None = Field(
+        default=None, min_length=1, description="client id that it is known by; unset, without the keys below: its name"
+    )
+    user: str | None = Field(default=None, min_length=1, description="user name that it must have logged in with")
+    certificate: str | None = Field(
+        default=None,
+        min_length=1,
+        description="identity that its certificate must give it, as the listener's `tls.identity` takes it: the"
+        " common name, or the whole subject",
+    )
+    listener: HostPort | None = Field(
+        default=None, description="address of the node's listener that it must have come in by"
+    )
+    where: dict[TopicFilter, ConditionText] = Field(
+        default={},
+        description="by topic filter, a condition that content on these topics must satisfy to go to it, whatever its"
+        " subscriptions ask for",
+    )
+    advertises: tuple[AdvertisementSettings, ...] = Field(
+        default=(),
+        description="what it will publish; if it is not empty, it may publish nothing else, whatever it advertises"
+        " itself",
+    )
+
+    edge: EdgeName | None = Field(
+        default=None,
+        description="`GROUP/EDGE`: the Sparkplug edge node that it is; no other client may publish as that one, and it"
+        " as no other",
+    )
+    groups: Annotated[tuple[Name, ...], OneOrMany()] = Field(
+        default=(), description="groups that it belongs to, for policies that are about groups"
+    )
+    attributes: dict[Name, bool | int | float | str] = Field(
+        default={}, description="what conditions of policies may ask of it as `subject.attributes`"
+    )
+
+    def types_at(self, node: str) -> LinkTypes | None:
+        """The types that the file states for its links with `node`."""
+        return self.node.get(node) or self.type
+
+    def client_id(self, name: str) -> str | None:
+        """The client id it must have, given the entity's name; None if any will do."""
+        others = (self.user, self.certificate, self.listener)
+        return self.id if self.id is not None or any(part is not None for part in others) else name

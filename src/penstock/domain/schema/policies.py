@@ -1,0 +1,319 @@
+"""What a domain says about the way of events: the brokering table, monitors, protocols and assertions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import product
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    model_validator,
+)
+
+from penstock.domain.schema.base import Name, OneOrMany, QosLevel, Settings, Short, TopicFilter, check_filter
+from penstock.domain.schema.contents import ConditionText
+from penstock.domain.schema.federation import Types
+from penstock.domain.units import Written, mistake
+
+ANY = "*"
+"""At the end of a link: any entity."""
+START = "q0"
+"""The state in which an automaton begins, if it has one of this name. (brokering §4.2, Convention 1, rule 1)"""
+
+Pair = tuple[str, str]
+Direction = Literal["im_pub", "im_sub", "ex_pub", "ex_sub"]
+
+
+SomeTypes = Annotated[tuple[Name, ...], OneOrMany("a link type or a list of link types")]
+
+
+class Rule(Settings):
+    """Pairs of link types: events from a link of one type, on to a link of the other."""
+
+    from_: SomeTypes = Field(alias="from", description="link type, or list of link types, on which events come in")
+    to: SomeTypes = Field(description="link type, or list of link types, on which events go out")
+
+    @property
+    def pairs(self) -> Iterator[Pair]:
+        return product(self.from_, self.to)
+
+
+class TableSettings(Settings):
+    """A brokering table: what is allowed, or what is denied."""
+
+    allow: tuple[Rule, ...] | None = Field(
+        default=None, description="everything that is allowed; all other pairs of link types are denied"
+    )
+    deny: tuple[Rule, ...] | None = Field(
+        default=None, description="everything that is denied; all other pairs of link types are allowed"
+    )
+    default: Types | None = Field(
+        default=None,
+        description="type of the links of clients that `clients` does not list, or lists without a type; unset:"
+        " clients that are not listed are refused, if `clients` or `brokering.types` is there",
+    )
+
+    @model_validator(mode="after")
+    def _one_list(self) -> TableSettings:
+        if self.allow is not None and self.deny is not None:
+            raise mistake("either `allow` or `deny`: pairs that neither names would have no meaning", "deny")
+        return self
+
+    @property
+    def listed(self) -> tuple[str, tuple[Rule, ...]] | None:
+        """The key of the one list that is given, and the list."""
+        if self.allow is not None:
+            return "allow", self.allow
+        return None if self.deny is None else ("deny", self.deny)
+
+
+class BrokeringSettings(TableSettings):
+    """The brokering table of the domain and the link types it is about."""
+
+    types: tuple[Name, ...] | None = Field(
+        default=None, min_length=1, description="the link types; unset: all links are of one type"
+    )
+
+
+class NodeBrokering(TableSettings):
+    """What a node has in place of the domain's brokering table."""
+
+    @model_validator(mode="after")
+    def _says_something(self) -> NodeBrokering:
+        if self.listed is None and self.default is None:
+            raise mistake("`allow`, `deny` or `default`")
+        return self
+
+
+_LINK_FORM = "a link such as `cloud -> gateway`, with `*` for any entity"
+_END = r"(\*|\?|[A-Za-z0-9_-]{1,64})"
+_LINK = re.compile(rf"\s*{_END}\s*->\s*{_END}\s*", re.ASCII)
+
+
+def _parse_link(value: object) -> Pair:
+    if isinstance(value, tuple) and len(value) == 2:
+        return str(value[0]), str(value[1])
+    match = _LINK.fullmatch(value) if isinstance(value, str) else None
+    if match is None:
+        raise mistake(_LINK_FORM)
+    return match[1], match[2]
+
+
+LinkPattern = Annotated[
+    Pair,
+    Written(
+        _parse_link,
+        lambda pair: f"{pair[0]} -> {pair[1]}",
+        {"type": "string", "pattern": r"^\s*([*?]|[\w-]+)\s*->\s*([*?]|[\w-]+)\s*$"},
+    ),
+]
+
+
+class Side(Settings):
+    """One of the four directions at a node. (brokering §7.3.2)"""
+
+    node: Name = Field(description="the node")
+    direction: Direction = Field(
+        description="incoming from clients and child nodes (`im_pub`), outgoing to these (`im_sub`), incoming from"
+        " parent nodes (`ex_pub`), outgoing to these (`ex_sub`)"
+    )
+
+
+class OutputSettings(Settings):
+    """One event that a monitor lets out."""
+
+    topic: str = Field(
+        min_length=1,
+        description="its topic; `{topic}` is that of the event that came in, `{1}`, `{2}` are what the wildcards of"
+        " the edge's filter matched",
+    )
+    payload: str | None = Field(
+        default=None,
+        description="its payload, a text; `{payload}` is that of the event that came in; unset: the same",
+    )
+    qos: QosLevel | None = Field(default=None, description="its QoS; unset: that of the event that came in")
+    retain: bool | None = Field(default=None, description="whether it is retained; unset: not, if the topic is new")
+
+
+def _as_output(value: object) -> object:
+    """The short form of an output: its topic."""
+    return {"topic": value} if isinstance(value, str) else value
+
+
+OutputForm = Annotated[OutputSettings, Short(_as_output, {"type": "string"})]
+
+
+def _as_true(value: object) -> object:
+    if value is not True:
+        raise mistake("true")
+    return value
+
+
+IsSo = Annotated[Literal[True], BeforeValidator(_as_true)]
+_FORMS = ("pass", "suppress", "rename", "emit")
+
+
+class Edge(Settings):
+    """What an automaton in one state does with an event: one of `pass`, `suppress`, `rename`, `emit`; when; next."""
+
+    when: ConditionText | None = Field(
+        default=None,
+        description="condition on the event's content; if it does not hold, the next edge that matches is tried",
+    )
+    pass_: IsSo | None = Field(default=None, alias="pass", description="true: the event goes on as it is")
+    suppress: IsSo | None = Field(default=None, description="true: the event ends here")
+    rename: str | None = Field(
+        default=None, min_length=1, description="the event goes on under this topic, a template as in `emit`"
+    )
+    emit: Annotated[tuple[OutputForm, ...], OneOrMany()] | None = Field(
+        default=None,
+        description="the events that go on in its place, in order: topics, or mappings with `topic` and `payload`",
+    )
+    next: Name | None = Field(default=None, description="the state after it; unset: the same")
+
+    @model_validator(mode="after")
+    def _one_form(self) -> Edge:
+        given = [
+            key for key, name in zip(_FORMS, ("pass_", *_FORMS[1:]), strict=True) if getattr(self, name) is not None
+        ]
+        if not given:
+            raise mistake("one of `pass`, `suppress`, `rename` and `emit`")
+        if len(given) > 1:
+            raise mistake(f"either `{given[0]}` or `{given[1]}`", given[1])
+        return self
+
+
+def _as_edge(value: object) -> object:
+    """The short forms of an edge: `pass` and `suppress`."""
+    if isinstance(value, str):
+        if value not in ("pass", "suppress"):
+            raise mistake("`pass`, `suppress`, or a mapping with one of `pass`, `suppress`, `rename`, `emit`")
+        return {value: True}
+    return value
+
+
+def _as_edge_name(value: str) -> str:
+    return value if value == ANY else check_filter(value)
+
+
+EdgeForm = Annotated[Edge, Short(_as_edge, {"enum": ["pass", "suppress"]})]
+SomeEdges = Annotated[tuple[EdgeForm, ...], OneOrMany("what it does, or a list of such, all but the last with `when`")]
+EdgeName = Annotated[str, AfterValidator(_as_edge_name)]
+
+
+class MonitorSettings(Settings):
+    """An execution monitor and the links it is on."""
+
+    link: Annotated[tuple[LinkPattern, ...], OneOrMany(_LINK_FORM)] | None = Field(
+        default=None,
+        description="the link it is on, `cloud -> gateway`, or a list; `*` at either end is any entity, `?` any"
+        " client that is not listed",
+    )
+    on: Side | None = Field(default=None, description="in place of `link`: all links of a node in one direction")
+    states: dict[Name, dict[EdgeName, SomeEdges]] | None = Field(
+        default=None,
+        description="an edit automaton: its states, and for each what it does with events by topic filter, or a list"
+        " of this with conditions; `*` is every other event, and without it these are suppressed. It begins in `q0`,"
+        " or if there is none, in the first",
+        min_length=1,
+    )
+    python: str | None = Field(default=None, description="a class of your own, `module:Class`")
+    with_: dict[str, Any] | None = Field(default=None, alias="with", description="what the class is made with, by name")
+    filter: Annotated[tuple[TopicFilter, ...], OneOrMany()] | None = Field(
+        default=None, description="topic filters of the events that pass; all others are suppressed"
+    )
+    mapper: dict[TopicFilter, str] | None = Field(
+        default=None,
+        description="new topics by topic filter, with `{1}` for what the first wildcard matched; other events pass",
+    )
+
+    @model_validator(mode="after")
+    def _one_place_and_one_kind(self) -> MonitorSettings:
+        if self.link is None and self.on is None:
+            raise mistake("`link` or `on`: what the monitor is on", "link")
+        if self.link is not None and self.on is not None:
+            raise mistake("either `link` or `on`", "on")
+        kinds = [key for key in ("states", "python", "filter", "mapper") if getattr(self, key) is not None]
+        if not kinds:
+            raise mistake("`states`, `filter`, `mapper` or `python`: what the monitor does")
+        if len(kinds) > 1:
+            raise mistake(f"only one of `{kinds[0]}` and `{kinds[1]}`", kinds[1])
+        if self.with_ is not None and self.python is None:
+            raise mistake("no `with` without `python`", "with")
+        return self
+
+
+class ProtocolSettings(Settings):
+    """The order in which certain events may come, and who sends them."""
+
+    protocol: str = Field(
+        min_length=1,
+        description="the order of events, as topic filters: `a b` one after the other, `a | b` one of them, `a?`, `a*`,"
+        " `a+`, with parentheses",
+    )
+    senders: dict[str, Annotated[tuple[Name, ...], OneOrMany("a client or a list of clients")]] = Field(
+        default={},
+        description="for an event of the protocol the client that sends it, or a list; unset: anybody",
+    )
+    protects: Annotated[tuple[Name, ...], OneOrMany("an entity or a list of entities")] = Field(
+        description="the entities that must see these events in no other order"
+    )
+    guard: Annotated[tuple[str, ...], OneOrMany("an event of the protocol, or a list")] | None = Field(
+        default=None, description="the events that are suppressed when they are out of order; unset: all of them"
+    )
+
+
+_FLOW_FORM = "two entities, such as `motion to phone`"
+_FLOW = re.compile(r"\s*([A-Za-z0-9_-]{1,64}|\?)\s+to\s+([A-Za-z0-9_-]{1,64}|\?)\s*", re.ASCII)
+
+
+def _parse_flow(value: object) -> Pair:
+    if isinstance(value, tuple) and len(value) == 2:
+        return str(value[0]), str(value[1])
+    match = _FLOW.fullmatch(value) if isinstance(value, str) else None
+    if match is None:
+        raise mistake(_FLOW_FORM)
+    return match[1], match[2]
+
+
+Flow = Annotated[
+    Pair,
+    Written(
+        _parse_flow,
+        lambda pair: f"{pair[0]} to {pair[1]}",
+        {"type": "string", "pattern": r"^\s*([\w-]+|\?)\s+to\s+([\w-]+|\?)\s*$"},
+    ),
+]
+
+
+class AssertionSettings(Settings):
+    """What must hold of the flows of the whole ensemble."""
+
+    never: Flow | None = Field(default=None, description="that nothing flows from one entity to another: `a to b`")
+    can: Flow | None = Field(default=None, description="that something can flow from one entity to another: `a to b`")
+    on: TopicFilter | None = Field(
+        default=None, description="topic filter of the events it is about; unset: events of any topic"
+    )
+    routes: bool = Field(
+        default=False,
+        description="whether only ways through brokers count; otherwise clients on the way may pass on what they read",
+    )
+
+    @model_validator(mode="after")
+    def _one_claim(self) -> AssertionSettings:
+        if self.never is None and self.can is None:
+            raise mistake("`never` or `can`", "never")
+        if self.never is not None and self.can is not None:
+            raise mistake("either `never` or `can`", "can")
+        return self
+
+    @property
+    def flow(self) -> Pair:
+        """From whom, to whom."""
+        flow = self.never or self.can
+        assert flow is not None
+        return flow

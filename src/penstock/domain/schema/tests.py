@@ -1,0 +1,382 @@
+"""Policy tests as the domain file writes them: what is done step by step, and what is expected then.
+
+tests:
+  an unlock needs a grant:
+    - {publish: {bell: DL_unlock}, expect: {lock: []}}
+    - publish: {bell: AC_request}
+      expect: {lock: AC_request, phone: AC_request}
+      states: {unlock-after-grant: asked}
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, Field, PlainSerializer, PlainValidator, WithJsonSchema, model_validator
+
+from penstock.domain.schema.base import Name, OneOrMany, QosLevel, Settings, Short, TopicName, as_several
+from penstock.domain.schema.contents import AdvertisementSettings, ConditionText
+from penstock.domain.schema.statements import PolicyChoice
+from penstock.domain.schema.trust_tests import ExpectedRating, Rate, ShownToken
+from penstock.domain.units import Seconds, mistake
+from penstock.model.errors import ContentError, TopicError
+from penstock.model.sparkplug.plain import write_plain
+from penstock.model.topic import parse_filter
+from penstock.policy.statements.advertisement import Scope
+
+_POLICY = "policy to set on it: its name in `statements`, or a statement; unset: none"
+OTHERS = "*"
+"""In `expect`: every other client and foreign broker."""
+
+Pair = tuple[str, str]
+_NAME = r"[A-Za-z0-9_-]{1,64}"
+_LINK = re.compile(rf"\s*({_NAME})\s*->\s*({_NAME})\s*", re.ASCII)
+_STATE = re.compile(rf"({_NAME})\s*(?:@\s*({_NAME})\s*->\s*({_NAME})\s*)?", re.ASCII)
+
+
+def _check_filter(value: str) -> str:
+    try:
+        return parse_filter(value).text
+    except TopicError as error:
+        raise mistake(f"a topic filter, and this is none: {error}") from None
+
+
+Filter = Annotated[str, AfterValidator(_check_filter)]
+
+
+def _parse_link(value: object) -> Pair:
+    if isinstance(value, tuple) and len(value) == 2:
+        return str(value[0]), str(value[1])
+    match = _LINK.fullmatch(value) if isinstance(value, str) else None
+    if match is None:
+        raise mistake("a link such as `cloud -> gateway`")
+    return match[1], match[2]
+
+
+LinkName = Annotated[
+    Pair,
+    PlainValidator(_parse_link),
+    PlainSerializer(lambda pair: f"{pair[0]} -> {pair[1]}"),
+    WithJsonSchema({"type": "string", "pattern": r"^\s*[\w-]+\s*->\s*[\w-]+\s*$"}),
+]
+Links = Annotated[tuple[LinkName, ...], OneOrMany("a link or a list of links")]
+Names = Annotated[tuple[Name, ...], OneOrMany("a name or a list of names")]
+Stage = Literal["admit", "prune", "conform", "edit", "match", "route", "judge", "release", "project", "emit"]
+Effect = Literal["pass", "suppress", "replace", "inject"]
+
+
+class Message(Settings):
+    """A message that is expected; what it does not say may be as it likes."""
+
+    topic: TopicName = Field(description="topic under which it comes")
+    payload: str | None = Field(default=None, description="what it says; unset: anything")
+    metrics: dict[str, Any] | None = Field(
+        default=None, description="of a Sparkplug message, the values of all its metrics by name; unset: any"
+    )
+    without: Annotated[tuple[str, ...], OneOrMany("the name of a metric or a list of these")] = Field(
+        default=(), description="of a Sparkplug message, metrics that are not in it"
+    )
+    seq: int | None = Field(default=None, ge=0, le=255, description="`seq` of a Sparkplug message; unset: any")
+    qos: QosLevel | None = Field(default=None, description="QoS with which it comes; unset: any")
+    retain: bool | None = Field(default=None, description="whether it comes as a retained message; unset: either")
+    at: Name | None = Field(default=None, description="node that it comes from; unset: any")
+
+
+class Publication(Settings):
+    """What a client publishes."""
+
+    topic: TopicName = Field(description="topic that it publishes to")
+    payload: str = Field(default="", description="what it says")
+    content: Any = Field(default=None, description="in place of `payload`: any value, which is sent as JSON")
+    metrics: dict[str, Any] | None = Field(
+        default=None,
+        description="in place of `payload`: a Sparkplug message, as values of metrics by name, or mappings with"
+        " `value`, `type`, `alias`, `timestamp`, `properties`, `historical`, `transient`",
+    )
+    seq: int | None = Field(
+        default=None, ge=0, le=255, description="`seq` of a Sparkplug message; unset: the next of its edge node"
+    )
+    qos: QosLevel = Field(default=0, description="QoS of the publication")
+    retain: bool = Field(default=False, description="whether it is to be retained")
+    policy: PolicyChoice | None = Field(default=None, description=_POLICY)
+    at: Name | None = Field(default=None, description="node that it publishes at; unset: the first it is connected to")
+
+    @model_validator(mode="after")
+    def _payload_or_content(self) -> Publication:
+        if self.payload and self.content is not None:
+            raise mistake("either `payload` or `content`", "content")
+        if self.metrics is None:
+            if self.seq is not None:
+                raise mistake("no `seq` without `metrics`", "seq")
+            return self
+        if self.payload or self.content is not None:
+            raise mistake("either `payload`, `content` or `metrics`", "metrics")
+        try:
+            write_plain(self.metrics)
+        except ContentError as error:
+            raise mistake(f"what a Sparkplug message can have: {error}", "metrics") from None
+        return self
+
+    def data(self, seq: int | None = None) -> bytes:
+        """The payload as it is sent, a Sparkplug message with this `seq` if it has none of its own."""
+        if self.metrics is not None:
+            return write_plain(self.metrics, seq if self.seq is None else self.seq)
+        return self.payload.encode() if self.content is None else json.dumps(self.content, ensure_ascii=False).encode()
+
+
+class Subscription(Settings):
+    """What a client subscribes to."""
+
+    filter: Filter = Field(description="topic filter")
+    qos: QosLevel = Field(default=2, description="highest QoS that it wants")
+    no_local: bool = Field(default=True, description="whether it does not want its own publications")
+    where: ConditionText | None = Field(
+        default=None, description="condition that content must satisfy; unset: any content"
+    )
+    name: Name | None = Field(
+        default=None, description="tells it from the client's other subscriptions with this filter; unset: no name"
+    )
+    scope: Scope = Field(default="global", description="whether other nodes are told of it")
+    policy: PolicyChoice | None = Field(default=None, description=_POLICY)
+    contract: dict[str, Any] | None = Field(
+        default=None, description="contract that it brings with it: what it guarantees and needs; unset: none"
+    )
+    at: Name | None = Field(default=None, description="node that it subscribes at; unset: all it is connected to")
+
+
+class Unsubscription(Settings):
+    """Which of its subscriptions a client ends."""
+
+    filter: Filter = Field(description="its topic filter")
+    name: Name | None = Field(default=None, description="its name; unset: the one without a name")
+
+
+class Advertised(AdvertisementSettings):
+    """What a client says that it will publish."""
+
+    policy: PolicyChoice | None = Field(default=None, description=_POLICY)
+    at: Name | None = Field(default=None, description="node that it advertises at; unset: all it is connected to")
+
+
+class SetPolicy(Settings):
+    """A policy for a subscription or an advertisement that a client has."""
+
+    subscription: str | None = Field(default=None, description="topic filter of the subscription")
+    name: str | None = Field(default=None, description="name of the subscription; unset: it has none")
+    advertisement: str | None = Field(default=None, description="in place of `subscription`: name of an advertisement")
+    policy: PolicyChoice | None = Field(
+        default=None, description="its policy from now on: a name in `statements`, or a statement; unset: none any more"
+    )
+
+    @model_validator(mode="after")
+    def _of_one(self) -> SetPolicy:
+        if (self.subscription is None) is (self.advertisement is None):
+            raise mistake("one of `subscription` and `advertisement`")
+        if self.name is not None and self.subscription is None:
+            raise mistake("`name` only with a subscription", "name")
+        return self
+
+
+def _short(key: str) -> Any:
+    """The short form of a mapping with one key that matters: its value."""
+
+    def lengthen(value: object) -> object:
+        return {key: value} if isinstance(value, str) else value
+
+    return Short(lengthen, {"type": "string"})
+
+
+Messages = Annotated[tuple[Annotated[Message, _short("topic")], ...], OneOrMany()]
+Publications = Annotated[tuple[Annotated[Publication, _short("topic")], ...], OneOrMany("a topic or a list of topics")]
+Subscriptions = Annotated[
+    tuple[Annotated[Subscription, _short("filter")], ...], OneOrMany("a topic filter or a list of topic filters")
+]
+Unsubscriptions = Annotated[
+    tuple[Annotated[Unsubscription, _short("filter")], ...], OneOrMany("a topic filter or a list of topic filters")
+]
+SetPolicies = Annotated[tuple[SetPolicy, ...], OneOrMany("what the policy is for, or a list of these")]
+Rates = Annotated[tuple[Annotated[Rate, _short("topic")], ...], OneOrMany("a topic or a list of topics")]
+Advertisements = Annotated[tuple[Advertised, ...], OneOrMany("an advertisement or a list of these")]
+
+
+class Expected(Settings):
+    """All that a client gets."""
+
+    in_order: Messages | None = Field(default=None, description="these messages, in this order")
+    any_order: Messages | None = Field(default=None, description="these messages, in any order")
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> Expected:
+        if (self.in_order is None) is (self.any_order is None):
+            raise mistake("either `in_order` or `any_order`")
+        return self
+
+
+def _as_expected(value: object) -> object:
+    """The short form of messages in their order: a list of them, or one."""
+    if isinstance(value, dict) and value.keys() & {"in_order", "any_order"}:
+        return value
+    return value if isinstance(value, Expected) else {"in_order": as_several(value)}
+
+
+_MESSAGES_FORM: dict[str, Any] = {"type": ["string", "array", "object"]}
+
+
+class ExpectedVerdict(Settings):
+    """A verdict that is expected on what was published; what it does not say may be as it likes."""
+
+    at: Name = Field(description="node that decides")
+    from_: Name | None = Field(default=None, alias="from", description="where the event came from; unset: anywhere")
+    to: Name | None = Field(default=None, description="where it was to go; unset: anywhere")
+    stage: Stage | None = Field(default=None, description="stage that spoke; unset: any")
+    effect: Effect | None = Field(default=None, description="what it did; unset: anything")
+    rule: str | None = Field(default=None, description="rule that it did it by, as a monitor's name; unset: any")
+
+
+class StateKey(Settings):
+    """A monitor, and one of its links if not all of them."""
+
+    monitor: str
+    link: Pair | None = None
+
+
+def state_key(text: str) -> StateKey | None:
+    """What a key of `states` means: `monitor`, or `monitor @ source -> target`; None if it means nothing."""
+    match = _STATE.fullmatch(text)
+    if match is None:
+        return None
+    return StateKey(monitor=match[1], link=(match[2], match[3]) if match[2] else None)
+
+
+def _check_states(value: dict[str, Any]) -> dict[str, Any]:
+    for key in value:
+        if state_key(key) is None:
+            raise mistake("a monitor such as `unlock`, or `unlock @ gateway -> locks`", key)
+    return value
+
+
+States = Annotated[dict[str, Any], AfterValidator(_check_states)]
+
+
+def _as_connections(value: object) -> object:
+    """The short forms of who connects: a name, or a list of names, to all their nodes."""
+    return value if isinstance(value, dict) else dict.fromkeys(str(name) for name in as_several(value))
+
+
+_CONNECT_FORM: dict[str, Any] = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}
+DEEDS = (
+    "connect",
+    "disconnect",
+    "subscribe",
+    "unsubscribe",
+    "advertise",
+    "unadvertise",
+    "set_policy",
+    "prove",
+    "show",
+    "publish",
+    "rate",
+    "cut",
+    "restore",
+    "restart",
+    "wait",
+)
+
+
+class Step(Settings):
+    """One thing that is done, and what is expected then."""
+
+    connect: Annotated[dict[Name, Name | None], Short(_as_connections, _CONNECT_FORM)] | None = Field(
+        default=None,
+        description="clients that connect: a name, a list, or a mapping of names to nodes; listed clients are"
+        " connected when a test begins",
+    )
+    disconnect: Names | None = Field(default=None, description="clients that disconnect; their sessions stay")
+    subscribe: dict[Name, Subscriptions] | None = Field(
+        default=None, description="by client, a topic filter or a list of these"
+    )
+    unsubscribe: dict[Name, Unsubscriptions] | None = Field(
+        default=None, description="by client, a topic filter or a list of these"
+    )
+    advertise: dict[Name, Advertisements] | None = Field(
+        default=None, description="by client, what it says that it will publish, or a list of this"
+    )
+    unadvertise: dict[Name, Names] | None = Field(
+        default=None, description="by client, the name of an advertisement that it takes back, or a list of these"
+    )
+    set_policy: dict[Name, SetPolicies] | None = Field(
+        default=None,
+        description="by client, a policy for a subscription or advertisement that it has, or a list of this",
+    )
+    prove: dict[Name, Names] | None = Field(
+        default=None, description="by client, the trust group that it proves to be in, or a list of these"
+    )
+    show: dict[Name, ShownToken] | None = Field(
+        default=None, description="by client, the token with which it connects again, in place of what it is granted"
+    )
+    publish: dict[Name, Publications] | None = Field(
+        default=None, description="by client or foreign broker, a topic or a list of these, published one after another"
+    )
+    rate: dict[Name, Rates] | None = Field(
+        default=None,
+        description="by client, the topic of a message that it calls bad, or a mapping, or a list of these",
+    )
+    cut: Links | None = Field(default=None, description="link between nodes that breaks, such as `cloud -> gateway`")
+    restore: Links | None = Field(default=None, description="link that comes back")
+    restart: Names | None = Field(default=None, description="nodes that are killed and started again")
+    wait: Seconds | None = Field(default=None, ge=0, description="time that passes")
+    expect: dict[str, Annotated[Expected, Short(_as_expected, _MESSAGES_FORM)]] = Field(
+        default={},
+        description="by client or foreign broker, all that it has got since something was last expected: messages in"
+        " order, or `any_order`; `*` is everybody who is not named",
+    )
+    refused: Names = Field(default=(), description="clients that are not let in")
+    verdicts: Annotated[tuple[ExpectedVerdict, ...], OneOrMany()] = Field(
+        default=(), description="verdicts on what has been published since something was last expected"
+    )
+    states: States = Field(
+        default={}, description="by monitor, or `monitor @ source -> target`, the state that it is in"
+    )
+    ratings: Annotated[tuple[ExpectedRating, ...], OneOrMany()] = Field(
+        default=(), description="how far nodes trust their neighbours"
+    )
+
+    @model_validator(mode="after")
+    def _does_one_thing(self) -> Step:
+        deeds = self.deeds
+        if len(deeds) > 1:
+            raise mistake(f"one thing in a step, and `{deeds[0]}` is one already", deeds[1])
+        if not deeds and not self.expects:
+            raise mistake("something to do or to expect")
+        return self
+
+    @property
+    def deeds(self) -> list[str]:
+        """The keys that say what is done: one, or none."""
+        return [key for key in DEEDS if getattr(self, key) is not None]
+
+    @property
+    def expects(self) -> bool:
+        return bool(self.expect or self.refused or self.verdicts or self.states or self.ratings)
+
+
+class PolicyTest(Settings):
+    """A test of what a domain's policies do, played without sockets."""
+
+    subscribe: dict[Name, Subscriptions] | None = Field(
+        default=None, description="who is subscribed to what at the beginning; unset: every listed client to everything"
+    )
+    states: States = Field(
+        default={}, description="by monitor, or `monitor @ source -> target`, the state that it begins in"
+    )
+    steps: tuple[Step, ...] = Field(min_length=1, description="what is done and expected, one after the other")
+
+
+def _as_test(value: object) -> object:
+    return {"steps": value} if isinstance(value, list | tuple) else value
+
+
+Title = Annotated[str, Field(min_length=1, max_length=200)]
+Tests = dict[Title, Annotated[PolicyTest, Short(_as_test, {"type": "array"})]]

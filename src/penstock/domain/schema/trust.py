@@ -1,0 +1,128 @@
+"""Trust between nodes: how ratings are made of evidence, where evidence comes from, and what is accepted by them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from penstock.domain.schema.base import Count, Name, OneOrMany, Settings, matching
+from penstock.domain.units import Seconds, mistake
+from penstock.policy.trust.rating import Evidence, Thresholds, Weights
+
+Share = Annotated[float, Field(ge=0, le=1)]
+_FUNCTION = r"^[A-Za-z_][A-Za-z0-9_.]*:[A-Za-z_][A-Za-z0-9_]*$"
+
+
+class BeginSettings(Settings):
+    """What a node holds of a neighbour before it has seen anything of it."""
+
+    of: Name = Field(description="the neighbour")
+    by: Name = Field(description="the node that rates it")
+    good: float = Field(default=0.0, ge=0, le=1e9, description="good evidence, r")
+    bad: float = Field(default=0.0, ge=0, le=1e9, description="bad evidence, s: already weighed by `penalty`")
+
+
+class EvidenceSettings(Settings):
+    """What of a neighbour's events counts as evidence without anybody saying so."""
+
+    tokens: bool = Field(default=True, description="whether a token that is forged or malformed is bad evidence")
+    monitors: bool = Field(
+        default=True,
+        description="whether it is evidence what monitors on the link make of an event: nothing is bad, itself is good",
+    )
+    conform: bool = Field(
+        default=True,
+        description="whether it is evidence how an event keeps what the neighbour has said is advertised on its topic",
+    )
+    contracts: bool = Field(
+        default=True,
+        description="whether it is evidence how an event keeps the quality that a contract guarantees on its topic",
+    )
+    evaluate: Annotated[str, matching(_FUNCTION, "`module:function`")] | None = Field(
+        default=None,
+        description="`module:function`, a function E of an interaction that returns true for good, false for bad, None"
+        " for no evidence; the module is looked for beside the domain file, then as Python imports it",
+    )
+
+
+class FeedbackSettings(Settings):
+    """Who may say that an event was good or bad, and how often."""
+
+    from_: Annotated[tuple[Name | Literal["*"], ...], OneOrMany("the clients that may rate, or `*`")] = Field(
+        alias="from", description="clients that may rate what they have received; `*`: any"
+    )
+    most: Count = Field(default=10, ge=1, description="ratings of one client about one neighbour in a `period`")
+    least: Count = Field(
+        default=2,
+        ge=1,
+        description="clients that must have called something of a neighbour bad within a `period` for it to count: one"
+        " alone cannot bring it down",
+    )
+    period: Seconds = Field(default=60.0, ge=1, le=86400 * 366, description="seconds of that period")
+    history: Count = Field(
+        default=1000, ge=1, le=1_000_000, description="latest events of each neighbour that can be rated"
+    )
+
+
+class NodeTrust(Settings):
+    """What one node asks for in place of what the domain says."""
+
+    accept: Share = Field(description="rating of a path from which a token is accepted here, θ; at most `trust.sign`")
+
+
+class TrustSettings(Settings):
+    """Ratings of neighbours, and which tokens are accepted by them."""
+
+    rule: Literal["strict", "path"] = Field(
+        default="strict",
+        description="`strict`: a neighbour rated at least `sign` has signed the token, and another, or the same,"
+        " that is rated so sends it; `path`: from as many signers as `signers` says, the least trustworthy path is"
+        " rated at least `accept`",
+    )
+    sign: Share = Field(default=0.5, description="rating of a neighbour from which a node signs what it sends, π")
+    accept: Share | None = Field(
+        default=None, description="rating of a path from which a token is accepted, θ; unset: as `sign`"
+    )
+    signers: Count = Field(default=1, ge=1, le=64, description="signers whose paths must be trusted, k")
+    penalty: Count = Field(default=3, ge=2, le=1000, description="bad evidence that one bad event is, μ")
+    base_rate: Share = Field(default=0.5, description="rating of a neighbour that nothing is known of")
+    half_life: Seconds | None = Field(
+        default=None,
+        gt=0,
+        le=86400 * 3660,
+        description="seconds after which evidence counts half; unset: it never ages",
+    )
+    begin: tuple[BeginSettings, ...] = Field(
+        default=(), description="evidence that nodes begin with; unset: none, so that ratings begin with `base_rate`"
+    )
+    evidence: EvidenceSettings = Field(default=EvidenceSettings(), description="what is evidence by itself")
+    feedback: FeedbackSettings | None = Field(default=None, description="who may rate what it receives; unset: nobody")
+    operators: Annotated[tuple[Name, ...], OneOrMany()] = Field(
+        default=(), description="clients that may set the evidence that a node holds, with `penstock trust apply`"
+    )
+    interval: Seconds = Field(
+        default=1.0, ge=0.05, le=3600, description="seconds between two vectors to a neighbour at least"
+    )
+    longest: Count | None = Field(
+        default=None, ge=1, le=1000, description="edges of the longest path looked at; unset: one less than nodes"
+    )
+
+    @model_validator(mode="after")
+    def _accepts_no_more_than_it_signs(self) -> TrustSettings:
+        if self.accept is not None and self.accept > self.sign:
+            raise mistake(f"at most `sign`, which is {self.sign}", "accept")
+        return self
+
+    @property
+    def weights(self) -> Weights:
+        return Weights(self.penalty, self.base_rate, self.half_life)
+
+    def thresholds(self, own: NodeTrust | None) -> Thresholds:
+        """Of one node, with what it says itself."""
+        return Thresholds(self.sign, self.accept if own is None else own.accept, self.signers)
+
+    def begins(self, by: str, of: str, now: float = 0.0) -> Evidence:
+        """What a node holds of a neighbour at first."""
+        found = [one for one in self.begin if (one.by, one.of) == (by, of)]
+        return Evidence(sum(one.good for one in found), sum(one.bad for one in found), now)

@@ -1,0 +1,92 @@
+"""The comments of a domain file, and what each is about."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import yaml
+
+from penstock.domain.finding import Loc
+from penstock.domain.yaml.document import yaml_loader
+from penstock.domain.yaml.layout import Notes
+from penstock.domain.yaml.tree import Entry, Mapping, Sequence
+
+
+class _Comment(NamedTuple):
+    line: int
+    text: str
+    """From the `#` on; empty for an empty line."""
+    alone: bool
+    """Whether nothing else stands on its line."""
+
+
+def notes_of(text: str, root: Entry) -> Notes:
+    """The comments of a YAML text that has been read as `root`.
+
+    A comment on a line of its own is about what follows it, one behind something about what begins on that line.
+    """
+    places = list(_places(root, ()))
+    before, behind = dict[Loc, list[str]](), dict[Loc, str]()
+    header, footer = list[str](), list[str]()
+    start = min((line for line, _ in places), default=0)
+    for comment in _comments(text):
+        here = next((loc for line, loc in places if line == comment.line), None)
+        following = next((loc for line, loc in places if line > comment.line), None)
+        if comment.alone and comment.line < start:
+            header.append(comment.text)
+        elif comment.alone and following is None:
+            footer.append(comment.text)
+        elif comment.alone and following is not None:
+            before.setdefault(following, []).append(comment.text)
+        else:
+            about = here or max((item for item in places if item[0] < comment.line), default=(0, ()))[1]
+            behind[about] = f"{behind[about]} {comment.text}" if about in behind else comment.text
+    return _separated(header, before, behind, footer, places)
+
+
+def _separated(
+    header: list[str],
+    before: dict[Loc, list[str]],
+    behind: dict[Loc, str],
+    footer: list[str],
+    places: list[tuple[int, Loc]],
+) -> Notes:
+    """What stands at the top is about the file as far as an empty line, and about the first key from there on."""
+    end = len(header) - header[::-1].index("") if "" in header else 0
+    if places and header[end:]:
+        before[places[0][1]] = header[end:]
+    return Notes(tuple(header[:end]), {loc: tuple(lines) for loc, lines in before.items()}, behind, tuple(footer))
+
+
+def _places(entry: Entry, loc: Loc) -> Iterator[tuple[int, Loc]]:
+    """Every key and item with its line, from the top of the file to its end."""
+    below: list[tuple[int | str, Entry]] = []
+    if isinstance(entry.node, Mapping):
+        below = list(entry.node.entries.items())
+    elif isinstance(entry.node, Sequence):
+        below = list(enumerate(entry.node.items))
+    for step, value in below:
+        yield value.place.line, (*loc, step)
+        yield from _places(value, (*loc, step))
+
+
+def _comments(text: str) -> Iterator[_Comment]:
+    """Comments and empty lines, which are what is between the tokens of a text."""
+    end = 0
+    for token in yaml.scan(text, Loader=yaml_loader()):
+        if token.start_mark.index > end:
+            yield from _in_gap(text, end, token.start_mark.index)
+        end = max(end, token.end_mark.index)
+
+
+def _in_gap(text: str, start: int, end: int) -> Iterator[_Comment]:
+    line = text.count("\n", 0, start) + 1
+    at = start
+    for part in text[start:end].splitlines(keepends=True):
+        content = part.strip()
+        alone = not text[text.rfind("\n", 0, at) + 1 : at].strip()
+        if content.startswith("#") or (alone and not content and part.endswith("\n")):
+            yield _Comment(line, content, alone)
+        at += len(part)
+        line += 1

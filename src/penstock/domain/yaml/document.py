@@ -1,0 +1,232 @@
+"""YAML text to a tree of values and places.
+
+The tree is built from the parser's events and not by PyYAML's own constructors: so every key's line is known,
+a second key of the same name is a mistake, only plain values exist, and neither depth nor aliases can make
+more of a small file than fits in memory. Plain words are understood as in YAML 1.2: `no`, `1:30` and
+`2024-01-01` are texts.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import yaml
+from yaml.events import (
+    AliasEvent,
+    Event,
+    MappingEndEvent,
+    MappingStartEvent,
+    ScalarEvent,
+    SequenceEndEvent,
+    SequenceStartEvent,
+    StreamEndEvent,
+)
+
+from penstock.domain.yaml.tree import NOTHING, Entry, Mapping, Node, Place, Scalar, Sequence, Step, found_text, shown
+from penstock.model.errors import DomainError, Problem
+
+MAX_BYTES = 16 * 2**20
+MAX_DEPTH = 64
+MAX_VALUES = 1_000_000
+"""Values of one file, those behind each use of an alias included."""
+
+_WORDS: dict[str, bool | None] = {"": None, "~": None, "null": None, "true": True, "false": False}
+_DECIMAL = re.compile(r"[-+]?[0-9]{1,40}", re.ASCII)
+_BASED = re.compile(r"0x[0-9a-fA-F]{1,40}|0o[0-7]{1,40}", re.ASCII)
+_FLOAT = re.compile(
+    r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)",
+    re.ASCII,
+)
+_CORE = "tag:yaml.org,2002:"
+_TEXT_TAGS = ("!", f"{_CORE}str")
+
+
+def scalar(text: str) -> Scalar:
+    """A value that stands without quotes: nothing, true or false, a number, or else a text."""
+    lower = text.lower()
+    if lower in _WORDS and text in (lower, lower.title(), lower.upper()):
+        return Scalar(text, _WORDS[lower])
+    if _DECIMAL.fullmatch(text):
+        return Scalar(text, int(text))
+    if _BASED.fullmatch(text):
+        return Scalar(text, int(text, 0))
+    if _FLOAT.fullmatch(text):
+        return Scalar(text, float(lower.replace(".inf", "inf").replace(".nan", "nan")))
+    return Scalar(text, text)
+
+
+def read_document(file: Path, problems: list[Problem]) -> Entry:
+    """The tree of one file.
+
+    Mistakes after which the rest can still be read are added to `problems`; others raise `DomainError`.
+    """
+    return compose(text_of_file(file), str(file), file.parent, problems)
+
+
+def text_of_file(file: Path) -> str:
+    """The text of a file that is not too large; raises `DomainError`."""
+    try:
+        with file.open("rb") as stream:
+            data = stream.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise DomainError(Problem(str(file), 0, "", f"cannot be read: {_reason(error)}")) from None
+    if len(data) > MAX_BYTES:
+        what = f"found more than {MAX_BYTES} bytes, expected a smaller file"
+        raise DomainError(Problem(str(file), 0, "", what))
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        what = f"found byte 0x{data[error.start]:02x}, expected UTF-8"
+        raise DomainError(Problem(str(file), line, "", what)) from None
+
+
+def _reason(error: OSError) -> str:
+    return (error.strerror or type(error).__name__).lower()
+
+
+def yaml_loader() -> Any:
+    """The parser to read YAML with: libyaml's if it is there, else the slower one."""
+    return getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+def compose(text: str, file: str, folder: Path, problems: list[Problem]) -> Entry:
+    """The tree of a YAML text; `file` is its name in messages, `folder` what it is relative to."""
+    composer = _Composer(yaml.parse(text, Loader=yaml_loader()), file, folder, problems)
+    try:
+        return composer.document()
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        what = ", ".join(part for part in (error.context, error.problem) if part)
+        raise DomainError(Problem(file, mark.line + 1 if mark else 0, "", f"not valid YAML: {what}")) from None
+    except yaml.reader.ReaderError as error:
+        line = text.count("\n", 0, error.position) + 1
+        raise DomainError(Problem(file, line, "", f"not valid YAML: {error.reason}")) from None
+
+
+class _Composer:
+    """Builds a tree from the events of one YAML text."""
+
+    def __init__(self, events: Iterator[Event], file: str, folder: Path, problems: list[Problem]) -> None:
+        self._events = events
+        self._file = file
+        self._folder = folder
+        self._problems = problems
+        self._values = 0
+        # An anchor's value and how many values that is; None while the value is still being read.
+        self._anchors: dict[str, tuple[Node, int] | None] = {}
+
+    def document(self) -> Entry:
+        next(self._events)  # the start of the stream
+        start = next(self._events)
+        if isinstance(start, StreamEndEvent):
+            return Entry(self._place(start), NOTHING)
+        first = next(self._events)
+        entry = Entry(self._place(first), self._node(first, ()))
+        next(self._events)  # the end of the document
+        after = next(self._events)
+        if not isinstance(after, StreamEndEvent):
+            raise DomainError(self._place(after).problem((), "found a second document, expected only one"))
+        return entry
+
+    def _place(self, event: Event) -> Place:
+        return Place(self._file, event.start_mark.line + 1 if event.start_mark else 0, self._folder)
+
+    def _node(self, event: Event, path: tuple[Step, ...]) -> Node:
+        if isinstance(event, AliasEvent):
+            return self._aliased(event, path)
+        # The parser gives nothing else where a value is due.
+        assert isinstance(event, ScalarEvent | SequenceStartEvent | MappingStartEvent)
+        before = self._values
+        self._count(1, event, path)
+        if event.anchor is not None:
+            self._anchors[event.anchor] = None
+        node = self._content(event, path)
+        if event.anchor is not None:
+            self._anchors[event.anchor] = (node, self._values - before)
+        return node
+
+    def _aliased(self, event: AliasEvent, path: tuple[Step, ...]) -> Node:
+        name = event.anchor
+        if name not in self._anchors:
+            what = f"found `*{name}`, expected an anchor `&{name}` before it"
+            raise DomainError(self._place(event).problem(path, what))
+        target = self._anchors[name]
+        if target is None:
+            what = f"found `*{name}` inside `&{name}`, expected a value that does not contain itself"
+            raise DomainError(self._place(event).problem(path, what))
+        node, values = target
+        self._count(values, event, path)
+        return node
+
+    def _count(self, values: int, event: Event, path: tuple[Step, ...]) -> None:
+        self._values += values
+        if self._values > MAX_VALUES:
+            what = f"found more than {MAX_VALUES} values (each use of an alias counts), expected fewer"
+            raise DomainError(self._place(event).problem(path, what))
+        if len(path) > MAX_DEPTH:
+            what = f"found more than {MAX_DEPTH} levels, expected fewer"
+            raise DomainError(self._place(event).problem(path[:3], what))
+
+    def _content(self, event: ScalarEvent | SequenceStartEvent | MappingStartEvent, path: tuple[Step, ...]) -> Node:
+        if event.tag is not None and not (isinstance(event, ScalarEvent) and event.tag in _TEXT_TAGS):
+            what = f"found the tag `{shown(event.tag.replace(_CORE, '!!'))}`, expected a plain value without a tag"
+            self._problems.append(self._place(event).problem(path, what))
+        if isinstance(event, MappingStartEvent):
+            return self._mapping(path)
+        if isinstance(event, SequenceStartEvent):
+            return self._sequence(path)
+        plain_style = event.tag is None and not event.style
+        return scalar(event.value) if plain_style else Scalar(event.value, event.value)
+
+    def _sequence(self, path: tuple[Step, ...]) -> Sequence:
+        items = list[Entry]()
+        while not isinstance(event := next(self._events), SequenceEndEvent):
+            items.append(Entry(self._place(event), self._node(event, (*path, len(items)))))
+        return Sequence(tuple(items))
+
+    def _mapping(self, path: tuple[Step, ...]) -> Mapping:
+        entries = dict[str, Entry]()
+        merged = list[Entry]()
+        while not isinstance(event := next(self._events), MappingEndEvent):
+            place = self._place(event)
+            key = self._key(event, path)
+            merges = key == "<<" and isinstance(event, ScalarEvent) and not event.style
+            value = Entry(place, self._node(next(self._events), (*path, key)))
+            if merges:
+                merged.append(value)
+            elif key in entries:
+                self._problems.append(second(place, (*path, key), entries[key].place))
+            else:
+                entries[key] = value
+        for entry in merged:
+            self._merge(entries, entry, path)
+        return Mapping(entries)
+
+    def _key(self, event: Event, path: tuple[Step, ...]) -> str:
+        node = self._node(event, path)
+        if isinstance(node, Scalar):
+            return node.text
+        what = f"found {found_text(node)} as a key, expected a text"
+        raise DomainError(self._place(event).problem(path, what))
+
+    def _merge(self, entries: dict[str, Entry], source: Entry, path: tuple[Step, ...]) -> None:
+        """YAML's merge key, `<<`: what the mapping does not say itself, the earlier source first."""
+        match source.node:
+            case Mapping(entries=others):
+                for key, entry in others.items():
+                    entries.setdefault(key, entry)
+            case Sequence(items=items) if all(isinstance(item.node, Mapping) for item in items):
+                for item in items:
+                    self._merge(entries, item, path)
+            case node:
+                what = f"found {found_text(node)}, expected a mapping or a list of mappings"
+                self._problems.append(source.place.problem((*path, "<<"), what))
+
+
+def second(place: Place, path: tuple[Step, ...], first: Place) -> Problem:
+    """The mistake of a key that is there twice."""
+    return place.problem(path, f"found a second `{path[-1]}`, expected only the one at {first}")

@@ -1,0 +1,91 @@
+"""The files that a domain names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+from typing import Any, TypeVar
+
+from pydantic import BaseModel
+
+from penstock.domain.yaml.tree import Step
+
+Model = TypeVar("Model", bound=BaseModel)
+FileName = Any
+"""A `Path` or a `str`, as its field says."""
+
+
+class FileRole(Enum):
+    """Why a field names a file; an annotation of the field."""
+
+    READ = "read"
+    """The node reads it: it must be there."""
+    STORE = "store"
+    """The node makes it: the folder must be there."""
+    FOLDER = "folder"
+    """A folder that the node makes: the one around it must be there."""
+
+
+def files(model: BaseModel, loc: tuple[Step, ...]) -> list[tuple[tuple[Step, ...], FileRole, FileName]]:
+    """Every file that a model at `loc` and the models below it name: where, why, and its name."""
+    found = list[tuple[tuple[Step, ...], FileRole, FileName]]()
+
+    def note(where: tuple[Step, ...], role: FileRole, name: FileName) -> FileName:
+        found.append((where, role, name))
+        return name
+
+    map_files(model, loc, note)
+    return found
+
+
+def map_files(
+    model: Model, loc: tuple[Step, ...], change: Callable[[tuple[Step, ...], FileRole, FileName], FileName]
+) -> Model:
+    """The model with every file name below it replaced by what `change` makes of it."""
+    updates = dict[str, Any]()
+    for name, field in type(model).model_fields.items():
+        value, where = getattr(model, name), (*loc, field.alias or name)
+        role = next((note for note in field.metadata if isinstance(note, FileRole)), None)
+        if role is None:
+            updates[name] = _map_value(value, where, change)
+        elif isinstance(value, tuple):
+            updates[name] = tuple(change((*where, number), role, one) for number, one in enumerate(value))
+        elif value is not None:
+            updates[name] = change(where, role, value)
+    return model.model_copy(update=updates)
+
+
+def _map_value(value: Any, loc: tuple[Step, ...], change: Callable[..., FileName]) -> Any:
+    if isinstance(value, BaseModel):
+        return map_files(value, loc, change)
+    if isinstance(value, dict):
+        return {key: _map_value(item, (*loc, key), change) for key, item in value.items()}
+    if isinstance(value, tuple):
+        return tuple(_map_value(item, (*loc, index), change) for index, item in enumerate(value))
+    return value
+
+
+def named(domain: BaseModel) -> frozenset[tuple[str, str]]:
+    """All that a domain names outside itself, and as what: files, which are read or made; Python code, which is run.
+
+    A file that is good as one thing is not as another: what is wrong with it would be told with what stands in it.
+    """
+    found = {(_kind(where), str(name)) for where, _, name in files(domain, ())}
+    waiting: list[Any] = [domain.model_dump(exclude_none=True)]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, dict):
+            found |= {(key, value[key]) for key in _CODE if isinstance(value.get(key), str)}
+            waiting += value.values()
+        elif isinstance(value, list | tuple):
+            waiting += value
+    return frozenset(found)
+
+
+def _kind(where: tuple[Step, ...]) -> str:
+    """`nodes … acl`: the same for all nodes."""
+    return f"{where[0]} … {next(step for step in reversed(where) if isinstance(step, str))}"
+
+
+_CODE = ("python", "evaluate")
+"""Keys whose values name code."""

@@ -1,0 +1,183 @@
+"""The canonical layout of a domain file: where lines break, what stands in quotes, in what order keys come."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from yaml.nodes import ScalarNode
+from yaml.resolver import Resolver
+
+from penstock.domain.finding import Loc
+from penstock.domain.schema.base import keys
+from penstock.domain.schema.domain import DomainFile
+from penstock.domain.yaml.document import scalar
+from penstock.domain.yaml.mistakes import models_at
+from penstock.domain.yaml.tree import Entry, Node, Scalar, Sequence, Step
+from penstock.domain.yaml.tree import Mapping as Keys
+
+WIDTH = 100
+_INDENT = "  "
+# What a reader wants to see before what is said of it; other keys come as the models have them.
+_FIRST = ("domain", "include", "types")
+# What a plain word of YAML may be without quotes, in flow style as in block style; `scalar` says whether it is a text.
+_PLAIN = re.compile(r"[^\s\-?:,\[\]{}#&*!|>'\"%@`=<~](?:[^\s,\[\]{}:#?]|:(?=[^\s,\[\]{}])|(?<=\S)#| (?=[^\s#]))*")
+
+
+# A text of several lines that YAML gives back as it is when it is written line by line (`|`).
+_LINES = re.compile(r"\S(?:.*\S)?(?:\n\n?[^\n]*\S)+\n?")
+_END = "\n"
+
+# Other tools read YAML 1.1, where `no` is false and `1:30` is 90.
+_IN_YAML_1_1 = Resolver()
+_TEXT = "tag:yaml.org,2002:str"
+
+
+@dataclass(frozen=True, slots=True)
+class Notes:
+    """Comments by what they are about. An empty line is an empty comment."""
+
+    header: tuple[str, ...] = ()
+    before: Mapping[Loc, tuple[str, ...]] = field(default_factory=dict)
+    behind: Mapping[Loc, str] = field(default_factory=dict)
+    footer: tuple[str, ...] = ()
+
+    def inside(self, loc: Loc) -> bool:
+        """Whether something below `loc` has a comment."""
+        return any(other[: len(loc)] == loc and other != loc for other in (*self.before, *self.behind))
+
+
+def layout(root: Node, notes: Notes | None = None) -> str:
+    """The text of a domain file with these values (and comments)."""
+    about = notes or Notes()
+    lines = [*about.header, *_Writer(about).block(root, (), 0), *about.footer]
+    return "\n".join(_without_needless(lines)) + "\n"
+
+
+class _Writer:
+    def __init__(self, notes: Notes) -> None:
+        self._notes = notes
+
+    def block(self, node: Node, loc: Loc, depth: int) -> Iterator[str]:
+        """The lines of a mapping or list, one entry after the other."""
+        for step, entry in _entries(node, loc):
+            where = (*loc, step)
+            yield from (f"{_INDENT * depth}{line}".rstrip() for line in self._notes.before.get(where, ()))
+            lead = f"{_INDENT * depth}-" if isinstance(step, int) else f"{_INDENT * depth}{_key(step)}:"
+            yield from self._entry(lead, entry.node, where, depth)
+
+    def _entry(self, lead: str, node: Node, loc: Loc, depth: int) -> Iterator[str]:
+        note = self._notes.behind.get(loc, "")
+        behind = f"  {note}" if note else ""
+        if isinstance(node, Scalar) and _has_lines(node):
+            text = str(node.value)
+            yield f"{lead} {'|' if text.endswith(_END) else '|-'}{behind}"
+            yield from (f"{_INDENT * (depth + 1)}{line}".rstrip() for line in text.removesuffix(_END).split(_END))
+            return
+        line = f"{lead} {flow(node, loc)}"
+        if isinstance(node, Scalar) or not _entries(node, loc) or self._fits(line, node, loc, depth):
+            yield line + behind
+        elif lead.endswith("-") and self._begins_beside(node, loc):
+            first, *rest = self.block(node, loc, depth + 1)
+            yield f"{lead} {first.lstrip()}{behind}"
+            yield from rest
+        else:
+            yield lead + behind
+            yield from self.block(node, loc, depth + 1)
+
+    def _begins_beside(self, node: Node, loc: Loc) -> bool:
+        """Whether what is in an item of a list can begin on its line: no comment is between, and there is only one."""
+        first = (*loc, _entries(node, loc)[0][0])
+        has_two = loc in self._notes.behind and any(one[: len(first)] == first for one in self._notes.behind)
+        return not self._notes.before.get(first) and not has_two
+
+    def _fits(self, line: str, node: Node, loc: Loc, depth: int) -> bool:
+        """Whether a mapping or list goes on one line; those with names of entities in them do not."""
+        is_simple = isinstance(node, Sequence) and all(isinstance(item.node, Scalar) for item in node.items)
+        is_short = len(line) <= WIDTH and not _has_lines(node)
+        return (depth > 0 or is_simple) and is_short and not self._notes.inside(loc)
+
+
+def _has_lines(node: Node) -> bool:
+    """Whether it is, or has in it, a text that is best written line by line."""
+    if not isinstance(node, Scalar):
+        inner = node.items if isinstance(node, Sequence) else node.entries.values()
+        return any(_has_lines(entry.node) for entry in inner)
+    return isinstance(node.value, str) and _LINES.fullmatch(node.value) is not None and _is_printable(node.value)
+
+
+def _is_printable(text: str) -> bool:
+    return all(line.isprintable() for line in text.split(_END))
+
+
+def _entries(node: Node, loc: Loc) -> list[tuple[Step, Entry]]:
+    """What is in a mapping or list, in canonical order: that of the model, for names that of the file."""
+    if isinstance(node, Sequence):
+        return list(enumerate(node.items))
+    assert isinstance(node, Keys)
+    order = _order(loc)
+    return sorted(node.entries.items(), key=lambda item: order.get(str(item[0]), len(order)))
+
+
+def _order(loc: Loc) -> dict[str, int]:
+    names = [key for model in models_at(DomainFile, loc) for key, _, _ in keys(model)]
+    first = [name for name in _FIRST if name in names]
+    return {name: index for index, name in enumerate(dict.fromkeys([*first, *names]))}
+
+
+def flow(node: Node, loc: Loc = ()) -> str:
+    """A value on one line."""
+    if isinstance(node, Scalar):
+        return _scalar(node)
+    parts = [(step, flow(entry.node, (*loc, step))) for step, entry in _entries(node, loc)]
+    if isinstance(node, Sequence):
+        return f"[{', '.join(text for _, text in parts)}]"
+    return f"{{{', '.join(f'{_key(str(step))}: {text}' for step, text in parts)}}}"
+
+
+def _scalar(node: Scalar) -> str:
+    if isinstance(node.value, str):
+        return text_of(node.value)
+    if node.value is None:
+        return "null"
+    return str(node.value).lower() if isinstance(node.value, bool) else node.text
+
+
+def _key(name: str) -> str:
+    # `on` is a text in YAML 1.2 and here; quotes around it would only puzzle.
+    return name if name == "on" else text_of(name)
+
+
+def text_of(value: str) -> str:
+    """A text, in quotes only if somebody might otherwise read it as something else."""
+    in_yaml_1_1 = _IN_YAML_1_1.resolve(ScalarNode, value, (True, False))  # type: ignore[no-untyped-call]
+    is_text = isinstance(scalar(value).value, str) and in_yaml_1_1 == _TEXT
+    if _PLAIN.fullmatch(value) and value.isprintable() and is_text:
+        return value
+    if value.isprintable() and "'" not in value and ('"' in value or "\\" in value):
+        return f"'{value}'"  # JSON and patterns, without a forest of backslashes
+    return '"' + "".join(map(_escaped, value)) + '"'
+
+
+def _escaped(character: str) -> str:
+    if character in '"\\':
+        return f"\\{character}"
+    if character.isprintable():
+        return character
+    number = ord(character)
+    return {"\n": "\\n", "\t": "\\t"}.get(character) or (f"\\u{number:04x}" if number < 0x10000 else f"\\U{number:08x}")
+
+
+def _without_needless(lines: list[str]) -> Iterator[str]:
+    """Not more than one empty line at a time, and none at the ends."""
+    last = ""
+    waiting = False
+    for line in lines:
+        if line:
+            if waiting and last:
+                yield ""
+            yield line
+            last, waiting = line, False
+        else:
+            waiting = True

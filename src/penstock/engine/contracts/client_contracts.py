@@ -1,0 +1,386 @@
+"""Contracts that clients bring: for what they publish, and for what they get.
+
+A consumer says with a subscription what it guarantees (the user property `contract`), so that the contract is as long
+as the subscription is; or either says it on a control topic, which also MQTT 3.1.1 can. A contract's name in the
+ensemble has a digest of what it says, so that what was decided by one never counts for another. What a consumer
+guarantees for a global subscription is told to the other nodes, so that the producer's node decides (contracts §2.2).
+"""
+
+from dataclasses import replace
+from hashlib import blake2b
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+
+from penstock.domain.finding import meant
+from penstock.engine.contracts import registry
+from penstock.engine.contracts.registry import BROUGHT, CONSUMER, State
+from penstock.engine.sessions import advertise
+from penstock.engine.sessions.refusal import Outcome
+from penstock.engine.sessions.session import Session, Subscribed
+from penstock.engine.statements import filter_policies
+from penstock.model.errors import PolicyError
+from penstock.model.topic import Filter
+from penstock.policy.contracts.contract import ConsumerContract, PrivacyRule, ProducerContract, advertisement
+from penstock.policy.contracts.contract_set import Contracts
+from penstock.policy.contracts.plain_form import plain_consumer, plain_producer
+from penstock.policy.contracts.text_form import (
+    bring_consumer,
+    bring_producer,
+    bring_wanting,
+    read_consumer,
+    read_producer,
+)
+from penstock.policy.quality.criteria import make_catalogue
+from penstock.policy.statements.advertisement import Scope
+from penstock.wire.reason import Reason
+
+if TYPE_CHECKING:
+    from penstock.engine.node import Node
+
+TOPIC = "$penstock/contract"
+TOPICS = frozenset({TOPIC})
+MOST_CONTRACTS = 64
+"""Contracts that one session may bring; and in `MOST_BYTES` how long they may be together."""
+MOST_BYTES = 65_536
+_MOST_EACH = 32_768
+"""A producer's contract goes with its events, in a user property."""
+_LONGEST_NAME = 32
+_OF_SUBSCRIPTION = "\0"
+"""Before the key of a subscription: what a session knows the contract by that came with it."""
+
+
+class Stored(msgspec.Struct, frozen=True):
+    """A contract as the store has it."""
+
+    is_consumer: bool
+    contract: dict[str, object]
+    name: str
+
+
+class _Told(msgspec.Struct, forbid_unknown_fields=True):
+    """The payload on `$penstock/contract`. With neither of the two, the contract of that name is taken back."""
+
+    name: str
+    produces: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    consumes: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+
+
+class Made(NamedTuple):
+    """A contract that is brought, and how long it is."""
+
+    contract: ConsumerContract | ProducerContract
+    size: int
+
+
+def why_not(node: "Node", session: Session) -> str:
+    """Why a client may not bring contracts; empty if it may."""
+    if node.contracts is None or not node.contracts.contracts.may_bring(session.entity):
+        return f"contract: the domain does not let `{session.entity}` bring contracts"
+    return ""
+
+
+# --- on the control topic
+
+
+def receive(node: "Node", session: Session, payload: bytes, now: float) -> Outcome:
+    """A client brings a contract, or takes one back."""
+    outcome = _receive(node, session, payload, now)
+    if outcome.reason >= 0x80:
+        node.deny("contract denied", session, TOPIC, outcome.text)
+    return outcome
+
+
+def _receive(node: "Node", session: Session, payload: bytes, now: float) -> Outcome:
+    try:
+        told = msgspec.json.decode(payload, type=_Told)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        return Outcome(Reason.PAYLOAD_FORMAT_INVALID, f"not a contract: {error}")
+    if told.produces is msgspec.UNSET and told.consumes is msgspec.UNSET:
+        return _take_back(node, session, told.name, now)
+    refused = why_not(node, session)
+    if refused:
+        return Outcome(Reason.NOT_AUTHORIZED, refused)
+    if told.produces is not msgspec.UNSET and told.consumes is not msgspec.UNSET:
+        return Outcome(Reason.PAYLOAD_FORMAT_INVALID, "expected one of `produces` and `consumes`")
+    try:
+        if isinstance(told.produces, msgspec.Raw):
+            return _produces(node, session, told.name, bytes(told.produces), now)
+        assert isinstance(told.consumes, msgspec.Raw)
+        made = _made(node, session, told.name, bytes(told.consumes).decode(), is_consumer=True)
+        _check_room(session, told.name, made)
+    except (PolicyError, UnicodeDecodeError) as error:
+        return Outcome(Reason.PAYLOAD_FORMAT_INVALID, f"contract `{told.name:.80}`: {error}")
+    assert isinstance(made.contract, ConsumerContract)
+    put_consumer(node, session, told.name, made.contract, now)
+    return Outcome(Reason.SUCCESS)
+
+
+def _produces(node: "Node", session: Session, name: str, text: bytes, now: float) -> Outcome:
+    """A producer's contract is an advertisement too, as one of the domain is."""
+    made = _made(node, session, name, text.decode(), is_consumer=False)
+    _check_room(session, name, made)
+    contract = made.contract
+    assert isinstance(contract, ProducerContract)
+    if contract.filter.count("/") >= node.limits.topic_levels:
+        raise PolicyError(f"filter has more than {node.limits.topic_levels} levels")
+    offered = advertisement(contract)
+    key = _advertised(name)
+    if len(session.advertisements) >= advertise.MOST_ADVERTISEMENTS and key not in session.advertisements:
+        return Outcome(Reason.QUOTA_EXCEEDED, f"session has {advertise.MOST_ADVERTISEMENTS} advertisements already")
+    problem = filter_policies.insert_advertisement(node, session, offered.filter, offered.condition, None, now)
+    if problem:
+        return Outcome(Reason.NOT_AUTHORIZED, f"contract `{name}`: {problem}")
+    session.advertisements[key] = offered = replace(offered, name=key)
+    node.ledger.advertisement(session, key, offered)
+    put_producer(node, session, name, contract)
+    advertise.changed(node, session, key)
+    return Outcome(Reason.SUCCESS)
+
+
+def _take_back(node: "Node", session: Session, name: str, now: float) -> Outcome:
+    if name not in session.produces and name not in session.consumes:
+        return Outcome(Reason.UNSPECIFIED_ERROR, f"session has no contract `{name:.80}`")
+    if name in session.produces:
+        put_producer(node, session, name, None)
+        if session.advertisements.pop(_advertised(name), None) is not None:
+            node.ledger.advertisement(session, _advertised(name), None)
+            advertise.changed(node, session, _advertised(name))
+    put_consumer(node, session, name, None, now)
+    return Outcome(Reason.SUCCESS)
+
+
+# --- with a subscription
+
+
+def with_subscription(node: "Node", session: Session, filter: Filter, key: str, said: str, is_local: bool) -> Made:
+    """What a client guarantees for a subscription; raises `PolicyError`."""
+    state = node.contracts
+    assert state is not None  # who may bring was asked before
+    scope: Scope = "local" if is_local else "global"
+    made = bring_wanting("new", session.entity, filter.filter, scope, said, state.contracts.catalogue)
+    _check_situations(state, made)
+    plain = msgspec.json.encode(plain_consumer(made))
+    found = Made(replace(made, name=_name("", session.entity, key.encode() + plain)), len(plain))
+    _check_room(session, _OF_SUBSCRIPTION + key, found)
+    return found
+
+
+def subscribed(node: "Node", one: Subscribed, made: Made | None, now: float) -> None:
+    """A subscription was taken, with a contract or without."""
+    contract = None if made is None else made.contract
+    assert not isinstance(contract, ProducerContract)
+    put_consumer(node, one.session, _OF_SUBSCRIPTION + one.key, contract, now)
+
+
+def unsubscribed(node: "Node", session: Session, key: str) -> None:
+    """A subscription has gone, and the contract with it."""
+    if session.consumes:
+        put_consumer(node, session, _OF_SUBSCRIPTION + key, None, None)
+
+
+# --- what is there
+
+
+def put_producer(node: "Node", session: Session, name: str, contract: ProducerContract | None) -> None:
+    """A session has this contract of a name now, or none: what it publishes is looked at by it."""
+    state = node.contracts
+    for one in (session.produces.pop(name, None), contract):
+        if one is not None and state is not None:
+            state.brought(one.filter, 1 if one is contract else -1)
+    if contract is not None:
+        session.produces[name] = contract
+    node.forget_all()
+    node.ledger.brought(session, name, _stored(contract))
+
+
+def put_consumer(
+    node: "Node", session: Session, name: str, contract: ConsumerContract | None, now: float | None
+) -> None:
+    """A session has this contract of a name now, or none; other nodes are told."""
+    before = session.consumes.pop(name, None)
+    if contract is not None:
+        session.consumes[name] = contract
+    if before == contract:
+        return
+    node.later.begin_anew(node, session, node.clock() if now is None else now)
+    state = node.contracts
+    for one in (before, contract):
+        if state is not None and one is not None:
+            _needing(state, one, 1 if one is contract else -1)
+    if any(want.asks for one in (before, contract) if one is not None for want in one.wants):
+        node.forget_all()
+    node.ledger.brought(session, name, _stored(contract))
+    for one in (before, contract):
+        if one is not None and (one is contract or session.neighbour is None):
+            _tell(node, session, one, one is contract, node.clock() if now is None else now)
+
+
+def _needing(state: State, contract: ConsumerContract, count: int) -> None:
+    """Events that a consumer asks some quality or content of must be looked at."""
+    state.forget()
+    for want in contract.wants:
+        if want.asks:
+            state.brought(want.filter, count)
+
+
+def _tell(node: "Node", session: Session, contract: ConsumerContract, is_there: bool, now: float) -> None:
+    """Tell the other nodes what is wanted globally, with all that is known of the client."""
+    wants = tuple(want for want in contract.wants if want.scope == "global")
+    if node.contracts is None or not wants or len(node.ensemble.nodes) < 2:
+        return
+    payload = b""
+    if is_there:
+        known = node.contracts.contracts.of(session.entity, contract, registry.shown(session, now))
+        payload = msgspec.json.encode(Heard(session.entity, contract.name, plain_consumer(replace(known, wants=wants))))
+    node.say(CONSUMER + contract.name.rpartition(":")[2], payload, now)
+
+
+def forget(node: "Node", session: Session, now: float) -> None:
+    """The session ends, and its contracts with it."""
+    for name in list(session.consumes):
+        put_consumer(node, session, name, None, now)
+    for name in list(session.produces):
+        put_producer(node, session, name, None)
+
+
+def review(node: "Node", now: float) -> None:
+    """The domain may be another. What a client guarantees counts no longer if it may not say so; what a producer asks
+    for stays until it takes it back, as more would be released without it.
+    """
+    for session in list(node.sessions.values()):
+        for one in session.produces.values():
+            _need_state(node).brought(one.filter, 1)
+        for mine in session.consumes.values():
+            _needing(_need_state(node), mine, 1)
+        if session.consumes and why_not(node, session):
+            for name in list(session.consumes):
+                put_consumer(node, session, name, None, now)
+            node.notice("contract dropped", session, "", why_not(node, session))
+
+
+def restore(node: "Node", session: Session, name: str, stored: Stored, now: float) -> None:
+    """Give a session back what it had brought before a restart."""
+    state = _need_state(node)
+    catalogue = state.contracts.catalogue
+    try:
+        if stored.is_consumer:
+            session.consumes[name] = mine = read_consumer(stored.name, stored.contract, catalogue)
+            _needing(state, mine, 1)
+            return
+        contract = read_producer(stored.name, stored.contract, catalogue)
+    except PolicyError as error:
+        node.notice("contract dropped", session, "", f"contract `{name.strip(_OF_SUBSCRIPTION)}`: {error}")
+        if stored.is_consumer:
+            node.ledger.brought(session, name, None)
+            return
+        nobody = PrivacyRule("unreadable", visibility=(("nobody", frozenset({"nobody"})),))
+        filter = str(stored.contract.get("filter", "#"))
+        contract = ProducerContract(stored.name, frozenset({session.entity}), filter, rules=(nobody,))
+    session.produces[name] = contract
+    state.brought(contract.filter, 1)
+
+
+def _need_state(node: "Node") -> State:
+    """The node's contracts, even if the domain has none (any more): producers have brought some."""
+    if node.contracts is None:
+        node.contracts = State(Contracts(make_catalogue(())))
+    return node.contracts
+
+
+# --- as values
+
+
+def _made(node: "Node", session: Session, name: str, text: str, is_consumer: bool) -> Made:
+    assert node.contracts is not None
+    if not 0 < len(name) <= _LONGEST_NAME:
+        raise PolicyError(f"a contract's name has 1 to {_LONGEST_NAME} characters")
+    catalogue = node.contracts.contracts.catalogue
+    contract: ConsumerContract | ProducerContract
+    if is_consumer:
+        contract = bring_consumer(name, session.entity, text, catalogue)
+        plain = msgspec.json.encode(plain_consumer(contract))
+    else:
+        contract = bring_producer(name, session.entity, text, catalogue)
+        plain = msgspec.json.encode(plain_producer(contract))
+    _check_situations(node.contracts, contract)
+    return Made(replace(contract, name=_name(name, session.entity, plain)), len(plain))
+
+
+def _check_situations(state: State, contract: ConsumerContract | ProducerContract) -> None:
+    """Raises `PolicyError` for a situation that the domain does not have: what is mistyped would never be open."""
+    if isinstance(contract, ConsumerContract):
+        named = contract.situations
+    else:
+        named = frozenset(name for rule in contract.rules for name in rule.during | rule.outside)
+    for name in sorted(named - state.situations):
+        raise PolicyError(
+            f"situation: there is no situation `{name:.80}`; {meant(name, state.situations)}".rstrip("; ")
+        )
+
+
+def _name(name: str, client: str, plain: bytes) -> str:
+    """What a contract is known by in the whole ensemble. No contract of the domain has a colon in its name."""
+    digest = blake2b(client.encode() + b"\0" + name.encode() + b"\0" + plain, digest_size=12).hexdigest()
+    return f"{BROUGHT}{name}:{digest}" if name else f"{BROUGHT}{digest}"
+
+
+def _advertised(name: str) -> str:
+    return f"contract {name}"
+
+
+def _check_room(session: Session, name: str, made: Made) -> None:
+    others: dict[tuple[bool, str], ConsumerContract | ProducerContract] = {
+        **{(True, key): one for key, one in session.consumes.items()},
+        **{(False, key): one for key, one in session.produces.items()},
+    }
+    others.pop((isinstance(made.contract, ConsumerContract), name), None)
+    if len(others) >= MOST_CONTRACTS:
+        raise PolicyError(f"session has {MOST_CONTRACTS} contracts already")
+    together = made.size + sum(map(_size, others.values()))
+    if made.size > _MOST_EACH or together > MOST_BYTES:
+        raise PolicyError(
+            f"a contract has at most {_MOST_EACH} bytes, all of a session {MOST_BYTES}, not {made.size} and {together}"
+        )
+
+
+def _size(contract: ConsumerContract | ProducerContract) -> int:
+    is_consumer = isinstance(contract, ConsumerContract)
+    return len(msgspec.json.encode(plain_consumer(contract) if is_consumer else plain_producer(contract)))  # type: ignore[arg-type]
+
+
+def _stored(contract: ConsumerContract | ProducerContract | None) -> Stored | None:
+    if contract is None:
+        return None
+    if isinstance(contract, ConsumerContract):
+        return Stored(True, plain_consumer(contract), contract.name)
+    return Stored(False, plain_producer(contract), contract.name)
+
+
+# --- what clients at other nodes have brought
+
+MOST_HEARD = 10_000
+"""Contracts of consumers at other nodes; of more than that, those who bring them get nothing from here."""
+
+
+class Heard(msgspec.Struct, frozen=True):
+    """What a node tells of a consumer's contract."""
+
+    client: str
+    name: str
+    contract: dict[str, object]
+
+
+def hear(state: State, topic: str, payload: bytes) -> None:
+    """Another node tells what a client has brought, or that it has not any more. What cannot be read enables nobody."""
+    before = state.heard.pop(topic, None)
+    if payload and len(state.heard) < MOST_HEARD:
+        try:
+            told = msgspec.json.decode(payload, type=Heard)
+            contract = read_consumer(told.name, told.contract, state.contracts.catalogue)
+        except (msgspec.MsgspecError, PolicyError, RecursionError):
+            pass
+        else:
+            state.heard[topic] = told.client, contract
+    if before is not None or topic in state.heard:
+        state.forget()

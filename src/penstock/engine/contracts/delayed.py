@@ -1,0 +1,174 @@
+"""What contracts hold back for a while: events that go out later, and events of which only means go out.
+
+Both are bounded for each session, end with it, and are kept in the store for sessions that outlive their connection, so
+that what was acknowledged is not lost. When their time has come, they are held against contracts as they are then.
+"""
+
+from heapq import heappop, heappush
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+
+from penstock.engine.sessions.session import Session
+from penstock.model.errors import ContentError
+from penstock.model.event import Event
+from penstock.model.quality import moment
+from penstock.policy.contracts.aggregate import Window
+from penstock.policy.contracts.degrade import Aggregate
+from penstock.policy.quality.carriage import read_properties, write_properties
+
+if TYPE_CHECKING:
+    from penstock.engine.node import Node
+
+MOST_WINDOWS = 256
+"""Times that are being collected for one session: one for each topic and rule."""
+
+
+class Held(NamedTuple):
+    """An event that waits until it may go out."""
+
+    at: float
+    session: Session
+    event: Event
+
+
+class Collecting(msgspec.Struct, frozen=True):
+    """Whose events are collected for whom, by which rule."""
+
+    topic: str
+    producer: str
+    """The producer's contract as events name it; empty: a policy in XACML aggregates."""
+    consumer: str
+    want: str
+    rule: str
+    aggregate: Aggregate
+    marks: str = ""
+    """By what it is released."""
+    delay: float = 0.0
+    retention: float | None = None
+
+
+class Collected(NamedTuple):
+    """What has come of it in one time."""
+
+    session: Session
+    about: Collecting
+    event: Event
+    """The last of them: what means are made of it."""
+    window: Window
+
+
+class StoredWindow(msgspec.Struct, frozen=True):
+    """A window as the store has it."""
+
+    number: int
+    numbers: list[tuple[float, ...]]
+    qualities: list[list[str]]
+    left_out: int
+    expires: float | None = None
+
+
+class Later:
+    """All that a node holds back."""
+
+    __slots__ = ("_count", "_heap", "_of", "_sizes", "held", "windows")
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[float, int]] = []
+        self._count = 0
+        self._of: dict[int, set[int]] = {}
+        self._sizes: dict[int, int] = {}
+        self.held: dict[int, Held] = {}
+        self.windows: dict[tuple[int, Collecting], Collected] = {}
+
+    def __len__(self) -> int:
+        return len(self.held)
+
+    def put(self, node: "Node", at: float, session: Session, event: Event, number: int = 0) -> bool:
+        """Hold an event back; whether there is room. `number`: as the store has it."""
+        mine = self._of.setdefault(session.id, set())
+        size = self._sizes.get(session.id, 0)
+        most = session.queue_limit or node.limits.queued_messages
+        if len(mine) >= most or size >= node.limits.queued_bytes:
+            node.stats.dropped += 1
+            node.notice("full", session, event.topic, "too much is held back for the session, new messages are dropped")
+            return False
+        self._count = max(self._count + 1, number)
+        number = number or self._count
+        self.held[number] = held = Held(at, session, event)
+        mine.add(number)
+        self._sizes[session.id] = size + event.size()
+        heappush(self._heap, (at, number))
+        if event.qos:
+            node.ledger.held(session, number, held)
+        return True
+
+    def take(self, node: "Node", now: float) -> list[Held]:
+        """What may go out by now."""
+        found = []
+        while self._heap and self._heap[0][0] <= now:
+            _, number = heappop(self._heap)
+            held = self.held.get(number)
+            if held is not None:
+                found.append(held)
+                self._drop(node, number, held)
+        return found
+
+    def _drop(self, node: "Node", number: int, held: Held) -> None:
+        del self.held[number]
+        self._of[held.session.id].discard(number)
+        self._sizes[held.session.id] -= held.event.size()
+        node.ledger.held(held.session, number, None)
+
+    def forget(self, node: "Node", session: Session) -> None:
+        """The session ends."""
+        for number in list(self._of.get(session.id, ())):
+            self._drop(node, number, self.held[number])
+        self._of.pop(session.id, None)
+        self._sizes.pop(session.id, None)
+        for key in [key for key in self.windows if key[0] == session.id]:
+            self.close(node, key)
+
+    def begin_anew(self, node: "Node", session: Session, now: float) -> None:
+        """What the session may get is decided in another way from now on: what is collected is not of whole times."""
+        session.since = max(session.since, now)
+        for key in [key for key in self.windows if key[0] == session.id]:
+            self.close(node, key)
+
+    def has_room(self, session: Session, about: Collecting) -> bool:
+        """Whether one more window can be collected for a session."""
+        key = (session.id, about)
+        return key in self.windows or sum(one == session.id for one, _ in self.windows) < MOST_WINDOWS
+
+    def collect(self, node: "Node", one: Collected) -> None:
+        self.windows[one.session.id, one.about] = one
+        node.ledger.collected(one.session, one)
+
+    def close(self, node: "Node", key: tuple[int, Collecting]) -> None:
+        gone = self.windows.pop(key, None)
+        if gone is not None:
+            node.ledger.collected(gone.session, gone._replace(window=Window(gone.window.number)))
+
+
+def write_window(window: Window) -> bytes:
+    """A window, for the store."""
+    return msgspec.json.encode(
+        StoredWindow(
+            window.number,
+            [numbers for numbers, _ in window.inputs],
+            [[text for _, text in write_properties(quality)] for _, quality in window.inputs],
+            window.left_out,
+            window.expires,
+        )
+    )
+
+
+def read_window(data: bytes, now: float) -> Window:
+    """A window of the store; raises `ContentError`."""
+    try:
+        stored = msgspec.json.decode(data, type=StoredWindow)
+    except msgspec.MsgspecError as error:
+        raise ContentError(str(error)) from None
+    qualities = [read_properties([("q", text) for text in texts], moment(now), "q") for texts in stored.qualities]
+    inputs = tuple(zip(map(tuple, stored.numbers), qualities, strict=True))
+    return Window(stored.number, inputs, stored.left_out, stored.expires)

@@ -1,0 +1,71 @@
+"""Privacy policies in XACML with events: those of its topic, and those of what it was made of.
+
+What monitors and policy statements make of a private event is as private, whatever its topic. The policies go with it
+to other nodes as contracts do, each with the topic that it is about: `privacy:NAME#TOPIC`.
+"""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, NamedTuple
+
+from penstock.engine.events import user_properties
+from penstock.engine.events.user_properties import AT, CONTRACT, CONTRACT_BYTES
+from penstock.model.errors import PolicyError
+from penstock.model.event import Event
+from penstock.policy.contracts.contract_set import Contracts
+from penstock.policy.contracts.privacy import PrivacyPolicy
+from penstock.policy.contracts.release import PRIVACY, RELEASED, RETAIN_UNTIL
+from penstock.policy.contracts.release_place import ACE
+
+if TYPE_CHECKING:
+    from penstock.engine.node import Node
+
+_INHERITED = (CONTRACT, ACE, RELEASED, AT, RETAIN_UNTIL)
+
+
+class Private(NamedTuple):
+    """A policy, and the topic of the event that it is asked about."""
+
+    policy: PrivacyPolicy
+    topic: str
+
+
+def is_private(node: "Node", event: Event) -> bool:
+    """Whether a contract or a policy may keep the event, or some of it, from somebody."""
+    state = node.contracts
+    return state is not None and (CONTRACT_BYTES in event.properties or bool(state.contracts.private(event.topic)))
+
+
+def of_topic(contracts: Contracts, topic: str) -> tuple[Private, ...]:
+    """The policies about events on a topic."""
+    return tuple(Private(one, topic) for one in contracts.private(topic))
+
+
+def told(contracts: Contracts, texts: Iterable[str]) -> tuple[Private, ...]:
+    """The policies that came with an event; raises `PolicyError`."""
+    found = []
+    for text in texts:
+        name, _, topic = text.removeprefix(PRIVACY).rpartition("#")  # a topic has no `#`
+        policy = next((one for one in contracts.privacy if one.name == name), None)
+        if policy is None:
+            raise PolicyError(f"there is no privacy policy `{name:.80}` here")
+        found.append(Private(policy, topic))
+    return tuple(found)
+
+
+def inheriting(node: "Node", cause: Event, made: Event) -> Event:
+    """What was made of a private event is as private: it has the contracts and policies of its cause, and who may have
+    that. Of its quality nothing is known.
+    """
+    state = node.contracts
+    if state is None or made is cause:
+        return made
+    policies = state.contracts.private(cause.topic) if made.topic != cause.topic else ()
+    if not policies and user_properties.RESERVED_BYTES not in cause.properties:
+        return made
+    pairs = user_properties.carried(cause.properties).user_properties if cause.properties else ()
+    here = user_properties.carried(made.properties).user_properties if made.properties else ()
+    given = [pair for pair in pairs if pair[0] in _INHERITED]
+    if not any(name == RELEASED for name, _ in given):  # else these have been asked
+        given += [(CONTRACT, f"{PRIVACY}{one.name}#{cause.topic}") for one in policies]
+    add = [pair for pair in dict.fromkeys(given) if pair not in here]
+    return user_properties.having(made, None, add) if add else made

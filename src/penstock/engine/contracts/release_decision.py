@@ -1,0 +1,287 @@
+"""What one receiver gets of an event that contracts or privacy policies speak of: the stage release, without effect."""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, NamedTuple
+
+from msgspec import structs
+
+from penstock.engine.contracts import registry
+from penstock.engine.contracts.delayed import Collecting
+from penstock.engine.contracts.quality import claimed
+from penstock.engine.contracts.registry import Asking, Governed, State
+from penstock.engine.events import user_properties
+from penstock.model.content.content import Content
+from penstock.model.errors import ContentError
+from penstock.model.event import Event
+from penstock.model.quality import Quality
+from penstock.policy.contracts.aggregate import end_of
+from penstock.policy.contracts.contract import ConsumerContract, ProducerContract, Want
+from penstock.policy.contracts.contract_set import subscription_id
+from penstock.policy.contracts.degrade import Aggregate, degraded_once, leaves_only
+from penstock.policy.contracts.privacy import Asked
+from penstock.policy.contracts.release import (
+    NO_MARKS,
+    OVER,
+    PRIVACY,
+    RELEASED,
+    Mark,
+    Release,
+    keep_until,
+    mark_of,
+    mark_of_policy,
+    retain_property,
+    write_marks,
+)
+from penstock.policy.contracts.release_place import Circumstance, Place, ace_digest, place
+from penstock.policy.quality.carriage import CLAIMED, write_properties, write_quality
+
+if TYPE_CHECKING:
+    from penstock.engine.node import Node
+    from penstock.engine.sessions.session import Session
+
+_PUBLIC = ProducerContract("public", frozenset({"*"}), "#")
+_TWICE = "it is aggregated already by another"
+_NO_CONTRACT = (
+    "it is private, and who would get it has no consumer's contract for this topic: also rules that ask nothing are for"
+    " those who have one"
+)
+_EXPIRES = "it expires before it may go out"
+
+
+class Step(NamedTuple):
+    """What one contract of a producer says to one want, for `explain`."""
+
+    contract: str
+    place: Place
+    release: Release
+
+
+class Decided(NamedTuple):
+    """What one receiver gets of an event."""
+
+    event: Event | None
+    """None: nothing, or not now."""
+    rule: str = ""
+    reasons: tuple[str, ...] = ()
+    not_before: float = 0.0
+    aggregate: tuple[Collecting, Content, Quality] | None = None
+    """What goes into which window."""
+    steps: tuple[Step, ...] = ()
+    is_expired: bool = False
+    """It would be released, but not before it expires."""
+
+    @property
+    def is_released(self) -> bool:
+        return self.event is not None or self.aggregate is not None
+
+
+def decide(node: "Node", session: "Session", event: Event, found: Governed, now: float) -> Decided:
+    """What a client gets of an event that contracts speak of."""
+    if found.wrong:
+        return Decided(None, reasons=(f"what came with it cannot be read: {found.wrong}",))
+    assert node.contracts is not None
+    reasons: list[str] = []
+    steps: list[Step] = []
+    is_expired = False
+    asking = node.contracts.asking(session, event.topic, now)
+    if not asking:
+        if found.is_private:
+            return Decided(None, reasons=(_NO_CONTRACT,))
+        left = _Left(found.content, found.quality, now, found.marks)
+        return _by_policies(node.contracts, session, event, found, None, left, now)
+    for one in asking:
+        made = _by_want(node.contracts, session, event, found, one, now)
+        if made.is_released:
+            return made
+        reasons += made.reasons
+        steps += made.steps
+        is_expired |= made.is_expired
+    return Decided(None, reasons=tuple(dict.fromkeys(reasons)), steps=tuple(steps), is_expired=is_expired)
+
+
+def needed(node: "Node", session: "Session", event: Event, now: float) -> Governed | None:
+    """What is known of an event that no contract of a producer speaks of, if its consumer asks for more than
+    a topic.
+    """
+    state = node.contracts
+    if state is None or not state.concerns(event.topic) or user_properties.told(event, RELEASED):
+        return None
+    if not any(one.want.asks for one in state.asking(session, event.topic, now)):
+        return None
+    content = node.ensemble.reader.read(event)
+    return Governed((), claimed(node, event, content, now), content, True, {})
+
+
+class _Left(NamedTuple):
+    """What contracts have left of an event."""
+
+    content: Content
+    quality: Quality
+    not_before: float
+    marks: tuple[Mark, ...] = ()
+    untils: tuple[float, ...] = ()
+    collected: Collecting | None = None
+    """If it goes into a window, which; what is known of it so far."""
+    steps: tuple[Step, ...] = ()
+    is_bare: bool = False
+
+
+def _by_want(state: State, session: "Session", event: Event, found: Governed, asking: Asking, now: float) -> Decided:
+    """All contracts of the event must release it: each degrades what the one before has left."""
+    _, consumer, want = asking
+    left = _Left(found.content, found.quality, now, found.marks)
+    for producer in found.contracts or (_PUBLIC,):
+        where, made = _released(state, producer, asking, found, left.content, left.quality, now)
+        if made.aggregate is not None and left.collected is not None:
+            made = Release(False, reasons=(_TWICE,))
+        left = left._replace(steps=(*left.steps, Step(producer.name, where, made)))
+        if not made.is_released:
+            which = f"contract `{producer.name}`: " if producer is not _PUBLIC else ""
+            return Decided(None, reasons=tuple(f"{which}{reason}" for reason in made.reasons), steps=left.steps)
+        collected = left.collected
+        if made.aggregate is not None:
+            named = registry.named(state, producer)
+            collected = Collecting(event.topic, named, consumer.name, want.name, made.rule, made.aggregate)
+        left = left._replace(
+            content=left.content.changed(made.payload),
+            quality=made.quality,
+            not_before=max(left.not_before, made.not_before),
+            marks=(*left.marks, mark_of(producer, made.rule)) if made.rule else left.marks,
+            untils=left.untils if made.retain_until is None else (*left.untils, made.retain_until),
+            collected=collected,
+            is_bare=left.is_bare or made.is_bare,
+        )
+    return _by_policies(state, session, event, found, asking, left, now)
+
+
+def asked_of(
+    state: State, session: "Session", consumers: tuple[ConsumerContract, ...], topic: str, producer: str, now: float
+) -> Asked:
+    """What policies in XACML are asked."""
+    given = dict((*registry.shown(session, now), *state.contracts.known.get(session.entity, ())))
+    values = state.contracts.values.get(session.entity, ())
+    return Asked(session.entity, tuple(given.items()), consumers, topic, producer, state.open_at(now), values)
+
+
+def _by_policies(
+    state: State,
+    session: "Session",
+    event: Event,
+    found: Governed,
+    asking: Asking | None,
+    left: _Left,
+    now: float,
+) -> Decided:
+    """What the policies in XACML let a client have of what contracts have left, if that is what it wants."""
+    consumers = () if asking is None else (asking.contract,)
+    origin = event.origin if found.is_first else ""
+    for policy, topic in found.private:
+        permitted = policy.decide(asked_of(state, session, consumers, topic, origin, now), found.content, now)
+        if isinstance(permitted, str):
+            return Decided(None, reasons=(permitted,), steps=left.steps)
+        aggregate = next((one for one in permitted.degrade if isinstance(one, Aggregate)), None)
+        if aggregate is not None and left.collected is not None:
+            return Decided(None, reasons=(f"privacy policy `{policy.name}`: {_TWICE}",), steps=left.steps)
+        before = left.content, left.quality
+        try:
+            payload, quality, later = degraded_once(permitted.degrade, *before, state.contracts.catalogue, now)
+        except ContentError as error:
+            reason = f"privacy policy `{policy.name}`: it cannot be degraded: {error}"
+            return Decided(None, reasons=(reason,), steps=left.steps)
+        until = None if permitted.retain is None else keep_until(permitted.retain, later, now, found.since)
+        if until is not None and until <= now:
+            return Decided(None, reasons=(f"privacy policy `{policy.name}`: {OVER}",), steps=left.steps)
+        collected = left.collected
+        if aggregate is not None:
+            names = ("", "") if asking is None else (asking.contract.name, asking.want.name)
+            collected = Collecting(event.topic, "", *names, policy.name, aggregate)
+        made = Release(True, policy.name, payload, quality, later, aggregate=aggregate)
+        left = left._replace(
+            content=left.content.changed(payload),
+            quality=quality,
+            not_before=max(left.not_before, later),
+            marks=(*left.marks, mark_of_policy(policy.name, topic, permitted)),
+            untils=left.untils if until is None else (*left.untils, until),
+            collected=collected,
+            is_bare=left.is_bare or leaves_only(permitted.degrade),
+            steps=(*left.steps, Step(f"{PRIVACY}{policy.name}", Place.EVALUATE, made)),
+        )
+    unmet = "" if asking is None or left.collected is not None else asking.want.unmet(left.content)
+    if unmet:
+        return Decided(None, reasons=(unmet,), steps=left.steps)
+    return _decided(session, event, left, now)
+
+
+def _decided(session: "Session", event: Event, left: _Left, now: float) -> Decided:
+    rules = ", ".join(one.named for one in left.marks)
+    delay = left.not_before - now
+    goes = left.not_before if left.collected is None else end_of(left.collected.aggregate, now) + delay
+    if event.expires is not None and now < goes and event.expires <= goes:  # [MQTT-3.3.2-5]
+        return Decided(None, rules, (_EXPIRES,), steps=left.steps, is_expired=True)
+    until = min(left.untils) if left.untils else None
+    if left.collected is not None:
+        retention = None if until is None else round(until - left.not_before, 3)
+        about = structs.replace(
+            left.collected, marks=write_marks(left.marks), delay=round(delay, 3), retention=retention
+        )
+        return Decided(None, rules, (), left.not_before, (about, left.content, left.quality), left.steps)
+    made = shown(
+        session, user_properties.bare(event) if left.is_bare else event, left.content, left.quality, until, left.marks
+    )
+    return Decided(made, rules, (), left.not_before, steps=left.steps)
+
+
+def _released(
+    state: State,
+    producer: ProducerContract,
+    asking: Asking,
+    found: Governed,
+    content: Content,
+    quality: Quality,
+    now: float,
+) -> tuple[Place, Release]:
+    """What one contract releases to one want, and where that is decided (Algorithm 1)."""
+    client, consumer, want = asking
+    where = place(_circumstance(producer, want, found.is_first))
+    if where is Place.ENABLED and found.is_late and producer.scope == "global":
+        where = Place.EVALUATE  # the producer's node could not know of the subscription, nor of the situations of now
+    if where is Place.REFUSE:
+        reason = "no node knows both the advertisement and the subscription: both are local"
+        return where, Release(False, reasons=(reason,))
+    releaser, situations = state.releaser(client, producer, consumer, want), state.open_at(now)
+    if where is not Place.ENABLED:
+        return where, releaser.decide(content, quality, situations, now, found.since)
+    ace = found.ace.get(ace_digest(f"{subscription_id(client, consumer, want)} {producer.name}"))
+    if ace is None:
+        reason = "the producer's node has not enabled access for this subscription"
+        return where, Release(False, reasons=(reason,))
+    return where, releaser.apply(ace, content, quality, situations, now, found.since)
+
+
+def _circumstance(producer: ProducerContract, want: Want, is_first: bool) -> Circumstance:
+    return Circumstance(producer.is_private, producer.scope == "local", want.scope == "local", is_first)
+
+
+def shown(
+    session: "Session",
+    event: Event,
+    content: Content,
+    quality: Quality,
+    until: float | None = None,
+    marks: Iterable[Mark] = (),
+) -> Event:
+    """The event as a consumer sees it: with its quality, when it is to be deleted, and as long as it waits, by what it
+    was released. MQTT 3.1.1 has no properties: there the content says its quality, if it can.
+    """
+    payload = content.payload
+    if session.version == 4 and quality:
+        try:
+            payload = write_quality(content, quality)
+        except ContentError:
+            payload = content.payload
+    told = [*write_properties(quality, CLAIMED)]
+    told += [retain_property(until)] if until is not None else []
+    told += [(RELEASED, text) for text in [write_marks(marks)] if text != NO_MARKS]
+    return user_properties.having(
+        user_properties.for_clients(event._replace(payload=payload)), None, told, without=CLAIMED
+    )

@@ -1,0 +1,94 @@
+"""Break-the-glass is audited: each opening and end of a situation is told and kept, with who got what because of it."""
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from penstock.engine.events import user_properties
+from penstock.engine.ledger import Persisted
+from penstock.model.errors import ContentError
+from penstock.model.event import Event
+from penstock.policy.contracts.release import RELEASED, read_marks
+from penstock.policy.contracts.situation import Change, Notice, OpenSituations
+
+if TYPE_CHECKING:
+    from penstock.engine.node import Node
+    from penstock.engine.sessions.session import Session
+
+OPENED, ENDED, REFUSED = "situation opened", "situation ended", "situation refused"
+"""Kinds of notices that are never left out; what is prolonged, or refused to a client, is told as `situation`."""
+COLLECTION = "situations"
+"""Of the persisted messages of a store: all that has opened and ended."""
+MOST_CLIENTS = 1_000
+"""Clients of which it is counted what they got; others are counted together."""
+_OTHERS = "others"
+_KINDS = {Change.OPENED: OPENED, Change.CLOSED: ENDED, Change.EXPIRED: ENDED}
+
+Counted = dict[str, Counter[str]]
+"""By situation and client, how many events a rule has released that is for that situation."""
+
+
+class Kept(msgspec.Struct, frozen=True):
+    """What is kept of an opening or an end."""
+
+    situation: str
+    change: str
+    by: str
+    at: float
+    node: str
+    released: dict[str, int]
+
+
+def tell(node: "Node", sender: "Session | None", topic: str, notices: Iterable[Notice], now: float) -> None:
+    """Tell of what has changed, and keep what has opened or ended."""
+    state = node.contracts
+    assert state is not None
+    for one in notices:
+        by = f" by `{one.by}`" if one.by else ""
+        reason = f"`{one.situation}` {one.change}{by} {one.reason}".rstrip()
+        kind = _KINDS.get(one.change, "situation")
+        if kind != "situation":
+            counted = state.counted.pop(one.situation, Counter())
+            if kind == ENDED:
+                told = ", ".join(f"`{client}` {count}" for client, count in counted.most_common())
+                reason += f"; events released here because of it: {told or 'none'}"
+            kept = Kept(one.situation, one.change, one.by, one.at, node.name, dict(counted))
+            row = Persisted(now, COLLECTION, f"situation {one.situation}", topic, msgspec.json.encode(kept))
+            node.ledger.persist(row, node.limits.persisted_messages)
+        node.notice(kind, sender, topic, reason)
+
+
+def heard(node: "Node", sender: "Session", name: str, before: OpenSituations, now: float) -> None:
+    """The same of what the node of its source has told."""
+    assert node.contracts is not None
+    after = node.contracts.open
+    if (name in before) == (name in after):
+        return
+    change, by = (Change.OPENED, after[name].by) if name in after else (Change.CLOSED, before[name].by)
+    reason = f"as node `{sender.neighbour}` tells"
+    tell(node, sender, "", [Notice(name, change, by if change is Change.OPENED else "", now, reason)], now)
+
+
+def refused(node: "Node", sender: "Session | None", name: str, why: str) -> None:
+    """What a node tells of a situation does not count here, if there is a reason why."""
+    if why:
+        told = "as the store has it" if sender is None else f"as node `{sender.neighbour}` tells it"
+        node.notice(REFUSED, sender, "", f"`{name:.80}` {told}: {why:.200}")
+
+
+def count(node: "Node", session: "Session", event: Event) -> None:
+    """An event goes to a client; by which rules it is released, it says."""
+    state = node.contracts
+    if state is None or not state.open:
+        return
+    texts = user_properties.told(event, RELEASED)
+    try:
+        situations = {name for text in texts for mark in read_marks(text) for name in mark.during}
+    except ContentError:
+        return  # it is not released by that
+    for name in situations:
+        counted = state.counted.setdefault(name, Counter())
+        is_known = session.entity in counted or len(counted) < MOST_CLIENTS
+        counted[session.entity if is_known else _OTHERS] += 1

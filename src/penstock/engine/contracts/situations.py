@@ -1,0 +1,102 @@
+"""Situations at a node: events of their sources open and close them.
+
+There is one place where that is done, the node of the source; it tells the others by an event of its own.
+"""
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from penstock.engine.contracts import client_contracts, situation_audit
+from penstock.engine.contracts.registry import CONSUMER, SITUATION, State, recorded
+from penstock.engine.sessions.session import Session
+from penstock.model.event import Event
+from penstock.policy.contracts import situation
+from penstock.policy.contracts.situation import Opened
+
+if TYPE_CHECKING:
+    from penstock.engine.node import Node
+
+
+class Told(msgspec.Struct, frozen=True):
+    """What a node tells of a situation."""
+
+    since: float
+    until: float
+    by: str
+
+
+def restore(node: "Node", now: float) -> None:
+    """Situations that were open before a restart are, if their time is not over: what was told of them is retained."""
+    if node.contracts is not None:
+        for topic, event in node.retained.match(f"{SITUATION}+"):
+            name = topic.removeprefix(SITUATION)
+            situation_audit.refused(node, None, name, _hear(node.contracts, name, event.payload, now))
+        for topic, event in node.retained.match(f"{CONSUMER}+"):
+            client_contracts.hear(node.contracts, topic, event.payload)
+
+
+def look(node: "Node", event: Event, sender: Session | None, now: float) -> tuple[Event, ...]:
+    """Whether an event opens or closes situations; what other nodes are to be told of them."""
+    state = node.contracts
+    if state is None:
+        return ()
+    if event.topic.startswith((SITUATION, CONSUMER)):
+        if sender is not None and sender.neighbour in node.ensemble.nodes:
+            if event.topic.startswith(SITUATION):
+                name, before = event.topic.removeprefix(SITUATION), state.open
+                refused = _hear(state, name, event.payload, now)
+                situation_audit.refused(node, sender, name, refused)
+                situation_audit.heard(node, sender, name, before, now)
+            else:
+                client_contracts.hear(state, event.topic, event.payload)
+        return ()
+    if not state.contracts.situations:
+        return ()
+    if sender is None or sender.neighbour is not None:
+        return ()
+    content, now = node.ensemble.reader.read(event), recorded(now)
+    stepped = situation.step(state.contracts.situations, state.open, event.topic, sender.entity, content, now)
+    state.open = stepped.open
+    situation_audit.tell(node, sender, event.topic, stepped.notices, now)
+    changed = dict.fromkeys(one.situation for one in stepped.notices if one.change is not situation.Change.REFUSED)
+    return tuple(tell(state, name) for name in changed)
+
+
+def tell(state: State, name: str) -> Event:
+    """What other nodes are told of a situation. It is retained, so that those who come later know it too."""
+    opened = state.open.get(name)
+    payload = b"" if opened is None else msgspec.json.encode(Told(*opened))
+    return Event(SITUATION + name, payload or b"null", 1, True)
+
+
+def _hear(state: State, name: str, payload: bytes, now: float) -> str:
+    """Another node, or this one before a restart, tells of a situation; why that does not count, empty if it does.
+
+    What is open already stays so, as long as it was to.
+    """
+    try:
+        told = msgspec.json.decode(payload, type=Told | None)
+    except msgspec.MsgspecError as error:
+        return f"what is told cannot be read: {error}"
+    known = next((one for one in state.contracts.situations if one.name == name), None)
+    if known is None:
+        return "" if told is None else "there is no such situation here"
+    left = {other: one for other, one in state.open.items() if other != name}
+    if told is None or told.until <= now:
+        state.open = left
+        return ""
+    counted = situation.counts(known, Opened(told.since, told.until, told.by), now)
+    if isinstance(counted, str):
+        return counted
+    state.open = {**left, name: counted}
+    return ""
+
+
+def expire(node: "Node", now: float) -> None:
+    """Situations come to their end."""
+    state = node.contracts
+    assert state is not None
+    left, notices = situation.current(state.open, now)
+    state.open = left
+    situation_audit.tell(node, None, "", notices, now)

@@ -1,0 +1,272 @@
+"""An incoming publication: from the packet to an event, on its way, and the answer to its sender."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from penstock.engine.contracts import client_contracts
+from penstock.engine.events import passage, user_properties
+from penstock.engine.events.plan import Plans
+from penstock.engine.federation import overlay
+from penstock.engine.federation.messages import INTEREST
+from penstock.engine.sessions import advertise, outbox
+from penstock.engine.sessions.refusal import Outcome, encode_told
+from penstock.engine.sessions.session import Session
+from penstock.engine.statements import bindings
+from penstock.engine.statements.applicability import is_node
+from penstock.engine.trust import announcements, evidence, feedback, token_exchange
+from penstock.language.statements.statement import Message
+from penstock.model.event import Event
+from penstock.model.verdict import Effect, Verdict
+from penstock.wire.codec import encode
+from penstock.wire.errors import WireError
+from penstock.wire.packet import PUBCOMP, PUBLISH, PUBREC, PUBREL, Puback, Pubcomp, Publish, Pubrec
+from penstock.wire.properties import NO_PROPERTIES, Properties, encode_properties
+from penstock.wire.reason import Reason
+from penstock.wire.session import FREE, HELD, RECEIVER
+
+if TYPE_CHECKING:
+    from penstock.engine.node import Node
+
+MOST_ATTACHED = 4
+"""Policies that a client may attach to one publication."""
+
+_CONTROL = advertise.TOPICS | feedback.TOPICS | client_contracts.TOPICS
+"""What clients tell the node itself."""
+_FROM_NODES: dict[str, Callable[["Node", Session, bytes, float], Verdict | None]] = {
+    INTEREST: overlay.take_interest,
+    announcements.TOPIC: token_exchange.receive,
+}
+"""What nodes tell each other, which is no event."""
+_ANSWERS: dict[int, type[Pubrec] | type[Pubcomp]] = {PUBREC: Pubrec, PUBCOMP: Pubcomp}
+
+
+def receive(node: "Node", session: Session, packet: Publish, now: float, raw: bytes = b"") -> None:
+    """One PUBLISH from a client; `raw`: its bytes, if they are at hand."""
+    node.stats.received += 1
+    limits = node.limits
+    if packet.qos > limits.max_qos:
+        raise WireError(Reason.QOS_NOT_SUPPORTED, f"QoS {packet.qos} is not supported")  # [MQTT-3.2.2-11]
+    if packet.retain and not limits.retain:
+        raise WireError(Reason.RETAIN_NOT_SUPPORTED, "retained messages are not supported")  # [MQTT-3.2.2-14]
+    if packet.properties.subscription_ids:
+        raise WireError(Reason.PROTOCOL_ERROR, "a client's PUBLISH has a subscription identifier")  # [MQTT-3.3.4-6]
+    if session.neighbour in node.ensemble.foreign:
+        packet = user_properties.from_outside(packet)
+    topic = _resolve_alias(node, session, packet)
+    if packet.qos:
+        if _is_repeated(node, session, packet):
+            return
+        _check_window(node, session)
+    if session.neighbour is not None and topic in _FROM_NODES:
+        refusal = _FROM_NODES[topic](node, session, packet.payload, now)
+        if refusal is not None:
+            plans = node.plans_of(session)
+            event = _event(node, session, topic, packet, now, plans)
+            passage.record(node, plans, passage.find_plan(node, plans, topic.encode()), event, session, now, refusal)
+        return
+    plans = node.plans_of(session)
+    if session.tokens is not None:
+        digest = token_exchange.came_with(session, topic, packet.properties)
+        plans = token_exchange.plans_for(node, session, digest, now)
+    event = _event(node, session, topic, packet, now, plans)
+    if session.tokens is not None:
+        _look(node, session, event, packet, plans, now)
+    if node.recorder is not None and raw and packet.properties is NO_PROPERTIES:
+        node.recorder.came = event, raw
+    if node.ensemble.is_cyclic:
+        told = user_properties.id_of(packet.properties) if session.neighbour is not None else ""
+        event = passage.arriving(node, event, told, now)
+    refused = policy_refused(node, session, packet.properties) if packet.properties.user_properties else ""
+    if refused:
+        node.deny("publish denied", session, topic, refused)
+        outcome = Outcome(Reason.NOT_AUTHORIZED, refused)
+    elif session.neighbour is None and topic in _CONTROL:
+        outcome = _control(node, session, event, now)
+    elif _is_known_replay(node, session, packet, event):
+        outcome = passage.DONE
+    else:
+        outcome = passage.carry(node, plans, event, session, now)
+    if packet.qos:
+        _answer(node, session, packet, outcome)
+    if node.made:
+        passage.publish_made(node, now)
+
+
+def policy_refused(node: "Node", session: Session, properties: Properties) -> str:
+    """Why a client may not have these user properties with what it publishes, a policy above all; empty if it may."""
+    if session.neighbour is not None:
+        return ""
+    for name, _ in properties.user_properties:
+        if name in user_properties.OF_NODES:
+            return f"user property `{name}` is for nodes only"
+    if sum(name == user_properties.POLICY for name, _ in properties.user_properties) > MOST_ATTACHED:
+        return f"policy: more than {MOST_ATTACHED} policies on one publication"
+    for name, text in properties.user_properties:
+        if name == user_properties.POLICY:
+            policy = bindings.settable(node, session, text, Message.PUBLICATION)
+            if isinstance(policy, str):
+                return policy
+    return ""
+
+
+def _control(node: "Node", session: Session, event: Event, now: float) -> Outcome:
+    """What a client tells the node itself; that it may not is recorded as of any topic."""
+    plans = node.plans_of(session)
+    verdict = advertise.judge(node, plans.key, event.topic)
+    if verdict.effect is not Effect.SUPPRESS and event.topic in feedback.TOPICS:
+        outcome, told = feedback.receive(node, session, event, now)
+        passage.record(node, plans, passage.find_plan(node, plans, event.topic.encode()), event, session, now, told)
+        if told.effect is Effect.SUPPRESS:
+            node.deny("feedback denied", session, event.topic, told.reason)
+        return outcome
+    if verdict.effect is not Effect.SUPPRESS and event.topic in client_contracts.TOPICS:
+        return client_contracts.receive(node, session, event.payload, now)
+    if verdict.effect is not Effect.SUPPRESS:
+        return advertise.receive(node, session, event.topic, event.payload, now)
+    passage.record(node, plans, passage.find_plan(node, plans, event.topic.encode()), event, session, now, verdict)
+    node.deny("advertise denied", session, event.topic, verdict.reason)
+    return Outcome(Reason.NOT_AUTHORIZED, verdict.reason)
+
+
+def _event(node: "Node", session: Session, topic: str, packet: Publish, now: float, plans: Plans) -> Event:
+    return Event(
+        topic,
+        packet.payload,
+        packet.qos,
+        packet.retain,
+        # [MQTT-3.3.2-4] [MQTT-3.3.2-15] [MQTT-3.3.2-16] [MQTT-3.3.2-17] [MQTT-3.3.2-18] [MQTT-3.3.2-20]
+        travelling(node, session, packet.properties),
+        _expiry(packet.properties, now),
+        session.client_id,
+        session.subject.user,
+        session.publish_type,
+        user_properties.path_of(session.neighbour, packet.properties) if session.neighbour is not None else (),
+        "",
+        plans.key.token.goes if plans.key.token is not None else "",
+    )
+
+
+def _look(node: "Node", session: Session, event: Event, packet: Publish, plans: Plans, now: float) -> None:
+    """Look at an event from a neighbour as evidence, if it is accepted; if there is nothing to look for, the next ones
+    on its topic are passed on without a look at their token, until what was found of this one ends.
+    """
+    link, raw = session.tokens, event.topic.encode()
+    assert link is not None
+    plan = passage.find_plan(node, plans, raw)
+    is_accepted = plan.verdict.effect is not Effect.SUPPRESS or plan.verdict.stage != "admit"
+    if evidence.looks_at(node, session, event.topic):
+        if is_accepted and not _is_known_replay(node, session, packet, event):
+            evidence.look(node, session, event, now)
+    elif packet.properties is NO_PROPERTIES:
+        node.plans_of(session).known[raw] = plan
+    if link.history is not None and is_accepted:
+        # Of several ways, the first that is accepted is the one by which clients have it.
+        id = user_properties.id_of(packet.properties) if node.ensemble.is_cyclic else ""
+        if node.feedback.is_first(event._replace(id=id)):
+            link.history.append(event)
+
+
+def travelling(node: "Node", session: Session, properties: Properties) -> bytes:
+    """What travels with an event that a session publishes; policies too, which it was found to have the right to."""
+    if is_node(node, session):
+        return user_properties.travelling(properties, is_node=True)
+    kept = user_properties.travelling(properties)
+    for name, text in properties.user_properties:
+        if name == user_properties.POLICY and session.neighbour is None:  # it has the right, or the event goes nowhere
+            kept += encode_properties(Properties(user_properties=((name, text),)))
+    return kept
+
+
+def _is_known_replay(node: "Node", session: Session, packet: Publish, event: Event) -> bool:
+    """A neighbour repeats what it retains when a link comes up; what is retained here already is no news.
+
+    A foreign broker does not mark it. In MQTT 3.1.1 the retain flag itself says so, as live messages never have it.
+    """
+    if session.neighbour is None or not event.retain:
+        return False
+    if session.version == 5 and not user_properties.is_replay(packet.properties):
+        return False
+    kept = node.retained.get(event.topic)
+    return kept is not None and kept.payload == event.payload and kept.properties == event.properties
+
+
+def release(node: "Node", session: Session, packet_id: int) -> None:
+    """A PUBREL: the identifier is free again."""
+    held = _state(session, packet_id)
+    state, answer = RECEIVER[held, PUBREL]
+    if state != held and session.received is not None:
+        # [MQTT-4.3.3-12]
+        session.received.discard(packet_id)
+        node.ledger.received(session, packet_id, False)
+    reason = Reason.SUCCESS if held == HELD else Reason.PACKET_IDENTIFIER_NOT_FOUND
+    # After the store: a client that reuses the identifier must not be taken for one that repeats itself.
+    outbox.push_durable(node, session, encode(_ANSWERS[answer](packet_id, reason), session.version))
+
+
+def _expiry(properties: Properties, now: float) -> float | None:
+    return None if properties.message_expiry is None else now + properties.message_expiry
+
+
+def _resolve_alias(node: "Node", session: Session, packet: Publish) -> str:
+    alias = packet.properties.topic_alias
+    if alias is None:
+        return packet.topic
+    if alias > node.limits.topic_alias_maximum:  # [MQTT-3.2.2-17], [MQTT-3.3.2-9]
+        raise WireError(Reason.TOPIC_ALIAS_INVALID, f"topic alias {alias} is over the maximum")
+    if session.aliases_in is None:
+        session.aliases_in = {}
+    # [MQTT-3.3.2-12]
+    if packet.topic:
+        session.aliases_in[alias] = packet.topic
+        return packet.topic
+    topic = session.aliases_in.get(alias)
+    if topic is None:
+        raise WireError(Reason.PROTOCOL_ERROR, f"topic alias {alias} is not known")
+    return topic
+
+
+def _state(session: Session, packet_id: int) -> int:
+    return HELD if session.received is not None and packet_id in session.received else FREE
+
+
+def _is_repeated(node: "Node", session: Session, packet: Publish) -> bool:
+    """A QoS 2 PUBLISH whose identifier is held is answered again, and nothing else."""
+    if packet.qos != 2 or _state(session, packet.packet_id) == FREE:
+        return False
+    _, answer = RECEIVER[HELD, PUBLISH]
+    outbox.push_durable(node, session, encode(_ANSWERS[answer](packet.packet_id), session.version))
+    return True
+
+
+def _check_window(node: "Node", session: Session) -> None:
+    if (
+        session.neighbour is None
+        and session.version == 5
+        and session.received
+        and len(session.received) >= node.limits.receive_maximum
+    ):
+        text = f"more than {node.limits.receive_maximum} messages not acknowledged"
+        raise WireError(Reason.RECEIVE_MAXIMUM_EXCEEDED, text)  # [MQTT-3.3.4-7]
+
+
+def _answer(node: "Node", session: Session, packet: Publish, outcome: Outcome) -> None:
+    """PUBACK or PUBREC, once the store has the message."""
+    # [MQTT-3.3.4-1], [MQTT-4.3.2-4], [MQTT-4.3.2-5], [MQTT-4.3.3-8]
+    reason, text = outcome
+    if session.version == 4:
+        # [MQTT311-3.3.5-2]
+        reason = Reason.SUCCESS  # 3.1.1 cannot say no; the sender must not repeat for ever
+    if packet.qos == 1:
+        answer: Puback | Pubrec = Puback(packet.packet_id, reason)
+    else:
+        if reason == Reason.NO_MATCHING_SUBSCRIBERS:
+            reason = Reason.SUCCESS  # a PUBREC says only whether the message is taken, as Mosquitto's does
+        state, _ = RECEIVER[FREE, PUBLISH]
+        if state == HELD and reason < 0x80:  # [MQTT-4.3.3-9], [MQTT-4.3.3-13]
+            if session.received is None:
+                session.received = set()
+            session.received.add(packet.packet_id)
+            node.ledger.received(session, packet.packet_id, True)
+        answer = Pubrec(packet.packet_id, reason)
+    data = encode_told(answer, text, session.version, session.problem_info, session.maximum_packet_size)
+    outbox.push_durable(node, session, data)

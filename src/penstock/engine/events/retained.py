@@ -1,0 +1,59 @@
+"""Retained messages: kept for later subscribers, one for each topic, until they are replaced or their time is over."""
+
+from heapq import heappop, heappush
+from typing import TYPE_CHECKING
+
+from penstock.engine.sessions.session import Session
+from penstock.engine.trust import client_tokens
+from penstock.model.event import Event
+from penstock.policy.tokens.token import may_publish
+
+if TYPE_CHECKING:
+    from penstock.engine.node import Node
+
+
+def keep(node: "Node", event: Event, sender: Session | None) -> None:
+    """Keep the event for later subscribers, or forget the topic's last one if it is empty."""
+    if not event.payload:  # [MQTT-3.3.1-6], [MQTT-3.3.1-7]
+        forget(node, event.topic)
+        return
+    if len(node.retained) >= node.limits.retained_messages and node.retained.get(event.topic) is None:
+        node.stats.dropped += 1
+        node.notice("full", sender, event.topic, "too many retained messages, this one is not kept")
+        return
+    event = _with_token(node, event, sender)
+    hold(node, event)
+    if not event.topic.startswith("$SYS/"):
+        node.ledger.retained(event.topic, event)
+
+
+def _with_token(node: "Node", event: Event, sender: Session | None) -> Event:
+    """The event with the token that its publisher has shown: if that is revoked, nobody gets it any more. Where there
+    are no neighbours to send it to, events have none.
+    """
+    if event.token or node.neighbours or sender is None:
+        return event
+    carried = client_tokens.carry(node, sender)
+    return event if carried is None or not may_publish(carried, event.topic) else event._replace(token=carried.digest)
+
+
+def hold(node: "Node", event: Event) -> None:
+    """Have the event as its topic's retained one."""
+    node.retained.set(event.topic, event)
+    if event.expires is not None:
+        heappush(node.retained_due, (event.expires, event.topic))
+
+
+def forget(node: "Node", topic: str) -> None:
+    """Forget the retained message of a topic."""
+    if node.retained.pop(topic) is not None:
+        node.ledger.retained(topic, None)
+
+
+def expire(node: "Node", now: float) -> None:
+    """Forget retained messages whose time is over."""  # [MQTT-3.3.2-5]
+    while node.retained_due and node.retained_due[0][0] <= now:
+        _, topic = heappop(node.retained_due)
+        event = node.retained.get(topic)
+        if event is not None and event.expires is not None and event.expires <= now:
+            forget(node, topic)

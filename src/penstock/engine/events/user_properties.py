@@ -1,0 +1,172 @@
+"""What travels with an event: its MQTT 5 properties, and between nodes the way it has come."""
+
+from collections.abc import Iterable
+from functools import lru_cache
+from hashlib import sha256
+
+import msgspec
+
+from penstock.model.event import Event
+from penstock.policy.contracts.release import RETAIN_UNTIL
+from penstock.policy.contracts.release_place import ACE
+from penstock.policy.statements.elements.tracing import TRACE
+from penstock.wire.packet import PUBLISH, Publish
+from penstock.wire.primitives import encode_varint
+from penstock.wire.properties import NO_PROPERTIES, Properties, decode_properties, encode_properties
+
+PATH = "penstock-path"
+ID = "penstock-id"
+REPLAY = "penstock-replay"
+POLICY = "penstock-policy"
+"""The text of a policy that is attached to a publication."""
+TOKEN = "penstock-token"
+"""The digest of the authorisation token that an event has."""
+CONTRACT = "penstock-contract"
+"""The user property with the producer's contracts of an event: names of those that the domain has, or all of one."""
+CONTRACT_BYTES = CONTRACT.encode()
+AT = "penstock-at"
+"""When a private event was published, in seconds since the epoch: for how long it may be kept counts from then."""
+MADE = "penstock-made"
+"""Of what policies have made: how many events they may make because of it."""
+OF_NODES = frozenset({PATH, ID, REPLAY, MADE, TOKEN, "penstock-quality", "penstock-contract", "penstock-ace", AT})
+"""What nodes tell each other of an event: a client that says so is refused, and other reserved ones are removed."""
+RESERVED = "penstock-"
+"""User properties that only nodes may set; from a client they are removed."""
+RESERVED_BYTES = RESERVED.encode()
+_WITH_EVENTS = (POLICY, MADE, TRACE, "penstock-quality", CONTRACT, ACE, AT)
+"""Those of them that belong to an event, and are kept with it."""
+_SHOWN = (TRACE, RETAIN_UNTIL)
+"""Those that clients get."""
+
+
+def travelling(properties: Properties, is_node: bool = False) -> bytes:
+    """The properties that go on to subscribers unaltered."""  # [MQTT-3.3.2-4], -15, -16, -17, -18, -20
+    if properties is NO_PROPERTIES:
+        return b""
+    kept = _WITH_EVENTS if is_node else ()
+    return encode_properties(
+        Properties(
+            payload_format=properties.payload_format,
+            content_type=properties.content_type,
+            response_topic=properties.response_topic,
+            correlation_data=properties.correlation_data,
+            user_properties=tuple(
+                pair
+                for pair in properties.user_properties
+                if not pair[0].startswith(RESERVED) or pair[0].startswith(kept)
+            ),
+        )
+    )
+
+
+def from_outside(packet: Publish) -> Publish:
+    """What a foreign broker sends, without what only nodes may say: anybody behind it could have said that."""
+    told = packet.properties.user_properties
+    left = tuple(pair for pair in told if not pair[0].startswith(RESERVED))
+    if len(left) == len(told):
+        return packet
+    properties = msgspec.structs.replace(packet.properties, user_properties=left)
+    return msgspec.structs.replace(packet, properties=properties)
+
+
+def told(event: Event, name: str) -> tuple[str, ...]:
+    """What a reserved user property of an event says; it may be there several times."""
+    if RESERVED_BYTES not in event.properties:
+        return ()
+    return tuple(value for key, value in carried(event.properties).user_properties if key == name)
+
+
+def for_clients(event: Event) -> Event:
+    """The event without what is only for nodes."""
+    if RESERVED_BYTES not in event.properties:
+        return event
+    properties = carried(event.properties)
+    shown = tuple(
+        pair for pair in properties.user_properties if not pair[0].startswith(RESERVED) or pair[0].startswith(_SHOWN)
+    )
+    return event._replace(properties=encode_properties(msgspec.structs.replace(properties, user_properties=shown)))
+
+
+def bare(event: Event) -> Event:
+    """The event without what its publisher has put beside its content: only the media type is left."""
+    if not event.properties:
+        return event
+    properties = carried(event.properties)
+    made = Properties(
+        payload_format=properties.payload_format,
+        content_type=None if properties.content_type is None else properties.content_type.partition(";")[0].strip(),
+        user_properties=tuple(pair for pair in properties.user_properties if pair[0].startswith(RESERVED)),
+    )
+    return event._replace(properties=encode_properties(made))
+
+
+def having(event: Event, content_type: str | None, add: Iterable[tuple[str, str]], without: str = "") -> Event:
+    """The event with another content type, unless that is None, without a user property, and with more of them."""
+    properties = carried(event.properties)
+    left = tuple(pair for pair in properties.user_properties if pair[0] != without)
+    made = msgspec.structs.replace(properties, user_properties=(*left, *add))
+    if content_type is not None:
+        made = msgspec.structs.replace(made, content_type=content_type)
+    return event._replace(properties=encode_properties(made))
+
+
+def carried(properties: bytes) -> Properties:
+    """What travels with an event, read back."""
+    return _carried(properties) if len(properties) <= _MOST_KNOWN else _decoded(properties)
+
+
+def _decoded(properties: bytes) -> Properties:
+    return decode_properties(encode_varint(len(properties)) + properties, 0, PUBLISH)[0]
+
+
+_MOST_KNOWN = 8_192
+"""Bytes of properties that are kept in a cache, as several stages ask for what travels with an event."""
+_carried = lru_cache(maxsize=64)(_decoded)
+
+
+def path_of(neighbour: str, properties: Properties) -> tuple[str, ...]:
+    """The nodes that an event from a neighbour has been through."""
+    told = next((value for name, value in properties.user_properties if name == PATH), None)
+    return tuple(told.split(",")) if told else (neighbour,)
+
+
+def id_of(properties: Properties) -> str:
+    """What tells an event from a neighbour from all others; empty if it does not say."""
+    return next((value for name, value in properties.user_properties if name == ID), "")
+
+
+def is_replay(properties: Properties) -> bool:
+    """Whether a neighbour sends it because it is retained there, not because it is new."""
+    return (REPLAY, "1") in properties.user_properties
+
+
+def with_path(event: Event, node: str) -> Event:
+    """The event as it leaves a node for a neighbour."""
+    event = _with_property(event, PATH, ",".join((*event.path, node)))
+    return _with_property(event, ID, event.id) if event.id else event
+
+
+def as_recorded(event: Event, neighbour: str | None) -> Event:
+    """The event with all that came with it from a neighbour, for the journal."""
+    if event.path and event.path != (neighbour,):
+        event = _with_property(event, PATH, ",".join(event.path))
+    return _with_property(event, ID, event.id) if event.id else event
+
+
+def with_token(event: Event, digest: str) -> Event:
+    """The event as it leaves a node for a neighbour, with the digest of its token."""
+    return _with_property(event, TOKEN, digest)
+
+
+def digest_of(text: bytes) -> str:
+    """The digest of a token as it was sent, whether or not it can be read."""
+    return sha256(text).hexdigest()
+
+
+def as_replay(event: Event) -> Event:
+    """A retained event that a neighbour may have already."""
+    return _with_property(event, REPLAY, "1")
+
+
+def _with_property(event: Event, name: str, value: str) -> Event:
+    return event._replace(properties=event.properties + encode_properties(Properties(user_properties=((name, value),))))

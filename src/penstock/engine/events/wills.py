@@ -1,0 +1,54 @@
+"""Wills of sessions: left with a CONNECT, published when the connection is gone."""
+
+from penstock.engine.events import passage
+from penstock.engine.events.ingress import policy_refused, travelling
+from penstock.engine.node import Node
+from penstock.engine.sessions import placement
+from penstock.engine.sessions.session import Session, Will
+from penstock.engine.trust import client_tokens
+from penstock.model.event import Event
+from penstock.model.subject import Subject
+from penstock.wire.packet import Connect
+
+
+def left(node: Node, packet: Connect, session: Session) -> Will | None:
+    """The will that a CONNECT leaves with its session."""
+    will = packet.will
+    if will is None:
+        return None
+    properties = will.properties
+    event = Event(
+        will.topic,
+        will.payload,
+        will.qos,
+        # [MQTT-3.1.2-14] [MQTT-3.1.2-15] [MQTT-3.1.3-10] [MQTT311-3.1.2-16] [MQTT311-3.1.2-17]
+        will.retain,
+        travelling(node, session, properties),
+        None,
+        session.client_id,
+        session.subject.user,
+    )
+    return Will(event, properties.will_delay or 0, properties.message_expiry)
+
+
+def refused(node: Node, packet: Connect, who: Subject) -> str:
+    """Why a client may not leave its will with a policy attached; empty if it may, or does not."""
+    entry = placement.entry_of(node, who)
+    if packet.will is None or entry is None or not packet.will.properties.user_properties:
+        return ""
+    probe = Session(0, who, packet.version)
+    probe.entity, probe.rights = entry.name, node.rights_of(who.client_id, who.user)
+    why = policy_refused(node, probe, packet.will.properties)
+    return f"will: {why}" if why else ""
+
+
+def publish(node: Node, session: Session, now: float) -> None:
+    """Publish the will, once."""  # [MQTT-3.1.2-8], [MQTT-3.1.2-10]
+    will, session.will = session.will, None
+    if will is None:
+        return
+    expires = None if will.lifetime is None else now + will.lifetime
+    carried = client_tokens.carry(node, session)
+    token = carried.digest if carried is not None else ""
+    event = will.event._replace(expires=expires, link_type=session.publish_type, token=token)  # as now, as for its plan
+    passage.publish_own(node, node.plans_of(session), event, session, now)

@@ -1,0 +1,101 @@
+"""An event to be explained, as it comes to its first node: from a client, connected or not, or a neighbour."""
+
+from dataclasses import dataclass
+
+from penstock.engine.events import user_properties
+from penstock.engine.explain.judging import with_policy
+from penstock.engine.explain.tokens import rights_of
+from penstock.engine.node import Node
+from penstock.engine.sessions.session import Session
+from penstock.engine.sparkplug.messages import Actor, actor_of, make_actor
+from penstock.language.errors import StatementError
+from penstock.model.errors import PenstockError
+from penstock.model.event import Event
+from penstock.model.link import Link
+from penstock.model.subject import Subject
+from penstock.policy.access.acl import Rights
+from penstock.policy.statements.advertisement import Claim, claims
+from penstock.policy.tokens.rights import TokenRights
+from penstock.wire.errors import PacketError
+from penstock.wire.properties import Properties
+
+
+class ExplainError(PenstockError):
+    """A question that makes no sense: somebody who is not there."""
+
+
+def hypothetical(
+    topic: str, payload: bytes, qos: int = 0, retain: bool = False, content_type: str = "", policy: str = ""
+) -> Event:
+    """An event to ask about; raises `ExplainError` if its content type cannot be sent, or its policy is none."""
+    try:
+        properties = user_properties.travelling(Properties(content_type=content_type)) if content_type else b""
+        properties += with_policy(policy) if policy else b""
+    except PacketError as error:
+        raise ExplainError(f"content type: {error}") from None
+    except StatementError as error:
+        raise ExplainError(f"policy: {error}") from None
+    return Event(topic, payload, qos, retain, properties)
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """An event that comes to a node by a link."""
+
+    node: Node
+    link: Link
+    event: Event
+    session: Session | None
+    """Who sent it, if connected or known."""
+    rights: Rights | TokenRights | None
+    claims: tuple[Claim, ...] = ()
+    actor: Actor | None = None
+    """Its sender as a subject of access policies; None: a node of the domain."""
+    stand_in: Session | None = None
+    """A sender that is not connected, as it would be."""
+
+    @property
+    def neighbour(self) -> str | None:
+        return self.session.neighbour if self.session is not None else None
+
+
+def arrival(node: Node, entity: str, event: Event) -> Arrival:
+    """The event as it would come from a client, a neighbour or a foreign broker; raises `ExplainError`."""
+    session = _session(node, entity)
+    if session is not None:
+        return arrived(node, session, event)
+    subject = node.ensemble.shown(node.name, entity) or Subject(entity, None, "", f"{node.name}/0")
+    entry = node.ensemble.client(node.name, subject.client_id, subject.user, subject.listener, subject.certificate)
+    if entry is None:
+        raise ExplainError(f"`{entity}` has no place at node `{node.name}`")
+    link, _ = entry.links(node.name)
+    is_own_id = node.ensemble.is_own_id(node.name, link.source, subject.client_id)
+    actor = make_actor(subject, entry, link.source, is_own_id)
+    stand_in = Session(-1, subject, 5)
+    stand_in.entity, stand_in.entry = entry.name, entry
+    rights, bound = rights_of(node, stand_in), claims((), entry.advertises)
+    stand_in.rights = rights
+    return Arrival(node, link, _told(node, subject, link, event, ()), None, rights, bound, actor, stand_in)
+
+
+def arrived(node: Node, session: Session, event: Event) -> Arrival:
+    """The event as it comes from a session."""
+    link = Link(session.entity, node.name, session.publish_type)
+    if session.neighbour in node.ensemble.foreign:
+        event = user_properties.for_clients(event)  # a foreign broker attaches no policies
+    path = (session.neighbour,) if session.neighbour is not None else ()
+    told = _told(node, session.subject, link, event, path)
+    return Arrival(node, link, told, session, rights_of(node, session), session.claims, actor_of(node, session))
+
+
+def _told(node: Node, subject: Subject, link: Link, event: Event, path: tuple[str, ...]) -> Event:
+    told = event._replace(origin=subject.client_id, user=subject.user, link_type=link.type, path=path)
+    return told._replace(id="explained") if node.ensemble.is_cyclic else told
+
+
+def _session(node: Node, entity: str) -> Session | None:
+    """The session of an entity, or of a client that is known only by its client id."""
+    if entity in node.neighbours:
+        return node.neighbours[entity]
+    by_name = (session for session in node.sessions.values() if session.entity == entity)
+    return next(by_name, node.sessions.get(entity))

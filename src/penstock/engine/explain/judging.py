@@ -1,0 +1,108 @@
+"""The stage judge, asked without effect: what policy statements make of an event towards each who would get it."""
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import TypeVar
+
+from penstock.engine.events import user_properties
+from penstock.engine.events.plan import Target
+from penstock.engine.node import Node
+from penstock.engine.sessions.session import Session, Subscribed
+from penstock.engine.stages import judge
+from penstock.engine.statements import bindings
+from penstock.language.printer import show
+from penstock.language.statements.parser import parse_statement
+from penstock.language.statements.printer import show_compact, show_use
+from penstock.language.statements.statement import Message
+from penstock.model.event import Event
+from penstock.model.topic import matches
+from penstock.model.verdict import Effect, Verdict
+from penstock.policy.statements.judging import Bound, Judgement
+from penstock.wire.properties import Properties, encode_properties
+
+
+def refused_policy(node: Node, sender: Session | None, event: Event) -> Verdict | None:
+    """That a client may not attach the policy that it attaches; None if it may, or does not."""
+    if sender is None or sender.neighbour is not None:
+        return None
+    for text in user_properties.told(event, user_properties.POLICY):
+        policy = bindings.settable(node, sender, text, Message.PUBLICATION)
+        if isinstance(policy, str):
+            return Verdict("admit", Effect.SUPPRESS, "policy", policy)
+    return None
+
+
+def with_policy(text: str) -> bytes:
+    """The property by which a client attaches a policy; raises `StatementError`."""
+    attached = show_compact(parse_statement(text))
+    return encode_properties(Properties(user_properties=((user_properties.POLICY, attached),)))
+
+
+class Asked(judge.Judging):
+    """An event that is only asked about: nothing that policies want done besides is done."""
+
+    def __init__(self, node: Node, event: Event, sender: Session | None, now: float) -> None:
+        bounds = bindings.own_bounds(node) if sender is None else bindings.bounds_of(node, sender)
+        super().__init__(node, event, sender, now, [one for one in bounds if matches(one.filter, event.topic)])
+
+    def _take_effects(self, judgement: Judgement) -> None:
+        return
+
+    @property
+    def said_before(self) -> tuple[Verdict, ...]:
+        """What rules say that come before matching, and what else stops it there."""
+        stopped = () if self.verdict is None or self.verdict in self.before else (self.verdict,)
+        return _with_conditions((*self.before, *stopped), self.bounds)
+
+    def towards(self, targets: Sequence[Target], verdicts: list[Verdict]) -> list[tuple[Target, Event]]:
+        """The event as each of these gets it, if at all; what rules say is added to the verdicts."""
+        found = []
+        for target in targets:
+            event, said = self.explained(target.session, target.subscriptions)
+            told = _with_conditions(said, self.bounds_of_all(target.session, target.subscriptions))
+            verdicts += [one for one in told if one not in verdicts]
+            if event is not None:
+                found.append((target, event))
+        return found
+
+    def lets(self, member: Subscribed) -> bool:
+        """Whether a member of a group may have it."""
+        return self.explained(member.session, (member,))[0] is not None
+
+    def asked_for(self) -> Iterator[Subscribed]:
+        """What neighbours would have subscribed to that get it because a policy floods it."""
+        for session in self.flooded():
+            yield Subscribed(session, self.event.topic, 2, retain_as_published=True)
+
+
+T = TypeVar("T")
+_RULE = re.compile(r"(?P<policy>.*)#(?P<rule>[0-9]+)(?P<failed>!?)\.(?P<clause>[0-9]+)", re.DOTALL)
+
+
+def _with_conditions(said: Sequence[Verdict], bounds: Sequence[Bound]) -> tuple[Verdict, ...]:
+    return tuple(_with_condition(one, bounds) for one in said)
+
+
+def _with_condition(verdict: Verdict, bounds: Sequence[Bound]) -> Verdict:
+    """The verdict of a clause with the condition that held, if it is clear which clause it is of."""
+    found = _RULE.fullmatch(verdict.rule)
+    if found is None:
+        return verdict
+    rules = {
+        rule
+        for one in bounds
+        if one.name == found["policy"]
+        for rule in _nth(one.policy.statement.rules, found["rule"])
+    }
+    chains = (rule.on_exception if found["failed"] else rule.clauses for rule in rules)
+    clauses = {clause for chain in chains for clause in _nth(chain, found["clause"])}
+    held = {clause.condition for clause in clauses if ", ".join(map(show_use, clause.actions)) == verdict.reason}
+    condition = held.pop() if len(held) == 1 else None
+    if condition is None:
+        return verdict
+    return verdict._replace(reason=f"`{show(condition)}` holds: {verdict.reason or 'nothing is done'}")
+
+
+def _nth(several: tuple[T, ...], number: str) -> tuple[T, ...]:
+    """The one of this number, from 1 on, if there is one."""
+    return several[int(number) - 1 : int(number)]

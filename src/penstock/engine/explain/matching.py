@@ -1,0 +1,123 @@
+"""The stage match, as explanations tell it: whom an event might go to, and what of their subscriptions it satisfies."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from penstock.engine.events.plan import Target
+from penstock.engine.explain import releasing, verdicts
+from penstock.engine.explain.tokens import no_token
+from penstock.engine.federation import overlay
+from penstock.engine.node import Node
+from penstock.engine.sessions.session import Session, Subscribed
+from penstock.engine.stages import match
+from penstock.model.event import Event
+from penstock.model.link import Link
+from penstock.model.verdict import Effect, Verdict
+from penstock.policy.tokens.rights import TokenRights
+
+
+@dataclass(slots=True)
+class Candidate:
+    """A link that an event might leave by: whom it leads to, and what they have that matches."""
+
+    link: Link
+    sessions: list[Session] = field(default_factory=list)
+    matched: list[Subscribed] = field(default_factory=list)
+    unmet: list[Subscribed] = field(default_factory=list)
+    """Subscriptions for the topic that ask for other content."""
+    onlooker: bool = False
+
+    @property
+    def is_concerned(self) -> bool:
+        return bool(self.matched or self.unmet or self.onlooker)
+
+    def asks_by_content(self, topic: str) -> bool:
+        return any(asks_by_content(one, topic) for one in (*self.matched, *self.unmet))
+
+
+def asks_by_content(one: Subscribed, topic: str) -> bool:
+    return next(match.conditions(one, topic), None) is not None
+
+
+def match_verdict(
+    node: Node,
+    sender: Session | None,
+    candidate: Candidate,
+    readable: list[Subscribed],
+    targets: tuple[Target, ...],
+    event: Event,
+    now: float,
+) -> Verdict:
+    """What the stage match says of one link."""
+    name, topic = candidate.link.target, event.topic
+    if any(local_part(target, sender) is not None for target in targets):
+        asked = (said for one in readable for said in _satisfied(node, event, one, now))
+        reason = " and ".join(dict.fromkeys(asked))
+        return Verdict("match", Effect.PASS, ", ".join(dict.fromkeys(one.filter for one in readable)), reason)
+    if targets:
+        return Verdict("match", Effect.SUPPRESS, "no local", f"`{name}` published it and does not want its own events")
+    if candidate.onlooker:
+        return Verdict("match", Effect.PASS, "", "the monitors on the link must see it, subscribed to or not")
+    if candidate.matched:
+        return verdicts.unreadable(candidate.matched[0].session.rights, topic)
+    if candidate.unmet:
+        return unsatisfied(node, event, candidate.unmet, now)
+    if not candidate.sessions:
+        without = no_token(node, name)
+        if without and name not in node.neighbours:
+            return Verdict("match", Effect.SUPPRESS, "token", without)
+        return Verdict("match", Effect.SUPPRESS, "", f"`{name}` has no session here")
+    if candidate.sessions[0].neighbour is not None:
+        reason = f"nobody beyond `{name}` subscribes to `{topic}`"
+        if any(mode in _BY_OFFERS for mode in _modes(node, name)):
+            reason += ", or nothing that fits is advertised this side of it"
+        return Verdict("match", Effect.SUPPRESS, "", reason)
+    rights = candidate.sessions[0].rights
+    if isinstance(rights, TokenRights) and not rights.may_read(topic):
+        return verdicts.unreadable(rights, topic)
+    return Verdict("match", Effect.SUPPRESS, "", f"`{name}` has no subscription that matches `{topic}`")
+
+
+NO_MEANS = "it goes into a mean, and who shares a subscription gets no means"
+_BY_OFFERS = ("advertised", "routed")
+"""Modes of a link in which advertisements count."""
+
+
+def _modes(node: Node, neighbour: str) -> Iterator[str]:
+    for name, connection in overlay.connections(node):
+        if name == neighbour:
+            yield from (mode for _, mode in connection.forward)
+
+
+def _satisfied(node: Node, event: Event, subscribed: Subscribed, now: float) -> Iterator[str]:
+    """What a subscription asks for, and of what that was found."""
+    asked = list(match.conditions(subscribed, event.topic))
+    is_later = bool(asked) and match.shown(node, subscribed.session, event, now).in_mean
+    yield from (f"`{one.text}` {'is asked of the mean' if is_later else 'holds'}" for one in asked)
+
+
+def unsatisfied(node: Node, event: Event, subscriptions: list[Subscribed], now: float) -> Verdict:
+    """That the content is not what any of these subscriptions asks for, and why."""
+    said = (f"{_titled(one)}: {_why_not(node, event, one, now)}" for one in subscriptions)
+    return Verdict("match", Effect.SUPPRESS, "condition", "; ".join(said))
+
+
+def _why_not(node: Node, event: Event, subscribed: Subscribed, now: float) -> str:
+    """Conditions are asked of what a subscriber is shown, and that may be other than the event, or nothing."""
+    view = match.shown(node, subscribed.session, event, now).event
+    if view is None:
+        _, said = releasing.released(node, subscribed.session, event, now)
+        why = "; ".join(one.reason for one in said if one.effect is Effect.SUPPRESS)
+        return f"it is shown nothing of it{f': {why}' if why else ''}"
+    of = "" if view.payload == event.payload else "of what it is shown, "
+    return of + " and ".join(match.unmet(node, view, subscribed))
+
+
+def _titled(one: Subscribed) -> str:
+    name = f" named `{one.name}`" if one.name and one.session.neighbour is None else ""
+    return f"subscription of `{one.session.entity}` to `{one.filter}`{name}"
+
+
+def local_part(target: Target, sender: Session | None) -> Target | None:
+    """The target, or what is left of it for the session's own event."""
+    return target.own if target.no_local and target.session is sender else target

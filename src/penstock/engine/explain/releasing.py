@@ -1,0 +1,165 @@
+"""The stages conform and release, asked without effect: what contracts make of an event, and why."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from penstock.engine.contracts import registry
+from penstock.engine.contracts.quality import attach
+from penstock.engine.contracts.registry import Governed, State
+from penstock.engine.contracts.release_decision import Decided, Step, decide, needed
+from penstock.engine.events import user_properties
+from penstock.engine.explain.arrival import Arrival
+from penstock.engine.node import Node
+from penstock.engine.sessions.session import Session
+from penstock.engine.stages import release
+from penstock.model.event import Event
+from penstock.model.quality import Quality
+from penstock.model.verdict import Effect, Verdict
+from penstock.policy.contracts import situation
+from penstock.policy.contracts.release import RELEASED
+from penstock.policy.contracts.release_place import Place
+from penstock.policy.contracts.situation import OpenSituations
+
+_PLACES = {
+    Place.SKIP: "not private",
+    Place.EVALUATE: "evaluated here",
+    Place.ENABLED: "enabled by the producer's node",
+    Place.REFUSE: "known to no node",
+}
+
+
+class Supposed:
+    """What would be open after the event, at all nodes; it is undone when the walk is over."""
+
+    def __init__(self, nodes: tuple[Node, ...]) -> None:
+        self._before: list[tuple[Node, OpenSituations]] = [
+            (node, node.contracts.open) for node in nodes if node.contracts is not None
+        ]
+
+    @contextmanager
+    def for_a_while(self) -> Iterator[None]:
+        try:
+            yield
+        finally:
+            for node, before in self._before:
+                assert node.contracts is not None
+                node.contracts.open = before
+
+    def look(self, came: Arrival, event: Event, now: float) -> None:
+        """As the node that the event comes to looks at it."""
+        state, sender = came.node.contracts, came.session or came.stand_in
+        if state is None or sender is None or sender.neighbour in came.node.ensemble.nodes:
+            return
+        if not state.contracts.situations or not state.concerns(event.topic):
+            return
+        content = came.node.ensemble.reader.read(event)
+        stepped = situation.step(state.contracts.situations, state.open, event.topic, sender.entity, content, now)
+        if stepped.notices:
+            for node, _ in self._before:
+                assert node.contracts is not None
+                node.contracts.open = stepped.open
+
+
+def conformed(came: Arrival, event: Event, is_admitted: bool, now: float) -> tuple[Event, tuple[Verdict, ...]]:
+    """The event with its quality and its producer's contracts, if it is as they guarantee."""
+    sender = came.session or came.stand_in
+    if not registry.is_bound(came.node, sender, event, is_admitted):
+        return event, ()
+    assert sender is not None
+    made = attach(came.node, sender, event, now)
+    if isinstance(made, Verdict):
+        return event, (made,)
+    if made is event:
+        return event, ()
+    found = registry.governed(came.node, made, now)
+    bound = registry.producing(came.node, sender, event.topic)
+    names = ", ".join(f"contract {one.name}" for one in bound) or "quality"
+    said = _values(found.quality if found is not None else Quality(()))
+    return made, (Verdict("conform", Effect.PASS, names, f"its quality is {said}" if said else "it has no quality"),)
+
+
+def released(node: Node, session: Session, event: Event, now: float) -> tuple[Event | None, tuple[Verdict, ...]]:
+    """The event as it is released to a session now, and why or why not."""
+    state = node.contracts
+    if state is None:
+        return event, ()
+    is_node = session.neighbour is not None and session.neighbour in node.ensemble.nodes
+    if event.topic.startswith((registry.SITUATION, registry.CONSUMER)) and not is_node:
+        return None, (Verdict("release", Effect.SUPPRESS, "", "it is for nodes only"),)
+    found = registry.governed(node, event, now)
+    if is_node:
+        if found is None or not found.is_first or not found.is_private or found.wrong:
+            return event, ()
+        return release.enabling(node, event, found, now), ()
+    found = found or needed(node, session, event, now)
+    if found is None:
+        is_released = bool(user_properties.told(event, RELEASED))  # and that has been told
+        return user_properties.for_clients(event) if is_released else event, ()
+    decided = decide(node, session, event, found, now)
+    situations = ", ".join(f"`{name}`" for name in sorted(state.open_at(now)))
+    verdict = _verdict(decided, found, event, now)
+    if not decided.is_released and any(one.place is Place.ENABLED for one in decided.steps):
+        verdict = verdict._replace(reason="; ".join((verdict.reason, *_not_enabled(state, session, event, found, now))))
+    if situations:
+        verdict = verdict._replace(reason=f"{verdict.reason}; open: {situations}")
+    if verdict.effect is Effect.SUPPRESS or decided.event is None:
+        return None, (verdict,)
+    return user_properties.for_clients(decided.event), (verdict,)
+
+
+def _not_enabled(state: State, session: Session, event: Event, found: Governed, now: float) -> Iterator[str]:
+    """Why the producer's node has not enabled access, as far as it can be told from here."""
+    reasons = (
+        reason
+        for client, consumer, want in state.asking(session, event.topic, now)
+        for producer in found.contracts
+        for reason in state.releaser(client, producer, consumer, want)
+        .decide(found.content, found.quality, state.open_at(now), now, found.since)
+        .reasons
+    )
+    yield from dict.fromkeys(reasons)
+
+
+def _verdict(decided: Decided, found: Governed, event: Event, now: float) -> Verdict:
+    if not decided.is_released:
+        places = [one for one in decided.steps if one.place is Place.EVALUATE and one.release.reasons]
+        here = " (evaluated here)" if places else ""
+        return Verdict("release", Effect.SUPPRESS, decided.rule, "; ".join(decided.reasons) + here)
+    if decided.aggregate is not None:
+        length = decided.aggregate[0].aggregate.seconds
+        reason = f"it goes into a mean over {length:g} s; {_said(decided, found)}"
+        return Verdict("release", Effect.SUPPRESS, decided.rule, reason)
+    if decided.not_before > now:
+        reason = f"it goes out in {decided.not_before - now:g} s; {_said(decided, found)}"
+        return Verdict("release", Effect.SUPPRESS, decided.rule, reason)
+    assert decided.event is not None
+    effect = Effect.PASS if decided.event.payload == event.payload else Effect.REPLACE
+    return Verdict("release", effect, decided.rule, _said(decided, found))
+
+
+def _said(decided: Decided, found: Governed) -> str:
+    """By which contract it is released where, and what has become of its quality."""
+    told = [_step(one) for one in decided.steps]
+    after = decided.steps[-1].release.quality if decided.steps else found.quality
+    changes = list(_changes(found.quality, after))
+    if changes:
+        told.append(f"quality {', '.join(changes)}")
+    return "; ".join(told) or "not private"
+
+
+def _step(one: Step) -> str:
+    rule = f", rule `{one.release.rule}`" if one.release.rule and not one.contract.endswith(one.release.rule) else ""
+    return f"contract `{one.contract}`{rule}: {_PLACES[one.place]}"
+
+
+def _changes(before: Quality, after: Quality) -> Iterator[str]:
+    left = {one.key: one.value for one in after}
+    for one in before:
+        if one.key not in left:
+            yield f"`{one.key}` {one.value:g} taken away"
+        elif left[one.key] != one.value:
+            yield f"`{one.key}` {one.value:g} -> {left[one.key]:g}"
+
+
+def _values(quality: Quality) -> str:
+    return ", ".join(f"`{one.key}` {one.value:g}" for one in quality)

@@ -1,0 +1,173 @@
+"""Tokens and trust, as explanations tell them: which token an event has, who has signed it, and what nodes make of it.
+
+Neighbours are told nothing, and nothing is kept: signatures are made for the sake of the answer.
+"""
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from penstock.engine.node import Node
+from penstock.engine.sessions.session import Session
+from penstock.engine.trust import announcements, token_exchange
+from penstock.engine.trust.tokens import OWN, Passing
+from penstock.model.event import Event
+from penstock.model.verdict import Effect, Verdict
+from penstock.policy.access.acl import Rights
+from penstock.policy.tokens.errors import TokenError
+from penstock.policy.tokens.rights import NO_RIGHTS, Filters, TokenRights
+from penstock.policy.tokens.token import Party, Token
+from penstock.policy.tokens.verification import Verified
+
+if TYPE_CHECKING:
+    from penstock.engine.explain.arrival import Arrival
+
+
+def rights_of(node: Node, session: Session) -> Rights | TokenRights | None:
+    """What a client may do: by the token that it has shown, or, if it is not here, by what it would be granted."""
+    granted = _granted(node, session)
+    if granted is None:
+        return session.rights if session.rights is not None else node.rights_for(session)
+    return TokenRights(*granted, node.rights_of(session.client_id, session.subject.user))
+
+
+def _granted(node: Node, session: Session) -> tuple[frozenset[str], frozenset[str]] | None:
+    """What a client would get a token for that is not here and has none; None if that is not the question."""
+    is_here = session.outlet is not None or session.token is not None or session.neighbour is not None
+    return None if node.tokens is None or is_here else node.tokens.settings.granted(_holder(session))
+
+
+def _holder(session: Session) -> str:
+    entry = session.entry
+    return entry.name if entry is not None and entry.listed else session.subject.user or session.client_id
+
+
+def no_token(node: Node, name: str) -> str:
+    """That a client cannot be here, for it has no token and needs one; empty if that is not so."""
+    settings = node.tokens.settings if node.tokens is not None else None
+    if settings is None or not settings.required or settings.granted(name) is not None:
+        return ""
+    return f"`{name}` has no token, and `tokens.grants` gives it none"
+
+
+class Weighed(NamedTuple):
+    """What a node makes of the token that an event comes with."""
+
+    passing: Passing | None = None
+    """Of a neighbour's."""
+    goes: str = ""
+    """The digest of the token that it goes on with; empty: the node vouches for it."""
+    said: str = ""
+    refusal: Verdict | None = None
+
+    def told(self, verdict: Verdict) -> Verdict:
+        """What admission says, with this."""
+        if self.refusal is not None:
+            return self.refusal
+        if self.passing is not None and verdict.effect is Effect.PASS:
+            rule, reason = ("trust", self.passing.reason) if self.passing.reason else ("token", "")
+            return Verdict("admit", Effect.PASS, rule, _joined(reason, self.said))
+        if self.said and (verdict.effect is Effect.PASS or verdict.rule == "trust"):
+            return verdict._replace(rule=verdict.rule or "token", reason=_joined(verdict.reason, self.said))
+        return verdict
+
+
+_NOTHING = Weighed()
+
+
+class Carried:
+    """The tokens that one event has on its way."""
+
+    def __init__(self, now: float) -> None:
+        self._now = now
+        self._tokens: dict[str, Token] = {}
+
+    def begin(self, start: "Arrival") -> "Arrival":
+        """The event with the token that it has as it comes to its first node."""
+        node, session = start.node, start.session or start.stand_in
+        token = None
+        if node.tokens is not None and session is not None:
+            token = _told(session, start.event.topic) if session.neighbour is not None else self._shown(node, session)
+        return replace(start, event=start.event._replace(token=self._keep(token)))
+
+    def _shown(self, node: Node, session: Session) -> Token | None:
+        assert node.tokens is not None
+        if session.token is not None:
+            return node.tokens.carried(session.token.token)
+        granted = _granted(node, session)
+        try:
+            return granted and node.tokens.issue(Party("client", _holder(session)), *granted, self._now)
+        except TokenError:  # more than a token can say
+            return None
+
+    def _keep(self, token: Token | None) -> str:
+        if token is None:
+            return ""
+        self._tokens[token.digest] = token
+        return token.digest
+
+    def weigh(self, came: "Arrival") -> Weighed:
+        """What the node makes of the token; without tokens, nothing."""
+        node, session, token = came.node, came.session, self._tokens.get(came.event.token)
+        if node.tokens is None:
+            return _NOTHING
+        if session is None or session.neighbour is None:
+            return self._of_client(came, token)
+        if session.tokens is None:  # a foreign broker's: the node vouches
+            return _NOTHING
+        name = session.neighbour
+        if token is None:
+            reason = f"`{name}` has told no token for `{came.event.topic}`"
+            return Weighed(refusal=Verdict("admit", Effect.SUPPRESS, "token", reason))
+        found = announcements.verify(node, token.text, self._now)
+        if isinstance(found, TokenError):
+            reason = f"the token that came with it from `{name}`: {found}"
+            return Weighed(refusal=Verdict("admit", Effect.SUPPRESS, "token", reason))
+        passing, goes = token_exchange.weigh(node, name, found)
+        return Weighed(passing, self._keep(goes), _signed(node, name, found, goes))
+
+    def _of_client(self, came: "Arrival", token: Token | None) -> Weighed:
+        if came.rights is NO_RIGHTS:
+            reason = no_token(came.node, came.link.source) or f"`{came.link.source}` has shown no token"
+            return Weighed(refusal=Verdict("admit", Effect.SUPPRESS, "token", reason))
+        if token is None:
+            return Weighed(said="it has shown no token, and the node vouches for it")
+        is_shown = came.session is not None and came.session.token is not None
+        how = f"it has shown one of `{token.claims.issuer}`" if is_shown else "as `tokens.grants` says"
+        return Weighed(goes=token.digest, said=how)
+
+    def named(self, node: Node, event: Event) -> str:
+        """The digest of the token with which an event leaves a node for another."""
+        if node.tokens is None:
+            return event.token
+        digest = node.tokens.named(event.token)
+        return digest if digest in self._tokens else self._keep(node.tokens.known.get(digest))
+
+
+def _told(session: Session, topic: str) -> Token | None:
+    """The token that an event of a neighbour on a topic would have: the one that its events have now, or might."""
+    link = session.tokens
+    if link is None:
+        return None
+    bound = link.heard.get(link.bound_in.get(topic, ""))
+    if isinstance(bound, Verified):
+        return bound.token
+    heard = (one.token for one in reversed(link.heard.values()) if isinstance(one, Verified))
+    return next((token for token in heard if Filters(token.claims.publish).match(topic)), None)
+
+
+def _signed(node: Node, name: str, found: Verified, goes: Token | None) -> str:
+    """Who has signed a token, how the neighbour is rated, and whether the node signs it too."""
+    holder = found.token.claims.subject.name
+    whose = f"`{holder.removeprefix(OWN)}`'s own" if holder.startswith(OWN) else f"`{holder}`'s"
+    said = [f"the token is {whose}, signed by {', '.join(f'`{one}`' for one in sorted(found.signers))}"]
+    rating = node.ratings.held(name) if node.ratings is not None else None
+    if rating is not None:
+        said.append(f"`{name}` is rated {rating:.3g}")
+    if goes is not None and rating is not None:
+        signs = node.name in goes.nodes
+        said.append(f"`{node.name}` signs it" if signs else f"`{node.name}` does not sign it")
+    return "; ".join(said)
+
+
+def _joined(*said: str) -> str:
+    return "; ".join(one for one in said if one)

@@ -1,0 +1,55 @@
+"""How a node introduces itself to a neighbour that it dials."""
+
+from typing import NamedTuple
+
+from penstock.engine.federation import overlay
+from penstock.engine.sessions import lifecycle
+from penstock.model.group_proof import METHOD
+from penstock.wire.framing import PACKET_MOST
+from penstock.wire.packet import Connect, Subscribe, Subscription
+from penstock.wire.properties import NO_PROPERTIES, Properties
+
+KEEPALIVE = 20
+
+
+class Greeting(NamedTuple):
+    """What it says of itself, and what it asks of a foreign broker."""
+
+    client_id: str
+    version: int = 5
+    user: str | None = None
+    password: bytes | None = None
+    filters: tuple[str, ...] = ()
+    """What to subscribe to; nodes say what they want in their own way."""
+    qos: int = 0
+    most_bytes: int | None = None
+    """Of the largest packet that it takes; None: any."""
+
+    @classmethod
+    def of_node(cls, name: str, secret: bytes, most_bytes: int) -> "Greeting":
+        """To another node."""
+        most = most_bytes if most_bytes < PACKET_MOST else None
+        return cls(overlay.NODE_PREFIX + name, user=name, password=secret, most_bytes=most)
+
+    def packet(self, claim: bytes | None = None) -> Connect:
+        """The CONNECT; `claim`: which trust groups it is in, to be proven next."""
+        properties = NO_PROPERTIES
+        if self.version == 5:
+            properties = Properties(
+                session_expiry=lifecycle.NO_EXPIRY,
+                receive_maximum=overlay.WINDOW,
+                maximum_packet_size=self.most_bytes,
+                request_problem_info=True,
+                auth_method=METHOD if claim is not None else None,
+                auth_data=claim,
+            )
+        return Connect(self.client_id, self.version, False, KEEPALIVE, self.user, self.password, None, properties)
+
+    def wish(self, is_new: bool = True) -> Subscribe | None:
+        """What to send once the neighbour has taken the connection. `is_new`: nothing that is retained there is known
+        here yet; otherwise it would come again as a new event at each reconnect.
+        """
+        modern = self.version == 5
+        handling = 0 if is_new or not modern else 1
+        wanted = tuple(Subscription(one, self.qos, modern, modern, handling) for one in self.filters)
+        return Subscribe(1, wanted) if wanted else None

@@ -1,0 +1,281 @@
+"""What a node wants of a neighbour, and what it can tell a neighbour that will be published: the four modes of a link.
+
+| mode | subscriptions | advertisements | what a node wants of a neighbour |
+| --- | --- | --- | --- |
+| all | | | everything (brokering §5) |
+| subscribed | go everywhere | need not go | what somebody here or beyond subscribes to (contracts §2.1, mode 1) |
+| advertised | stay | go everywhere | what is advertised there or beyond (contracts §2.1, mode 2) |
+| routed | go to advertisements | go everywhere | what is subscribed to and may be advertised there (statements §3.2) |
+
+Advertisements go over every link if they count for any: modes may be mixed.
+
+A want or an offer that travels in an ensemble with cycles carries the nodes it has been through and does not come to
+one of them again. So when its cause is gone, no two nodes keep it up for each other. An advertisement is taken from the
+neighbour that it came by on the shortest way: what is advertised travels on a tree.
+"""
+
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
+
+from penstock.domain.schema.federation import Forward
+from penstock.engine.contracts.registry import CONSUMER, SITUATION
+from penstock.engine.federation.messages import Room
+from penstock.engine.federation.neighbour_wants import Demands, Wanted
+from penstock.engine.federation.offer_matches import Matter, Meetings
+from penstock.engine.federation.offers import best_offer, known_ids, told_classes, way_to
+from penstock.engine.federation.pending import News, Source
+from penstock.engine.federation.wants import Offer, Path, Want
+from penstock.engine.sessions.session import Session, Subscribed
+from penstock.engine.sparkplug.messages import CERTIFICATES
+from penstock.engine.statements import filter_policies, side_effects
+from penstock.engine.statements.filter_policies import Filtered
+from penstock.language.condition import Condition, make_condition
+from penstock.language.errors import ConditionError
+from penstock.model.sparkplug.topic import NAMESPACE
+from penstock.model.topic import intersection, overlaps, parse_filter
+from penstock.policy.access.covering import is_covered
+
+if TYPE_CHECKING:
+    from penstock.engine.node import Node
+
+
+class Change(NamedTuple):
+    """What a neighbour is to be told: wants and offers that are new or other, and those that are gone."""
+
+    add: frozenset[Want] = frozenset()
+    remove: frozenset[Want] = frozenset()
+    offer: tuple[Offer, ...] = ()
+    withdraw: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return any(self)
+
+
+class _Class(NamedTuple):
+    """A class of events on a link."""
+
+    filter: str
+    mode: str
+    earlier: list[str]
+    """Classes before it: the first that an event is of counts."""
+
+    def cut(self, filter: str) -> Iterator[str]:
+        """What a filter has in common with the class. `#` is the class of all events, those with a `$` too."""
+        for both in (filter,) if self.filter == "#" else intersection(filter, self.filter):
+            if not self.earlier or not is_covered(both, self.earlier):
+                yield both
+
+
+class Exchange:
+    """What a node has told a neighbour since their link is up, and what it is worked out from."""
+
+    def __init__(self, node: "Node", neighbour: Session) -> None:
+        self._node = node
+        self._neighbour = neighbour
+        self._room = Room(node, neighbour)
+        self._wanted: Wanted | None = None
+        self._meetings: Meetings[Source] = Meetings()
+        self._classes: list[_Class] = []
+        self._offered: dict[str, Offer] = {}
+        self._lingering: dict[Want, float] = {}
+        """What is no longer wanted by a new domain, and until when it is not taken back."""
+
+    @property
+    def has_asked(self) -> bool:
+        return self._wanted is not None
+
+    def offer_all(self) -> tuple[Offer, ...]:
+        """All that the neighbour is offered, as the first thing that it is told."""
+        return self._offers(known_ids(self._node)).offer
+
+    def ask_all(self, forward: Forward) -> frozenset[Want]:
+        """All that is wanted of the neighbour, once it has said what it has to offer."""
+        return self._rebuild(forward).add
+
+    def update(self, news: News, forward: Forward, linger: float) -> Change:
+        """What the news change in what the neighbour knows.
+
+        The neighbour may not have a new domain yet, nor told what it offers by it. So what is not wanted any more
+        because of one is taken back only after the time `linger`.
+        """
+        if news.is_all:
+            change = self._offers([*known_ids(self._node), *self._offered])
+            if self._wanted is None:
+                return change
+            wants = self._rebuild(forward)
+            self._lingering.update(dict.fromkeys(wants.remove, linger))
+            return change._replace(add=self._not_lingering(wants.add))
+        change = self._offers(news.offers)
+        if self._wanted is None:
+            return change
+        touched: dict[Source, None] = {}
+        for id in news.offers:
+            touched.update(dict.fromkeys(self._take_offer(self._wanted, id)))
+        for source in {**touched, **news.subscriptions}:
+            self._take_subscription(self._wanted, source)
+        more, less = self._wanted.changes()
+        return change._replace(add=self._not_lingering(more), remove=less)
+
+    def _not_lingering(self, wants: frozenset[Want]) -> frozenset[Want]:
+        """Those that the neighbour does not know; what lingers it knows, and now it is wanted again."""
+        return frozenset(want for want in wants if self._lingering.pop(want, None) is None)
+
+    def take_back(self, now: float) -> frozenset[Want]:
+        """What has lingered for long enough."""
+        due = frozenset(want for want, until in self._lingering.items() if until <= now)
+        for want in due:
+            del self._lingering[want]
+        return due
+
+    # --- offers
+
+    def _offers(self, ids: Iterable[str]) -> Change:
+        offers: list[Offer] = []
+        gone: list[str] = []
+        classes = told_classes(self._node)
+        for id in dict.fromkeys(ids):
+            best = best_offer(self._node, self._neighbour, id, classes)
+            if best is None:
+                if self._offered.pop(id, None) is not None:
+                    gone.append(id)
+                continue
+            best = self._room.offer(best)
+            if self._offered.get(id) != best:
+                self._offered[id] = best
+                offers.append(best)
+        return Change(offer=tuple(sorted(offers)), withdraw=tuple(sorted(gone)))
+
+    # --- wants
+
+    def _rebuild(self, forward: Forward) -> Change:
+        """Work everything out anew."""
+        node, neighbour = self._node, self._neighbour
+        known: frozenset[Want] = self._wanted.told() if self._wanted is not None else frozenset()
+        self._room = Room(node, neighbour)
+        self._meetings = Meetings()
+        self._classes = list(_classes(forward))
+        wanted = self._wanted = Wanted()
+        wanted.put(None, dict(self._own_wants()))
+        for id in neighbour.offers:
+            self._take_offer(wanted, id)
+        for session in node.sessions.values():
+            for key in session.subscriptions:
+                self._take_subscription(wanted, (session, key))
+        wanted.changes()
+        told = wanted.told()
+        return Change(told - known, known - told)
+
+    def _own_wants(self) -> Iterator[tuple[Want, None]]:
+        """What is wanted whoever subscribes: everything, and what monitors must see."""
+        node, neighbour = self._node, self._neighbour
+        for one in self._classes:
+            if one.mode == "all":
+                for filter in one.cut(one.filter):
+                    yield self._want(filter, None, self._here())[0], None
+        watched = list(neighbour.watch_in.alphabet()) if neighbour.watch_in is not None else []
+        for ends, filters in node.onlookers.items():
+            if node.table.allows(neighbour.publish_type, node.watches[ends].link.type):
+                watched += filters
+        if node.sparkplug is not None and neighbour.neighbour in node.ensemble.nodes:
+            watched.append(f"{CERTIFICATES}#")  # they tell which aliases metrics have
+        if node.ensemble.contracts is not None and neighbour.neighbour in node.ensemble.nodes:
+            watched += [f"{SITUATION}#"] if node.ensemble.contracts.situations else []
+            watched += [f"{CONSUMER}#"] if node.ensemble.contracts.bring else []
+        for filter in watched:
+            yield self._want(filter, None, self._here())[0], None
+
+    def _take_offer(self, wanted: Wanted, id: str) -> list[Source]:
+        """What an offer is now, if this neighbour is the way to it; returns the subscriptions that it may concern."""
+        offered = self._neighbour.offers[id] if way_to(self._node, id) is self._neighbour else None
+        matter = Matter(offered.offer.filter, offered.condition) if offered is not None else None
+        wanted.put(id, self._advertised(matter) if matter is not None else {})
+        return self._meetings.offer(id, matter) if any(one.mode == "routed" for one in self._classes) else []
+
+    def _advertised(self, matter: Matter) -> Demands:
+        return {
+            want: condition
+            for one in self._classes
+            if one.mode == "advertised"
+            for filter in one.cut(matter.filter)
+            for want, condition in [self._want(filter, matter.condition, self._here())]
+        }
+
+    def _take_subscription(self, wanted: Wanted, source: Source) -> None:
+        session, key = source
+        one = session.subscriptions.get(key)
+        if one is None or not self._may_reach(session, one):
+            self._meetings.forget(source)
+            wanted.put(source, {})
+            return
+        filter = parse_filter(one.filter).filter
+        judged = filter_policies.forward_subscription(self._node, one, filter, self._neighbour)
+        if judged is None:
+            self._meetings.forget(source)
+            wanted.put(source, {})
+            return
+        matter = Matter(filter, judged.condition)
+        if any(each.mode == "routed" for each in self._classes):
+            self._meetings.ask(source, matter)
+        wanted.put(source, self._subscribed(source, one, matter, judged))
+
+    def _may_reach(self, session: Session, one: Subscribed) -> bool:
+        """Whether what comes from this neighbour may go to who subscribes."""
+        neighbour = self._neighbour
+        return (
+            not one.is_local
+            and session is not neighbour
+            and self._node.table.allows(neighbour.publish_type, session.notify_type)
+        )
+
+    def _subscribed(self, source: Source, one: Subscribed, matter: Matter, judged: Filtered) -> Demands:
+        if matter.is_empty:
+            return {}
+        ways = [way for way in one.ways or ((),) if self._neighbour.neighbour not in way]
+        condition = matter.condition
+        is_told = condition is None or condition.text == one.asked or _is_tellable(condition)
+        if not is_told or self._is_projected(matter.filter):
+            condition = None
+        # What nodes themselves have to say is advertised by none.
+        is_told_anyway = judged.is_flooded or matter.filter.startswith(side_effects.META)
+        return {
+            want: told
+            for each in self._classes
+            if is_told_anyway or each.mode == "subscribed" or (each.mode == "routed" and self._meetings.is_met(source))
+            for filter in each.cut(matter.filter)
+            for way in ways
+            for want, told in [self._want(filter, condition, (*way, *self._here()), judged.policy)]
+        }
+
+    def _is_projected(self, filter: str) -> bool:
+        """Whether subscribers are shown only a part of such events: then only their node knows what satisfies them."""
+        namespaces = (f"{NAMESPACE}/#", f"{CERTIFICATES}#")
+        return self._node.sparkplug is not None and any(overlaps(filter, one) for one in namespaces)
+
+    def _want(
+        self, filter: str, condition: Condition | None, path: Path, policy: str = ""
+    ) -> tuple[Want, Condition | None]:
+        want = self._room.want(Want(filter, condition.text if condition is not None else "", path, policy))
+        return want, condition if want.where else None
+
+    def _here(self) -> Path:
+        return (self._node.name,) if self._node.ensemble.is_cyclic else ()
+
+
+def _classes(forward: Forward) -> Iterator[_Class]:
+    earlier: list[str] = []
+    for filter, mode in forward:
+        yield _Class(filter, mode, list(earlier))
+        if filter == "#":
+            return
+        earlier.append(filter)
+
+
+@lru_cache(maxsize=65_536)
+def _is_tellable(condition: Condition) -> bool:
+    """Whether another node can read it: what a client asks for and what the domain adds may be too long together."""
+    try:
+        make_condition(condition.text)
+    except ConditionError:
+        return False
+    return True

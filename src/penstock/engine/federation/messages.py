@@ -1,0 +1,141 @@
+"""Interest as packets: no larger than the neighbour takes.
+
+What does not fit into one packet is told in several, and nothing is taken back before all that is new has been told:
+who is told never has less than before or after. What does not fit even alone is widened.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Literal
+
+import msgspec
+
+from penstock.engine.federation.wants import Offer, Want
+from penstock.engine.sessions.session import Session
+from penstock.wire.codec import encode
+from penstock.wire.packet import Publish
+
+if TYPE_CHECKING:
+    from penstock.engine.node import Node
+
+INTEREST = "$penstock/interest"
+"""The control topic on which nodes tell each other what they want and what they can offer."""
+MOST_BYTES = 65_536
+"""A packet's size, if the neighbour would take more: between two of them others have their turn."""
+_AROUND = 128
+"""Bytes of a packet that are not wants and offers."""
+_SHOWN = 80
+
+
+class Interest(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A change of what one side wants, and of the advertisements that it knows of."""
+
+    add: tuple[Want, ...] = ()
+    remove: tuple[Want, ...] = ()
+    offer: tuple[Offer, ...] = ()
+    withdraw: tuple[str, ...] = ()
+    begins: Literal["", "wants", "offers"] = ""
+    """A list of all wants, or of all offers, begins with this packet; and in `ends` that it ends with it."""
+    ends: Literal["", "wants", "offers"] = ""
+
+
+def packets(
+    session: Session,
+    add: Iterable[Want] = (),
+    remove: Iterable[Want] = (),
+    offer: Iterable[Offer] = (),
+    withdraw: Iterable[str] = (),
+    of_all: Literal["", "wants", "offers"] = "",
+) -> Iterator[bytes]:
+    """The packets that tell this. `of_all`: it is all that is wanted, or all that is offered."""
+    entries: list[tuple[str, Want | Offer | str]] = [("offer", one) for one in sorted(offer)]
+    entries += [("add", one) for one in sorted(add)]
+    entries += [("remove", one) for one in sorted(remove)]
+    entries += [("withdraw", one) for one in sorted(withdraw)]
+    room = _room(session)
+    parts: list[dict[str, list[Want | Offer | str]]] = [{}]
+    left = room
+    for kind, entry in entries:
+        size = _size(entry)
+        if size > room:
+            continue  # not even `#` by such a way can be told; the operator knows, and the link stays up
+        if size > left and parts[-1]:
+            parts.append({})
+            left = room
+        parts[-1].setdefault(kind, []).append(entry)
+        left -= size
+    for at, part in enumerate(parts):
+        told: dict[str, object] = dict(part)
+        if of_all and at == 0:
+            told["begins"] = of_all
+        if of_all and at == len(parts) - 1:
+            told["ends"] = of_all
+        yield encode(Publish(INTEREST, msgspec.json.encode(told)), 5)
+
+
+class Room:
+    """How much of a packet one want or offer may take: who would take more is widened, and the operator told."""
+
+    def __init__(self, node: "Node", neighbour: Session) -> None:
+        self._node = node
+        self._neighbour = neighbour
+        self._most = _room(neighbour)
+
+    def want(self, want: Want) -> Want:
+        """The want, or one that covers it and can be told."""
+        if _longest(want) <= self._most or _size(want) <= self._most or want.policy:
+            return want  # a policy is not for more than was said: if it does not fit, it is not told
+        for filter in _wider(want.filter):
+            made = Want(filter, "", want.path)
+            if _size(made) <= self._most:
+                break
+        self._tell("wanted", want, made)
+        return made
+
+    def offer(self, offer: Offer) -> Offer:
+        """The offer, or one of more that can be told."""
+        if _size(offer) <= self._most or offer.policy:
+            return offer
+        for filter in _wider(offer.filter):
+            made = Offer(offer.id, filter, "", offer.path)
+            if _size(made) <= self._most:
+                break
+        self._tell("offered", offer, made)
+        return made
+
+    def _tell(self, what: str, meant: Want | Offer, made: Want | Offer) -> None:
+        most = f"the neighbour takes packets of at most {self._neighbour.maximum_packet_size or MOST_BYTES} bytes"
+        told = f"`{_short(made.filter)}` is told" if _size(made) <= self._most else "nothing can be told"
+        reason = f"what is {what} takes {_size(meant)} bytes, {most}: {told}"
+        self._node.notice("too long to tell", self._neighbour, _short(meant.filter), reason)
+
+
+def _wider(filter: str) -> Iterator[str]:
+    """The filter, and ever shorter ones that cover it."""
+    yield filter
+    levels = filter.removesuffix("/#").split("/")
+    while len(levels) > 1:
+        levels.pop()
+        if levels != [""]:
+            yield "/".join([*levels, "#"])
+    if not filter.startswith("$"):
+        yield "#"
+
+
+def _room(session: Session) -> int:
+    most = session.maximum_packet_size or MOST_BYTES
+    return min(most, MOST_BYTES) - _AROUND
+
+
+def _longest(want: Want) -> int:
+    """No less than its size: a character is at most six bytes of JSON."""
+    return (
+        64 + 6 * (len(want.filter) + len(want.where) + len(want.policy)) + sum(6 * len(node) + 3 for node in want.path)
+    )
+
+
+def _size(entry: Want | Offer | str) -> int:
+    return len(msgspec.json.encode(entry)) + 1
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."

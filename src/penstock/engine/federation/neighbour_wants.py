@@ -1,0 +1,136 @@
+"""All that a node wants of one neighbour, and what of it the neighbour must be told; kept up to date by differences."""
+
+from collections.abc import Hashable, Mapping
+from typing import NamedTuple
+
+from penstock.engine.federation.maximal_wants import MOST_CONDITIONS, Place, Widest
+from penstock.engine.federation.wants import Path, Want
+from penstock.language.condition import Condition
+from penstock.model.topic import covers
+
+Demands = Mapping[Want, Condition | None]
+_NOTHING: Demands = {}
+_NO_WANTS: frozenset[Want] = frozenset()
+
+
+class Difference(NamedTuple):
+    """What is told that was not told before, and what is no longer wanted."""
+
+    more: frozenset[Want]
+    less: frozenset[Want]
+
+
+class Wanted:
+    """What sources want: subscriptions, offers, the node itself. What several want is wanted until none does."""
+
+    def __init__(self, most: int = MOST_CONDITIONS) -> None:
+        """`most`: conditions on one filter, of which none covers another, that are told one by one."""
+        self._demands: dict[Hashable, Demands] = {}
+        self._counts: dict[Want, int] = {}
+        self._conditions: dict[Want, Condition | None] = {}
+        self._ways: dict[tuple[str, str, str, Path], set[Want]] = {}
+        self._entering: dict[Want, Condition | None] = {}
+        self._leaving: dict[Want, None] = {}
+        """What comes and goes with the next `changes`."""
+        self._widest = Widest(most)
+        self._told: dict[Place, frozenset[Want]] = {}
+        self._widened: set[Place] = set()
+
+    def put(self, source: Hashable, demands: Demands) -> None:
+        """What a source wants from now on."""
+        before = self._demands.pop(source, _NOTHING)
+        if demands:
+            self._demands[source] = demands
+        for want, condition in demands.items():
+            if want not in before:
+                self._count(want, condition)
+        for want in before:
+            if want not in demands:
+                self._discount(want)
+
+    def changes(self) -> Difference:
+        """What to tell the neighbour since this was last asked."""
+        places = self._widest.change(self._leaving, self._entering)
+        self._leaving, self._entering = {}, {}
+        widened = {place for place in places if self._widest.is_crowded(place)}
+        if widened != self._widened.intersection(places):
+            self._widened = (self._widened - set(places)) | widened
+            places = list({*self._told, *self._widest.places()})
+        more: set[Want] = set()
+        less: set[Want] = set()
+        for place in places:
+            before, now = self._told.pop(place, _NO_WANTS), self._telling(place)
+            if now:
+                self._told[place] = now
+            more |= now - before
+            less |= before - now
+        return Difference(frozenset(more), frozenset(less))
+
+    def told(self) -> frozenset[Want]:
+        """All that the neighbour is to know, as of the last `changes`."""
+        return frozenset().union(*self._told.values())
+
+    def _count(self, want: Want, condition: Condition | None) -> None:
+        count = self._counts.get(want, 0)
+        self._counts[want] = count + 1
+        if count:
+            return
+        self._conditions[want] = condition
+        # Of the same want of the same node only the one that has come by the shortest way counts.
+        ways = self._ways.setdefault((want.filter, want.where, want.policy, want.path[:1]), set())
+        best = min(ways, key=_length, default=None)
+        ways.add(want)
+        if best is None or _length(want) < _length(best):
+            if best is not None:
+                self._leave(best)
+            self._enter(want)
+
+    def _discount(self, want: Want) -> None:
+        self._counts[want] -= 1
+        if self._counts[want]:
+            return
+        key = (want.filter, want.where, want.policy, want.path[:1])
+        ways = self._ways[key]
+        best = min(ways, key=_length)
+        ways.discard(want)
+        if best == want:
+            self._leave(want)
+            if ways:
+                self._enter(min(ways, key=_length))
+        if not ways:
+            del self._ways[key]
+        del self._counts[want], self._conditions[want]
+
+    def _enter(self, want: Want) -> None:
+        if want in self._leaving:
+            del self._leaving[want]
+        else:
+            self._entering[want] = self._conditions[want]
+
+    def _leave(self, want: Want) -> None:
+        if want in self._entering:
+            del self._entering[want]
+        else:
+            self._leaving[want] = None
+
+    def _telling(self, place: Place) -> frozenset[Want]:
+        """What of a place is told: its wants, or its filter as such, or nothing, if a filter told as such covers it."""
+        if not place[2] and any(other != place and _shadows(other, place) for other in self._widened):
+            return _NO_WANTS
+        if place in self._widened:
+            return frozenset({Want(place[0], "", place[1])})
+        group = self._widest.at(place)
+        return frozenset(group) if group is not None else _NO_WANTS
+
+
+def _length(want: Want) -> tuple[int, Path]:
+    return len(want.path), want.path
+
+
+def _shadows(wide: Place, narrow: Place) -> bool:
+    """Of two that cover each other the greater one is told."""
+    return _covers(wide, narrow) and (wide > narrow or not _covers(narrow, wide))
+
+
+def _covers(wide: Place, narrow: Place) -> bool:
+    return set(wide[1]) <= set(narrow[1]) and covers(wide[0], narrow[0])

@@ -1,0 +1,153 @@
+"""Advertisements on their way through the nodes: which are known here, and who is told of them."""
+
+from collections.abc import Iterator
+from hashlib import sha256
+from typing import TYPE_CHECKING, NamedTuple
+
+from penstock.engine.federation.wants import Offer
+from penstock.engine.sessions.session import Session
+from penstock.engine.statements import filter_policies
+from penstock.language.condition import Condition
+from penstock.language.statements.statement import Message
+from penstock.model.topic import overlaps
+from penstock.policy.statements.advertisement import Advertisement
+from penstock.policy.statements.assignments import Given
+from penstock.policy.statements.statement import Policy
+
+if TYPE_CHECKING:
+    from penstock.engine.node import Node
+
+LONGEST_CLIENT_ID = 64
+"""Characters; of a longer client id the digest stands in an offer's id."""
+
+
+class OwnOffer(NamedTuple):
+    """An advertisement of a client here, and the type of the link that its events come by."""
+
+    offer: Offer
+    source: str
+    condition: Condition | None = None
+    policy: Policy | None = None
+    session: Session | None = None
+    """Whose it is; None: the domain advertises it for somebody."""
+
+
+def changed(node: "Node", session: Session, name: str) -> None:
+    """A client has advertised something under this name, or has taken it back."""
+    id = _client_offer_id(node, session, name)
+    node.acted.pop(("offer", id), None)  # it is another message
+    one = session.advertisements.get(name)
+    if one is not None and one.scope == "global":
+        node.own_offers[id] = _own(node, id, one, session.publish_type, session)
+    else:
+        node.own_offers.pop(id, None)
+    node.news.offer(id)
+
+
+def own_offers(node: "Node") -> dict[str, OwnOffer]:
+    """What the clients here advertise, and the domain for them, by id."""
+    made: dict[str, OwnOffer] = {}
+    for entry in node.ensemble.listed(node.name):
+        for one in entry.advertises:
+            if one.scope == "global":
+                id = f"{_part(node.name)}/{_part(entry.name)}/domain/{_part(one.name)}"
+                made[id] = _own(node, id, one, entry.publish, None)
+        for given in node.ensemble.statements.of(entry.name, Message.ADVERTISEMENT):
+            made.update(_given(node, given, entry.name, entry.publish))
+    for session in node.sessions.values():
+        for one in session.advertisements.values():
+            if one.scope == "global":
+                id = _client_offer_id(node, session, one.name)
+                made[id] = _own(node, id, one, session.publish_type, session)
+    return made
+
+
+def _own(node: "Node", id: str, one: Advertisement, source: str, session: Session | None) -> OwnOffer:
+    return OwnOffer(_offer(node, id, one), source, one.condition, one.policy, session)
+
+
+def _given(node: "Node", given: Given, client: str, source: str) -> dict[str, OwnOffer]:
+    """What the domain advertises for a client, or the node itself, because a policy belongs to it."""
+    name = sha256(f"{given.name} {given.filter} {given.condition and given.condition.text}".encode()).hexdigest()[:16]
+    id = f"{_part(node.name)}/{_part(client)}/policy/{name}"
+    one = Advertisement(name, given.filter, given.condition, policy=given.policy)
+    return {id: _own(node, id, one, source, None)}
+
+
+def known_ids(node: "Node") -> Iterator[str]:
+    """The ids of all offers that are known here; some may come twice."""
+    yield from node.own_offers
+    for session in node.neighbours.values():
+        yield from session.offers
+
+
+def told_classes(node: "Node") -> frozenset[str]:
+    """The classes of events for which advertisements count on some link of the ensemble."""
+    return frozenset(
+        filter
+        for connection in node.ensemble.connections
+        for filter, mode in connection.forward
+        if mode in ("advertised", "routed")
+    )
+
+
+def best_offer(node: "Node", neighbour: Session, id: str, classes: frozenset[str]) -> Offer | None:
+    """The offer that a neighbour is told of under this id: the one that has come the shortest way; None if none is."""
+    found = [
+        one
+        for one in _known(node, id)
+        if node.table.allows(one.source, neighbour.notify_type) and neighbour.neighbour not in one.offer.path
+    ]
+    best = min(found, key=lambda one: (len(one.offer.path), one.offer.path), default=None)
+    if best is None:
+        return None
+    offer = best.offer
+    is_told = any(one == "#" or overlaps(one, offer.filter) for one in classes)
+    if best.policy is None:
+        return offer if is_told else None
+    about = (id, offer.filter, best.condition, best.policy, best.session)
+    judged = filter_policies.forward_advertisement(node, *about, neighbour)
+    if judged is None or not (is_told or judged.is_flooded or judged.policy):
+        return None
+    where = judged.condition.text if judged.condition is not None else ""
+    return Offer(id, offer.filter, where, offer.path, judged.policy)
+
+
+def way_to(node: "Node", id: str) -> Session | None:
+    """The neighbour by which to go for an offer: links that are up first, then the shortest way."""
+    knowing = (session for session in node.neighbours.values() if id in session.offers)
+    return min(
+        knowing,
+        key=lambda session: (session.outlet is None, len(session.offers[id].offer.path), session.client_id),
+        default=None,
+    )
+
+
+def _known(node: "Node", id: str) -> Iterator[OwnOffer]:
+    own = node.own_offers.get(id)
+    if own is not None:
+        yield own
+    for session in node.neighbours.values():
+        if id in session.offers:
+            offer, condition, policy = session.offers[id]
+            if node.name not in offer.path:
+                told = Offer(id, offer.filter, offer.where, (*offer.path, node.name))
+                yield OwnOffer(told, session.publish_type, condition, policy, session)
+
+
+def _offer(node: "Node", id: str, one: Advertisement) -> Offer:
+    where = one.condition.text if one.condition is not None else ""
+    return Offer(id, one.filter, where, (node.name,))
+
+
+def _client_offer_id(node: "Node", session: Session, name: str) -> str:
+    """Several sessions may be of one entity, and each has names of its own."""
+    client_id = session.client_id
+    if len(client_id) > LONGEST_CLIENT_ID:
+        client_id = f"sha256:{sha256(client_id.encode()).hexdigest()}"
+    return f"{_part(node.name)}/{_part(client_id)}/client/{_part(name)}"
+
+
+def _part(text: str) -> str:
+    """A part of an id, so that no two differ in nothing but where a part ends."""
+    return text.replace("%", "%25").replace("/", "%2F")

@@ -1,0 +1,278 @@
+"""Between nodes: who the neighbours are, and what the two sides tell each other.
+
+A neighbour is a session like a client's, with its window, its queue and its place in the store. What it subscribes to
+is what somebody beyond it wants (`interest.py` works it out); the two sides tell each other that, and what they know to
+be advertised, on a control topic that only they may use.
+"""
+
+from collections import deque
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from penstock.domain.schema.federation import LinkSettings
+from penstock.engine.federation import messages, offers
+from penstock.engine.federation.interest import Exchange
+from penstock.engine.federation.messages import Interest
+from penstock.engine.federation.pending import News
+from penstock.engine.federation.wants import Offer, Offered, Want
+from penstock.engine.sessions import outbox, placement, subscribe
+from penstock.engine.sessions.session import NEVER, Replay, Session, Subscribed, key_of
+from penstock.engine.statements import advertised_policies, bindings, filter_policies
+from penstock.language.condition import Condition, make_condition
+from penstock.language.errors import ConditionError
+from penstock.language.statements.statement import Message
+from penstock.model.errors import PolicyError, TopicError
+from penstock.model.subject import Subject
+from penstock.model.topic import Filter, parse_filter
+from penstock.policy.statements.judging import Bound
+from penstock.policy.statements.statement import Policy
+from penstock.wire.errors import WireError
+from penstock.wire.reason import Reason
+
+if TYPE_CHECKING:
+    from penstock.engine.node import Node
+
+NODE_PREFIX = "$node/"
+"""Client ids that only nodes use."""
+WINDOW = 1000
+"""Messages that two nodes may have under way to each other."""
+GRACE_SECONDS = 5.0
+"""How long what a neighbour told counts after it has come back and not told it again; and how long a node goes on to
+want what it does not want by a new domain."""
+REFRESH_SECONDS = 0.05
+"""How often interest is worked out at most: many subscriptions at once are one change."""
+
+
+def neighbour_in(client_id: str) -> str | None:
+    """The node that a client id stands for, or None if it is a client's."""
+    return client_id.removeprefix(NODE_PREFIX) if client_id.startswith(NODE_PREFIX) else None
+
+
+def connections(node: "Node") -> Iterator[tuple[str, LinkSettings]]:
+    """Each neighbour of the node, and what the domain says of the connection."""
+    for connection in node.ensemble.connections:
+        if node.name in connection.between:
+            first, second = connection.between
+            yield (second if first == node.name else first), connection
+
+
+def prepare(node: "Node") -> list[Session]:
+    """Make a session for each neighbour; returns those of neighbours that are no longer there."""
+    node.neighbours = {name: _session(node, name, connection) for name, connection in connections(node)}
+    placement.look_on(node)
+    return [s for s in node.sessions.values() if s.neighbour is not None and s.neighbour not in node.neighbours]
+
+
+def _session(node: "Node", name: str, connection: LinkSettings) -> Session:
+    client_id = NODE_PREFIX + name
+    session = node.sessions.get(client_id)
+    if session is None:
+        node.last_session += 1
+        session = node.sessions[client_id] = Session(node.last_session, Subject(client_id), 5)
+        session.expiry = NEVER
+        session.durable = node.ledger.durable
+        node.ledger.session(session)
+    session.neighbour = name
+    session.queue_limit = connection.queue
+    placement.settle_in(node, session)
+    return session
+
+
+def subscribe_foreign(node: "Node", session: Session, filters: tuple[str, ...], qos: int) -> None:
+    """A foreign broker cannot say what it wants: the domain says it."""
+    for text in set(session.subscriptions) - set(filters):
+        subscribe.remove(node, session, text)
+    for text in filters:
+        if text not in session.subscriptions:
+            subscribe.add(node, Subscribed(session, text, qos, retain_as_published=True), parse_filter(text))
+
+
+# --- what a neighbour is told
+
+
+def refresh(node: "Node", now: float) -> None:
+    """Tell every connected neighbour what has changed in what we want of it, and in what we can offer."""
+    if now < node.interest_due:
+        return
+    node.interest_due = now + REFRESH_SECONDS
+    news, node.news = node.news, News(is_all=False)
+    if news.is_all:
+        node.own_offers = offers.own_offers(node)
+    for name, connection in connections(node):
+        session = node.neighbours[name]
+        if session.exchange is not None:
+            change = session.exchange.update(news, connection.forward, now + GRACE_SECONDS)
+            if change:
+                _tell(node, session, messages.packets(session, *change))
+
+
+def announce(node: "Node", session: Session) -> None:
+    """The link is up: say all that we can offer. What we want may depend on what the other has to offer, which it says
+    now too; until we have it, what we wanted before counts there.
+    """
+    if node.news.is_all:
+        node.own_offers = offers.own_offers(node)
+    session.exchange = Exchange(node, session)
+    _tell(node, session, messages.packets(session, offer=session.exchange.offer_all(), of_all="offers"))
+    node.news.offer(*session.offers)  # there is a way to them again
+
+
+def _ask(node: "Node", session: Session) -> None:
+    """Say all that we want."""
+    if session.exchange is not None and not session.exchange.has_asked:
+        forward = dict(connections(node))[session.neighbour or ""].forward
+        _tell(node, session, messages.packets(session, session.exchange.ask_all(forward), of_all="wants"))
+
+
+def _tell(node: "Node", session: Session, packets: Iterator[bytes]) -> None:
+    for packet in packets:
+        outbox.push(node, session, packet)
+
+
+# --- what a neighbour tells
+
+
+def take_interest(node: "Node", session: Session, payload: bytes, now: float) -> None:
+    """The neighbour says what it wants, and what it can offer."""
+    try:
+        change = msgspec.json.decode(payload, type=Interest)
+        wanted = [(want, parse_filter(want.filter), _condition(want.where)) for want in change.add]
+        offered = {one.id: Offered(one, _condition(one.where)) for one in change.offer}
+        policies = _policies(node, session, [*change.offer, *change.add])
+    except (msgspec.MsgspecError, TopicError, ConditionError) as error:
+        raise WireError(Reason.PROTOCOL_ERROR, f"interest of node `{session.neighbour}`: {error}") from None
+    if change.begins == "offers":
+        session.doubted_offers = dict.fromkeys(session.offers, NEVER)
+    if change.begins == "wants":
+        # A neighbour that has just started does not know yet what those beyond it want.
+        session.doubted = dict.fromkeys(session.subscriptions, NEVER)
+        node.refused.pop(session.id, None)
+    offered = {
+        id: one._replace(policy=policies.get(one.offer.policy))
+        for id, one in offered.items()
+        if one.offer.policy in policies
+    }
+    _take_offers(node, session, change, offered, now)
+    for want, filter, condition in wanted:
+        if want.policy in policies:
+            _take_want(node, session, want, filter, condition, policies[want.policy], now)
+    for want in change.remove:
+        _drop_want(node, session, want, now)
+    if change.ends == "offers":
+        session.doubted_offers = dict.fromkeys(session.doubted_offers, now + GRACE_SECONDS)
+        _ask(node, session)
+    if change.ends == "wants":
+        session.doubted = dict.fromkeys(session.doubted, now + GRACE_SECONDS)
+    subscribe.advance(node, session, now)
+
+
+def expire(node: "Node", now: float) -> None:
+    """Forget what neighbours told before they came back, and have not told again for a while."""
+    for session in node.neighbours.values():
+        gone = session.exchange.take_back(now) if session.exchange is not None else frozenset()
+        if gone:
+            _tell(node, session, messages.packets(session, remove=gone))
+        for key in [key for key, due in session.doubted.items() if due <= now]:
+            del session.doubted[key]
+            subscribe.remove(node, session, key)
+        for id in [id for id, due in session.doubted_offers.items() if due <= now]:
+            del session.doubted_offers[id]
+            session.offers.pop(id, None)
+            advertised_policies.note(node, session)
+            node.news.offer(id)
+
+
+def _condition(where: str) -> Condition | None:
+    return make_condition(where) if where else None
+
+
+def _policies(node: "Node", session: Session, told: list[Want | Offer]) -> dict[str, Policy | None]:
+    """The policies that wants and offers have, by text. What has one that cannot be applied here does not count."""
+    found: dict[str, Policy | None] = {"": None}
+    for one in told:
+        if one.policy not in found:
+            try:
+                found[one.policy] = bindings.readable(one.policy)
+            except PolicyError as error:
+                node.notice("policy failed", session, one.filter, f"what a node tells cannot be applied: {error}")
+    return found
+
+
+def _take_offers(node: "Node", session: Session, change: Interest, offered: dict[str, Offered], now: float) -> None:
+    for id, one in offered.items():
+        about = (one.offer.filter, one.condition, one.policy)
+        if filter_policies.insert_advertisement(node, session, *about, now):
+            session.offers.pop(id, None)
+            continue
+        session.offers[id] = one
+        session.doubted_offers.pop(id, None)
+    for id in change.withdraw:
+        gone = session.offers.pop(id, None)
+        session.doubted_offers.pop(id, None)
+        if gone is not None and gone.policy is not None:
+            node.acted.pop(("offer", id), None)
+            bound = Bound(gone.policy, id, gone.offer.filter, gone.condition, Message.ADVERTISEMENT)
+            what = (Message.UNADVERTISEMENT, gone.offer.filter, gone.condition)
+            filter_policies.taken_back(node, session, *what, [bound], now)
+    advertised_policies.note(node, session)
+    node.news.offer(*offered, *change.withdraw)
+
+
+def _take_want(
+    node: "Node",
+    session: Session,
+    want: Want,
+    filter: Filter,
+    condition: Condition | None,
+    policy: Policy | None,
+    now: float,
+) -> None:
+    name = filter_policies.name_with_policy(want.where, want.policy)
+    key = key_of(want.filter, name)
+    known = session.subscriptions.get(key)
+    if known is not None:
+        node.news.subscription(session, key)
+        known.ways = (want.path,) if session.doubted.pop(key, None) else (*known.ways, want.path)
+        return
+    subscribed = Subscribed(
+        session, want.filter, 2, retain_as_published=True, name=name, asked=want.where, policy=policy
+    )
+    subscribed.condition, subscribed.ways = condition, (want.path,)
+    if filter_policies.insert_subscription(node, subscribed, filter.filter, now):
+        node.refused.setdefault(session.id, set()).add(want)
+        return
+    subscribe.add(node, subscribed, filter)
+    node.ledger.subscription(session, subscribed.key, subscribed)
+    retained = node.retained.match(filter.filter)
+    session.replays = [*session.replays, Replay(subscribed, deque(retained))]
+
+
+def take_refused(node: "Node", session: Session, now: float) -> None:
+    """Policies have changed: what they did not let in of the neighbour's wants, they may now."""
+    for want in sorted(node.refused.pop(session.id, ())):
+        policy = bindings.readable(want.policy) if want.policy else None
+        _take_want(node, session, want, parse_filter(want.filter), _condition(want.where), policy, now)
+
+
+def refuse(node: "Node", session: Session, subscribed: Subscribed) -> None:
+    """Policies have changed, and no longer let a want in that they let in before."""
+    text = "" if subscribed.policy is None else subscribed.policy.text
+    wants = {Want(subscribed.filter, subscribed.asked, way, text) for way in subscribed.ways}
+    node.refused.setdefault(session.id, set()).update(wants)
+
+
+def _drop_want(node: "Node", session: Session, want: Want, now: float) -> None:
+    name = filter_policies.name_with_policy(want.where, want.policy)
+    known = session.subscriptions.get(key_of(want.filter, name))
+    if known is None:
+        node.refused.get(session.id, set()).discard(want)
+        return
+    node.news.subscription(session, known.key)
+    known.ways = tuple(way for way in known.ways if way != want.path)
+    if not known.ways:
+        session.doubted.pop(known.key, None)
+        bounds = filter_policies.of_subscription(session, known)
+        filter_policies.taken_back(node, session, Message.UNSUBSCRIPTION, known.filter, known.condition, bounds, now)
+        subscribe.remove(node, session, known.key)

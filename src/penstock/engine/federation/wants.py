@@ -1,0 +1,46 @@
+"""What two nodes tell each other: wants, and offers."""
+
+from typing import NamedTuple
+
+import msgspec
+
+from penstock.language.condition import Condition
+from penstock.policy.statements.statement import Policy
+
+Path = tuple[str, ...]
+"""Nodes, the first one first."""
+
+
+class Want(msgspec.Struct, frozen=True, order=True, omit_defaults=True):
+    """What a node wants to get: topics, and a condition on the content."""
+
+    filter: str
+    where: str = ""
+    path: Path = ()
+    """The nodes that it has come through; empty where there are no cycles."""
+    policy: str = ""
+    """The text of what its subscriber wants done with what comes this way."""
+
+
+class Offer(msgspec.Struct, frozen=True, order=True, omit_defaults=True):
+    """An advertisement on its way through the nodes."""
+
+    id: str
+    filter: str
+    where: str = ""
+    path: Path = ()
+    policy: str = ""
+
+
+class Offered(NamedTuple):
+    """An offer as a neighbour has told it."""
+
+    offer: Offer
+    condition: Condition | None
+    policy: Policy | None = None
+
+
+def is_of_client(id: str) -> bool:
+    """Whether a client has advertised it itself; else the domain has, for somebody."""
+    parts = id.split("/")
+    return len(parts) != 4 or parts[2] == "client"

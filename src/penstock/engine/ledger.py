@@ -1,0 +1,277 @@
+"""What must become durable, as values: the engine fills a `Changes`, the broker's store writes it in one transaction.
+
+The last word on a key wins, and what comes and goes between two commits never reaches the disk.
+"""
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+
+from penstock.engine.sessions.session import Delivery, Kept, Session, Subscribed
+from penstock.model.event import Event
+from penstock.model.link import Link
+from penstock.policy.monitors.monitor import State
+from penstock.policy.statements.advertisement import Advertisement
+from penstock.policy.tokens.token import Token
+from penstock.policy.trust.rating import Evidence
+
+if TYPE_CHECKING:
+    from penstock.engine.contracts.delayed import Collected, Held
+
+
+class Withheld(msgspec.Struct, frozen=True):
+    """What a reader of Sparkplug messages does not have of an edge node or device."""
+
+    metrics: dict[str, bytes]
+    """Those that it may get back: by name, as they were last reported."""
+    unborn: tuple[str, ...]
+
+
+class Persisted(NamedTuple):
+    """A message that a policy wants kept for good."""
+
+    time: float
+    collection: str
+    policy: str
+    topic: str
+    payload: bytes
+
+
+class Changes:
+    """The writes of one transaction."""
+
+    __slots__ = (
+        "access",
+        "advertisements",
+        "brought",
+        "deliveries",
+        "dropped_deliveries",
+        "dropped_messages",
+        "dropped_persisted",
+        "dropped_sessions",
+        "evidence",
+        "held",
+        "messages",
+        "monitors",
+        "persisted",
+        "received",
+        "retained",
+        "sessions",
+        "standings",
+        "statements",
+        "subscriptions",
+        "tokens",
+        "updated",
+        "windows",
+    )
+
+    def __init__(self) -> None:
+        self.sessions: dict[int, Session] = {}
+        self.dropped_sessions: list[int] = []
+        self.subscriptions: dict[tuple[int, str], Subscribed | None] = {}
+        self.advertisements: dict[tuple[int, str], Advertisement | None] = {}
+        self.brought: dict[tuple[int, str], bytes | None] = {}
+        """Contracts of sessions, as JSON."""
+        self.held: dict[int, Held | None] = {}
+        """What contracts hold back; and in `windows` what is collected."""
+        self.windows: dict[tuple[int, bytes], Collected] = {}
+        self.retained: dict[str, Event | None] = {}
+        self.messages: dict[int, Event] = {}
+        self.dropped_messages: list[int] = []
+        self.deliveries: dict[int, Delivery] = {}
+        self.updated: dict[int, Delivery] = {}
+        self.dropped_deliveries: list[int] = []
+        self.received: dict[tuple[int, int], bool] = {}
+        self.monitors: dict[tuple[str, str, str], State] = {}
+        self.standings: dict[tuple[int, str], Withheld | None] = {}
+        self.persisted: dict[int, Persisted] = {}
+        self.dropped_persisted = 0
+        """How many of the oldest make room."""
+        self.access: str | None = None
+        """The access policies by which all that waits was judged; None: the same as before."""
+        self.statements: str | None = None
+        """And the policy statements that the domain gives."""
+        self.evidence: dict[str, Evidence] = {}
+        """By neighbour, what is held of it."""
+        self.tokens: dict[str, Token | None] = {}
+        """By digest, tokens that events have which may wait for a neighbour."""
+
+    def __bool__(self) -> bool:
+        return bool(
+            self.deliveries
+            or self.dropped_deliveries
+            or self.updated
+            or self.received
+            or self.monitors
+            or self.standings
+            or self.access is not None
+            or self.statements is not None
+            or self.persisted
+            or self.evidence
+            or self.tokens
+            or self.retained
+            or self.messages
+            or self.dropped_messages
+            or self.subscriptions
+            or self.advertisements
+            or self.brought
+            or self.held
+            or self.windows
+            or self.sessions
+            or self.dropped_sessions
+        )
+
+
+class Ledger:
+    """Keeps the present `Changes`, and the packets that may leave only after they are written."""
+
+    def __init__(self, durable: bool) -> None:
+        self.durable = durable
+        self.changes = Changes()
+        self.deferred: list[tuple[Session, object, bytes]] = []
+        self.deferred_bytes = 0
+        self._row = 0
+        self._message = 0
+        self._persisted = 0
+        self.persisted = 0
+        """How many messages policies have had kept."""
+
+    def defer(self, session: Session, packet: bytes) -> None:
+        """Hold a packet back until all changes so far are written."""
+        session.held += 1
+        self.deferred.append((session, session.outlet, packet))
+        self.deferred_bytes += len(packet)
+
+    def start_after(self, row: int, message: int) -> None:
+        """Number new rows after those that the store already has."""
+        self._row = row
+        self._message = message
+
+    def keep(self, delivery: Delivery, kept: Kept | None) -> Kept:
+        """Record a delivery; deliveries of the same event share one `Kept`."""
+        if kept is None or not kept.references:  # a delivery that was settled at once has taken it out again
+            self._message += 1
+            kept = Kept(self._message, delivery.event)
+            self.changes.messages[kept.id] = kept.event
+        self._row += 1
+        delivery.row = self._row
+        delivery.kept = kept
+        kept.references += 1
+        self.changes.deliveries[delivery.row] = delivery
+        return kept
+
+    def moved(self, delivery: Delivery) -> None:
+        """A delivery's state or packet identifier has changed."""
+        if delivery.row and delivery.row not in self.changes.deliveries:
+            self.changes.updated[delivery.row] = delivery
+
+    def settle(self, delivery: Delivery) -> None:
+        """A delivery is finished with, whatever the outcome."""
+        row, kept = delivery.row, delivery.kept
+        if not row or kept is None:
+            return
+        changes = self.changes
+        if changes.deliveries.pop(row, None) is None:
+            changes.updated.pop(row, None)
+            changes.dropped_deliveries.append(row)
+        delivery.row = 0
+        kept.references -= 1
+        if kept.references == 0 and changes.messages.pop(kept.id, None) is None:
+            changes.dropped_messages.append(kept.id)
+
+    def session(self, session: Session) -> None:
+        if self.durable:
+            self.changes.sessions[session.id] = session
+
+    def drop_session(self, session: Session) -> None:
+        if self.durable:
+            self.changes.sessions.pop(session.id, None)
+            self.changes.dropped_sessions.append(session.id)
+
+    def subscription(self, session: Session, key: str, subscribed: Subscribed | None) -> None:
+        if session.durable:
+            self.changes.subscriptions[session.id, key] = subscribed
+
+    def advertisement(self, session: Session, name: str, made: Advertisement | None) -> None:
+        if session.durable:
+            self.changes.advertisements[session.id, name] = made
+
+    def brought(self, session: Session, name: str, made: msgspec.Struct | None) -> None:
+        """A session has brought a contract, or has it no longer."""
+        if session.durable:
+            self.changes.brought[session.id, name] = None if made is None else msgspec.json.encode(made)
+
+    def held(self, session: Session, number: int, held: "Held | None") -> None:
+        """Contracts hold an event back for a session, or no longer."""
+        if session.durable:
+            self.changes.held[number] = held
+
+    def collected(self, session: Session, one: "Collected") -> None:
+        """What is collected for a session has changed; with nothing in it, it is gone."""
+        if session.durable:
+            self.changes.windows[session.id, msgspec.json.encode(one.about)] = one
+
+    def received(self, session: Session, packet_id: int, held: bool) -> None:
+        if session.durable:
+            self.changes.received[session.id, packet_id] = held
+
+    def standing(self, session: Session, source: str, withheld: "Withheld | None") -> None:
+        """What a reader does not have of an edge node or device has changed."""
+        if session.durable:
+            self.changes.standings[session.id, source] = withheld
+
+    def persisted_before(self, last: int, count: int) -> None:
+        """The store has so many persisted messages, the last one with this number."""
+        self._persisted, self.persisted = last, count
+
+    def persist(self, row: Persisted, most: int) -> bool:
+        """A policy wants a message kept; whether older ones, above `most`, have to go for it."""
+        if not self.durable:
+            return False
+        self._persisted += 1
+        self.changes.persisted[self._persisted] = row
+        too_many = max(0, self.persisted + 1 - most)
+        self.persisted += 1 - too_many
+        self.changes.dropped_persisted += too_many
+        return too_many > 0
+
+    def access(self, digest: str) -> None:
+        """All that waits has been judged by other access policies."""
+        if self.durable:
+            self.changes.access = digest
+
+    def statements(self, digest: str) -> None:
+        """All that waits has been judged by other policy statements."""
+        if self.durable:
+            self.changes.statements = digest
+
+    def evidence(self, neighbour: str, evidence: Evidence) -> None:
+        """What is held of a neighbour has changed."""
+        if self.durable:
+            self.changes.evidence[neighbour] = evidence
+
+    def token(self, token: Token) -> None:
+        """Events may wait that have this token."""
+        if self.durable:
+            self.changes.tokens[token.digest] = token
+
+    def token_gone(self, digest: str) -> None:
+        if self.durable:
+            self.changes.tokens[digest] = None
+
+    def monitor(self, link: Link, name: str, state: State) -> None:
+        """A monitor's state on a link has changed."""
+        if self.durable:
+            self.changes.monitors[link.source, link.target, name] = state
+
+    def retained(self, topic: str, event: Event | None) -> None:
+        if self.durable:
+            self.changes.retained[topic] = event
+
+    def take(self) -> tuple[Changes, list[tuple[Session, object, bytes]]]:
+        """The changes to write now, and the packets that wait for just these."""
+        taken = self.changes, self.deferred
+        self.changes = Changes()
+        self.deferred = []
+        self.deferred_bytes = 0
+        return taken

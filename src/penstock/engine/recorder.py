@@ -1,0 +1,301 @@
+"""What happens at a node, gathered for the journal: events as they came, what monitors made of them, what was decided.
+
+Rows are gathered in lists that a writer takes over as they are. A row names its plan by a `Note`, which says once what
+all events of the plan have in common; and packets that are passed on as they are stay in the buffer that they came in.
+So an event costs one append. Where packets come singly each is a run of its own, and there are lists of plain values
+for these too, one for each column: no object is made for a row.
+"""
+
+from collections.abc import Sequence
+from itertools import accumulate
+from struct import pack
+from typing import TYPE_CHECKING, NamedTuple
+
+from penstock.engine.events.user_properties import as_recorded
+from penstock.engine.sessions.render import packet_parts
+from penstock.engine.statements.facts import Facts, Seen, Told
+from penstock.model.event import Event
+from penstock.model.verdict import Effect, Verdict
+from penstock.wire.codec import encode_varint
+
+if TYPE_CHECKING:
+    from penstock.engine.events.plan import Plan, Target
+    from penstock.engine.sessions.session import Session
+    from penstock.wire.framing import Frame
+
+
+_SOME_ID = b"\0\1"
+_BETWEEN = {(4, False): b"", (4, True): _SOME_ID, (5, False): b"\0", (5, True): _SOME_ID + b"\0"}
+"""What is between topic and payload if there are no properties, by version and whether there is a packet identifier."""
+_FIRST = tuple(bytes((0x30 | flags,)) for flags in range(8))
+
+
+class Source(NamedTuple):
+    """Where events come from: what holds of all that a session publishes."""
+
+    client_id: str
+    user: str | None
+    entity: str
+    link_type: str
+    neighbour: str | None
+    version: int
+    packets: int
+    """The version that its packets are written in here: its own, unless they say what only MQTT 5 can."""
+
+
+class Reached(NamedTuple):
+    """One session that a plan leads to."""
+
+    entity: str
+    client_id: str
+    user: str | None
+    link_type: str
+    neighbour: str | None
+    qos: int
+
+
+class Note(NamedTuple):
+    """What a plan decides for each of its events."""
+
+    number: int
+    verdict: Verdict
+    is_open: bool
+    """Content or monitors decide; rows that follow say how."""
+    reached: tuple[Reached, ...]
+    groups: tuple[str, ...]
+    statements: tuple[Told, ...] = ()
+    """Policies that clients or neighbours have told of, for these events."""
+
+
+_KEPT = Note(0, Verdict("match", Effect.PASS), False, (), ())
+"""Of retained events, each is decided about by itself."""
+MOST_PUBLISHERS = 10_000
+
+CUT = "i"
+"""How it is said where packets end, in the words of `struct` and of NumPy."""
+
+
+class Rows(NamedTuple):
+    """What was gathered since the last time. Rows from one source that came together are a run."""
+
+    notes: list[Note]
+    """For each row."""
+    ends: list[int]
+    """For each run: up to which row it goes; it begins where the run before ends."""
+    sources: list[Source]
+    """For each run: from whom."""
+    times: list[float]
+    """For each run: when."""
+    packets: list[bytes]
+    """For each run: its packets, joined."""
+    cuts: list[bytes]
+    """For each run of several: where all but the last of its packets end, as integers of the machine (`CUT`)."""
+    outputs: list[int]
+    """Rows that are what a monitor made of the last row that is not one; with an empty packet if it is the same."""
+    verdicts: dict[int, Verdict]
+    """By row, what was decided about this one event."""
+    chosen: dict[int, tuple[Reached, ...]]
+    """By row, whom it was sent to besides those that its note names: members of groups whose turn it was."""
+    missed: dict[int, tuple[Reached, ...]]
+    """By row, whom its note names and it was not sent to, for a reason of this one event."""
+    retained: list[int]
+    """Rows that are retained events, as they were sent to who subscribed later."""
+    facts: dict[int, Facts]
+    """By row, what policies asked of the node."""
+
+    @classmethod
+    def new(cls) -> "Rows":
+        return cls([], [], [], [], [], [], [], {}, {}, {}, [], {})
+
+    @classmethod
+    def of(cls, packets: Sequence[bytes], note: Note, source: Source, time: float) -> "Rows":
+        """Packets that come one after the other."""
+        made = cls.new()
+        if packets:
+            made.notes.extend([note] * len(packets))
+            if len(packets) > 1:
+                made.cuts.append(pack(f"{len(packets) - 1}{CUT}", *accumulate(map(len, packets[:-1]))))
+            made.run(source, time, b"".join(packets))
+        return made
+
+    def run(self, source: Source, time: float, packets: bytes) -> None:
+        """The notes that belong to no run yet are one."""
+        self.ends.append(len(self.notes))
+        self.sources.append(source)
+        self.times.append(time)
+        self.packets.append(packets)
+
+
+class Recorder:
+    """Gathers rows. A connection that passes packets on as they are appends to `notes` itself, then calls `relayed`."""
+
+    __slots__ = ("_arrived", "_last", "_numbered", "_publishers", "_seen", "came", "notes", "rows", "weight")
+
+    def __init__(self) -> None:
+        self._numbered = 0
+        self._publishers: dict[Source, Source] = {}
+        """Of retained events, each once: a writer tells them apart by identity."""
+        self._last: Event | None = None
+        """The last arrival, and in `_arrived` its row."""
+        self._arrived = 0
+        self._seen: list[Seen] = []
+        """What the next arrival is evidence of."""
+        self.came: tuple[Event | None, bytes] = (None, b"")
+        """An event that says just what its packet says, and the packet: then none has to be made."""
+        self._begin()
+
+    def _begin(self) -> None:
+        self.rows = Rows.new()
+        self.notes = self.rows.notes
+        self.weight = 0
+        """Bytes of packets that were made for it; those that connections append they count themselves."""
+
+    def take(self) -> Rows:
+        """What was gathered; it is the caller's from now on."""
+        rows = self.rows
+        self._begin()
+        return rows
+
+    def note(self, plan: "Plan") -> Note:
+        """What is said of all events of a plan."""
+        if plan.note is None:
+            self._numbered += 1
+            targets = [*plan.targets, *(target for _, behind in plan.watched for target in behind)]
+            is_open = bool(plan.edited or plan.conforms or plan.predicates)
+            groups = tuple(f"$share/{group.name}/{group.filter}" for group in plan.groups)
+            told = tuple(Told.of(one) for one in plan.statements if not one.is_given)
+            plan.note = Note(self._numbered, plan.verdict, is_open, tuple(map(_reached, targets)), groups, told)
+        return plan.note
+
+    def relayed(
+        self, session: "Session", now: float, buffer: bytes, begin: int, frames: "Sequence[Frame]", first: int
+    ) -> None:
+        """Packets from this session that were passed on: as many as there are notes that belong to no run yet.
+
+        They are one after the other in the buffer, from `begin` on, and their frames so from the `first` on.
+        """
+        rows = self.rows
+        count = len(self.notes) - rows.ends[-1] if rows.ends else len(self.notes)
+        if not count:
+            return
+        last = first + count - 1
+        end = frames[last][2]
+        if count > 1:
+            ends = [end - begin for _, _, end in frames[first:last]] if begin else [end for _, _, end in frames[:last]]
+            rows.cuts.append(pack(f"{count - 1}{CUT}", *ends))
+        rows.run(source_of(session), now, buffer[begin:end])
+
+    def add(
+        self,
+        session: "Session",
+        event: Event,
+        plan: "Plan",
+        now: float,
+        is_output: bool,
+        verdict: Verdict | None,
+    ) -> None:
+        """One event by itself: as it came, or what a monitor made of it."""
+        rows = self.rows
+        if is_output and event is self._last:
+            packet, source = b"", source_of(session)
+        elif event is self.came[0]:
+            packet, source = self.came[1], source_of(session)
+        else:
+            packet, source = _packet(session, event, now)
+        self.weight += len(packet)
+        if verdict is not None:
+            rows.verdicts[len(self.notes)] = verdict
+        if is_output:
+            rows.outputs.append(len(self.notes))
+        else:
+            self._last, self._arrived = event, len(self.notes)
+            if self._seen:
+                rows.facts[self._arrived] = Facts(evidence=tuple(self._seen))
+                self._seen.clear()
+        self.notes.append(plan.note or self.note(plan))
+        rows.run(source, now, packet)
+
+    def saw(self, seen: Seen, is_before: bool = False) -> None:
+        """The last arrival, or the one that will be added next, was evidence about a neighbour."""
+        if is_before:
+            self._seen.append(seen)
+        else:
+            facts = self.rows.facts.setdefault(self._arrived, Facts())
+            facts.evidence = (*facts.evidence, seen)
+
+    def kept(self, source: Source, event: Event, target: "Target", filter: str, now: float) -> None:
+        """A retained event was sent to this session, for its subscription to the filter."""
+        if len(self._publishers) >= MOST_PUBLISHERS:
+            self._publishers.clear()
+        row, packet = len(self.notes), _encoded(as_recorded(event, source.neighbour), source, now)
+        self.weight += len(packet)
+        self.notes.append(_KEPT)
+        self.rows.run(self._publishers.setdefault(source, source), now, packet)
+        self.rows.retained.append(row)
+        self.rows.verdicts[row] = Verdict("match", Effect.PASS, filter, "it was retained")
+        self.rows.chosen[row] = (_reached(target),)
+
+    def chose(self, target: "Target") -> None:
+        """The last event was sent to this session too, which its plan does not name: whose turn it is in a group."""
+        row, chosen = len(self.notes) - 1, self.rows.chosen
+        chosen[row] = (*chosen.get(row, ()), _reached(target))
+
+    def passed_over(self, target: "Target") -> None:
+        """The last event was not sent to this session, which its plan names."""
+        row, missed = len(self.notes) - 1, self.rows.missed
+        missed[row] = (*missed.get(row, ()), _reached(target))
+
+    def judged(self, facts: Facts) -> None:
+        """About the last event, policies asked this of the node. If a monitor made it, its arrival is given it too:
+        another monitor may make something else of that.
+        """
+        row, rows = len(self.notes) - 1, self.rows
+        before = rows.facts.get(row)
+        rows.facts[row] = facts
+        if before is not None:
+            facts.evidence = (*before.evidence, *facts.evidence)
+        if rows.outputs and rows.outputs[-1] == row:
+            rows.facts.setdefault(self._arrived, Facts()).add(facts)
+
+
+def _packet(session: "Session", event: Event, now: float) -> tuple[bytes, Source]:
+    """The event as a packet, in its source's own version if that can say it."""
+    source = source_of(session)
+    topic, payload, qos, retain, properties, expires = event[:6]
+    if not properties and expires is None and not event.id and (not event.path or event.path == (session.neighbour,)):
+        name = topic.encode()
+        between = _BETWEEN[source.packets, qos > 0]
+        length = encode_varint(2 + len(name) + len(between) + len(payload))
+        first = _FIRST[qos << 1 | retain]
+        return b"".join((first, length, len(name).to_bytes(2, "big"), name, between, payload)), source
+    event = as_recorded(event, session.neighbour)
+    if source.packets == 4 and (event.properties or event.expires is not None):
+        source = source._replace(packets=5)
+    return _encoded(event, source, now), source
+
+
+def _encoded(event: Event, source: Source, now: float) -> bytes:
+    head, tail = packet_parts(event, source.packets, event.qos, event.retain, (), now)
+    return head + _SOME_ID + tail if event.qos else head + tail
+
+
+def source_of(session: "Session") -> Source:
+    """The session as a source of events, made once."""
+    if session.source is None or session.source.version != session.version:
+        session.source = Source(
+            session.client_id,
+            session.subject.user,
+            session.entity,
+            session.publish_type,
+            session.neighbour,
+            session.version,
+            session.version,
+        )
+    return session.source
+
+
+def _reached(target: "Target") -> Reached:
+    session = target.session
+    return Reached(
+        session.entity, session.client_id, session.subject.user, session.notify_type, session.neighbour, target.qos
+    )

@@ -1,0 +1,231 @@
+"""What a rehearsal is played with: the nodes of a domain, clients and foreign brokers, and wires between them."""
+
+from collections.abc import Mapping
+from itertools import count
+
+from penstock.domain import Domain, Ensemble, LinkSettings
+from penstock.engine.federation import overlay
+from penstock.engine.federation.dialling import Greeting
+from penstock.engine.node import Node
+from penstock.engine.rehearsal.actor import Actor, Delivered
+from penstock.engine.rehearsal.connection import Joint
+from penstock.engine.rehearsal.wires import Choose, Wire
+from penstock.engine.sessions import lifecycle
+from penstock.engine.sessions.endpoint import Dialled, Endpoint, Storage, turn
+from penstock.engine.stages.admit import Door
+from penstock.engine.trust import group_proofs, keys
+from penstock.engine.trust.tokens import Keys
+from penstock.model.errors import PenstockError
+from penstock.model.group_proof import METHOD, NONCE_BYTES, Claimant
+from penstock.model.subject import Subject
+from penstock.policy.access.acl import Acl
+from penstock.policy.tokens.keys import KeySet, PublicKey, SigningKey
+from penstock.policy.tokens.token import Party
+from penstock.wire.packet import Connect
+from penstock.wire.properties import Properties
+
+START = 1_000_000.0
+MOST_STEPS = 100_000
+"""Packets that `run` hands over before it gives up."""
+_SECRET = b"rehearsal"
+_DOOR = Door("rehearsal", "link", False)
+
+
+class RehearsalError(PenstockError):
+    """What cannot be played: an entity that is not there, a link that breaks, a system that never comes to rest."""
+
+
+class Assembly:
+    """Nodes that run and are linked, as far as links are not cut, and whoever has been connected to them."""
+
+    def __init__(
+        self,
+        domain: Domain,
+        whole: Ensemble,
+        acls: Mapping[str, Acl],
+        stores: Mapping[str, Storage],
+        choose: Choose,
+    ) -> None:
+        """`domain` is expanded already."""
+        self.now = START
+        self.choose = choose
+        self.domain = domain
+        self.ensemble = whole
+        self._acls = acls
+        self._stores = stores
+        self._numbers = count()
+        self._made_ids = count(1)
+        self._nonces = count(1)
+        self._keys = {name: SigningKey.generate() for name in whole.nodes} if whole.tokens is not None else {}
+        self._public = KeySet.of(PublicKey(name, key.public) for name, key in self._keys.items())
+        self.shown: dict[str, tuple[frozenset[str], frozenset[str]]] = {}
+        """What tokens of clients say that show others than they are granted: filters to publish, and to subscribe."""
+        self.connections: dict[tuple[str, str], Joint] = {}
+        self.cut: set[frozenset[str]] = set()
+        self.actors: dict[tuple[str, str], Actor] = {}
+        self.got: dict[str, list[Delivered]] = {}
+        self.nodes: dict[str, Node] = {}
+        for name in whole.nodes:
+            self.start(name)
+        for link in whole.connections:
+            self.dial(link)
+        self.run()
+
+    def run(self) -> None:
+        """Hand over what is under way until nothing is. Time goes on no more than nodes need to tell their interest."""
+        for _ in range(MOST_STEPS):
+            waiting = [wire for connection in self.connections.values() for wire in connection.wires if wire]
+            if waiting:
+                waiting.sort(key=lambda wire: wire.first)
+                self.choose(waiting).hand_over()
+            elif any(map(_has_more, self.nodes.values())):
+                self.now += overlay.REFRESH_SECONDS
+                for node in self.nodes.values():
+                    self.turn(node)
+            else:
+                return
+            self._part_from_those_gone()
+        raise RehearsalError(f"not at rest after {MOST_STEPS} packets")
+
+    def turn(self, node: Node) -> None:
+        """Let a node act on what has come to it."""
+        turn(node, self.now, self._stores.get(node.name))
+
+    # --- nodes
+
+    def start(self, name: str) -> None:
+        """Start a node, with what its store has."""
+        self.nodes[name] = self._make_node(name)
+
+    def _make_node(self, name: str) -> Node:
+        store = self._stores.get(name)
+        limits = self.domain.nodes[name].limits
+        acl = self._acls.get(name)
+        node = Node(name, limits, self._make_id, store is not None, None, acl, self.ensemble, self.make_nonce)
+        if self.ensemble.tokens is not None:
+            node.keys = Keys(self._keys[name], self._public)
+        keys.hold(node, node.keys, self.now)
+        if store is not None:
+            store.load(node, self.now)
+        for neighbour, _ in overlay.connections(node):
+            node.secrets[neighbour] = _SECRET
+        for session in overlay.prepare(node):
+            lifecycle.end(node, session, self.now)
+        keys.join(node, self.now)
+        within = (group.name for group in self.ensemble.trust_groups.values() if name in group.nodes)
+        group_proofs.hold(node, {group: made_up_secret(group) for group in within}, self.now)
+        return node
+
+    def make_nonce(self) -> bytes:
+        return next(self._nonces).to_bytes(NONCE_BYTES, "little")
+
+    def _make_id(self) -> str:
+        return f"unnamed-{next(self._made_ids)}"
+
+    # --- connections
+
+    def dial(self, link: LinkSettings) -> None:
+        """Let the first end of a link connect to the second, unless it is or the link is cut."""
+        first, second = link.between
+        if frozenset(link.between) in self.cut or (first, second) in self.connections:
+            return
+        node = self.nodes[first]
+        neighbour = node.neighbours[second]
+        foreign = self.domain.foreign.get(second)
+        if foreign is None:
+            dialled = Dialled(neighbour, Greeting.of_node(first, _SECRET, node.limits.max_packet_size))
+        else:
+            overlay.subscribe_foreign(node, neighbour, foreign.out, foreign.qos)
+            dialled = Dialled(neighbour, Greeting("rehearsal", foreign.version, filters=foreign.in_, qos=foreign.qos))
+        self.connections[first, second] = connection = self._connection(first, second, dialled)
+        if isinstance(connection.other, Actor):
+            connection.other.join(connection.wires[1].put, None)
+        connection.node_end.dial()
+
+    def join_client(self, actor: Actor, subject: Subject) -> None:
+        """Let a client connect to its node, as this subject."""
+        self.break_off(actor.node, actor.name)
+        connection = self._connection(actor.node, actor.name, None, subject)
+        self.connections[actor.node, actor.name] = connection
+        claimant = None
+        if self.ensemble.trust_groups:
+            claimant = Claimant(subject.client_id, actor.secrets, self.make_nonce())
+        properties = Properties(
+            session_expiry=lifecycle.NO_EXPIRY,
+            request_problem_info=True,
+            auth_method=METHOD if claimant is not None else None,
+            auth_data=claimant.claim if claimant is not None else None,
+        )
+        password = self.token_of(actor.name, actor.node)
+        greeting = Connect(subject.client_id, 5, False, 0, subject.user, password, properties=properties)
+        actor.join(connection.wires[1].put, greeting, claimant)
+
+    def token_of(self, client: str, node: str) -> bytes | None:
+        """The token that a node's endpoint would give a client, if it gives it any."""
+        tokens, granted = self.nodes[node].tokens, self.granted(client)
+        if tokens is None or granted is None:
+            return None
+        return tokens.issue(Party("client", client), *granted, self.now).text
+
+    def granted(self, client: str) -> tuple[frozenset[str], frozenset[str]] | None:
+        """What a client's token is to say: filters to publish, and to subscribe. None: it gets none."""
+        if client in self.shown or self.ensemble.tokens is None:
+            return self.shown.get(client)
+        return self.ensemble.tokens.granted(client)
+
+    def _connection(self, node: str, other: str, dialled: Dialled | None, subject: Subject | None = None) -> Joint:
+        """Two ends and what is between them; nothing has been said yet."""
+        near: Endpoint
+        far: Endpoint | Actor
+        outwards = Wire(node, other, self._numbers, lambda data: self._arrive(far, data))
+        inwards = Wire(other, node, self._numbers, lambda data: self._arrive(near, data))
+        door = Door("rehearsal", subject.listener, True, subject.certificate) if subject else _DOOR
+        near = Endpoint(self.nodes[node], door, self._clock, outwards.put, dialled)
+        if other in self.nodes:
+            far = Endpoint(self.nodes[other], _DOOR, self._clock, inwards.put)
+        else:
+            far = self.actor(other, node)
+        return Joint(near, far, (outwards, inwards))
+
+    def _arrive(self, end: Endpoint | Actor, data: bytes) -> None:
+        end.take(data)
+        if isinstance(end, Endpoint):
+            self.turn(end.node)
+
+    def _clock(self) -> float:
+        return self.now
+
+    def actor(self, entity: str, node: str) -> Actor:
+        """An entity that is no node, as it deals with this node."""
+        if (entity, node) not in self.actors:
+            self.actors[entity, node] = Actor(entity, node, self.got.setdefault(entity, []).append)
+        return self.actors[entity, node]
+
+    def _part_from_those_gone(self) -> None:
+        """A node may have closed a connection: its last words still arrive."""
+        for ends, connection in list(self.connections.items()):
+            if not connection.is_over or connection.wires[0]:
+                continue
+            if isinstance(connection.other, Endpoint):
+                reasons = [end.reason.name for end in (connection.node_end, connection.other) if end.reason]
+                raise RehearsalError(f"the link between `{ends[0]}` and `{ends[1]}` broke: {', '.join(reasons)}")
+            self.break_off(*ends)
+
+    def break_off(self, node: str, other: str) -> None:
+        """What is under way between the two is lost, and both notice."""
+        connection = self.connections.pop((node, other), None)
+        if connection is not None:
+            connection.breaks()
+            for name in {node, other} & self.nodes.keys():
+                self.turn(self.nodes[name])
+
+
+def _has_more(node: Node) -> bool:
+    """Whether a node has something to say once a little time has passed."""
+    rates = node.ratings is not None and (node.ratings.is_stale or node.ratings.is_changed)
+    return bool(node.replaying or (node.news and node.neighbours) or rates)
+
+
+def made_up_secret(group: str) -> bytes:
+    """A trust group's secret in a rehearsal: the true one is nobody's business here."""
+    return f"rehearsal of {group}".encode()

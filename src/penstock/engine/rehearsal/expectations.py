@@ -1,0 +1,143 @@
+"""What policy tests expect, held against what came; and both in words."""
+
+import json
+from collections.abc import Callable, Iterable
+from itertools import zip_longest
+
+from penstock.domain.schema.tests import Expected, ExpectedVerdict, Message
+from penstock.engine.explain.report import values_of
+from penstock.engine.rehearsal.actor import Delivered
+from penstock.model.decision import Decision
+from penstock.model.sparkplug.message import parse
+from penstock.model.verdict import Verdict
+
+
+def is_met(expected: Expected, got: tuple[Delivered, ...]) -> bool:
+    """Whether an entity got what it was to get, and nothing else."""
+    if expected.in_order is not None:
+        return all(_fits(wanted, one) for wanted, one in zip_longest(expected.in_order, got))
+    return _all_matched(expected.any_order or (), got)
+
+
+def _fits(wanted: Message | None, got: Delivered | None) -> bool:
+    if wanted is None or got is None:
+        return False
+    return (
+        wanted.topic == got.topic
+        and (wanted.payload is None or wanted.payload.encode() == got.payload)
+        and wanted.qos in (None, got.qos)
+        and wanted.retain in (None, got.retain)
+        and wanted.at in (None, got.node)
+        and _has_metrics(wanted, got)
+    )
+
+
+def _has_metrics(wanted: Message, got: Delivered) -> bool:
+    if wanted.metrics is None and not wanted.without and wanted.seq is None:
+        return True
+    values = values_of(got.topic, got.payload)
+    if values is None:
+        return False
+    return (
+        wanted.metrics in (None, values)
+        and not any(name in values for name in wanted.without)
+        and wanted.seq in (None, _seq(got))
+    )
+
+
+def _all_matched(wanted: tuple[Message, ...], got: tuple[Delivered, ...]) -> bool:
+    """Whether each is for one of the others, and the other way round: by the ways that lead from one to the next."""
+    if len(wanted) != len(got):
+        return False
+    taken: dict[int, int] = {}  # what came, and for which wish it is
+
+    def place(wish: int, tried: set[int]) -> bool:
+        for at, one in enumerate(got):
+            if at not in tried and _fits(wanted[wish], one):
+                tried.add(at)
+                if at not in taken or place(taken[at], tried):
+                    taken[at] = wish
+                    return True
+        return False
+
+    return all(place(wish, set()) for wish in range(len(wanted)))
+
+
+def is_about(wanted: ExpectedVerdict, decision: Decision) -> bool:
+    """Whether a verdict is expected of this decision."""
+    target = decision.goes_by.target if decision.goes_by is not None else None
+    return (
+        wanted.at == decision.node
+        and wanted.from_ in (None, decision.came_by.source)
+        and (wanted.to is None or wanted.to == target)
+    )
+
+
+def is_so(wanted: ExpectedVerdict, verdict: Verdict) -> bool:
+    return (
+        wanted.stage in (None, verdict.stage)
+        and wanted.effect in (None, verdict.effect)
+        and wanted.rule in (None, verdict.rule)
+    )
+
+
+def telling(decision: Decision) -> str:
+    """Why something was let through: the brokering table's word, and what monitors made of it."""
+    said = [one for one in decision.verdicts if one.stage in ("edit", "route") or one.effect != "pass"]
+    return "; ".join(map(str, said or decision.verdicts[-1:]))
+
+
+def towards(decision: Decision) -> str:
+    target = f" -> {decision.goes_by.target}" if decision.goes_by is not None else ""
+    return f"{decision.came_by.source} -> {decision.node}{target}"
+
+
+def verdict_text(wanted: ExpectedVerdict) -> str:
+    way = " -> ".join(name for name in (wanted.from_, wanted.at, wanted.to) if name is not None)
+    said = f"{wanted.stage or 'some stage'}: {wanted.effect or 'anything'}"
+    return f"{way}: {said}{f' by {wanted.rule}' if wanted.rule is not None else ''}"
+
+
+def texts(messages: Iterable[Delivered], expected: Expected) -> tuple[str, ...]:
+    """What came, in as much detail as what was expected."""
+    wanted = expected.in_order or expected.any_order or ()
+    asked = [key for key in _DETAILS if any(getattr(one, key) is not None for one in wanted)]
+    told = (f"{_said(one)}{_in_brackets({key: _DETAILS[key](one) for key in asked})}" for one in messages)
+    return tuple(told) or ("nothing",)
+
+
+def _said(message: Delivered) -> str:
+    """Topic and payload; of a Sparkplug message the values of its metrics."""
+    values = values_of(message.topic, message.payload)
+    return str(message) if values is None else f"{message.topic} {json.dumps(values, ensure_ascii=False)}"
+
+
+def _seq(message: Delivered) -> int | None:
+    return None if values_of(message.topic, message.payload) is None else parse(message.payload).seq
+
+
+_DETAILS: dict[str, Callable[[Delivered], object]] = {
+    "seq": _seq,
+    "qos": lambda one: one.qos,
+    "retain": lambda one: one.retain,
+    "at": lambda one: one.node,
+}
+
+
+def expected_texts(expected: Expected) -> tuple[str, ...]:
+    if expected.in_order is not None:
+        return tuple(map(_message_text, expected.in_order)) or ("nothing",)
+    return (*map(_message_text, expected.any_order or ()), "(in any order)")
+
+
+def _message_text(message: Message) -> str:
+    payload = f" {message.payload}" if message.payload else ""
+    metrics = "" if message.metrics is None else f" {json.dumps(message.metrics, ensure_ascii=False, default=str)}"
+    without = f" without {', '.join(message.without)}" if message.without else ""
+    details = _in_brackets({key: getattr(message, key) for key in _DETAILS})
+    return f"{message.topic}{payload}{metrics}{without}{details}"
+
+
+def _in_brackets(details: dict[str, object]) -> str:
+    said = ", ".join(f"{key} {str(value).lower()}" for key, value in details.items() if value is not None)
+    return f" ({said})" if said else ""

@@ -1,0 +1,162 @@
+"""Advertisements of clients: what a producer says that it will publish, told on two control topics."""
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Literal
+
+import msgspec
+
+from penstock.engine.events.plan import Draft, LinkClass, Plans
+from penstock.engine.federation import offers
+from penstock.engine.sessions.refusal import Outcome, problem_of_name
+from penstock.engine.sessions.session import Session
+from penstock.engine.stages import edit
+from penstock.engine.statements import advertised_policies, bindings, filter_policies, set_policy
+from penstock.language.condition import make_condition
+from penstock.language.errors import ConditionError
+from penstock.language.statements.statement import Message
+from penstock.model.content.json_members import check_members
+from penstock.model.errors import AmbiguityError, TopicError
+from penstock.model.topic import parse_filter
+from penstock.model.verdict import Effect, Verdict
+from penstock.policy.statements.advertisement import Advertisement
+from penstock.policy.statements.judging import ATTACHED, Bound
+from penstock.wire.primitives import is_name
+from penstock.wire.reason import Reason
+
+if TYPE_CHECKING:
+    from penstock.engine.node import Node
+
+ADVERTISE = "$penstock/advertise"
+UNADVERTISE = "$penstock/unadvertise"
+SET_POLICY = "$penstock/policy"
+TOPICS = frozenset({ADVERTISE, UNADVERTISE, SET_POLICY})
+
+MOST_ADVERTISEMENTS = 1000
+"""Advertisements that one session may have."""
+
+
+class _Advertised(msgspec.Struct, forbid_unknown_fields=True):
+    """The payload on `$penstock/advertise`."""
+
+    name: str
+    filter: str
+    where: str | msgspec.UnsetType = msgspec.UNSET
+    scope: Literal["global", "local"] = "global"
+    policy: str | msgspec.UnsetType = msgspec.UNSET
+
+
+class _Unadvertised(msgspec.Struct, forbid_unknown_fields=True):
+    """The payload on `$penstock/unadvertise`."""
+
+    name: str
+    policy: str | msgspec.UnsetType = msgspec.UNSET
+
+
+def judge(node: "Node", link: LinkClass, topic: str) -> Verdict:
+    """May a client on such a link advertise, or take an advertisement back? Its rights must grant it, as for any topic,
+    and its monitors must not suppress the topic. They are not asked about content: it is no event.
+    """
+    if link.rights is not None and not link.rights.may_write(topic):
+        return Verdict("admit", Effect.SUPPRESS, "acl", link.rights.why_write(topic))
+    draft = Draft(node, topic, Plans(link, {}))
+    edit.plan(draft)
+    return draft.verdict
+
+
+def receive(node: "Node", session: Session, topic: str, payload: bytes, now: float) -> Outcome:
+    """A client that may do so advertises, takes an advertisement back, or sets a policy."""
+    if topic == SET_POLICY:
+        outcome = set_policy.receive(node, session, payload, now)
+    elif topic == ADVERTISE:
+        outcome = _advertise(node, session, payload, now)
+    else:
+        outcome = _unadvertise(node, session, payload, now)
+    if outcome.reason >= 0x80:
+        node.deny("advertise denied", session, topic, outcome.text)
+    return outcome
+
+
+def _advertise(node: "Node", session: Session, payload: bytes, now: float) -> Outcome:
+    try:
+        check_members(payload, msgspec.json.decode(payload))
+        told = msgspec.json.decode(payload, type=_Advertised)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, AmbiguityError) as error:
+        return Outcome(Reason.PAYLOAD_FORMAT_INVALID, f"not an advertisement: {error}")
+    problem = problem_of_name(told.name) if told.name else "an advertisement has a name"
+    if problem:
+        return Outcome(Reason.PAYLOAD_FORMAT_INVALID, problem)
+    try:
+        made = _made(node, told)
+    except (TopicError, ConditionError) as error:
+        return Outcome(Reason.PAYLOAD_FORMAT_INVALID, f"advertisement `{told.name}`: {error}")
+    if told.policy is not msgspec.UNSET:
+        policy = bindings.settable(node, session, told.policy, Message.ADVERTISEMENT)
+        if isinstance(policy, str):
+            return Outcome(Reason.NOT_AUTHORIZED, f"advertisement `{told.name}`: {policy}")
+        made = replace(made, policy=policy)
+        problem = filter_policies.nothing_to_trim(policy, made.condition)
+        if problem:
+            return Outcome(Reason.PAYLOAD_FORMAT_INVALID, f"advertisement `{told.name}`: {problem}")
+    if len(session.advertisements) >= MOST_ADVERTISEMENTS and told.name not in session.advertisements:
+        return Outcome(Reason.QUOTA_EXCEEDED, f"session has {MOST_ADVERTISEMENTS} advertisements already")
+    problem = filter_policies.insert_advertisement(node, session, made.filter, made.condition, made.policy, now)
+    if problem:
+        return Outcome(Reason.NOT_AUTHORIZED, f"advertisement `{told.name}`: {problem}")
+    session.advertisements[made.name] = made
+    node.ledger.advertisement(session, made.name, made)
+    changed(node, session, made.name)
+    return Outcome(Reason.SUCCESS)
+
+
+def _unadvertise(node: "Node", session: Session, payload: bytes, now: float) -> Outcome:
+    try:
+        told = msgspec.json.decode(payload, type=_Unadvertised)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        return Outcome(Reason.PAYLOAD_FORMAT_INVALID, f"does not say which advertisement: {error}")
+    known = session.advertisements.get(told.name)
+    if known is None:
+        return Outcome(Reason.UNSPECIFIED_ERROR, f"session has no advertisement `{told.name}`")
+    bounds = []
+    if known.policy is not None:
+        bounds.append(Bound(known.policy, known.name, known.filter, known.condition, Message.ADVERTISEMENT))
+    if told.policy is not msgspec.UNSET:
+        policy = bindings.settable(node, session, told.policy, Message.UNADVERTISEMENT)
+        if isinstance(policy, str):
+            return Outcome(Reason.NOT_AUTHORIZED, policy)
+        bounds.append(Bound(policy, ATTACHED))
+    what = (Message.UNADVERTISEMENT, known.filter, known.condition)
+    filter_policies.taken_back(node, session, *what, bounds, now)
+    del session.advertisements[told.name]
+    node.ledger.advertisement(session, told.name, None)
+    changed(node, session, told.name)
+    return Outcome(Reason.SUCCESS)
+
+
+def _made(node: "Node", told: _Advertised) -> Advertisement:
+    """The advertisement that a client tells of; raises `TopicError` or `ConditionError`."""
+    filter, where = told.filter, told.where
+    if not is_name(filter):
+        raise TopicError(f"topic filter {filter[:80]!r} contains a control character or a non-character")
+    if filter.count("/") >= node.limits.topic_levels:
+        raise TopicError(f"filter has more than {node.limits.topic_levels} levels")
+    if parse_filter(filter).group is not None:
+        raise TopicError(f"`{filter}` is a shared subscription, not topics to publish on")
+    # An empty condition is a mistake, and taken for none it would say more than was meant.
+    condition = None if where is msgspec.UNSET else make_condition(where, node.ensemble.declared(filter))
+    return Advertisement(told.name, filter, condition, told.scope)
+
+
+def changed(node: "Node", session: Session, name: str) -> None:
+    """What a session may publish has changed, and what other nodes are told of it."""
+    session.plans = session.edited_plans = None
+    advertised_policies.note(node, session)
+    offers.changed(node, session, name)
+
+
+def forget(node: "Node", session: Session) -> None:
+    """The session ends, and its advertisements with it."""
+    names = list(session.advertisements)
+    session.advertisements.clear()
+    advertised_policies.note(node, session)
+    for name in names:
+        offers.changed(node, session, name)

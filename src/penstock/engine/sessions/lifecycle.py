@@ -1,0 +1,399 @@
+"""A session from CONNECT to its end: authentication, take-over, resumption, expiry."""
+
+from collections.abc import Mapping
+from hmac import compare_digest
+from typing import NamedTuple
+
+from penstock.engine.contracts import client_contracts, release_recheck, situations
+from penstock.engine.events import rejudge, retained, wills
+from penstock.engine.federation import overlay
+from penstock.engine.node import Node
+from penstock.engine.sessions import advertise, placement, subscribe, window
+from penstock.engine.sessions import connack as hello
+from penstock.engine.sessions.connack import NO_EXPIRY as NO_EXPIRY
+from penstock.engine.sessions.refusal import encode_told, wants_reasons
+from penstock.engine.sessions.session import NEVER, Outlet, Session
+from penstock.engine.stages import emit
+from penstock.engine.stages.admit import Door, authenticate, is_known
+from penstock.engine.stages.path import read_topic
+from penstock.engine.trust import client_tokens, group_proofs, groups, token_exchange
+from penstock.model.subject import Subject
+from penstock.policy.tokens.verification import Verified
+from penstock.wire.codec import encode
+from penstock.wire.errors import WireError
+from penstock.wire.packet import MQTT_311, Auth, Connack, Connect, Disconnect
+from penstock.wire.properties import Properties
+from penstock.wire.reason import Reason, connack_code_311
+
+
+class Refusal(NamedTuple):
+    """Why a CONNECT is turned down."""
+
+    reason: Reason
+    text: str
+
+
+class Opened(NamedTuple):
+    """A session with a connection, and the keep alive that holds for it."""
+
+    session: Session
+    keepalive: int
+
+
+def connect(
+    node: Node, packet: Connect, door: Door, outlet: Outlet, now: float
+) -> Opened | group_proofs.Challenged | Refusal:
+    """Open or resume the client's session and queue its CONNACK, or say why not; or ask for proofs first."""
+    refusal = _check(node, packet)
+    if refusal is not None:
+        return refusal
+    method = packet.properties.auth_method
+    if method is None or method == client_tokens.METHOD:
+        proof = None if method is None else group_proofs.Proof(client_tokens.Showing(), {}, told=client_tokens.TOLD)
+        return _open(node, packet, door, outlet, now, proof)
+    who = _who(node, packet, door, now)
+    if isinstance(who, Refusal):
+        return who
+    try:
+        return group_proofs.ask(node, packet)
+    except WireError as error:
+        return Refusal(error.reason, str(error))
+
+
+def answered(
+    node: Node, challenged: group_proofs.Challenged, packet: Auth, door: Door, outlet: Outlet, now: float
+) -> Opened | Refusal:
+    """The client has answered: open its session with what it has proven, or say why not."""
+    try:
+        proof = group_proofs.judge(node, challenged.state, packet, now)
+    except WireError as error:  # [MQTT-4.12.0-4]
+        return Refusal(error.reason, str(error))
+    return _open(node, challenged.connect, door, outlet, now, proof)
+
+
+class Who(NamedTuple):
+    """A client that is known, and the token that it has shown."""
+
+    subject: Subject
+    token: Verified | None
+
+
+def _who(node: Node, packet: Connect, door: Door, now: float) -> Who | Session | Refusal:
+    """The client or the neighbour that a CONNECT comes from."""
+    if overlay.neighbour_in(packet.client_id) is not None:
+        return _neighbour(node, packet, door)
+    # [MQTT-3.1.4-2]
+    text, token = client_tokens.text_of(node, packet), None
+    if text is not None:
+        shown = client_tokens.look(node, packet, door, text, now)
+        if isinstance(shown, str):
+            node.stats.tokens_refused += 1
+            return Refusal(Reason.NOT_AUTHORIZED, shown)
+        subject, token = shown
+    elif node.tokens is not None and node.tokens.settings.required:
+        # No password is looked at: whoever guesses here would not be counted, and be told when it is right.
+        return Refusal(Reason.NOT_AUTHORIZED, "this node asks for an authorisation token, as the password")
+    else:
+        authenticated = authenticate(packet, door, node.passwords)
+        if isinstance(authenticated, str):
+            return Refusal(Reason.NOT_AUTHORIZED, authenticated)
+        if not is_known(authenticated, door, node.passwords, node.unchecked):
+            return Refusal(Reason.NOT_AUTHORIZED, f"a user name cannot be checked here, and {node.unchecked}")
+        subject = authenticated
+    if not packet.client_id:  # [MQTT-3.1.3-6]
+        subject = subject._replace(client_id=node.make_id())
+    entry = placement.entry_of(node, subject)
+    if entry is None:
+        return Refusal(Reason.NOT_AUTHORIZED, f"client `{subject.client_id}` is not one that the domain lists here")
+    if token is not None and not client_tokens.is_holder(token, subject, entry):
+        node.stats.tokens_refused += 1
+        return Refusal(Reason.NOT_AUTHORIZED, client_tokens.not_holder(token, entry))
+    return Who(subject, token)
+
+
+def _open(
+    node: Node, packet: Connect, door: Door, outlet: Outlet, now: float, proof: group_proofs.Proof | None
+) -> Opened | Refusal:
+    who = _who(node, packet, door, now)  # also after an exchange of proofs: the domain may be another since it began
+    if isinstance(who, Refusal):
+        return who
+    if isinstance(who, Session):
+        return _open_neighbour(node, who, packet, outlet, now, proof)
+    subject, token = who
+    refused = wills.refused(node, packet, subject)
+    if refused:
+        return Refusal(Reason.NOT_AUTHORIZED, refused)
+    assigned = None if packet.client_id else subject.client_id
+    # [MQTT-3.1.3-2] [MQTT-3.1.3-7] [MQTT-3.1.4-4]
+    session, present = _session(node, packet, subject, proof.proven if proof is not None else {}, now)
+    before = session.rights
+    client_tokens.attach(node, session, token)
+    placement.settle_in(node, session)
+    _attach(node, session, packet, outlet)
+    if present and session.rights != before:  # what waits may be more than its token lets it have now
+        node.forget_all()
+        node.later.begin_anew(node, session, now)
+        rejudge.judge_queue(node, session, now)
+    group_proofs.attach(node, session, proof, now)
+    keepalive = hello.keepalive_of(node, packet)
+    # [MQTT-3.1.4-5] [MQTT-3.2.0-1] [MQTT-3.2.0-2]
+    hello.say(node, session, packet, present, assigned, keepalive, proof)
+    if present:
+        window.resume(node, session, now)
+        subscribe.advance(node, session, now)
+    return Opened(session, keepalive)
+
+
+def refusal_packet(packet: Connect, refusal: Refusal) -> bytes:
+    """The CONNACK that says no."""  # [MQTT-3.1.4-2], [MQTT-3.2.2-7]
+    if packet.version == MQTT_311:
+        return encode(Connack(False, connack_code_311(refusal.reason)), MQTT_311)
+    asked, most = wants_reasons(packet.properties), packet.properties.maximum_packet_size or 0
+    return encode_told(Connack(False, refusal.reason), refusal.text, packet.version, asked, most)
+
+
+def _neighbour(node: Node, packet: Connect, door: Door) -> Session | Refusal:
+    """A node dials: it must be a neighbour, and show that it is."""
+    name = overlay.neighbour_in(packet.client_id)
+    session = node.neighbours.get(name or "")
+    secret = node.secrets.get(name or "")
+    shown = packet.password is not None and secret is not None and compare_digest(packet.password, secret)
+    if session is None or packet.version != 5 or not (shown or door.certificate_user == name):
+        return Refusal(Reason.NOT_AUTHORIZED, f"`{name}` is not a neighbour of this node, or cannot show that it is")
+    return session
+
+
+def _open_neighbour(
+    node: Node, session: Session, packet: Connect, outlet: Outlet, now: float, proof: group_proofs.Proof | None
+) -> Opened:
+    _join(node, session, packet, outlet, now, proof)
+    hello.say(node, session, packet, True, None, packet.keepalive, proof)
+    token_exchange.begin(node, session, now)
+    window.resume(node, session, now)
+    overlay.announce(node, session)
+    subscribe.advance(node, session, now)
+    return Opened(session, packet.keepalive)
+
+
+def joined(
+    node: Node, session: Session, connack: Connack, outlet: Outlet, now: float, proof: group_proofs.Proof | None = None
+) -> None:
+    """A neighbour that this node dialled has taken the connection; `proof`: of the groups that both are in."""
+    told = connack.properties
+    properties = Properties(
+        session_expiry=NO_EXPIRY,
+        receive_maximum=told.receive_maximum or overlay.WINDOW,
+        maximum_packet_size=told.maximum_packet_size,
+    )
+    packet = Connect(session.client_id, session.version, False, 0, properties=properties)
+    _join(node, session, packet, outlet, now, proof)
+    token_exchange.begin(node, session, now)
+    window.resume(node, session, now)
+    if session.neighbour in node.ensemble.nodes:
+        overlay.announce(node, session)
+    subscribe.advance(node, session, now)
+
+
+def _join(
+    node: Node, session: Session, packet: Connect, outlet: Outlet, now: float, proof: group_proofs.Proof | None
+) -> None:
+    if session.outlet is not None:
+        before = session.outlet
+        before.disconnect(Reason.SESSION_TAKEN_OVER, "the node has dialled anew")
+        lost(node, session, before, now)
+    _attach(node, session, packet, outlet)
+    group_proofs.attach(node, session, proof, now)
+    session.window = session.quota = min(packet.properties.receive_maximum or overlay.WINDOW, overlay.WINDOW)
+    if node.ensemble.is_cyclic:
+        session.plain = False  # the path travels with each event
+
+
+def disconnect(node: Node, session: Session, packet: Disconnect, now: float) -> None:
+    """The client says goodbye; the connection is closed by the caller, who then calls `lost`."""
+    expiry = packet.properties.session_expiry
+    if expiry is not None:
+        if expiry and not session.expiry:  # [MQTT-3.14.2-1]
+            raise WireError(Reason.PROTOCOL_ERROR, "session expiry cannot be set at the end of a session without one")
+        session.expiry = _expiry(node, expiry)
+    if packet.reason == Reason.SUCCESS:
+        session.will = None  # [MQTT-3.14.4-3]
+
+
+def lost(node: Node, session: Session, outlet: Outlet, now: float) -> None:
+    """The connection is gone, for whatever reason."""
+    # [MQTT-4.1.0-1]
+    if session.outlet is not outlet:
+        return  # taken over
+    _detach(node, session, now)
+    if not session.expiry:
+        end(node, session, now)
+        return
+    if session.will is not None and not session.will.delay:
+        wills.publish(node, session, now)
+    schedule(node, session)
+    node.ledger.session(session)
+
+
+def tick(node: Node, now: float) -> None:
+    """Time has passed: publish delayed wills, end expired sessions, forget expired retained messages."""
+    retained.expire(node, now)
+    overlay.expire(node, now)
+    groups.expire(node, now)
+    if node.contracts is not None:
+        situations.expire(node, now)
+        release_recheck.tick(node, now)
+        emit.hand_out(node, now)
+    if node.tokens is not None:
+        client_tokens.expire(node, now)
+        token_exchange.tick(node, now)
+    for session in node.timers.due(now):
+        if session.will is not None and now >= session.ended + session.will.delay:
+            wills.publish(node, session, now)
+            node.ledger.session(session)
+        # [MQTT-4.1.0-2]
+        if now >= session.ended + session.expiry:
+            end(node, session, now)
+        else:
+            schedule(node, session)
+
+
+def schedule(node: Node, session: Session) -> None:
+    """Look at an offline session again when its will is due or its time is over."""
+    after = session.expiry if session.will is None else min(session.expiry, session.will.delay)
+    if after != NEVER:
+        node.timers.set(session.ended + after, session)
+
+
+def end(node: Node, session: Session, now: float) -> None:
+    """Forget the session; its will does not outlive it."""  # [MQTT-3.1.2-23], [MQTT-3.1.3-9]
+    node.timers.cancel(session)
+    for key in list(session.subscriptions):
+        subscribe.remove(node, session, key)
+    wills.publish(node, session, now)  # now that no shared subscription can choose this session for it
+    # [MQTT-4.8.2-5]
+    for delivery in (*session.inflight.values(), *(session.queue or ())):
+        node.ledger.settle(delivery)
+    session.inflight = {}
+    session.queue = None
+    session.replays = []
+    if session.advertisements:
+        advertise.forget(node, session)
+    client_contracts.forget(node, session, now)
+    node.later.forget(node, session)
+    if node.sessions.get(session.client_id) is session:
+        del node.sessions[session.client_id]
+        placement.leave(node, session)
+    if session.durable:
+        node.ledger.drop_session(session)
+
+
+def _check(node: Node, packet: Connect) -> Refusal | None:
+    # [MQTT-4.12.0-1] [MQTT-4.12.0-4] [MQTT-4.12.0-6]
+    method = packet.properties.auth_method
+    is_token = method == client_tokens.METHOD and node.tokens is not None
+    if method is not None and not is_token and not group_proofs.supports(node, method):
+        return Refusal(Reason.BAD_AUTHENTICATION_METHOD, f"no method `{method}` here")
+    if not packet.client_id and packet.version == 4 and not packet.clean_start:  # [MQTT311-3.1.3-8]
+        return Refusal(Reason.CLIENT_IDENTIFIER_NOT_VALID, "a session that is kept needs a client id")
+    will, limits = packet.will, node.limits
+    if will is None:
+        return None
+    if will.qos > limits.max_qos:  # [MQTT-3.2.2-12]
+        return Refusal(Reason.QOS_NOT_SUPPORTED, f"will has QoS {will.qos}, at most {limits.max_qos} is supported")
+    if will.retain and not limits.retain:  # [MQTT-3.2.2-13]
+        return Refusal(Reason.RETAIN_NOT_SUPPORTED, "will is to be retained, which is not supported")
+    try:
+        read_topic(will.topic.encode(), limits.topic_levels)
+    except WireError as error:
+        return Refusal(error.reason, str(error))
+    return None
+
+
+def _session(
+    node: Node, packet: Connect, subject: Subject, proven: Mapping[str, float], now: float
+) -> tuple[Session, bool]:
+    """The session to use, and whether it was there before."""
+    old = node.sessions.get(subject.client_id)
+    if old is not None and old.outlet is not None:
+        outlet = old.outlet
+        outlet.disconnect(Reason.SESSION_TAKEN_OVER, "another connection uses this client id")  # [MQTT-3.1.4-3]
+        lost(node, old, outlet, now)
+        old = node.sessions.get(subject.client_id)
+    if old is not None:
+        is_own = placement.is_same(node, old.subject, subject) and groups.may_resume(old, proven)
+        if packet.clean_start or not is_own or not _lives(old, now):  # [MQTT-3.1.2-4]
+            end(node, old, now)
+        else:
+            if old.version != packet.version:
+                node.forget_all()
+            # [MQTT-3.1.2-5] [MQTT-3.2.2-3] [MQTT311-3.1.2-4] [MQTT311-3.2.2-2]
+            old.subject = subject
+            return old, True
+    # [MQTT-3.1.2-6] [MQTT-3.2.2-2] [MQTT311-3.2.2-3]
+    node.last_session += 1
+    session = Session(node.last_session, subject, packet.version)
+    node.sessions[subject.client_id] = session
+    return session, False
+
+
+def _lives(session: Session, now: float) -> bool:
+    return now < session.ended + session.expiry
+
+
+def _attach(node: Node, session: Session, packet: Connect, outlet: Outlet) -> None:
+    properties, limits = packet.properties, node.limits
+    session.version = packet.version
+    if packet.version == 4:
+        # [MQTT311-3.1.2-6] [MQTT311-4.1.0-1]
+        session.expiry = 0 if packet.clean_start else _expiry(node, NO_EXPIRY)
+    else:
+        session.expiry = _expiry(node, properties.session_expiry or 0)
+    if session.durable and not session.expiry:
+        node.ledger.drop_session(session)
+    session.durable = node.ledger.durable and session.expiry > 0
+    session.rights = node.rights_for(session)
+    session.plans = session.edited_plans = None
+    # [MQTT-3.1.2-7] [MQTT311-3.1.2-8] [MQTT311-3.1.2-12]
+    session.will = wills.left(node, packet, session)
+    node.timers.cancel(session)
+    session.outlet = outlet
+    session.buffer = []
+    session.open = True
+    session.window = min(properties.receive_maximum or limits.inflight, limits.inflight)  # [MQTT-3.3.4-9]
+    # [MQTT-4.9.0-1]
+    session.quota = session.window
+    # [MQTT-3.1.2-29]
+    session.problem_info = wants_reasons(properties)
+    session.maximum_packet_size = properties.maximum_packet_size or 0
+    # [MQTT-3.1.2-27] [MQTT-3.3.2-11]
+    session.alias_maximum = min(properties.topic_alias_maximum or 0, limits.topic_alias_maximum)
+    session.aliases_out = {} if session.alias_maximum else None
+    plain = not session.maximum_packet_size and not session.alias_maximum
+    if plain != session.plain and session.subscriptions:
+        node.forget_all()
+    session.plain = plain
+    node.connected += 1
+    if session.durable:
+        node.ledger.session(session)
+
+
+def _detach(node: Node, session: Session, now: float) -> None:
+    session.outlet = None
+    session.buffer = []
+    session.open = session.blocked = session.overflowing = False
+    session.held = session.backlog = 0
+    # [MQTT-3.3.2-7]
+    session.aliases_in = session.aliases_out = None
+    session.resend = session.proving = None
+    if session.neighbour is not None:
+        token_exchange.end(node, session)
+        session.exchange = None
+        node.news.offer(*session.offers)  # there may be another way to what it offers
+    session.ended = now
+    node.connected -= 1
+
+
+def _expiry(node: Node, seconds: int) -> float:
+    most = node.limits.session_expiry
+    wished = NEVER if seconds == NO_EXPIRY else float(seconds)
+    return wished if most is None else min(wished, float(most))

@@ -1,0 +1,155 @@
+"""A session's place in the ensemble: which entity it is, of what types its two links are, and what monitors them."""
+
+from typing import TYPE_CHECKING
+
+from penstock.domain import Domain, Listener, NodeSettings
+from penstock.domain.compile.ensemble import Ensemble, ensemble
+from penstock.domain.compile.entries import ClientEntry
+from penstock.domain.units import Address
+from penstock.engine.sessions.session import Session
+from penstock.engine.sparkplug import messages
+from penstock.engine.stages.edit import Watch, tell_failures
+from penstock.language.statements.statement import Message
+from penstock.model.link import Link
+from penstock.model.subject import Subject
+from penstock.model.topic import parse_filter
+from penstock.policy.contracts.contract import advertisement
+
+if TYPE_CHECKING:
+    from penstock.engine.node import Node
+
+
+def alone(name: str) -> Ensemble:
+    """The ensemble of one open node."""
+    listener = Listener(address=Address("127.0.0.1", 0))
+    return ensemble(Domain(nodes={name: NodeSettings(listen=(listener,))}))
+
+
+def entry_of(node: "Node", subject: Subject) -> ClientEntry | None:
+    """Who a client is at this node; None if it must not be here."""
+    return node.ensemble.client(node.name, subject.client_id, subject.user, subject.listener, subject.certificate)
+
+
+def is_same(node: "Node", before: Subject, now: Subject) -> bool:
+    """Whether a session of the one is the other's: of the same user, and at the same place in the ensemble.
+
+    What waits in a session was for links of these types, and must not reach another one who uses the same client id.
+    """
+    entry = entry_of(node, before)
+    return before.user == now.user and entry is not None and entry == entry_of(node, now)
+
+
+def settle_in(node: "Node", session: Session) -> bool:
+    """Give the session its place by the ensemble as it is now; False if there is none for it."""
+    entry = (
+        entry_of(node, session.subject)
+        if session.neighbour is None
+        else neighbour_entry(node.ensemble, node.name, session.neighbour)
+    )
+    if entry is None:
+        return False
+    if (session.publish_type, session.notify_type) != (entry.publish, entry.notify):
+        _stir(node, session)
+    session.entity, session.entry = entry.name, entry
+    messages.renew(node, session)
+    session.publish_type, session.notify_type = entry.publish, entry.notify
+    session.where, session.given = entry.where, entry.advertises
+    policies = () if session.neighbour else node.ensemble.statements.of(entry.name, Message.SUBSCRIPTION)
+    if policies != session.policies:
+        session.policies = policies
+        for subscribed in session.subscriptions.values():
+            subscribed.target = None
+            node.forget(parse_filter(subscribed.filter))
+    inwards, outwards = entry.links(node.name)
+    session.watch_in = watch(node, inwards)
+    # What goes to a node is edited there, where it arrives (brokering §5.3 T-Deliver); others cannot do it themselves.
+    _part(session)
+    session.watch_out = watch(node, outwards) if entry.name not in node.ensemble.nodes else None
+    if session.watch_out is not None:
+        session.watch_out.sessions.append(session)
+    session.plans = session.edited_plans = session.source = None
+    return True
+
+
+def _stir(node: "Node", session: Session) -> None:
+    """Its links are of other types: what it may get, and who may get what is its own, is other too."""
+    if session.subscriptions or session.advertisements or session.offers:
+        node.news.everything()
+
+
+def _part(session: Session) -> None:
+    if session.watch_out is not None and session in session.watch_out.sessions:
+        session.watch_out.sessions.remove(session)
+
+
+def look_on(node: "Node") -> None:
+    """Let the monitors on links to clients and foreign brokers see what they must, whether or not it is subscribed to.
+
+    A protocol's history does not wait until its last step has a subscriber.
+    """
+    wanted: dict[tuple[str, str], tuple[str, ...]] = {}
+    for link in node.ensemble.links.values():
+        if link.source == node.name and link.target not in node.ensemble.nodes:
+            watched = watch(node, link)
+            if watched is not None and watched.alphabet():
+                wanted[link.source, link.target] = watched.alphabet()
+    for ends, filters in node.onlookers.items():
+        for text in filters:
+            node.index.remove(text, ends)
+    for ends, filters in wanted.items():
+        for text in filters:
+            node.index.add(text, ends, node.watches[ends])
+    node.onlookers = wanted
+    node.news.everything()
+    node.forget_all()
+
+
+def neighbour_entry(whole: Ensemble, node: str, name: str) -> ClientEntry | None:
+    """Who a neighbour is at a node. A foreign broker that has contracts as a producer may publish nothing else."""
+    inwards, outwards = whole.links.get((name, node)), whole.links.get((node, name))
+    if inwards is None or outwards is None:
+        return None
+    producers = whole.contracts.producers if whole.contracts is not None and name in whole.foreign else ()
+    advertises = tuple(advertisement(one) for one in producers if name in one.producers)
+    return ClientEntry(name, inwards.type, outwards.type, advertises=advertises)
+
+
+def watch(node: "Node", link: Link) -> Watch | None:
+    """The monitors on a link with their states, or None if it has none."""
+    ends = (link.source, link.target)
+    known = node.watches.get(ends)
+    if known is not None:
+        return known if known.monitors else None
+    made = new_watch(node, link)
+    if made is not None:
+        node.watches[ends] = made
+        tell_failures(node, made)
+    return made
+
+
+def new_watch(node: "Node", link: Link) -> Watch | None:
+    """The monitors on a link in the states that they begin with here: those that the store has, else their first."""
+    monitors = node.ensemble.monitors(link)
+    if not monitors:
+        return None
+    ends = (link.source, link.target)
+    stored = {name: state for (source, target, name), state in node.stored_states.items() if (source, target) == ends}
+    return Watch(link, monitors, stored)
+
+
+def leave(node: "Node", session: Session) -> None:
+    """The session has ended. States of links with clients that nobody listed would otherwise gather for ever."""
+    _part(session)
+    if session.neighbour is not None:
+        return
+    if session.entity in node.ensemble.devices:
+        took, gave, denied = node.past.get(session.entity, (0, 0, 0))
+        node.past[session.entity] = (took + session.took, gave + session.gave, denied + session.denied)
+        return
+    for watched in (session.watch_in, session.watch_out):
+        if watched is not None:
+            node.watches.pop((watched.link.source, watched.link.target), None)
+            for monitor, state in zip(watched.monitors, watched.states, strict=True):
+                node.ledger.monitor(watched.link, monitor.name, None)
+                watched.close(monitor, state)
+            tell_failures(node, watched)

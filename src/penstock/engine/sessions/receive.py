@@ -1,0 +1,120 @@
+"""A packet from an open connection, to the part of the engine that it is for.
+
+Connections of a live node, rehearsals and tests all hand their packets over here.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from penstock.engine.events import ingress
+from penstock.engine.node import Node
+from penstock.engine.sessions import lifecycle, outbox, subscribe, window
+from penstock.engine.sessions.session import Session
+from penstock.engine.trust import group_proofs
+from penstock.wire.codec import encode
+from penstock.wire.errors import WireError
+from penstock.wire.packet import (
+    AUTH,
+    CONNECT,
+    DISCONNECT,
+    PINGREQ,
+    PUBACK,
+    PUBCOMP,
+    PUBLISH,
+    PUBREC,
+    PUBREL,
+    SUBSCRIBE,
+    UNSUBSCRIBE,
+    Auth,
+    Connect,
+    Disconnect,
+    Packet,
+    Pingreq,
+    Pingresp,
+    Puback,
+    Pubcomp,
+    Publish,
+    Pubrec,
+    Pubrel,
+    Subscribe,
+    Unsubscribe,
+)
+from penstock.wire.reason import Reason
+from penstock.wire.session import CONNECTION
+
+_PINGRESP = encode(Pingresp(), 4)
+
+KINDS: dict[type, int] = {
+    Connect: CONNECT,
+    Publish: PUBLISH,
+    Puback: PUBACK,
+    Pubrec: PUBREC,
+    Pubrel: PUBREL,
+    Pubcomp: PUBCOMP,
+    Subscribe: SUBSCRIBE,
+    Unsubscribe: UNSUBSCRIBE,
+    Pingreq: PINGREQ,
+    Disconnect: DISCONNECT,
+    Auth: AUTH,
+}
+"""The packet types that a client sends."""
+
+
+def expect(phase: int, kind: int) -> None:
+    """Raise `WireError` if a packet of this kind must not come in this phase of a connection."""
+    if (phase, kind) not in CONNECTION:
+        raise WireError(Reason.PROTOCOL_ERROR, f"packet type {kind} is not allowed here")
+
+
+def handle(node: Node, session: Session, packet: Packet, now: float, raw: bytes = b"") -> None:
+    """Do what the packet asks for; raises `WireError`. After a DISCONNECT the caller closes the connection.
+
+    `raw` is the whole packet as it came, if the caller has it: a journal keeps it rather than make it again.
+    """
+    if isinstance(packet, Publish):
+        ingress.receive(node, session, packet, now, raw)
+    else:
+        _HANDLERS[type(packet)](node, session, packet, now)
+
+
+def _acknowledged(node: Node, session: Session, packet: Puback | Pubrec | Pubcomp, now: float) -> None:
+    window.acknowledge(node, session, KINDS[type(packet)], packet.packet_id, packet.reason, now)
+    if session.replays:
+        subscribe.advance(node, session, now)
+
+
+def _pubrel(node: Node, session: Session, packet: Pubrel, now: float) -> None:
+    ingress.release(node, session, packet.packet_id)
+
+
+def _subscribe(node: Node, session: Session, packet: Subscribe, now: float) -> None:
+    subscribe.subscribe(node, session, packet, now)
+
+
+def _unsubscribe(node: Node, session: Session, packet: Unsubscribe, now: float) -> None:
+    subscribe.unsubscribe(node, session, packet, now)
+
+
+def _pingreq(node: Node, session: Session, packet: Pingreq, now: float) -> None:
+    outbox.push(node, session, _PINGRESP)  # [MQTT-3.12.4-1]
+
+
+def _disconnect(node: Node, session: Session, packet: Disconnect, now: float) -> None:
+    lifecycle.disconnect(node, session, packet, now)
+
+
+def _auth(node: Node, session: Session, packet: Auth, now: float) -> None:
+    group_proofs.receive(node, session, packet, now)
+
+
+_HANDLERS: dict[type, Callable[[Node, Session, Any, float], None]] = {
+    Puback: _acknowledged,
+    Pubrec: _acknowledged,
+    Pubrel: _pubrel,
+    Pubcomp: _acknowledged,
+    Subscribe: _subscribe,
+    Unsubscribe: _unsubscribe,
+    Pingreq: _pingreq,
+    Disconnect: _disconnect,
+    Auth: _auth,
+}

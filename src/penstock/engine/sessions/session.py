@@ -1,0 +1,356 @@
+"""What a node keeps of one client: subscriptions, windows, queues. State only; the rules are in the other modules."""
+
+from collections import deque
+from typing import TYPE_CHECKING, Protocol
+
+from penstock.language.condition import Condition
+from penstock.model.event import Event
+from penstock.model.subject import Subject
+from penstock.policy.access.acl import Rights
+from penstock.policy.access.brokering import DEFAULT_TYPE
+from penstock.policy.contracts.contract import ConsumerContract, ProducerContract
+from penstock.policy.statements.advertisement import Advertisement, Claim, claims
+from penstock.policy.statements.assignments import Given
+from penstock.policy.statements.statement import Policy
+from penstock.policy.tokens.rights import TokenRights
+from penstock.policy.tokens.verification import Verified
+from penstock.wire.reason import Reason
+from penstock.wire.session import WAITING
+
+if TYPE_CHECKING:
+    from penstock.domain.compile.entries import ClientEntry
+    from penstock.engine.events.plan import Plans, Target
+    from penstock.engine.federation.interest import Exchange
+    from penstock.engine.federation.wants import Offered
+    from penstock.engine.recorder import Source
+    from penstock.engine.sparkplug.messages import Actor
+    from penstock.engine.stages.edit import Watch
+    from penstock.engine.trust.client_tokens import Showing
+    from penstock.engine.trust.group_proofs import Accepting, Claiming
+    from penstock.engine.trust.tokens import TokenLink
+
+NEVER = float("inf")
+
+
+class Outlet(Protocol):
+    """The way out to a connected client. The broker's connections are outlets; so are the tests' lists."""
+
+    def send(self, packets: list[bytes]) -> None:
+        """Write the packets out and empty the list, or leave them in it when nothing more can be taken."""
+
+    def disconnect(self, reason: Reason, text: str = "") -> None:
+        """Say why (MQTT 5) and close; what is still in the buffer goes out first."""
+
+
+class Kept:
+    """An event in the store, shared by the deliveries that wait for it."""
+
+    __slots__ = ("event", "id", "references")
+
+    def __init__(self, number: int, event: Event) -> None:
+        self.id = number
+        self.event = event
+        self.references = 0
+
+
+class Delivery:
+    """One QoS 1 or 2 message to one session, from being queued to being acknowledged."""
+
+    __slots__ = ("event", "ids", "kept", "packet_id", "qos", "retain", "row", "session", "state")
+
+    def __init__(self, session: "Session", event: Event, qos: int, retain: bool, ids: tuple[int, ...]) -> None:
+        self.session = session
+        self.event = event
+        self.qos = qos
+        self.retain = retain
+        self.ids = ids
+        self.state = WAITING
+        self.packet_id = 0
+        self.row = 0
+        self.kept: Kept | None = None
+
+
+class Subscribed:
+    """One subscription of one session, as the index holds it."""
+
+    __slots__ = (
+        "also",
+        "asked",
+        "condition",
+        "filter",
+        "identifier",
+        "is_local",
+        "name",
+        "no_local",
+        "policy",
+        "qos",
+        "retain_as_published",
+        "session",
+        "since",
+        "target",
+        "ways",
+    )
+
+    def __init__(
+        self,
+        session: "Session",
+        filter: str,
+        qos: int,
+        no_local: bool = False,
+        retain_as_published: bool = False,
+        identifier: int = 0,
+        name: str = "",
+        asked: str = "",
+        is_local: bool = False,
+        policy: Policy | None = None,
+    ) -> None:
+        self.session = session
+        self.filter = filter
+        self.name = name
+        """What tells it from others of the session with the same filter; empty for the one that MQTT knows."""
+        self.asked = asked
+        """The condition that its client gave; empty if none."""
+        self.is_local = is_local
+        """Other nodes are not told of it."""
+        self.policy = policy
+        """What is done with what goes this way, as who subscribes says."""
+        self.condition: Condition | None = None
+        """What content must satisfy: as its client asked, and as the domain says for the client."""
+        self.also: tuple[tuple[str, Condition], ...] = ()
+        """What the domain says for the client of only some of its topics, by filter."""
+        self.qos = qos
+        self.no_local = no_local
+        self.retain_as_published = retain_as_published
+        self.identifier = identifier
+        self.since = 0.0
+        """When it was made, or became another."""
+        self.ways: tuple[tuple[str, ...], ...] = ()
+        """Of a neighbour's: the nodes through which each of those who want it has come to be known here."""
+        self.target: Target | None = None
+        """What plans hold of it where it is the session's only one that matches."""
+
+    @property
+    def key(self) -> str:
+        """What the session knows it by. No filter has a U+0000 in it."""
+        return key_of(self.filter, self.name)
+
+
+def key_of(filter: str, name: str = "") -> str:
+    """What a session knows a subscription by."""
+    return f"{filter}\0{name}" if name else filter
+
+
+class Replay:
+    """Retained messages that a subscription still has to be sent, with the event that each topic held then."""
+
+    __slots__ = ("left", "subscribed")
+
+    def __init__(self, subscribed: Subscribed, left: deque[tuple[str, Event]]) -> None:
+        self.subscribed = subscribed
+        self.left = left
+
+
+_NO_REPLAYS: list[Replay] = []
+
+
+class Will:
+    """What is published for a client that goes without saying so."""
+
+    __slots__ = ("delay", "event", "lifetime")
+
+    def __init__(self, event: Event, delay: int, lifetime: int | None) -> None:
+        self.event = event
+        self.delay = delay
+        self.lifetime = lifetime
+
+
+class Session:
+    """A client's state. `outlet` is None while it is offline."""
+
+    __slots__ = (
+        "actor",
+        "advertised",
+        "advertisements",
+        "alias_maximum",
+        "aliases_in",
+        "aliases_out",
+        "backlog",
+        "blocked",
+        "bound",
+        "buffer",
+        "client_id",
+        "consumes",
+        "denied",
+        "doubted",
+        "doubted_offers",
+        "durable",
+        "edited_plans",
+        "ended",
+        "entity",
+        "entry",
+        "exchange",
+        "expiry",
+        "gave",
+        "given",
+        "held",
+        "id",
+        "inflight",
+        "last_id",
+        "maximum_packet_size",
+        "neighbour",
+        "notify_type",
+        "offers",
+        "open",
+        "outlet",
+        "overflowing",
+        "plain",
+        "plans",
+        "policies",
+        "problem_info",
+        "produces",
+        "proven",
+        "proving",
+        "publish_type",
+        "queue",
+        "queue_limit",
+        "queued_bytes",
+        "quota",
+        "received",
+        "replays",
+        "resend",
+        "rights",
+        "since",
+        "source",
+        "subject",
+        "subscriptions",
+        "token",
+        "tokens",
+        "took",
+        "version",
+        "watch_in",
+        "watch_out",
+        "where",
+        "will",
+        "window",
+    )
+
+    def __init__(self, number: int, subject: Subject, version: int) -> None:
+        self.id = number
+        self.client_id = subject.client_id
+        self.subject = subject
+        self.rights: Rights | TokenRights | None = None
+        self.token: Verified | None = None
+        """The authorisation token that the client has shown."""
+        self.tokens: TokenLink | None = None
+        """Of a neighbour, what was told of tokens; None if it is no node, or there are none."""
+        # Its place in the ensemble: who it is there, and what its two links are.
+        self.entity = subject.client_id
+        self.entry: ClientEntry | None = None
+        self.actor: Actor | None = None
+        """As a subject of access policies; None until it is asked for."""
+        self.neighbour: str | None = None
+        """The name of the node or foreign broker behind it; None for a client."""
+        self.exchange: Exchange | None = None
+        """What we tell the neighbour that we want and offer; None while the link is down."""
+        self.offers: dict[str, Offered] = {}
+        """The advertisements that the neighbour has told us of."""
+        self.doubted: dict[str, float] = {}
+        """Of its subscriptions those that a neighbour has not told again since it is back, and until when they count;
+        in `doubted_offers` the same of its offers.
+        """
+        self.doubted_offers: dict[str, float] = {}
+        self.source: Source | None = None
+        """What the journal says of all its events; None until it is asked."""
+        self.proven: dict[str, float] = {}
+        """Trust groups that it has proven to be in, and until when that counts; ask `groups.is_member`."""
+        self.bound: frozenset[str] = frozenset()
+        """Those that it had proven when messages came that may still wait: they are for nobody who proves less."""
+        self.proving: Accepting | Claiming | Showing | None = None
+        """Where proofs stand on its connection; None if that has no authentication method."""
+        self.publish_type = DEFAULT_TYPE
+        self.notify_type = DEFAULT_TYPE
+        self.watch_in: Watch | None = None
+        self.watch_out: Watch | None = None
+        self.plans: Plans | None = None
+        self.edited_plans: Plans | None = None
+        """For what the monitors on its link make."""
+        self.policies: tuple[Given, ...] = ()
+        """What the domain has done with all that goes to it."""
+        self.where: tuple[tuple[str, Condition], ...] = ()
+        """What content must satisfy to go to it, by topic filter: the domain's word, whatever it subscribes to."""
+        self.advertisements: dict[str, Advertisement] = {}
+        """What it has advertised, by name; and in `given` what the domain advertises for it."""
+        self.given: tuple[Advertisement, ...] = ()
+        self.produces: dict[str, ProducerContract] = {}
+        """Contracts that it has brought for what it publishes; and in `consumes` for what it gets."""
+        self.consumes: dict[str, ConsumerContract] = {}
+        self.since = 0.0
+        """Since when its rights, its contracts and the domain have been what they are; see `release_wait.is_whole`."""
+        self.version = version
+        self.expiry: float = 0
+        self.durable = False
+        self.ended: float = 0
+        self.will: Will | None = None
+        self.subscriptions: dict[str, Subscribed] = {}
+        self.replays: list[Replay] = _NO_REPLAYS
+        # sending
+        self.outlet: Outlet | None = None
+        self.buffer: list[bytes] = []
+        self.open = False
+        """Online, not blocked, and with nothing that waits for the store: bytes may go straight to the buffer."""
+        self.blocked = False
+        """The connection takes no more bytes for now."""
+        self.held = 0
+        """Packets that wait for the store."""
+        self.backlog = 0
+        """Bytes in the buffer of a connection that does not take them."""
+        self.overflowing = False
+        self.window = 0
+        """How many QoS 1 and 2 messages may be unacknowledged, and in `quota` how many more of them now.
+
+        `quota` is less than 0 while more are left of an earlier connection than the window of this one holds.
+        """
+        self.quota = 0
+        self.resend: deque[Delivery] | None = None
+        """Of `inflight`, what was sent on an earlier connection and waits for the window."""
+        self.inflight: dict[int, Delivery] = {}
+        self.queue: deque[Delivery] | None = None
+        self.queue_limit = 0
+        """Messages that may wait for it, if not as many as the node's limit says."""
+        self.queued_bytes = 0
+        self.last_id = 0
+        # receiving
+        self.received: set[int] | None = None
+        # counted, for who looks on: packets from it and to it since the node began; and what it was refused, or asks
+        # for and is kept from it by the brokering table
+        self.took = 0
+        self.gave = 0
+        self.denied = 0
+        # of the connection
+        self.plain = True
+        """Takes packets as they are: no packet size limit, no topic aliases."""
+        self.problem_info = False
+        """The client takes reason strings."""
+        self.maximum_packet_size = 0
+        self.alias_maximum = 0
+        self.aliases_in: dict[int, str] | None = None
+        self.aliases_out: dict[str, int] | None = None
+
+    @property
+    def claims(self) -> tuple[Claim, ...]:
+        """What binds it when it publishes."""
+        return claims(self.advertisements.values(), self.given)
+
+    def next_id(self) -> int:
+        """A packet identifier that is not in use. The window is smaller than the identifiers are many."""
+        number = self.last_id
+        while True:
+            number = number % 65535 + 1
+            # [MQTT-2.2.1-4]
+            if number not in self.inflight:
+                self.last_id = number
+                return number
+
+    def waiting(self) -> int:
+        """Deliveries queued behind the window."""
+        return len(self.queue) if self.queue else 0

@@ -1,0 +1,389 @@
+"""SUBSCRIBE and UNSUBSCRIBE: the index, the shared groups, and the retained messages that a subscription brings."""
+
+from collections import deque
+from collections.abc import Hashable
+from typing import TYPE_CHECKING, NamedTuple
+
+from penstock.engine.contracts import client_contracts
+from penstock.engine.events import rejudge, retained, user_properties
+from penstock.engine.events.plan import Group, Target
+from penstock.engine.matching.predicates import Predicates
+from penstock.engine.sessions import outbox, window
+from penstock.engine.sessions.refusal import LONGEST_NAME, Outcome, encode_told, problem_of_name
+from penstock.engine.sessions.render import Forms
+from penstock.engine.sessions.session import Replay, Session, Subscribed, key_of
+from penstock.engine.stages import emit, match, release, route
+from penstock.engine.statements import bindings, filter_policies
+from penstock.engine.trust import feedback
+from penstock.language.condition import Condition, all_of, make_condition
+from penstock.language.errors import ConditionError
+from penstock.language.statements.statement import Message
+from penstock.language.types import ANYTHING, Record
+from penstock.model.errors import PolicyError, TopicError
+from penstock.model.event import Event
+from penstock.model.topic import Filter, covers, overlaps, parse_filter
+from penstock.policy.statements.judging import ATTACHED, Bound
+from penstock.policy.statements.statement import Policy
+from penstock.wire.errors import WireError
+from penstock.wire.packet import Suback, Subscribe, Unsuback, Unsubscribe
+from penstock.wire.properties import Properties
+from penstock.wire.reason import Reason
+
+if TYPE_CHECKING:
+    from penstock.engine.node import Node
+
+_WISHES = ("where", "name", "scope", "policy", "contract")
+_WHERE = "where"
+"""The key of the conditional subscriptions of a filter in the index."""
+REPLAY_STEP = 100
+"""Retained messages sent to one session before others have their turn."""
+
+
+def subscribe(node: "Node", session: Session, packet: Subscribe, now: float) -> None:
+    """Take the subscriptions, answer, then send what is retained."""
+    identifier = packet.properties.subscription_ids[0] if packet.properties.subscription_ids else 0
+    wishes = _Wishes.of(packet.properties)
+    reasons: list[int] = []
+    texts: list[str] = []
+    replays: list[Replay] = []
+    filters = [_parse(subscription.filter) for subscription in packet.subscriptions]  # all, before any is taken
+    # [MQTT-3.8.4-5] [MQTT-3.8.4-6] [MQTT-3.8.4-7] [MQTT-3.9.3-1] [MQTT311-3.8.4-4]
+    for filter, subscription in zip(filters, packet.subscriptions, strict=True):
+        key = key_of(filter.text, wishes.name)
+        condition = _refusal(node, session, filter, key) or wishes.condition(node, session, filter)
+        policy = wishes.made_policy(node, session, Message.SUBSCRIPTION)
+        contract = wishes.made_contract(node, session, filter, key)
+        refused = next((one for one in (condition, policy, contract) if isinstance(one, Outcome)), None)
+        subscribed, problem = None, ""
+        brought: client_contracts.Made | None = None
+        if refused is None:
+            assert not isinstance(condition, Outcome)
+            assert not isinstance(policy, Outcome)
+            assert not isinstance(contract, Outcome)
+            brought = contract
+            # [MQTT-3.2.2-10]
+            qos = min(subscription.qos, node.limits.max_qos)
+            options = (subscription.no_local, subscription.retain_as_published, identifier)
+            asked = (wishes.name, wishes.where, wishes.is_local)
+            subscribed = Subscribed(session, filter.text, qos, *options, *asked, policy=policy)
+            subscribed.condition = condition
+            problem = filter_policies.nothing_to_trim(policy, condition)
+            problem = problem or filter_policies.insert_subscription(node, subscribed, filter.filter, now)
+            refused = Outcome(Reason.NOT_AUTHORIZED, problem) if problem else None
+        if refused is not None or subscribed is None:
+            assert refused is not None
+            reason, text = refused
+            node.deny("subscribe denied", session, filter.text, text)
+            texts.append(filter_policies.REFUSED if problem else text)
+        else:
+            reason = Reason(subscribed.qos)
+            previous = session.subscriptions.get(key)
+            is_new = previous is None
+            subscribed.since = previous.since if previous is not None and _is_same(previous, subscribed) else now
+            add(node, subscribed, filter)
+            if node.ratings is not None:
+                feedback.subscribed(node, subscribed)
+            node.ledger.subscription(session, key, subscribed)
+            client_contracts.subscribed(node, subscribed, brought, now)
+            handling = subscription.retain_handling
+            # [MQTT-3.3.1-10] [MQTT-3.3.1-11] [MQTT-3.8.4-4] [MQTT311-3.3.1-6] [MQTT311-3.8.4-3]
+            if filter.group is None and (handling == 0 or (handling == 1 and is_new)):  # [MQTT-3.3.1-9] to -11
+                left = deque(node.retained.match(filter.filter))
+                if left:
+                    subscribed.since = now
+                    replays.append(Replay(subscribed, left))
+        # [MQTT311-3.9.3-2]
+        reasons.append(0x80 if session.version == 4 and reason >= 0x80 else reason)
+    answer = Suback(packet.packet_id, tuple(reasons))
+    told = encode_told(answer, "; ".join(texts), session.version, session.problem_info, session.maximum_packet_size)
+    outbox.push_durable(node, session, told)  # [MQTT-3.8.4-1]
+    if replays:
+        again = {replay.subscribed.key for replay in replays}  # what is left of an earlier replay is in the new one
+        session.replays = [one for one in session.replays if one.subscribed.key not in again] + replays
+        advance(node, session, now)
+
+
+def unsubscribe(node: "Node", session: Session, packet: Unsubscribe, now: float) -> None:
+    """Drop the subscriptions and answer."""
+    reasons: list[int] = []
+    # [MQTT-3.10.4-6] [MQTT-3.11.3-1] [MQTT-3.11.3-2]
+    wishes = _Wishes.of(packet.properties)
+    policy = wishes.made_policy(node, session, Message.UNSUBSCRIPTION)
+    text = wishes.problem
+    for filter in [_parse(text) for text in packet.filters]:
+        if wishes.problem:
+            reasons.append(Reason.IMPLEMENTATION_SPECIFIC_ERROR)
+            continue
+        if isinstance(policy, Outcome):
+            reason, text = policy
+            node.deny("unsubscribe denied", session, filter.text, text)
+            reasons.append(reason)
+            continue
+        key = key_of(filter.text, wishes.name)
+        known = session.subscriptions.get(key)
+        if known is not None:
+            bounds = list(filter_policies.of_subscription(session, known))
+            bounds += [Bound(policy, ATTACHED)] if policy is not None else []
+            what = (Message.UNSUBSCRIPTION, filter.filter, known.condition)
+            filter_policies.taken_back(node, session, *what, bounds, now)
+        existed = remove(node, session, key)
+        reasons.append(Reason.SUCCESS if existed else Reason.NO_SUBSCRIPTION_EXISTED)
+    # [MQTT-3.10.4-4] [MQTT-3.10.4-5]
+    answer = Unsuback(packet.packet_id, tuple(reasons) if session.version == 5 else ())
+    told = encode_told(answer, text, session.version, session.problem_info, session.maximum_packet_size)
+    outbox.push_durable(node, session, told)
+
+
+def add(node: "Node", subscribed: Subscribed, filter: Filter) -> None:
+    """Put a subscription into the index; one with the same filter and name is replaced."""  # [MQTT-3.8.4-3]
+    session, key, place = subscribed.session, subscribed.key, _place(subscribed)
+    subscribed.also = _narrowing(session, filter)
+    previous = session.subscriptions.get(key)
+    if previous is not None and not _alike(previous, subscribed):
+        _take_out(node, previous, filter)
+        previous = None
+    session.subscriptions[key] = subscribed
+    node.news.subscription(session, key)
+    if filter.group is not None:
+        group = node.groups.get((filter.group, filter.filter))
+        if group is None:
+            group = node.groups[filter.group, filter.filter] = Group(filter.group, filter.filter)
+            node.index.add(filter.filter, f"$share/{filter.group}", group)
+        if previous is not None:
+            group.members[group.members.index(previous)] = subscribed
+        else:
+            group.members.append(subscribed)
+    elif subscribed.condition is not None:
+        predicates = node.predicates.get(filter.filter)
+        if predicates is not None:  # the plans that look into it are still right
+            predicates.add(place, subscribed.condition, subscribed)
+            node.resolved.clear()
+            return
+        predicates = node.predicates[filter.filter] = Predicates()
+        predicates.add(place, subscribed.condition, subscribed)
+        node.index.add(filter.filter, _WHERE, predicates)
+    else:
+        node.index.add(filter.filter, place, subscribed)
+    node.forget(filter)
+
+
+def remove(node: "Node", session: Session, key: str) -> bool:
+    """Take a subscription out of the index; whether it was there."""
+    # [MQTT-3.10.4-1] [MQTT-3.10.4-2] [MQTT-3.10.4-3]
+    subscribed = session.subscriptions.pop(key, None)
+    if subscribed is None:
+        return False
+    node.acted.pop((session.id, key), None)
+    client_contracts.unsubscribed(node, session, key)
+    _take_out(node, subscribed, parse_filter(subscribed.filter))
+    if session.replays:
+        session.replays = [one for one in session.replays if one.subscribed.key != key]
+    node.ledger.subscription(session, key, None)
+    node.news.subscription(session, key)
+    return True
+
+
+def _place(subscribed: Subscribed) -> Hashable:
+    """What it is known by beside others with the same filter."""
+    return (subscribed.session.id, subscribed.name) if subscribed.name else subscribed.session.id
+
+
+def _is_same(one: Subscribed, other: Subscribed) -> bool:
+    """Whether both are for the same events."""
+    return (one.asked, one.policy, one.no_local) == (other.asked, other.policy, other.no_local)
+
+
+def _alike(one: Subscribed, other: Subscribed) -> bool:
+    """Whether both have their place in the same part of the index, so that one replaces the other there."""
+    return (one.condition is None) == (other.condition is None) or one.filter.startswith("$share/")
+
+
+def _take_out(node: "Node", subscribed: Subscribed, filter: Filter) -> None:
+    place = _place(subscribed)
+    if filter.group is not None:
+        group = node.groups[filter.group, filter.filter]
+        group.members.remove(subscribed)
+        if not group.members:
+            del node.groups[filter.group, filter.filter]
+            node.index.remove(filter.filter, f"$share/{filter.group}")
+    elif subscribed.condition is not None:
+        predicates = node.predicates[filter.filter]
+        predicates.remove(place)
+        if predicates:  # the plans that look into it are still right
+            node.resolved.clear()
+            return
+        del node.predicates[filter.filter]
+        node.index.remove(filter.filter, _WHERE)
+    else:
+        node.index.remove(filter.filter, place)
+    node.forget(filter)
+
+
+def renew(node: "Node", session: Session) -> None:
+    """What the domain adds to the session's subscriptions may have changed."""
+    for subscribed in list(session.subscriptions.values()):
+        filter = parse_filter(subscribed.filter)
+        condition = condition_of(node, session, filter, subscribed.asked)
+        if condition != subscribed.condition or subscribed.also != _narrowing(session, filter):
+            _take_out(node, subscribed, filter)
+            del session.subscriptions[subscribed.key]
+            subscribed.condition = condition
+            add(node, subscribed, filter)
+
+
+def condition_of(
+    node: "Node", session: Session, filter: Filter, asked: str, declared: Record = ANYTHING
+) -> Condition | None:
+    """What content must satisfy for a subscription: what its client asks, and what the domain says for the client."""
+    conditions = [make_condition(asked, declared)] if asked else []
+    conditions += [condition for wide, condition in session.where if covers(wide, filter.filter)]
+    return all_of(conditions) if conditions else None
+
+
+def _narrowing(session: Session, filter: Filter) -> tuple[tuple[str, Condition], ...]:
+    """What the domain says for the client of some topics of the filter, and not of all."""
+    return tuple(
+        (one, condition)
+        for one, condition in session.where
+        if overlaps(one, filter.filter) and not covers(one, filter.filter)
+    )
+
+
+def advance(node: "Node", session: Session, now: float) -> None:
+    """Send the next retained messages; what is left goes on in a later turn, as the client reads."""
+    if session.tokens is not None and not session.tokens.is_registered:
+        return
+    budget, room = REPLAY_STEP, window.STEP_BYTES
+    while session.replays and budget and room > 0 and not session.blocked and session.outlet is not None:
+        replay = session.replays[0]
+        if not replay.left:
+            session.replays = session.replays[1:]
+            continue
+        topic, event = replay.left[0]
+        subscribed = replay.subscribed
+        qos = min(event.qos, subscribed.qos)
+        if qos and (session.queue or session.resend or session.quota <= 0):
+            return  # goes on with the next acknowledgement
+        replay.left.popleft()
+        budget -= 1
+        if node.retained.get(topic) is not event:
+            continue  # replaced meanwhile, and the newer one has been delivered live
+        if event.expires is not None and event.expires <= now:
+            retained.forget(node, topic)
+            continue
+        if not _may_pass(node, event, session):
+            continue
+        late = release.late(node, session, event)
+        if match.satisfies(node, late, subscribed, now):
+            ids = (subscribed.identifier,) if subscribed.identifier else ()
+            told = rejudge.judged(node, late, session, (subscribed,), now)
+            room -= event.size()
+            if told is None:
+                continue
+            told = told if session.neighbour is None else user_properties.as_replay(told)
+            withheld = node.withheld
+            sent, _ = emit.notify(node, session, qos, True, ids, Forms(told, now), None)  # [MQTT-3.3.1-8]
+            if sent and node.withheld == withheld and node.recorder is not None and event.origin:
+                node.recorder.kept(rejudge.source(node, event), event, Target([subscribed]), subscribed.filter, now)
+    if session.replays and not session.blocked and session.outlet is not None:
+        node.go_on(session)
+
+
+def _may_pass(node: "Node", event: Event, session: Session) -> bool:
+    """What was retained is judged as of now: may its publisher still say this, and may this subscriber hear it?"""
+    if session.neighbour is not None and (event.origin == session.client_id or session.neighbour in event.path):
+        return False  # brokering §5.3 T-Broker: z != x; what comes back would also replace what is newer there
+    return rejudge.may_say(node, event) and route.may_have(node, event, session)
+
+
+class _Wishes(NamedTuple):
+    """What a client says in user properties of a SUBSCRIBE, about all subscriptions in it."""
+
+    name: str = ""
+    where: str = ""
+    is_local: bool = False
+    policy: str = ""
+    contract: str = ""
+    problem: str = ""
+
+    @classmethod
+    def of(cls, properties: Properties) -> "_Wishes":
+        if not properties.user_properties:
+            return cls()
+        told = [pair for pair in properties.user_properties if pair[0] in _WISHES]
+        mistaken = next((key for key, _ in properties.user_properties if key not in _WISHES and _means(key)), None)
+        if mistaken is not None:  # not understood, it would be a subscription to more than was asked for
+            return cls(problem=f"user property {mistaken!r} is not known: is `{_means(mistaken)}` meant?")
+        said = dict(told)
+        if len(said) < len(told):
+            return cls(problem=f"more than one of {', '.join(f'`{name}`' for name in _WISHES)}")
+        name, scope = said.get("name", ""), said.get("scope", "global")
+        if scope not in ("global", "local"):
+            return cls(problem=f"scope {scope[:LONGEST_NAME]!r} is neither `global` nor `local`")
+        if said.get("where") == "":  # no condition would be more than was asked for
+            return cls(problem="condition: expected a condition, there is nothing")
+        problem = problem_of_name(name)
+        if said.get("policy") == "":
+            return cls(problem="policy: expected a policy statement, there is nothing")
+        if said.get("contract") == "":
+            return cls(problem="contract: expected a contract, there is nothing")
+        if problem:
+            return cls(problem=problem)
+        return cls(name, said.get("where", ""), scope == "local", said.get("policy", ""), said.get("contract", ""))
+
+    def made_contract(
+        self, node: "Node", session: Session, filter: Filter, key: str
+    ) -> client_contracts.Made | Outcome | None:
+        """What the client guarantees for the subscription, or why it is refused."""
+        if not self.contract:
+            return None
+        refused = client_contracts.why_not(node, session)
+        if refused:
+            return Outcome(Reason.NOT_AUTHORIZED, refused)
+        try:
+            return client_contracts.with_subscription(node, session, filter, key, self.contract, self.is_local)
+        except PolicyError as error:
+            return Outcome(Reason.IMPLEMENTATION_SPECIFIC_ERROR, f"contract: {error}")
+
+    def made_policy(self, node: "Node", session: Session, carrier: Message) -> Policy | Outcome | None:
+        """The policy, or why there is none."""
+        if not self.policy:
+            return None
+        made = bindings.settable(node, session, self.policy, carrier)
+        return Outcome(Reason.NOT_AUTHORIZED, made) if isinstance(made, str) else made
+
+    def condition(self, node: "Node", session: Session, filter: Filter) -> Condition | Outcome | None:
+        """The condition of a subscription to this filter, or why there is none."""
+        if self.problem:
+            return Outcome(Reason.IMPLEMENTATION_SPECIFIC_ERROR, self.problem)
+        try:
+            return condition_of(node, session, filter, self.where, node.ensemble.declared(filter.filter))
+        except ConditionError as error:
+            return Outcome(Reason.IMPLEMENTATION_SPECIFIC_ERROR, f"condition: {error}")
+
+
+def _means(key: str) -> str | None:
+    """Which wish somebody meant who wrote in other case, with blanks around it, or exchanged two letters."""
+    plain = key.strip().lower()
+    exchanged = (plain[:at] + plain[at + 1] + plain[at] + plain[at + 2 :] for at in range(len(plain) - 1))
+    longest = max(map(len, _WISHES))
+    return next((one for one in (plain, *exchanged) if one in _WISHES), None) if len(plain) <= longest else None
+
+
+def _parse(text: str) -> Filter:
+    try:
+        return parse_filter(text)
+    except TopicError as error:
+        raise WireError(Reason.MALFORMED_PACKET, str(error)) from None  # [MQTT-4.7.1-1]
+
+
+def _refusal(node: "Node", session: Session, filter: Filter, key: str) -> Outcome | None:
+    limits = node.limits
+    if filter.filter.count("/") >= limits.topic_levels:
+        return Outcome(Reason.TOPIC_FILTER_INVALID, f"filter has more than {limits.topic_levels} levels")
+    if session.rights is not None and not session.rights.may_subscribe(filter.filter):
+        return Outcome(Reason.NOT_AUTHORIZED, session.rights.why_subscribe(filter.filter))
+    most = limits.subscriptions_per_client
+    if most is not None and len(session.subscriptions) >= most and key not in session.subscriptions:
+        return Outcome(Reason.QUOTA_EXCEEDED, f"session has {most} subscriptions already")
+    return None

@@ -1,0 +1,247 @@
+"""Messages to a session, within its window: sent, queued, acknowledged, and sent again when its client is back."""
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from penstock.engine.contracts import release_recheck
+from penstock.engine.events import user_properties
+from penstock.engine.sessions.outbox import push, push_durable, push_lossy
+from penstock.engine.sessions.render import Forms, mark_duplicate, packet_parts
+from penstock.engine.sessions.session import Delivery, Kept, Session
+from penstock.engine.stages import route
+from penstock.engine.trust import token_exchange
+from penstock.model.event import Event
+from penstock.wire.codec import encode
+from penstock.wire.errors import WireError
+from penstock.wire.packet import PUBREC, PUBREL, Pubrel
+from penstock.wire.reason import Reason
+from penstock.wire.session import DONE, OFFERED, RELEASED, SENDER, START
+
+if TYPE_CHECKING:
+    from penstock.engine.node import Node
+
+STEP_BYTES = 256 * 1024
+"""Bytes of what waits that a session is sent in one turn: only when they are written shows whether its client reads."""
+
+
+def send_or_queue(
+    node: "Node",
+    session: Session,
+    qos: int,
+    retain: bool,
+    ids: tuple[int, ...],
+    forms: Forms,
+    kept: Kept | None,
+    marked: Event | None = None,
+) -> Kept | None:
+    """Send the event now, or keep it until the window has room. Returns its place in the store.
+
+    `marked`: what is kept as long as it waits, in place of what is sent.
+    """
+    if qos == 0:
+        if session.outlet is None or not _is_ready(session):
+            return kept
+        if session.tokens is not None and not token_exchange.tell_token(node, session, forms.event):
+            forms = Forms(token_exchange.with_token(node, forms.event), forms.now)
+        if not _too_large(session, forms, qos, retain, ids):
+            head, tail = _parts(session, forms.event, 0, retain, ids, forms.now, forms)
+            node.stats.sent += 1
+            push_lossy(node, session, head + tail)
+        return kept
+    delivery = Delivery(session, marked or forms.event, qos, retain, ids)
+    sendable = session.quota > 0 and session.outlet is not None and not session.blocked and _is_ready(session)
+    if sendable and not session.queue and not session.resend:
+        if session.durable:
+            kept = node.ledger.keep(delivery, kept)
+        _transmit(node, delivery, forms.now, forms)
+    elif _has_room(node, delivery):
+        if session.durable:
+            kept = node.ledger.keep(delivery, kept)
+        if session.queue is None:
+            session.queue = deque()
+        session.queue.append(delivery)
+        session.queued_bytes += delivery.event.size()
+    return kept
+
+
+def _is_ready(session: Session) -> bool:
+    """Whether events may go to a session now: a neighbour must have shown the token that it was given first."""
+    return session.tokens is None or session.tokens.is_registered
+
+
+def _has_room(node: "Node", delivery: Delivery) -> bool:
+    session, limits = delivery.session, node.limits
+    most = session.queue_limit or limits.queued_messages
+    if session.waiting() < most and session.queued_bytes < limits.queued_bytes:
+        return True
+    node.stats.dropped += 1
+    if not session.overflowing:
+        session.overflowing = True
+        node.notice("full", session, delivery.event.topic, "the session's queue is full, new messages are dropped")
+    return False
+
+
+def pump(node: "Node", session: Session, now: float) -> None:
+    """Send what waits, as far as the window allows; what is left goes on in a later turn, as the client reads."""
+    if not _is_ready(session):
+        return
+    room = STEP_BYTES
+    while session.resend and session.quota > 0 and room > 0 and not session.blocked:
+        # [MQTT-4.3.3-7] [MQTT-4.8.2-4] [MQTT311-2.3.1-4] [MQTT311-4.6.0-1]
+        delivery = session.resend.popleft()
+        session.quota -= 1
+        room -= delivery.event.size()
+        _send(node, delivery, now, None, duplicate=True)
+    queue = session.queue
+    # [MQTT-3.3.4-10] [MQTT-4.9.0-2] [MQTT-4.9.0-3]
+    while queue and session.quota > 0 and room > 0 and not session.blocked and not session.resend:
+        delivery = queue.popleft()
+        session.queued_bytes -= delivery.event.size()
+        room -= delivery.event.size()
+        expires = delivery.event.expires
+        if expires is not None and expires <= now:  # [MQTT-3.3.2-5]
+            node.stats.expired += 1
+            node.ledger.settle(delivery)
+        elif release_recheck.MARKED in delivery.event.properties and not release_recheck.may_go(
+            node, delivery.event, session, now
+        ):
+            node.stats.dropped += 1
+            node.ledger.settle(delivery)
+        else:
+            _transmit(node, delivery, now, None)
+    if not queue:
+        session.overflowing = False
+    if room <= 0 and (queue or session.resend):
+        node.go_on(session)
+
+
+def resume(node: "Node", session: Session, now: float) -> None:
+    """The client is back: repeat what it has not acknowledged, in order."""  # [MQTT-4.4.0-1], [MQTT-4.6.0-1]
+    session.resend = deque()
+    for packet_id, delivery in list(session.inflight.items()):
+        if delivery.state == RELEASED:
+            session.quota -= 1  # it has a place in the window until PUBCOMP, even if the window is smaller now
+            push(node, session, encode(Pubrel(delivery.packet_id), session.version))
+        elif _may_repeat(node, delivery, now):
+            session.resend.append(delivery)
+        else:
+            del session.inflight[packet_id]
+            node.ledger.settle(delivery)
+    pump(node, session, now)
+
+
+def _may_repeat(node: "Node", delivery: Delivery, now: float) -> bool:
+    """Whether rights, brokering table and contracts, as they are now, let it have what it has perhaps not got."""
+    event, session = delivery.event, delivery.session
+    if not route.may_have(node, event, session):
+        return False
+    return release_recheck.MARKED not in event.properties or release_recheck.may_go(node, event, session, now)
+
+
+def acknowledge(node: "Node", session: Session, kind: int, packet_id: int, reason: int, now: float) -> None:
+    """A PUBACK, PUBREC or PUBCOMP has come."""
+    delivery = session.inflight.get(packet_id)
+    if delivery is None:
+        if kind == PUBREC:
+            push(node, session, encode(Pubrel(packet_id, Reason.PACKET_IDENTIFIER_NOT_FOUND), session.version))
+        return
+    step = SENDER.get((delivery.state, kind))
+    if step is None:
+        raise WireError(Reason.PROTOCOL_ERROR, f"wrong acknowledgement for packet identifier {packet_id}")
+    state, reply = (DONE, 0) if reason >= 0x80 else step  # [MQTT-4.4.0-2]
+    if session.resend and delivery in session.resend:  # acknowledged before it could be repeated
+        session.resend.remove(delivery)
+        session.quota -= 1
+    if state == DONE:
+        # [MQTT-4.8.2-6]
+        del session.inflight[packet_id]
+        node.ledger.settle(delivery)
+        session.quota += 1
+        if session.queue or session.resend:
+            pump(node, session, now)
+        return
+    delivery.state = state
+    if reply == PUBREL:
+        packet = encode(Pubrel(packet_id), session.version)
+        if session.durable:
+            node.ledger.moved(delivery)
+            push_durable(node, session, packet)
+        else:
+            push(node, session, packet)
+
+
+def _transmit(node: "Node", delivery: Delivery, now: float, forms: Forms | None) -> None:
+    session = delivery.session
+    if session.maximum_packet_size:
+        largest = forms = forms or Forms(delivery.event, now)
+        if session.tokens is not None:
+            largest = Forms(token_exchange.with_token(node, delivery.event), now)
+        if _too_large(session, largest, delivery.qos, delivery.retain, delivery.ids):
+            node.ledger.settle(delivery)  # [MQTT-3.1.2-25] as if it had been sent
+            return
+    # [MQTT-4.3.2-1] [MQTT-4.3.2-2] [MQTT-4.3.3-1] [MQTT-4.3.3-2]
+    packet_id = session.next_id()
+    delivery.packet_id = packet_id
+    delivery.state = START[delivery.qos]
+    session.inflight[packet_id] = delivery
+    session.quota -= 1
+    if session.durable:
+        node.ledger.moved(delivery)
+    _send(node, delivery, now, forms, duplicate=False)
+
+
+def _send(node: "Node", delivery: Delivery, now: float, forms: Forms | None, duplicate: bool) -> None:
+    session, event = delivery.session, delivery.event
+    if release_recheck.MARKED in event.properties:
+        event = user_properties.for_clients(event)
+    if session.tokens is not None and not token_exchange.tell_token(node, session, event):
+        event, forms = token_exchange.with_token(node, event), None
+    head, tail = _parts(session, event, delivery.qos, delivery.retain, delivery.ids, now, forms)
+    packet = head + delivery.packet_id.to_bytes(2, "big") + tail
+    if duplicate:
+        packet = mark_duplicate(packet)  # [MQTT-3.3.1-1]
+    node.stats.sent += 1
+    # A QoS 2 packet identifier must survive a restart, or the peer could not tell the repetition from a new message.
+    if delivery.state == OFFERED and session.durable:
+        push_durable(node, session, packet)
+    else:
+        push(node, session, packet)
+
+
+def _parts(
+    session: Session,
+    event: Event,
+    qos: int,
+    retain: bool,
+    ids: tuple[int, ...],
+    now: float,
+    forms: Forms | None,
+) -> tuple[bytes, bytes]:
+    """The packet before and after its identifier, with a topic alias where the client takes them."""
+    aliases = session.aliases_out
+    if aliases is not None:
+        alias = aliases.get(event.topic, 0)
+        known = alias != 0
+        # The packet that introduces an alias must not be one that may be dropped: QoS 0 while something waits.
+        if not known and (qos or session.open) and len(aliases) < session.alias_maximum:  # [MQTT-3.1.2-26]
+            alias = len(aliases) + 1
+        if alias:
+            head, tail = packet_parts(event, session.version, qos, retain, ids, now, alias, known)
+            if _fits(session, qos, head, tail):  # an alias is no reason not to send
+                aliases[event.topic] = alias
+                return head, tail
+    if forms is None:
+        return packet_parts(event, session.version, qos, retain, ids, now)
+    return forms.parts(session.version, qos, retain, ids)
+
+
+def _too_large(session: Session, forms: Forms, qos: int, retain: bool, ids: tuple[int, ...]) -> bool:
+    """Whether the client's maximum packet size forbids it."""  # [MQTT-3.1.2-24]
+    if not session.maximum_packet_size:
+        return False
+    return not _fits(session, qos, *forms.parts(session.version, qos, retain, ids))
+
+
+def _fits(session: Session, qos: int, head: bytes, tail: bytes) -> bool:
+    most = session.maximum_packet_size
+    return not most or len(head) + (2 if qos else 0) + len(tail) <= most

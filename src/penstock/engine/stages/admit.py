@@ -1,0 +1,77 @@
+"""Stage 1, admit: may this subject publish here?"""
+
+from typing import NamedTuple
+
+from penstock.engine.events.plan import Draft
+from penstock.model.subject import Subject
+from penstock.model.topic import matches
+from penstock.model.verdict import Effect, Verdict
+from penstock.policy.access.passwords import Passwords
+from penstock.policy.tokens.rights import TokenRights
+from penstock.wire.packet import Connect
+
+RESERVED = ("$SYS/", "$CONTROL/", "$share/", "$queue/", "$penstock/", "$sparkplug/")
+"""Topics that only the node itself publishes to."""
+_BETWEEN_NODES = ("$sparkplug/certificates/", "$penstock/meta/", "$penstock/situation/", "$penstock/consumer/")
+"""Those of them that nodes tell each other about."""
+
+
+class Door(NamedTuple):
+    """What the listener knows of a connection before its client has said anything."""
+
+    address: str
+    listener: str
+    anonymous: bool
+    certificate_user: str | None = None
+    """The name in a verified client certificate, where the listener takes it as identity."""
+
+
+def authenticate(connect: Connect, door: Door, passwords: Passwords | None) -> Subject | str:
+    """The subject behind a CONNECT, or why there is none."""
+    user = connect.username
+    if door.certificate_user is not None:
+        return Subject(connect.client_id, door.certificate_user, door.address, door.listener, door.certificate_user)
+    if user is None:
+        if door.anonymous:
+            return Subject(connect.client_id, None, door.address, door.listener)
+        return "anonymous access is not allowed on this listener"
+    if passwords is None:
+        if door.anonymous:
+            return Subject(connect.client_id, user, door.address, door.listener)
+        return "no password file is configured"
+    if connect.password is None or not passwords.check(user, connect.password):
+        return f"user `{user}`: unknown user or wrong password"
+    return Subject(connect.client_id, user, door.address, door.listener)
+
+
+def is_known(subject: Subject, door: Door, passwords: Passwords | None, unchecked: str = "") -> bool:
+    """Whether a subject that was authenticated, with other passwords perhaps, is a user; `unchecked`: why no name is
+    taken that cannot be checked.
+    """
+    if subject.user is None or door.certificate_user is not None:
+        return True
+    return not unchecked if passwords is None else subject.user in passwords.hashes
+
+
+def plan(draft: Draft) -> None:
+    """Decide by topic and rights."""
+    topic, rights = draft.topic, draft.link.rights
+    if draft.link.is_admitted:
+        return
+    refused = draft.link.token.judge(topic) if draft.link.token is not None and draft.link.neighbour else None
+    if refused is not None:
+        draft.verdict = refused
+        return
+    taken = draft.node.ensemble.taken.get(draft.link.neighbour or "")
+    if topic.startswith(RESERVED) and not (topic.startswith(_BETWEEN_NODES) and _is_node(draft)):
+        draft.verdict = Verdict("admit", Effect.SUPPRESS, "reserved", f"topic `{topic}` is reserved for the node")
+    elif rights is not None and not rights.may_write(topic):
+        by_token = isinstance(rights, TokenRights) and not rights.publishes(topic)
+        draft.verdict = Verdict("admit", Effect.SUPPRESS, "token" if by_token else "acl", rights.why_write(topic))
+    elif taken is not None and not any(matches(filter, topic) for filter in taken):
+        reason = f"`in` of foreign broker `{draft.link.neighbour}` does not list `{topic}`"
+        draft.verdict = Verdict("admit", Effect.SUPPRESS, "foreign", reason)
+
+
+def _is_node(draft: Draft) -> bool:
+    return draft.link.neighbour in draft.node.ensemble.nodes

@@ -1,0 +1,162 @@
+"""Stage 5, match: which subscriptions does the event satisfy, by topic and by content?"""
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from penstock.engine.contracts import privacy
+from penstock.engine.events.plan import Draft, Group, LinkClass, Plan
+from penstock.engine.matching.predicates import Predicates
+from penstock.engine.sessions.session import Session, Subscribed
+from penstock.engine.stages import project, release, route
+from penstock.engine.stages.edit import Watch
+from penstock.engine.stages.release import Preview
+from penstock.language.condition import Condition, all_of
+from penstock.model.event import Event
+from penstock.model.topic import matches, parse_filter
+
+if TYPE_CHECKING:
+    from penstock.engine.node import Node
+
+
+def plan(draft: Draft) -> None:
+    """Collect the subscriptions and groups whose filter matches and whose subject may read the topic."""
+    topic = draft.topic
+    known = draft.plans.routes.get(topic)
+    if known is not None and known.valid:
+        draft.plan = known  # found for another class of links already
+        return
+    narrowed: Predicates[Subscribed] = Predicates()
+    # [MQTT-3.3.2-3] [MQTT-4.7.3-4]
+    for found in draft.node.index.match(topic):
+        if isinstance(found, Group):
+            draft.groups.append(found)
+        elif isinstance(found, Watch):
+            draft.onlookers.append(found)
+        elif isinstance(found, Predicates):
+            draft.predicates.append(found)
+        elif _may_read(found.session, topic):
+            if found.condition is None and not found.also:
+                draft.matched.append(found)
+            elif also := tuple(conditions(found, topic)):
+                narrowed.add(found, all_of(also), found)
+            else:
+                draft.matched.append(found)
+    if narrowed:
+        draft.predicates.append(narrowed)
+
+
+def satisfied(node: "Node", plan: Plan, link: LinkClass, event: Event, now: float) -> list[Subscribed]:
+    """Of the plan's subscriptions that ask for content those that the event satisfies, and that may have it."""
+    is_projected = project.concerns(node, event.topic) or release.concerns_event(node, event)
+    found: Iterable[Subscribed]
+    if is_projected:
+        found = (one for predicates in plan.predicates for one in predicates.values())
+    else:
+        content = node.ensemble.reader.read(event)
+        found = [one for predicates in plan.predicates for one in predicates.match(content)]
+        if event.retain:
+            found = dict.fromkeys((*found, *_kept_beyond(node, event.topic)))
+    found = (one for one in found if _may_read(one.session, event.topic) and route.is_open(node, link, one.session))
+    if is_projected:
+        return list(_satisfied_by_views(node, plan, event, found, now))
+    return [one for one in found if not one.also or satisfies(node, event, one, now)]
+
+
+def _satisfied_by_views(
+    node: "Node", plan: Plan, event: Event, asking: Iterable[Subscribed], now: float
+) -> Iterator[Subscribed]:
+    """Those that are satisfied by what each may see: a client is asked for once, and all who see the same together."""
+    views: dict[int, Preview] = {}
+    found: dict[tuple[bytes, str], set[int]] = {}
+    for one in asking:
+        if _is_kept_beyond(node, event, one):
+            yield one
+            continue
+        session = one.session
+        if session.id not in views:
+            views[session.id] = shown(node, session, event, now)
+        view, in_mean = views[session.id]
+        if in_mean:
+            yield one
+        if view is None:
+            continue
+        key = (view.payload, view.content_type)
+        if key not in found:
+            content = node.ensemble.reader.view(view, event)
+            found[key] = {id(each) for predicates in plan.predicates for each in predicates.match(content)}
+        if id(one) in found[key] and not (one.also and any(unmet(node, view, one))):
+            yield one
+
+
+def satisfies(node: "Node", event: Event, subscribed: Subscribed, now: float | None = None) -> bool:
+    """Whether the event's content is what the subscription asks for; a condition that fails is not satisfied.
+
+    It is asked of what the subscriber may see: otherwise it could find out the rest by asking. If that is a mean, then
+    when it is made.
+    """
+    if _is_kept_beyond(node, event, subscribed) or next(conditions(subscribed, event.topic), None) is None:
+        return True
+    view, in_mean = shown(node, subscribed.session, event, now)
+    return in_mean or (view is not None and not any(unmet(node, view, subscribed)))
+
+
+def shown(node: "Node", session: Session, event: Event, now: float | None) -> Preview:
+    """What a subscriber may see of an event, without consequences."""
+    found = release.preview(node, session, event, now)
+    return found if found.event is None else Preview(project.preview(node, session, found.event, now))
+
+
+def unmet(node: "Node", event: Event, subscribed: Subscribed) -> Iterator[str]:
+    """What the subscription asks for and the event's content is not, and why."""
+    if _is_kept_beyond(node, event, subscribed):
+        return
+    for condition in conditions(subscribed, event.topic):
+        outcome = condition.holds(node.ensemble.reader.read(event))
+        if outcome is not True:
+            yield f"`{condition.text}` {'is false' if outcome is False else f'fails: {outcome}'}"
+
+
+def _is_kept_beyond(node: "Node", event: Event, subscribed: Subscribed) -> bool:
+    """Whether a neighbour must have the event whatever it asks for: it may hold an older one of the topic, which it
+    would go on giving to new subscribers. Of what is private, only it knows what its consumers see, and asks of that.
+    """
+    return subscribed.session.neighbour is not None and (event.retain or privacy.is_private(node, event))
+
+
+def _kept_beyond(node: "Node", topic: str) -> Iterator[Subscribed]:
+    """What neighbours ask for of a topic by content."""
+    for session in node.neighbours.values():
+        for one in session.subscriptions.values():
+            if one.condition is not None and matches(one.filter, topic):
+                yield one
+
+
+def conditions(subscribed: Subscribed, topic: str) -> Iterator[Condition]:
+    """What content on a topic that the subscription matches must satisfy."""
+    if subscribed.condition is not None:
+        yield subscribed.condition
+    for filter, condition in subscribed.also:
+        if matches(filter, topic):
+            yield condition
+
+
+def wanting(node: "Node", event: Event, session: Session) -> list[Subscribed]:
+    """The subscriptions of a session that are for an event that it may see as it is."""
+    return [
+        one
+        for one in session.subscriptions.values()
+        if matches(parse_filter(one.filter).filter, event.topic) and not any(unmet(node, event, one))
+    ]
+
+
+def is_wanted(node: "Node", event: Event, session: Session) -> bool:
+    """Whether no subscription of the session is for this topic, or the event satisfies one that is.
+
+    The event is one that waits for the session: already what it may see.
+    """
+    found = [one for one in session.subscriptions.values() if matches(parse_filter(one.filter).filter, event.topic)]
+    return not found or not all(any(unmet(node, event, one)) for one in found)
+
+
+def _may_read(session: Session, topic: str) -> bool:
+    return session.rights is None or session.rights.may_read(topic)

@@ -1,0 +1,99 @@
+"""Stage 2, prune: which metrics of this message may it write? (sparkplug Definition 3)
+
+What is not Sparkplug is refused on Sparkplug's topics. An edge node that is a client of the domain is nobody else's to
+speak for.
+"""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from penstock.engine.events.plan import Draft, Plan
+from penstock.engine.sparkplug.messages import Actor, Read, Sparkplug, actor_of, governed, moment
+from penstock.model.errors import ContentError
+from penstock.model.event import Event
+from penstock.model.sparkplug.topic import BIRTHS, STATE, MessageTopic
+from penstock.model.verdict import Effect, Verdict
+from penstock.policy.sparkplug.views import UNKNOWN, Known, Request, written
+
+if TYPE_CHECKING:
+    from penstock.engine.node import Node
+    from penstock.engine.sessions.session import Session
+
+COMMANDS = frozenset({"NCMD", "DCMD"})
+
+
+def plan(draft: Draft) -> None:
+    """Content decides: each event must be looked at."""
+    if draft.node.sparkplug is not None and not draft.link.is_pruned and governed(draft.topic):
+        draft.plan = Plan(draft.verdict)
+        draft.plan.pruned = True
+
+
+def run(node: "Node", sender: "Session", event: Event, now: float) -> tuple[Event, Verdict]:
+    """The event as its publisher may write it, and what was decided."""
+    return judge(node, actor_of(node, sender), event, now)
+
+
+def judge(node: "Node", actor: Actor | None, event: Event, now: float) -> tuple[Event, Verdict]:
+    """The same by who the publisher is; None: a node of the domain."""
+    sparkplug = node.sparkplug
+    assert sparkplug is not None
+    if actor is None:
+        return event, _PASS  # it was pruned where it began, and is looked at when it is taken in
+    try:
+        read = sparkplug.read(event.topic, event.payload)
+        if read.topic.type in BIRTHS:
+            Known().born(read.message)
+    except ContentError as error:
+        return event, Verdict("prune", Effect.SUPPRESS, "sparkplug", str(error))
+    if read.topic.type == STATE and not event.payload and not event.retain:
+        return event, Verdict("prune", Effect.SUPPRESS, "sparkplug", "not a STATE message: it is empty")
+    return _judge(node, sparkplug, actor, event, read, now)
+
+
+_PASS = Verdict("prune", Effect.PASS)
+
+
+def _judge(
+    node: "Node", sparkplug: Sparkplug, actor: Actor, event: Event, read: Read, now: float
+) -> tuple[Event, Verdict]:
+    foreign = usurped(node.ensemble.edges, actor.edge, read.topic)
+    if foreign:
+        return event, Verdict("prune", Effect.SUPPRESS, "edge", foreign)
+    grants = actor.grants(sparkplug.access, event.topic, "write")
+    try:
+        view = written(grants, asked(sparkplug, read, now), actor.record)
+    except ContentError as error:
+        return event, Verdict("prune", Effect.SUPPRESS, "sparkplug", f"not Sparkplug B: {error}")
+    if view is None:
+        reason = f"no access policy that applies lets `{actor.record['client']}` write to `{event.topic}`"
+        return event, Verdict("prune", Effect.SUPPRESS, "access", reason)
+    if event.retain and read.topic.type != STATE:
+        # norm, section 6.4; and who came later would read its aliases by a later birth
+        event = event._replace(retain=False)
+    if view.is_whole:
+        return event, _PASS
+    names = ", ".join(f"`{metric.name or metric.alias}`" for metric in view.removed)
+    replaced = event._replace(payload=view.payload())
+    return replaced, Verdict("prune", Effect.REPLACE, "access", f"without {names}, which it may not write")
+
+
+def asked(sparkplug: Sparkplug, read: Read, now: float) -> Request:
+    """What policies are asked about a message that somebody wants to write."""
+    source = read.topic.source
+    known = UNKNOWN if source is None else sparkplug.plant.known(source)
+    return Request(read.topic, read.message, known, moment(now), read.state)
+
+
+def usurped(edges: Mapping[str, str], own: str, topic: MessageTopic) -> str:
+    """Why a client may not speak for an edge node; empty if it may. `edges` are clients, `own` is its own one."""
+    source = topic.source
+    if source is None or topic.type in COMMANDS:
+        return ""
+    edge = str(source.node)
+    owner = edges.get(edge)
+    if own == edge or (owner is None and not own):
+        return ""
+    if owner is not None:
+        return f"edge node `{edge}` is client `{owner}`, and nobody else speaks for it"
+    return f"the client is edge node `{own}`, and does not speak for `{edge}`"

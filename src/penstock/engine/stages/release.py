@@ -1,0 +1,158 @@
+"""Stage 8, release: do the consumer's purpose and attributes satisfy the producer's privacy policy, and the event's
+quality the consumer's needs? (contracts §2.2, §2.3)
+
+It is asked for each receiver when an event is delivered, so that there is no way around it. The producer's node decides
+for all whose guarantees it knows, and tells the other nodes by the event's ACE set
+(`policy/contracts/release_place.py`). What is released by a rule is marked with it while it waits, and does not go out
+when the rule no longer releases it.
+"""
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from penstock.engine.contracts import registry, release_recheck, situation_audit
+from penstock.engine.contracts.registry import Governed
+from penstock.engine.contracts.release_decision import decide, needed
+from penstock.engine.events import user_properties
+from penstock.engine.events.plan import Draft
+from penstock.engine.sessions.render import Forms
+from penstock.model.event import Event
+from penstock.model.verdict import Effect, Verdict
+from penstock.policy.contracts.contract_set import subscription_id
+from penstock.policy.contracts.release_place import ACE, LATE, ace_digest, write_ace
+
+if TYPE_CHECKING:
+    from penstock.engine.node import Node
+    from penstock.engine.sessions.session import Session
+
+_CANNOT_ASK = "it is released later, or in a mean: what policies of its subscription would ask is not known yet"
+
+
+def plan(draft: Draft) -> None:
+    """Each delivery must be looked at, so no packet's own bytes are passed on."""
+    if concerns(draft.node, draft.topic):
+        draft.is_projected = True
+
+
+def concerns(node: "Node", topic: str) -> bool:
+    """Whether contracts may say something of events on this topic."""
+    return node.contracts is not None and node.contracts.concerns(topic)
+
+
+def concerns_event(node: "Node", event: Event) -> bool:
+    """The same of an event, which may also bring a contract with it."""
+    return node.contracts is not None and (
+        node.contracts.concerns(event.topic) or user_properties.CONTRACT_BYTES in event.properties
+    )
+
+
+def show(node: "Node", session: "Session", forms: Forms, qos: int, retain: bool) -> Forms | None:
+    """The event as a session may have it; None if it may not, or not now. `retain`: as it is to be told."""
+    is_node = session.neighbour is not None and session.neighbour in node.ensemble.nodes
+    if forms.event.topic.startswith((registry.SITUATION, registry.CONSUMER)) and not is_node:
+        return None  # what situation somebody is in is not for everybody
+    found, now = _governed(node, forms), registry.recorded(forms.now)
+    if is_node:
+        return forms if found is None else _for_nodes(node, forms, found)
+    found = found or needed(node, session, forms.event, now)
+    if found is None:
+        situation_audit.count(node, session, forms.event)
+        return forms
+    decided = decide(node, session, forms.event, found, now)
+    if decided.aggregate is not None:
+        release_recheck.absorb_into(node, session, forms.event._replace(qos=qos), decided, now)
+        return None
+    if decided.event is None:
+        node.withheld += 1
+        node.stats.expired += decided.is_expired
+        return None
+    if decided.not_before > now:
+        node.later.put(node, decided.not_before, session, decided.event._replace(qos=qos, retain=retain))
+        return None
+    situation_audit.count(node, session, decided.event)
+    return forms.view_of(decided.event)
+
+
+class Preview(NamedTuple):
+    """What a client may see of an event."""
+
+    event: Event | None
+    """None: nothing, or nothing of this event alone."""
+    in_mean: bool = False
+    """It goes into a mean: what would be asked of it is asked of that, when it is made."""
+
+
+def preview(node: "Node", session: "Session", event: Event, now: float | None) -> Preview:
+    """The event as a client may see it, without consequences: conditions are asked of that."""
+    if node.contracts is None or (session.neighbour is not None and session.neighbour in node.ensemble.nodes):
+        return Preview(event)
+    at = registry.recorded(node.clock() if now is None else now)
+    found = registry.governed(node, event, at) or needed(node, session, event, at)
+    if found is None:
+        return Preview(event)
+    decided = decide(node, session, event, found, at)
+    return Preview(decided.event, decided.aggregate is not None)
+
+
+def at_once(node: "Node", session: "Session", event: Event, now: float) -> tuple[Event | None, Verdict]:
+    """The event as a client is shown it, marked as released, so that the stage passes it on then; None if there is
+    nothing that could be shown now. And why.
+    """
+    at = registry.recorded(now)
+    found = registry.governed(node, event, at) or needed(node, session, event, at)
+    if found is None:
+        return event, Verdict("release", Effect.PASS, "", "not private")
+    decided = decide(node, session, event, found, at)
+    if decided.event is not None and decided.not_before <= at:
+        effect = Effect.PASS if decided.event.payload == event.payload else Effect.REPLACE
+        return decided.event, Verdict("release", effect, decided.rule, "before the subscriber's own policies are asked")
+    reasons = decided.reasons if not decided.is_released else (_CANNOT_ASK,)
+    return None, Verdict("release", Effect.SUPPRESS, decided.rule, "; ".join(reasons))
+
+
+def late(node: "Node", session: "Session", event: Event) -> Event:
+    """What is retained, for a client that has subscribed after it was published."""
+    is_node = session.neighbour is not None and session.neighbour in node.ensemble.nodes
+    if is_node or user_properties.CONTRACT_BYTES not in event.properties:
+        return event
+    return user_properties.having(event, None, ((ACE, LATE),))
+
+
+def _governed(node: "Node", forms: Forms) -> Governed | None:
+    if not forms.is_asked:
+        forms.is_asked = True
+        forms.governed = registry.governed(node, forms.event, registry.recorded(forms.now))
+    return forms.governed
+
+
+def _for_nodes(node: "Node", forms: Forms, found: Governed) -> Forms:
+    """The event for another node: at its producer's node, with the ACE set of all whose guarantees are known here."""
+    event = for_nodes(node, forms.event, found, registry.recorded(forms.now))
+    return forms if event is forms.event else forms.view_of(event)
+
+
+def for_nodes(node: "Node", event: Event, found: Governed, now: float) -> Event:
+    """The event as another node gets it."""
+    if not found.is_first or not found.is_private or found.wrong:
+        return event
+    return enabling(node, event, found, now)
+
+
+def enabling(node: "Node", event: Event, found: Governed, now: float) -> Event:
+    """The event with its ACE set."""
+    return user_properties.having(event, None, ((ACE, write_ace(enabled(node, event.topic, found, now))),), without=ACE)
+
+
+def enabled(node: "Node", topic: str, found: Governed, now: float, only: str | None = None) -> dict[str, str]:
+    """The ACE set of an event: for all whose guarantees are known here, or for `only` one client."""
+    state = node.contracts
+    assert state is not None
+    made: dict[str, str] = {}
+    situations = state.open_at(now)
+    for client, consumer, want in state.beyond(topic):
+        for producer in found.contracts if only in (None, client) else ():
+            released = state.releaser(client, producer, consumer, want).decide(
+                found.content, found.quality, situations, now, found.since
+            )
+            if released.is_released:
+                made[ace_digest(f"{subscription_id(client, consumer, want)} {producer.name}")] = released.rule
+    return made

@@ -1,0 +1,100 @@
+"""The policies of advertisements that are known at a node and have something to say of subscriptions: which of them one
+meets is asked for each subscription and each neighbour, so they are indexed as advertisements are.
+"""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from penstock.domain.compile.ensemble import Ensemble
+from penstock.engine.federation.offer_matches import Matter, Matters
+from penstock.engine.sessions.session import Session
+from penstock.language.condition import Condition
+from penstock.language.ranges.ranges import intersects
+from penstock.language.statements.statement import Message
+from penstock.model.topic import overlaps
+from penstock.policy.statements.assignments import Given
+from penstock.policy.statements.judging import Bound
+
+if TYPE_CHECKING:
+    from penstock.engine.node import Node
+
+
+class Advertised(NamedTuple):
+    """The policy of an advertisement that is known at a node, and whom it came from (None: the node, or the domain)."""
+
+    bound: Bound
+    source: Session | None
+
+
+class AdvertisedPolicies:
+    """All of them, as long as neither advertisements nor the domain change."""
+
+    def __init__(self, ensemble: Ensemble, all: list[Advertised]) -> None:
+        self.ensemble = ensemble
+        self._all = all
+        self._index: Matters[int] = Matters()
+        self._empty: list[int] = []
+        """Those of which no content can be: in no index, but without a condition one may meet them."""
+        for number, one in enumerate(all):
+            matter = Matter(one.bound.filter, one.bound.condition)
+            self._index.add(number, matter)
+            if matter.is_empty:
+                self._empty.append(number)
+
+    def meeting(self, filter: str, condition: Condition | None) -> Iterator[Advertised]:
+        """Those that a subscription meets, in their order."""
+        matter = Matter(filter, condition)
+        near = range(len(self._all)) if matter.is_empty else sorted((*self._index.meeting(matter), *self._empty))
+        return (self._all[number] for number in near if _meet(self._all[number].bound, filter, condition))
+
+
+def meeting(node: "Node", filter: str, condition: Condition | None) -> Iterator[Advertised]:
+    """The policies of advertisements that a subscription meets at a node."""
+    known = node.advertised
+    if known is None or known.ensemble is not node.ensemble:
+        known = node.advertised = AdvertisedPolicies(node.ensemble, list(_all(node)))
+    return known.meeting(filter, condition)
+
+
+def _all(node: "Node") -> Iterator[Advertised]:
+    for given in node.ensemble.statements.given:
+        is_here = given.to is Message.ADVERTISEMENT and (node.name in given.nodes or _is_here(node, given))
+        if is_here and given.policy.concerns(Message.SUBSCRIPTION):
+            yield Advertised(Bound(given.policy, given.name, given.filter, given.condition, given.to), None)
+    for session in node.with_policies.values():
+        for one in session.advertisements.values():
+            if one.policy is not None and one.policy.concerns(Message.SUBSCRIPTION):
+                name = f"{session.entity}: {one.name}"
+                yield Advertised(Bound(one.policy, name, one.filter, one.condition, Message.ADVERTISEMENT), session)
+        for id, offered in session.offers.items():
+            if offered.policy is not None and offered.policy.concerns(Message.SUBSCRIPTION):
+                where = (offered.offer.filter, offered.condition)
+                yield Advertised(Bound(offered.policy, id, *where, Message.ADVERTISEMENT), session)
+
+
+def _is_here(node: "Node", given: Given) -> bool:
+    if given.nodes:
+        return False
+    return given.clients is None or any(entry.name in given.clients for entry in node.ensemble.listed(node.name))
+
+
+def _meet(bound: Bound, filter: str, condition: Condition | None) -> bool:
+    if not overlaps(bound.filter, filter):
+        return False
+    if bound.condition is None or condition is None:
+        return True
+    return intersects(bound.condition.ranges, condition.ranges) is not False
+
+
+def note(node: "Node", session: Session) -> None:
+    """What a session advertises has changed: whether there are policies among it is looked up often."""
+    has = any(one.policy is not None for one in session.advertisements.values()) or any(
+        one.policy is not None for one in session.offers.values()
+    )
+    before = node.with_policies.pop(session.id, None)
+    if has:
+        node.with_policies[session.id] = session
+    if has or before is not None:
+        node.advertised = None
+        session.plans = session.edited_plans = None
+        node.news.everything()

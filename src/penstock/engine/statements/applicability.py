@@ -1,0 +1,146 @@
+"""What policies of subscriptions are for what goes one way: found once for a target, applied to each event."""
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from penstock.domain.compile.ensemble import Ensemble
+from penstock.engine.sessions.session import Session, Subscribed
+from penstock.language.statements.statement import Attach, Matching, Message, Point, Verb
+from penstock.model.content.content import Content
+from penstock.model.topic import matches
+from penstock.policy.statements.assignments import Given
+from penstock.policy.statements.copies import Path, paths_read
+from penstock.policy.statements.judging import Bound, applicable
+
+if TYPE_CHECKING:
+    from penstock.engine.node import Node
+
+_NOWHERE: frozenset[Point] = frozenset()
+_INGRESS, _EGRESS, _ROUTING = (frozenset({point}) for point in (Point.INGRESS, Point.EGRESS, Point.ROUTING))
+
+
+def is_outside(node: "Node", session: Session | None) -> bool:
+    """Whether a session is beyond the edge of the overlay: a client, a foreign broker, a node of another part."""
+    if session is None or session.neighbour is None:
+        return True
+    overlays = node.ensemble.overlays
+    return overlays.get(session.neighbour) != overlays.get(node.name)
+
+
+def is_node(node: "Node", session: Session | None) -> bool:
+    return session is not None and session.neighbour is not None and session.neighbour in node.ensemble.overlays
+
+
+def came_from(node: "Node", sender: Session | None) -> frozenset[Point]:
+    """Where a message is that has come by a link, as far as it is known before it goes on."""
+    return _INGRESS if is_outside(node, sender) else _NOWHERE
+
+
+def points(node: "Node", sender: Session | None, receiver: Session) -> frozenset[Point]:
+    """Where a message is that goes from one to another (statements §3.4)."""
+    return came_from(node, sender) | _goes_to(node, receiver)
+
+
+def _goes_to(node: "Node", receiver: Session) -> frozenset[Point]:
+    found = _EGRESS if is_outside(node, receiver) else _NOWHERE
+    return found | _ROUTING if is_node(node, receiver) else found
+
+
+class Course:
+    """The policies for what goes to a session by some of its subscriptions."""
+
+    __slots__ = ("asked", "attaches", "ensemble", "given", "key", "mine", "own", "where")
+
+    def __init__(
+        self, ensemble: Ensemble, own: tuple[Bound, ...], where: frozenset[Point], subscribed: Sequence[Subscribed]
+    ) -> None:
+        self.ensemble = ensemble
+        """What it was found for: of another, nodes may be in other overlays."""
+        self.own = own
+        self.where = where
+        given = [one for one in own if one.is_given]
+        self.given = applicable(Message.PUBLICATION, Verb.FORWARD, where, given, Matching.AFTER)
+        """The rules of the domain; and in `mine`, those of who subscribes."""
+        mine = [one for one in own if not one.is_given]
+        self.mine = applicable(Message.PUBLICATION, Verb.FORWARD, where, mine, Matching.AFTER)
+        self.asked = _asked(subscribed, is_all=bool(given))
+        """What the subscriptions ask for: the copy is trimmed to what all of them want."""
+        self.attaches = any(rule.attach is not Attach.NEVER for one in own for rule in one.policy.rules)
+        """Whether rules of theirs may be attached to what goes this way."""
+        self.key: tuple[object, ...] | None = None
+        """Copies of one event by courses of the same key are equal. None: it depends on who gets it."""
+        if all(one.policy.is_shared for one in own):
+            self.key = (where, *(each for one in own for each in _told_by(one)))
+            if given or any(one.policy.needs_filter for one in own):
+                self.key = (*self.key, *asked_by(subscribed))
+
+
+def asked_by(subscribed: Sequence[Subscribed]) -> Iterator[object]:
+    """What tells what subscriptions ask for from what others ask for."""
+    return (id(one.condition) for one in subscribed)
+
+
+Courses = dict[frozenset[Point], Course]
+"""Of one target, by where the event has come from."""
+
+
+def _told_by(bound: Bound) -> tuple[object, ...]:
+    """What a policy that is the same for all depends on. Identities will do: all of it lives as long as the event."""
+    if not bound.policy.needs_filter:
+        return (id(bound.policy),)
+    return (id(bound.policy), id(bound.condition), bound.filter)
+
+
+def make_course(
+    node: "Node",
+    session: Session,
+    topic: str,
+    subscribed: Sequence[Subscribed],
+    content: Content,
+    came: frozenset[Point],
+    known: Courses | None = None,
+) -> Course:
+    """The course for what goes to a session; `came` is what `came_from` says of it. It is put to what is `known`."""
+    own = bounds_for(session, topic, subscribed, content)
+    course = Course(node.ensemble, own, came | _goes_to(node, session), subscribed)
+    if known is not None and not session.policies:  # what the domain gives depends on topic and content
+        known[came] = course
+    return course
+
+
+def as_bound(given: Given) -> Bound:
+    """A policy that the domain gives."""
+    return Bound(given.policy, given.name, given.filter, given.condition, given.to, is_given=True)
+
+
+def bounds_for(session: Session, topic: str, subscribed: Sequence[Subscribed], content: Content) -> tuple[Bound, ...]:
+    """The policies for what goes to a session by these of its subscriptions: the domain's first, so that they are asked
+    whatever the client's own do. An element that refers to a filter refers to the client's.
+    """
+    found = []
+    for given in session.policies:
+        if (
+            matches(given.filter, topic)
+            and given.policy.concerns(Message.PUBLICATION)
+            and as_bound(given).matches(content)
+        ):
+            asked = [one.condition for one in subscribed if one.condition is not None]
+            condition = asked[0] if len(asked) == 1 else given.condition
+            about = (given.filter, condition, Message.SUBSCRIPTION, True)
+            found.append(Bound(given.policy, given.name, *about))
+    own = [
+        Bound(one.policy, f"{session.entity}: {one.filter}", one.filter, one.condition, Message.SUBSCRIPTION)
+        for one in subscribed
+        if one.policy is not None and one.policy.concerns(Message.PUBLICATION)
+    ]
+    return (*found, *sorted(own, key=_order))
+
+
+def _asked(subscribed: Sequence[Subscribed], is_all: bool) -> frozenset[Path]:
+    """The attributes that subscriptions ask for, of which the copy is trimmed to what all of them want."""
+    asking = (one for one in subscribed if is_all or one.policy is not None)
+    return frozenset(path for one in asking if one.condition is not None for path in paths_read(one.condition.tree))
+
+
+def _order(bound: Bound) -> tuple[str, str, str]:
+    return bound.filter, "" if bound.condition is None else bound.condition.text, bound.policy.text

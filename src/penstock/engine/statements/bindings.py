@@ -1,0 +1,90 @@
+"""Which policies there are for what a session publishes, and which its client may set."""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from penstock.engine.federation.wants import is_of_client
+from penstock.engine.sessions.session import Session
+from penstock.engine.statements.applicability import as_bound
+from penstock.language.errors import StatementError
+from penstock.language.statements.statement import Message
+from penstock.model.errors import PolicyError
+from penstock.policy.statements.assignments import Given
+from penstock.policy.statements.judging import Bound
+from penstock.policy.statements.statement import Policy, make_policy, policy_on
+
+if TYPE_CHECKING:
+    from penstock.engine.node import Node
+
+
+def bounds_of(node: "Node", session: Session) -> tuple[Bound, ...]:
+    """The policies that are for what a session publishes: given to it, and of its advertisements, or of those that a
+    neighbour told of.
+    """
+    found = list(own_bounds(node) if session.neighbour is not None else given_bounds(node, session.entity))
+    if session.neighbour is None:
+        for _, advertised in sorted(session.advertisements.items()):
+            if advertised.policy is not None:
+                name = f"{session.entity}: {advertised.name}"
+                where = (advertised.filter, advertised.condition)
+                found.append(Bound(advertised.policy, name, *where, Message.ADVERTISEMENT))
+    for id, offered in sorted(session.offers.items()):
+        if offered.policy is not None:
+            about = (offered.offer.filter, offered.condition, Message.ADVERTISEMENT)
+            found.append(Bound(offered.policy, id, *about, is_strange=is_of_client(id)))
+    return tuple(one for one in found if one.policy.concerns(Message.PUBLICATION))
+
+
+def given_bounds(node: "Node", client: str) -> tuple[Bound, ...]:
+    """Those that the domain gives to what a client publishes here."""
+    kinds = (Message.PUBLICATION, Message.ADVERTISEMENT)
+    found = [as_bound(one) for kind in kinds for one in node.ensemble.statements.of(client, kind)]
+    return (*own_bounds(node), *(one for one in found if one.policy.concerns(Message.PUBLICATION)))
+
+
+def own_bounds(node: "Node") -> tuple[Bound, ...]:
+    """Those for what the node says itself."""
+    return tuple(as_bound(one) for one in own(node) if one.policy.concerns(Message.PUBLICATION))
+
+
+def own(node: "Node") -> tuple[Given, ...]:
+    """The policies of what the node advertises itself."""
+    return node.ensemble.statements.at(node.name)
+
+
+def readable(text: str) -> Policy:
+    """A policy that travels with a message; raises `PolicyError`."""
+    try:
+        return make_policy(text)
+    except StatementError as error:
+        raise PolicyError(str(error)) from None
+
+
+def settable(node: "Node", session: Session, text: str, carrier: Message) -> Policy | str:
+    """The policy that a client wants to set, or why it may not. Who may set none does not have its text read."""
+    if not node.ensemble.statements.may_set(session.entity, carrier):
+        return f"policy: {node.ensemble.statements.none_of(session.entity, carrier)}"
+    try:
+        policy = policy_on(make_policy(text), carrier)
+    except (StatementError, PolicyError) as error:
+        return f"policy: {error}"
+    refused = why_not(node, session, policy, carrier)
+    return f"policy: {refused}" if refused else policy
+
+
+def why_not(node: "Node", session: Session, policy: Policy, carrier: Message) -> str:
+    """Why a client may not set a policy; empty if it may."""
+    denied = next((topic for topic in _topics(policy) if not _may_write(session, topic)), None)
+    refused = f"`{session.entity}` may not publish on `{denied}`" if denied is not None else ""
+    return node.ensemble.statements.why_not(session.entity, carrier, policy) or refused
+
+
+def _topics(policy: Policy) -> Iterable[str]:
+    """The topics that a policy publishes on, but for those of meta-events."""
+    for act in policy.acts():
+        if act.element.name == "Publish" and len(act.arguments) > 1:
+            yield str(act.arguments[1])
+
+
+def _may_write(session: Session, topic: str) -> bool:
+    return session.rights is None or session.rights.may_write(topic)

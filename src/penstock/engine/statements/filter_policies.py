@@ -1,0 +1,258 @@
+"""Stage judge for subscriptions and advertisements: as they come into a node's tables, and as they go on to neighbours.
+
+A policy that is attached to one acts wherever that goes. A policy of an advertisement acts on the subscriptions that
+meet it: on their way to where the advertisement came from, or if that is here, on all their ways. What a policy wants
+done besides, such as a publication, is done once for a message at a node, not once for each way.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from penstock.engine.sessions.session import Session, Subscribed
+from penstock.engine.statements import side_effects
+from penstock.engine.statements.advertised_policies import Advertised, meeting
+from penstock.engine.statements.applicability import is_outside, points
+from penstock.engine.statements.context import Known, here
+from penstock.language.condition import Condition
+from penstock.language.statements.statement import Matching, Message, Point, Statement, Verb
+from penstock.model.topic import overlaps, parse_filter
+from penstock.policy.statements.copies import FilterCopy, paths_read
+from penstock.policy.statements.judging import ATTACHED, Bound, Judgement, attach, judge
+from penstock.policy.statements.statement import Policy, compile_statement
+
+if TYPE_CHECKING:
+    from penstock.engine.node import Node
+
+NOW = 0.0
+"""Filters are not forwarded at a time of their own: how long that took cannot be asked."""
+REFUSED = "a policy does not let it in"
+"""What a client is told whose subscription is refused. Which policy and why is for the log: it may be of somebody whom
+the client is not to know of.
+"""
+
+
+class Filtered(NamedTuple):
+    """A filter as a policy lets it go on."""
+
+    condition: Condition | None
+    policy: str
+    """What goes with it."""
+    is_changed: bool = False
+    is_flooded: bool = False
+
+
+# --- subscriptions
+
+
+def nothing_to_trim(policy: Policy | None, condition: Condition | None) -> str:
+    """Why a policy cannot belong to a filter that asks for no attributes; empty if it can."""
+    if policy is None or "TrimAttributes" not in policy.uses() or paths_read(condition.tree if condition else None):
+        return ""
+    return "policy: `TrimAttributes()` leaves what the condition asks for, and there is none that asks for attributes"
+
+
+def insert_subscription(node: "Node", subscribed: Subscribed, filter: str, now: float) -> str:
+    """Why policies do not let a subscription into the tables; empty if they do."""
+    session = subscribed.session
+    node.acted.pop((session.id, subscribed.key), None)
+    policies = _policies(node, subscribed, filter)
+    if not policies:
+        return ""
+    where = _arriving(node, session)
+    judgement = _judgement(node, Message.SUBSCRIPTION, filter, subscribed.condition, session, None, now)
+    bounds = [one.bound for one in policies]
+    judge(judgement, Verb.INSERT, where, bounds, Matching.BEFORE)
+    if not judgement.uninserted:
+        judge(judgement, Verb.INSERT, where, bounds, Matching.AFTER)
+    _act(node, judgement, session, (session.id, subscribed.key), Verb.INSERT, now)
+    if not judgement.uninserted:
+        _towards_here(node, subscribed, filter, policies, now)
+    return _reason(judgement) if judgement.uninserted else ""
+
+
+def _towards_here(node: "Node", subscribed: Subscribed, filter: str, policies: list[Advertised], now: float) -> None:
+    """Advertisers that are clients here are not told of subscriptions; what policies want done besides is done."""
+    session = subscribed.session
+    for bound, source in policies:
+        if bound.carrier is not Message.ADVERTISEMENT or (source is not None and source.neighbour is not None):
+            continue
+        judgement = _judgement(node, Message.SUBSCRIPTION, filter, subscribed.condition, session, source, now)
+        judge(judgement, Verb.FORWARD, _arriving(node, session), [bound], Matching.AFTER)
+        _act(node, judgement, session, (session.id, subscribed.key), Verb.FORWARD, now)
+
+
+def forward_subscription(node: "Node", subscribed: Subscribed, filter: str, neighbour: Session) -> Filtered | None:
+    """A subscription as a neighbour is told of it; None if it is not."""
+    session = subscribed.session
+    policies = [
+        one
+        for one in _policies(node, subscribed, filter)
+        if one.source is None or one.source is neighbour or one.source.neighbour is None
+    ]
+    # Whoever the domain keeps something from must not have other nodes look for it.
+    own = subscribed.policy if not session.policies else None
+    if not policies:
+        return Filtered(subscribed.condition, _travelling(own))
+    bounds = [one.bound for one in policies]
+    attached = [Bound(own, ATTACHED)] if own is not None else []
+    inherited = attach(attached, [one for one in bounds if one.carrier is Message.ADVERTISEMENT], Message.SUBSCRIPTION)
+    bounds = [*inherited, *(one for one in bounds if one.carrier is not None)]
+    where = points(node, session, neighbour)
+    judgement = _judgement(node, Message.SUBSCRIPTION, filter, subscribed.condition, session, neighbour, NOW)
+    judge(judgement, Verb.FORWARD, where, bounds, Matching.BEFORE)
+    if not judgement.blocked:
+        judge(judgement, Verb.FORWARD, where, bounds, Matching.AFTER)
+    _act(node, judgement, session, (session.id, subscribed.key), Verb.FORWARD, node.clock())
+    if judgement.blocked:
+        return None
+    return _filtered(judgement, _merged([one.policy for one in inherited]))
+
+
+def _policies(node: "Node", subscribed: Subscribed, filter: str) -> list[Advertised]:
+    """What may have something to say of a subscription."""
+    found = []
+    if subscribed.policy is not None and subscribed.policy.concerns(Message.SUBSCRIPTION):
+        found.append(Advertised(Bound(subscribed.policy, f"{subscribed.session.entity}: {filter}"), None))
+    for given in subscribed.session.policies:
+        if given.policy.concerns(Message.SUBSCRIPTION) and overlaps(given.filter, filter):
+            found.append(Advertised(Bound(given.policy, given.name, filter, subscribed.condition), None))
+    met = meeting(node, filter, subscribed.condition)
+    found += (one for one in met if one.source is not subscribed.session)
+    return found
+
+
+# --- advertisements
+
+
+def insert_advertisement(
+    node: "Node", session: Session, filter: str, condition: Condition | None, policy: Policy | None, now: float
+) -> str:
+    """Why its policy does not let an advertisement into the tables; empty if it does."""
+    if policy is None or not policy.concerns(Message.ADVERTISEMENT):
+        return ""
+    judgement = _judgement(node, Message.ADVERTISEMENT, filter, condition, session, None, now)
+    bounds = [Bound(policy, ATTACHED)]
+    for matching in Matching:
+        judge(judgement, Verb.INSERT, _arriving(node, session), bounds, matching)
+    side_effects.take_effects(node, (effect for _, effect in judgement.effects), session, now)
+    return _reason(judgement) if judgement.uninserted else ""
+
+
+def forward_advertisement(
+    node: "Node",
+    id: str,
+    filter: str,
+    condition: Condition | None,
+    policy: Policy | None,
+    source: Session | None,
+    neighbour: Session,
+) -> Filtered | None:
+    """An advertisement as a neighbour is told of it; None if it is not."""
+    if policy is None or not policy.concerns(Message.ADVERTISEMENT):
+        return Filtered(condition, "" if policy is None else policy.text)
+    judgement = _judgement(node, Message.ADVERTISEMENT, filter, condition, source, neighbour, NOW)
+    bound = Bound(policy, ATTACHED)
+    for matching in Matching:
+        judge(judgement, Verb.FORWARD, points(node, source, neighbour), [bound], matching)
+    _act(node, judgement, source, ("offer", id), Verb.FORWARD, node.clock())
+    return None if judgement.blocked else _filtered(judgement, policy.text)
+
+
+# --- what is taken back
+
+
+def taken_back(
+    node: "Node",
+    session: Session,
+    message: Message,
+    filter: str,
+    condition: Condition | None,
+    policies: Iterable[Bound],
+    now: float,
+) -> None:
+    """A subscription or an advertisement is taken back: what policies want done because of it is done."""
+    bounds = [one for one in policies if one.policy.concerns(message)]
+    if not bounds:
+        return
+    judgement = _judgement(node, message, filter, condition, session, None, now)
+    for verb in (Verb.INSERT, Verb.FORWARD):
+        for matching in Matching:
+            judge(judgement, verb, _arriving(node, session), bounds, matching)
+    side_effects.take_effects(node, (effect for _, effect in judgement.effects), session, now)
+
+
+def of_subscription(session: Session, subscribed: Subscribed) -> Iterator[Bound]:
+    """The policies of a subscription, its client's and the domain's."""
+    filter = parse_filter(subscribed.filter).filter
+    if subscribed.policy is not None:
+        name = f"{session.entity}: {filter}"
+        yield Bound(subscribed.policy, name, filter, subscribed.condition, Message.SUBSCRIPTION)
+    for given in session.policies:
+        if overlaps(given.filter, filter):
+            yield Bound(given.policy, given.name, filter, subscribed.condition, Message.SUBSCRIPTION)
+
+
+# --- all of them
+
+
+def _arriving(node: "Node", session: Session | None) -> frozenset[Point]:
+    """Where a message is that has come to be put into the tables."""
+    return frozenset({Point.INGRESS if is_outside(node, session) else Point.ROUTING})
+
+
+def _judgement(
+    node: "Node",
+    message: Message,
+    filter: str,
+    condition: Condition | None,
+    sender: Session | None,
+    receiver: Session | None,
+    now: float,
+) -> Judgement:
+    return Judgement(
+        message,
+        FilterCopy(filter, condition),
+        here(node, now or node.clock()),
+        Known(node, sender, now or node.clock()) if sender is not None else None,
+        Known(node, receiver, now or node.clock()) if receiver is not None else None,
+    )
+
+
+def _act(
+    node: "Node", judgement: Judgement, session: Session | None, key: tuple[object, ...], verb: Verb, now: float
+) -> None:
+    """Do what policies want done besides, but for what was done for this message already."""
+    if not judgement.effects:
+        return
+    acted = node.acted.setdefault(key, set())
+    effects = [effect for bound, effect in judgement.effects if (verb, bound) not in acted]
+    acted.update((verb, bound) for bound, _ in judgement.effects)
+    side_effects.take_effects(node, effects, session, now)
+
+
+def _filtered(judgement: Judgement, policy: str) -> Filtered:
+    copy = judgement.copy
+    assert isinstance(copy, FilterCopy)
+    return Filtered(copy.condition, policy, copy.is_changed, judgement.flooded)
+
+
+def _travelling(policy: Policy | None) -> str:
+    return "" if policy is None else policy.text
+
+
+def _merged(policies: list[Policy]) -> str:
+    """One text for several policies."""
+    if not policies:
+        return ""
+    rules = tuple(rule for policy in policies for rule in policy.statement.rules)
+    return policies[0].text if len(policies) == 1 else compile_statement(Statement(rules)).text
+
+
+def _reason(judgement: Judgement) -> str:
+    said = judgement.verdicts[-1].reason if judgement.verdicts else ""
+    return f"policy `{judgement.uninserted}` does not let it in: {said}"
+
+
+def name_with_policy(where: str, policy: str) -> str:
+    """What a neighbour's subscription is told by from others with the same filter."""
+    return f"{where}\0{policy}" if policy else where

@@ -1,0 +1,112 @@
+"""Policies that were set before the domain was another: held against what it says now.
+
+What a client may no longer set is taken away from what it had set it on. What policies of the domain no longer let into
+the tables goes out of them.
+"""
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from penstock.engine.federation import overlay
+from penstock.engine.sessions import advertise, subscribe
+from penstock.engine.sessions.session import Session, Subscribed
+from penstock.engine.statements import bindings, filter_policies
+from penstock.language.errors import StatementError
+from penstock.language.statements.statement import Message
+from penstock.model.errors import PolicyError
+from penstock.model.topic import parse_filter
+from penstock.policy.statements.statement import Policy, make_policy
+
+if TYPE_CHECKING:
+    from penstock.engine.node import Node
+
+DROPPED = "policy dropped"
+"""The kind of notices that tell of it."""
+_NOTHING = "PolicyStatement { On(Forward, Publication) { If {} Then {BlockMessage()} } }"
+
+
+def review(node: "Node", now: float) -> None:
+    """The domain may be another: take away what it no longer grants, and what it no longer lets in."""
+    for session in list(node.sessions.values()):
+        if session.neighbour is None:
+            _take_away(node, session)
+    if node.judged_statements == node.ensemble.statements_digest:
+        return
+    for session in list(node.sessions.values()):
+        if session.id in node.refused:
+            overlay.take_refused(node, session, now)
+        for subscribed in list(session.subscriptions.values()):
+            filter = parse_filter(subscribed.filter).filter
+            problem = filter_policies.insert_subscription(node, subscribed, filter, now)
+            if problem:
+                if session.neighbour is not None:
+                    overlay.refuse(node, session, subscribed)
+                subscribe.remove(node, session, subscribed.key)
+                node.deny("subscribe denied", session, subscribed.filter, problem)
+
+
+def _take_away(node: "Node", session: Session) -> None:
+    for subscribed in session.subscriptions.values():
+        why = _why_not(node, session, subscribed.policy, Message.SUBSCRIPTION)
+        if why:
+            _of_subscription(node, subscribed)
+            node.notice(DROPPED, session, subscribed.filter, f"a subscription's policy is dropped: {why}")
+    for name, advertised in list(session.advertisements.items()):
+        why = _why_not(node, session, advertised.policy, Message.ADVERTISEMENT)
+        if why:
+            session.advertisements[name] = made = replace(advertised, policy=None)
+            node.ledger.advertisement(session, name, made)
+            advertise.changed(node, session, name)
+            node.notice(DROPPED, session, advertised.filter, f"the policy of advertisement `{name}` is dropped: {why}")
+
+
+def _why_not(node: "Node", session: Session, policy: Policy | None, carrier: Message) -> str:
+    return "" if policy is None or policy == nothing() else bindings.why_not(node, session, policy, carrier)
+
+
+def _of_subscription(node: "Node", subscribed: Subscribed) -> None:
+    session = subscribed.session
+    subscribed.policy = subscribed.target = None
+    node.forget(parse_filter(subscribed.filter))
+    node.news.subscription(session, subscribed.key)
+    node.ledger.subscription(session, subscribed.key, subscribed)
+
+
+# --- policies that were stored
+
+
+def nothing() -> Policy:
+    """The policy that lets no publication through."""
+    return make_policy(_NOTHING)
+
+
+def restore_subscription(node: "Node", subscribed: Subscribed, text: str) -> bool:
+    """Give a subscription its policy back. Without it the subscription would be to more: whether it may be restored."""
+    try:
+        subscribed.policy = _read(text)
+    except PolicyError as error:
+        session = subscribed.session
+        reason = f"the subscription is not restored, its policy cannot be read: {error}"
+        node.notice(DROPPED, session, subscribed.filter, reason)
+        node.ledger.subscription(session, subscribed.key, None)
+        return False
+    return True
+
+
+def restore_advertised(node: "Node", session: Session, about: str, text: str) -> Policy | None:
+    """The policy of an advertisement that was stored. If it cannot be read nothing goes by the advertisement until its
+    client says it anew: without a policy all would.
+    """
+    try:
+        return _read(text)
+    except PolicyError as error:
+        reason = f"an advertisement's policy cannot be read, and nothing is published under it: {error}"
+        node.notice(DROPPED, session, about, reason)
+        return nothing()
+
+
+def _read(text: str) -> Policy | None:
+    try:
+        return make_policy(text) if text else None
+    except StatementError as error:
+        raise PolicyError(str(error)) from None

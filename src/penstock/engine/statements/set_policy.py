@@ -1,0 +1,84 @@
+"""Set the policy of a subscription or an advertisement that has been issued already (statements §4.1)."""
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from penstock.engine.federation import offers
+from penstock.engine.sessions.refusal import Outcome
+from penstock.engine.sessions.session import Session, key_of
+from penstock.engine.statements import advertised_policies, bindings, filter_policies
+from penstock.language.statements.statement import Message
+from penstock.model.topic import parse_filter
+from penstock.policy.statements.statement import Policy
+from penstock.wire.reason import Reason
+
+if TYPE_CHECKING:
+    from penstock.engine.node import Node
+
+
+class _Subscription(msgspec.Struct, forbid_unknown_fields=True):
+    filter: str
+    name: str = ""
+
+
+class _Set(msgspec.Struct, forbid_unknown_fields=True):
+    """The payload on `$penstock/policy`."""
+
+    policy: str | None
+    """None takes the policy away."""
+    subscription: _Subscription | None = None
+    advertisement: str | None = None
+
+
+def receive(node: "Node", session: Session, payload: bytes, now: float) -> Outcome:
+    """A client that may do so sets a policy."""
+    try:
+        told = msgspec.json.decode(payload, type=_Set)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        return Outcome(Reason.PAYLOAD_FORMAT_INVALID, f"does not say which policy is to be set: {error}")
+    if (told.subscription is None) is (told.advertisement is None):
+        return Outcome(Reason.PAYLOAD_FORMAT_INVALID, "expected one of `subscription` and `advertisement`")
+    carrier = Message.SUBSCRIPTION if told.subscription is not None else Message.ADVERTISEMENT
+    policy = None if told.policy is None else bindings.settable(node, session, told.policy, carrier)
+    if isinstance(policy, str):
+        return Outcome(Reason.NOT_AUTHORIZED, policy)
+    if told.subscription is not None:
+        return _of_subscription(node, session, told.subscription, policy, now)
+    return _of_advertisement(node, session, told.advertisement or "", policy, now)
+
+
+def _of_subscription(node: "Node", session: Session, told: _Subscription, policy: Policy | None, now: float) -> Outcome:
+    key = key_of(told.filter, told.name)
+    subscribed = session.subscriptions.get(key)
+    if subscribed is None:
+        return Outcome(Reason.UNSPECIFIED_ERROR, f"session has no subscription `{told.filter}`")
+    before, subscribed.policy = subscribed.policy, policy
+    filter = parse_filter(subscribed.filter)
+    problem = filter_policies.nothing_to_trim(policy, subscribed.condition)
+    problem = problem or filter_policies.insert_subscription(node, subscribed, filter.filter, now)
+    if problem:
+        subscribed.policy = before
+        node.deny("subscribe denied", session, subscribed.filter, problem)
+        return Outcome(Reason.NOT_AUTHORIZED, filter_policies.REFUSED)
+    subscribed.target = None
+    node.forget(filter)
+    node.news.subscription(session, key)
+    node.ledger.subscription(session, key, subscribed)
+    return Outcome(Reason.SUCCESS)
+
+
+def _of_advertisement(node: "Node", session: Session, name: str, policy: Policy | None, now: float) -> Outcome:
+    known = session.advertisements.get(name)
+    if known is None:
+        return Outcome(Reason.UNSPECIFIED_ERROR, f"session has no advertisement `{name}`")
+    problem = filter_policies.insert_advertisement(node, session, known.filter, known.condition, policy, now)
+    if problem:
+        return Outcome(Reason.NOT_AUTHORIZED, problem)
+    session.advertisements[name] = made = replace(known, policy=policy)
+    node.ledger.advertisement(session, name, made)
+    session.plans = session.edited_plans = None
+    advertised_policies.note(node, session)
+    offers.changed(node, session, name)
+    return Outcome(Reason.SUCCESS)

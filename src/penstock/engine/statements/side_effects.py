@@ -1,0 +1,100 @@
+"""What comes of policies besides: what they publish, have logged, or have kept."""
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from penstock.engine.contracts import privacy
+from penstock.engine.events import user_properties
+from penstock.engine.ledger import Persisted
+from penstock.engine.sessions.session import Session
+from penstock.model.event import Event
+from penstock.policy.statements.elements.element import Made, Obligation
+from penstock.policy.statements.judging import EXCEPTION
+from penstock.wire.properties import Properties, encode_properties
+
+if TYPE_CHECKING:
+    from penstock.engine.node import Node
+
+META = "$penstock/meta/"
+"""Topics of meta-events; the class follows."""
+MOST_MADE = 32
+"""Events that policies may make at a node because of one message; of one that they have made themselves, an eighth of
+what was left for that. So those that go round in a circle come to an end, and soon: the third is not made.
+"""
+_SHARE = 8
+
+
+def may_make(event: Event) -> int:
+    """How many events policies may still make because of this one."""
+    said = next(iter(user_properties.told(event, user_properties.MADE)), None)
+    if said is None:
+        return MOST_MADE
+    return min(int(said), MOST_MADE) if said.isdecimal() and len(said) < 4 else 0
+
+
+def take_effects(
+    node: "Node",
+    effects: Iterable[Made | Obligation],
+    sender: Session | None,
+    now: float,
+    left: int = MOST_MADE,
+    cause: Event | None = None,
+) -> int:
+    """Have the node do what policies want done besides; how many more events may be made because of the message."""
+    share = left // _SHARE if left < MOST_MADE else MOST_MADE // _SHARE
+    for effect in effects:
+        if isinstance(effect, Obligation):
+            _oblige(node, effect, sender, now)
+        elif left > 0:
+            left -= 1
+            _make(node, effect, sender, share, cause)
+        elif not node.is_looping:
+            node.is_looping = True  # once for all that comes of a message
+            topic = made_topic(effect)
+            reason = f"policies go round in a circle, or make too much of one message: `{topic}` is not published"
+            node.notice("policy loop", sender, topic, reason)
+    return left
+
+
+def made_topic(made: Made) -> str:
+    """Where it is published."""
+    return made.topic or f"{META}{made.content.get('class', '')}"
+
+
+def _make(node: "Node", made: Made, sender: Session | None, share: int, cause: Event | None) -> None:
+    kind = str(made.content.get("class", ""))
+    topic = made_topic(made)
+    if kind == EXCEPTION:
+        node.notice("policy failed", sender, topic, f"{made.content['policy']}: {made.detail}")
+    told = Properties(content_type="application/json", user_properties=((user_properties.MADE, str(share)),))
+    event = Event(topic, msgspec.json.encode(made.content), 0, False, encode_properties(told))
+    node.made.append((sender, event if cause is None else privacy.inheriting(node, cause, event)))
+
+
+def _oblige(node: "Node", obligation: Obligation, sender: Session | None, now: float) -> None:
+    if obligation.kind == "log":
+        said = f"{obligation.about}: " if obligation.about else ""
+        node.notice("policy log", sender, obligation.topic, f"{obligation.policy}: {said}{obligation.message}")
+        return
+    row = Persisted(now, obligation.about, obligation.policy, obligation.topic, obligation.payload)
+    if node.ledger.persist(row, node.limits.persisted_messages) and not node.is_persisted_full:
+        node.is_persisted_full = True
+        reason = f"there are {node.limits.persisted_messages} persisted messages: the oldest are dropped from now on"
+        node.notice("full", sender, obligation.topic, reason)
+
+
+def drain(node: "Node", publish: Callable[[Session | None, Event], None]) -> None:
+    """Publish what policies have made; what these events make in turn too."""
+    if node.draining:
+        return
+    node.draining = True
+    try:
+        at = 0
+        while at < len(node.made):
+            publish(*node.made[at])
+            at += 1
+        node.made.clear()
+    finally:
+        node.draining = node.is_looping = False

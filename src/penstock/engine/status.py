@@ -1,0 +1,157 @@
+"""A node as operators see it: its links and clients, what they have exchanged, what it keeps, what monitors are at."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from penstock.engine.sessions.session import Session
+from penstock.engine.stages.edit import Watch
+from penstock.policy.monitors.automaton import Automaton
+
+if TYPE_CHECKING:
+    from penstock.engine.node import Node
+
+MOST_STATE = 500
+"""Characters of a monitor's state that are shown."""
+
+
+class MonitorPortrait(msgspec.Struct, frozen=True):
+    """A monitor on a link, in the state that it is in."""
+
+    name: str
+    source: str
+    target: str
+    state: str
+
+
+class ClientPortrait(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A client that has a session here; its two links have the types that it publishes and is notified by."""
+
+    entity: str
+    """Its name in the domain; its client id if it has none there."""
+    client_id: str
+    user: str | None
+    up: bool
+    publish_type: str
+    notify_type: str
+    took: int
+    """Packets from it."""
+    gave: int
+    """Packets to it."""
+    denied: int
+    """What it was refused, and what it asks for and the brokering table keeps from it."""
+    waiting: int
+    """Messages that wait for it."""
+    subscriptions: int
+    has_token: bool = False
+
+
+class PastPortrait(msgspec.Struct, frozen=True):
+    """What a client of the domain has had of sessions that have ended."""
+
+    entity: str
+    took: int
+    gave: int
+    denied: int
+
+
+class LinkPortrait(msgspec.Struct, frozen=True):
+    """The connection with a neighbour, seen from this node."""
+
+    neighbour: str
+    foreign: bool
+    up: bool
+    type: str
+    """Of what comes in; what goes out has `back`."""
+    back: str
+    took: int
+    gave: int
+    denied: int
+    waiting: int
+
+
+class NodePortrait(msgspec.Struct, frozen=True):
+    """All of it."""
+
+    node: str
+    links: tuple[LinkPortrait, ...]
+    clients: tuple[ClientPortrait, ...]
+    monitors: tuple[MonitorPortrait, ...]
+    retained: int
+    situations: tuple[str, ...]
+    """Those of contracts that are open."""
+    past: tuple[PastPortrait, ...] = ()
+
+
+class SubscriptionPortrait(msgspec.Struct, frozen=True):
+    """A subscription of a client, or what a neighbour wants."""
+
+    node: str
+    entity: str
+    client_id: str
+    filter: str
+    qos: int
+    where: str
+    """The condition that its client gave; empty if none."""
+
+
+def portrait(node: "Node", now: float, with_clients: bool = True, with_content: bool = True) -> NodePortrait:
+    """The node as it is now; there may be many clients, and in the states of Python monitors what messages said."""
+    return NodePortrait(
+        node.name,
+        tuple(_link(node, name, session) for name, session in node.neighbours.items()),
+        tuple(_client(one) for one in node.sessions.values() if one.neighbour is None) if with_clients else (),
+        tuple(one for watch in node.watches.values() for one in _monitors(watch, with_content)),
+        len(node.retained),
+        tuple(sorted(node.contracts.open_at(now))) if node.contracts is not None else (),
+        tuple(PastPortrait(name, *counts) for name, counts in node.past.items()) if with_clients else (),
+    )
+
+
+def subscriptions(node: "Node", most: int) -> Iterator[SubscriptionPortrait]:
+    """What is subscribed to, at most so many."""
+    for session in list(node.sessions.values()):
+        for one in list(session.subscriptions.values()):
+            if most <= 0:
+                return
+            most -= 1
+            name = session.neighbour or session.entity
+            yield SubscriptionPortrait(node.name, name, session.client_id, one.filter, one.qos, one.asked)
+
+
+def _link(node: "Node", name: str, session: Session) -> LinkPortrait:
+    return LinkPortrait(
+        name,
+        name in node.ensemble.foreign,
+        session.outlet is not None,
+        session.publish_type,
+        session.notify_type,
+        session.took,
+        session.gave,
+        session.denied,
+        session.waiting() + len(session.inflight),
+    )
+
+
+def _client(session: Session) -> ClientPortrait:
+    return ClientPortrait(
+        session.entity,
+        session.client_id,
+        session.subject.user,
+        session.outlet is not None,
+        session.publish_type,
+        session.notify_type,
+        session.took,
+        session.gave,
+        session.denied,
+        session.waiting() + len(session.inflight),
+        len(session.subscriptions),
+        session.token is not None,
+    )
+
+
+def _monitors(watch: Watch, with_content: bool) -> Iterator[MonitorPortrait]:
+    for monitor, state in zip(watch.monitors, watch.states, strict=True):
+        shown = f"{state}"[:MOST_STATE] if with_content or isinstance(monitor, Automaton) else "…"
+        yield MonitorPortrait(monitor.name, watch.link.source, watch.link.target, shown)

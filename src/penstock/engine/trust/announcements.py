@@ -1,0 +1,53 @@
+"""What nodes tell each other of tokens and ratings, on a control topic that only they may use."""
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from penstock.engine.sessions.session import Session
+from penstock.policy.tokens.errors import TokenError
+from penstock.policy.tokens.verification import Verified
+
+if TYPE_CHECKING:
+    from penstock.engine.node import Node
+
+TOPIC = "$penstock/trust"
+"""The control topic on which nodes tell each other tokens and ratings."""
+
+
+class Said(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What one side tells the other, one thing at a time."""
+
+    token: str = ""
+    """A token that events will name."""
+    bind: tuple[str, str] | None = None
+    """A topic, and the digest of the token that its events have unless they say another."""
+    gives: str = ""
+    """The token with which the other may subscribe."""
+    shows: str = ""
+    """The token that the other has given."""
+    vector: "Told | None" = None
+    again: bool = False
+    """The vector before was missed: tell all of it."""
+
+
+class Told(msgspec.Struct, frozen=True, array_like=True):
+    """An update of least sums over walks that end at who tells it."""
+
+    number: int
+    is_whole: bool
+    sums: tuple[tuple[str, int, int | None], ...]
+
+
+def verify(node: "Node", text: bytes, now: float) -> Verified | TokenError:
+    assert node.tokens is not None
+    try:
+        return node.tokens.verifier.verify(text, now)
+    except TokenError as error:
+        return error
+
+
+def deny(node: "Node", session: Session, why: str) -> None:
+    """Of a token that a neighbour tells, shows or gives: refuse it."""
+    node.stats.tokens_refused += 1
+    node.deny("token refused", session, "", why)

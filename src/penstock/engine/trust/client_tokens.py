@@ -1,0 +1,156 @@
+"""Tokens that clients show: when they connect, and again before the old one ends (trust §II-A)."""
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from penstock.domain.compile.entries import ClientEntry
+from penstock.engine.sessions.session import Session
+from penstock.engine.stages.admit import Door
+from penstock.model.subject import Subject
+from penstock.policy.tokens.errors import TokenError
+from penstock.policy.tokens.revocation import CARRIED
+from penstock.policy.tokens.token import Party, Token
+from penstock.policy.tokens.verification import Verified
+from penstock.wire.packet import Connect
+from penstock.wire.properties import Properties
+from penstock.wire.reason import Reason
+
+if TYPE_CHECKING:
+    from penstock.engine.node import Node
+
+METHOD = "penstock-token"
+"""The authentication method of MQTT 5 by which a token is shown; its data is the token."""
+TOLD = Properties(auth_method=METHOD)
+"""What the client is told when its token is taken."""
+
+
+class Showing:
+    """On a connection with that method, a client may show another token at any time."""
+
+    __slots__ = ()
+
+
+class Shown(NamedTuple):
+    """A token that a client has shown, and who it is by it."""
+
+    subject: Subject
+    token: Verified
+
+
+def text_of(node: "Node", packet: Connect) -> bytes | None:
+    """The token in a CONNECT: what the method says, or a password that is a JSON object; None if there is none."""
+    if node.tokens is None:
+        return None
+    if packet.properties.auth_method == METHOD:
+        return packet.properties.auth_data or b""
+    return packet.password if packet.password is not None and packet.password[:1] == b"{" else None
+
+
+def look(node: "Node", packet: Connect, door: Door, text: bytes, now: float) -> Shown | str:
+    """Who shows a token, or why it does not count."""
+    verified = verify(node, text, now)
+    if isinstance(verified, str):
+        return verified
+    holder = verified.token.claims.subject
+    user = node.ensemble.user_of(holder.name)
+    # Before MQTT 5 a password needs a user name; an empty one says nothing.
+    if packet.username and packet.username not in (user, holder.name):  # it would have the rights of another user
+        return f"token: wrong holder: it is `{holder}`'s, and the user name is `{packet.username:.80}`"
+    user = door.certificate_user or user
+    return Shown(Subject(packet.client_id, user, door.address, door.listener, door.certificate_user), verified)
+
+
+def verify(node: "Node", text: bytes, now: float) -> Verified | str:
+    """A token that a client may show here, or why it may not."""
+    assert node.tokens is not None
+    try:
+        verified = node.tokens.verifier.verify(text, now)
+    except TokenError as error:
+        return f"token: {error}"
+    if verified.token.claims.id.startswith(CARRIED):
+        return "token: it is one that goes with events, and lets nobody in"
+    issuer, issuers = verified.token.claims.issuer, node.tokens.settings.issuers
+    if issuer != node.name and issuer not in issuers:
+        return f"token: issued by `{issuer}`, and clients of this node need one of `{node.name}`"
+    if verified.token.claims.subject.kind != "client":
+        return f"token: it is `{verified.token.claims.subject}`'s, and this is a client"
+    return verified
+
+
+def is_holder(token: Verified, subject: Subject, entry: ClientEntry) -> bool:
+    """Whether a token is its own that a client shows: that of the entity, or, of one that nobody lists, of the user."""
+    return token.token.claims.subject == Party("client", entry.name if entry.listed else subject.user or "")
+
+
+def not_holder(token: Verified, entry: ClientEntry) -> str:
+    return f"token: wrong holder: it is `{token.token.claims.subject}`'s, and `client:{entry.name}` shows it"
+
+
+def attach(node: "Node", session: Session, token: Verified | None) -> None:
+    """The session is opened with this token, or without."""
+    session.token = token
+    if token is not None and node.tokens is not None:
+        node.tokens.ends(session)
+        carry(node, session)
+    session.rights = node.rights_for(session)
+
+
+def carry(node: "Node", session: Session) -> Token | None:
+    """The token that goes with what a client publishes; None if it has shown none."""
+    if session.token is None or node.tokens is None:
+        return None
+    carried = node.tokens.carried(session.token.token)
+    if node.tokens.keep(carried):
+        node.ledger.token(carried)
+    return carried
+
+
+def renew(node: "Node", session: Session, text: bytes, now: float) -> str:
+    """A client shows another token on its connection; why it is refused, empty if it is taken."""
+    verified = verify(node, text, now)
+    if isinstance(verified, str):
+        return verified
+    entry = session.entry
+    if entry is None or not is_holder(verified, session.subject, entry):
+        return "token: wrong holder" if entry is None else not_holder(verified, entry)
+    attach(node, session, verified)
+    node.later.begin_anew(node, session, now)
+    session.plans = session.edited_plans = None
+    if session.durable:
+        node.ledger.session(session)
+    node.forget_all()
+    return ""
+
+
+def expire(node: "Node", now: float) -> None:
+    """End the connections of clients whose tokens have ended."""
+    assert node.tokens is not None
+    ended = node.tokens.over(now)
+    if ended:
+        for session in [one for one in node.sessions.values() if one.id in ended]:
+            if session.token is not None and session.token.token.digest == ended[session.id]:
+                _end(node, session, "the token has expired")
+
+
+def check_again(node: "Node", session: Session, now: float) -> None:
+    """Keys or revocations may be others: does the session's token still count?"""
+    assert session.token is not None
+    if node.tokens is None:
+        session.token = None
+        return
+    found = verify(node, session.token.token.text, now)
+    if isinstance(found, Verified):
+        session.token = found
+        node.tokens.ends(session)
+    else:
+        _end(node, session, found)
+
+
+def _end(node: "Node", session: Session, why: str) -> None:
+    """It may no longer publish, its will included. One that is away is asked for a token when it comes back."""
+    if session.will is not None:
+        session.will = None
+        if session.durable:
+            node.ledger.session(session)
+    if session.outlet is not None:
+        node.deny("token ended", session, "", why)
+        session.outlet.disconnect(Reason.NOT_AUTHORIZED, why)

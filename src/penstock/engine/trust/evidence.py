@@ -1,0 +1,122 @@
+"""Evidence about neighbours that comes of itself: what monitors, advertisements and the deployment's own function make
+of the events that a neighbour sends (trust §II-C).
+"""
+
+from typing import TYPE_CHECKING
+
+from penstock.engine.contracts import registry
+from penstock.engine.sessions.session import Session
+from penstock.engine.statements.facts import Seen
+from penstock.engine.trust import ratings
+from penstock.model.content.content import Content
+from penstock.model.event import Event
+from penstock.model.quality import NO_QUALITY, Key, Quality
+from penstock.model.topic import matches
+from penstock.policy.contracts.contract import ProducerContract
+from penstock.policy.quality.collectors import Source, collect
+from penstock.policy.quality.needs import why_not
+from penstock.policy.trust.evaluation import Interaction, evaluated
+
+if TYPE_CHECKING:
+    from penstock.engine.node import Node
+
+
+def looks_at(node: "Node", session: Session, topic: str) -> bool:
+    """Whether each event of a neighbour on a topic is evidence, so that none may pass without a look."""
+    if node.ratings is None:
+        return False
+    if node.ensemble.evaluate is not None:
+        return True
+    if node.ratings.settings.evidence.contracts and _guaranteed(node, topic):
+        return True
+    return node.ratings.settings.evidence.conform and any(
+        one.condition is not None and matches(one.offer.filter, topic) for one in session.offers.values()
+    )
+
+
+def look(node: "Node", session: Session, event: Event, now: float) -> None:
+    """Look at an event that a neighbour sends and that is accepted from it."""
+    assert node.ratings is not None
+    name = session.neighbour or ""
+    if node.ratings.settings.evidence.conform:
+        kept = _keeps(node, session, event)
+        if kept is False:  # that it keeps its own word is no merit: it could say anything
+            _saw(node, name, False, "conform", now, is_before=True)
+    if node.ratings.settings.evidence.contracts:
+        promised = _promised(node, event, now)
+        if promised is not None:
+            _saw(node, name, promised, "contract", now, is_before=True)
+    if node.ensemble.evaluate is not None:
+        content = node.ensemble.reader.read(event)
+        found = evaluated(node.ensemble.evaluate, Interaction(name, event.topic, event.payload, content))
+        if isinstance(found, str):
+            node.notice("evaluation failed", session, event.topic, found)
+        elif found is not None:
+            _saw(node, name, found, "evaluate", now, is_before=True)
+
+
+def edited(node: "Node", sender: Session | None, is_good: bool, now: float) -> None:
+    """The monitors on the link have let an event of a neighbour pass, or made nothing of it."""
+    if sender is None or sender.tokens is None or node.ratings is None:
+        return
+    if node.ratings.settings.evidence.monitors:
+        _saw(node, sender.neighbour or "", is_good, "monitor", now)
+
+
+def _keeps(node: "Node", session: Session, event: Event) -> bool | None:
+    """Whether an event is as the neighbour says that somebody beyond it advertises; None if it says nothing of it."""
+    offered = [one.condition for one in session.offers.values() if matches(one.offer.filter, event.topic)]
+    conditions = [condition for condition in offered if condition is not None]
+    if not conditions or len(conditions) < len(offered) or (event.retain and not event.payload):
+        return None
+    content = node.ensemble.reader.read(event)
+    return any(condition.holds(content) is True for condition in conditions)
+
+
+def _guaranteed(node: "Node", topic: str) -> list[ProducerContract]:
+    """The domain's contracts that guarantee something of the quality of events on a topic."""
+    if node.contracts is None:
+        return []
+    return [one for one in node.contracts.contracts.producers if one.guarantees and matches(one.filter, topic)]
+
+
+def _promised(node: "Node", event: Event, now: float) -> bool | None:
+    """Whether an event has the quality that its producer guarantees, as one contract says; None if none says anything.
+
+    Its producer's node has measured it, and should not have let it in.
+    """
+    bound = _guaranteed(node, event.topic)
+    if not bound:
+        return None
+    assert node.contracts is not None
+    found = registry.governed(node, event, now)
+    told = NO_QUALITY if found is None else found.quality
+    content = node.ensemble.reader.read(event)
+    kept = set()
+    for one in bound:
+        for collectors in {node.contracts.binding(client, event.topic)[1] for client in one.producers}:
+            measured = collect(collectors, node.contracts.contracts.catalogue, content, now).quality
+            clock = {each.key for each in collectors if Source.CLOCK in each.sources}
+            kept.add(_kept(one, told, measured, clock, content))
+    return True if True in kept else None if None in kept else False
+
+
+def _kept(
+    contract: ProducerContract, told: Quality, measured: Quality, clock: set[Key], content: Content
+) -> bool | None:
+    """Whether an event keeps a contract, of the quality that it came with and that is measured here; None if only the
+    neighbour says so, which is no merit: it could say anything.
+
+    What goes by the clock is worse here than it was at the producer's node, which is nobody's fault.
+    """
+    if why_not(contract.guarantees, told.with_(measured.without(clock)), content):
+        return False
+    if why_not(contract.guarantees, told, content):
+        return False
+    return None if why_not(contract.guarantees, measured, content) else True
+
+
+def _saw(node: "Node", neighbour: str, is_good: bool, source: str, now: float, is_before: bool = False) -> None:
+    ratings.saw(node, neighbour, is_good, source, now)
+    if node.recorder is not None:
+        node.recorder.saw(Seen(neighbour, is_good, source), is_before)

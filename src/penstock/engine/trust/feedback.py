@@ -1,0 +1,232 @@
+"""What clients say of the events that they received: good or bad, to the node that they are connected to.
+
+It becomes evidence about the neighbour that sent the event (trust §II-C). Who may rate is said in the domain; one
+message counts once for each who rates it, and one client's word about one neighbour only so often.
+
+An operator can also set what the node holds of its neighbours.
+"""
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from penstock.domain.schema.trust import FeedbackSettings
+from penstock.engine.events import user_properties
+from penstock.engine.sessions.refusal import Outcome
+from penstock.engine.sessions.render import read_plain
+from penstock.engine.sessions.session import Session, Subscribed
+from penstock.engine.stages import match
+from penstock.engine.statements.facts import Seen
+from penstock.engine.trust import ratings
+from penstock.model.errors import PolicyError
+from penstock.model.event import Event
+from penstock.model.topic import matches, parse_filter
+from penstock.model.verdict import Effect, Verdict
+from penstock.policy.trust.rating import Evidence
+from penstock.wire.reason import Reason
+
+if TYPE_CHECKING:
+    from penstock.engine.node import Node
+
+FEEDBACK = "$penstock/feedback"
+EVIDENCE = "$penstock/evidence"
+TOPICS = frozenset({FEEDBACK, EVIDENCE})
+MOST_RATED = 100_000
+"""Ratings that are remembered, so that nobody rates one message twice."""
+MOST_EVIDENCE = 1e9
+MOST_SAID = 10_000
+"""Raters and neighbours whose ratings are counted."""
+
+
+class Rated(msgspec.Struct, forbid_unknown_fields=True):
+    """The payload on `$penstock/feedback`."""
+
+    topic: str
+    good: bool
+    payload: str
+    """Of the message, in hexadecimal its SHA-256: what a subscriber can tell without sending the message back."""
+
+
+class Held(msgspec.Struct, forbid_unknown_fields=True):
+    """The payload on `$penstock/evidence`: what the node is to hold of a neighbour."""
+
+    neighbour: str
+    good: float
+    bad: float
+    at: float
+
+
+class Limits:
+    """Who has rated what, and how often lately."""
+
+    def __init__(self) -> None:
+        self._rated: dict[tuple[str, str, str], None] = {}
+        self._came: dict[tuple[str, str, bytes], None] = {}
+        self._said: dict[tuple[str, str], list[float]] = {}
+        self._bad: dict[str, dict[str, float]] = {}
+        """By neighbour, who has called something of it bad, and when last."""
+
+    def is_first(self, event: Event) -> bool:
+        """Whether an event that is told apart by an id has not come by another way; without an id there is one way."""
+        if not event.id:
+            return True
+        key = (event.id, event.topic, event.payload)  # a neighbour may give one id to several
+        if key in self._came:
+            return False
+        while len(self._came) >= MOST_RATED:
+            del self._came[next(iter(self._came))]
+        self._came[key] = None
+        return True
+
+    def is_alone(self, rater: str, neighbour: str, least: int, period: float, now: float) -> bool:
+        """Whether too few clients have called something of a neighbour bad lately, this one included."""
+        raters = self._bad.setdefault(neighbour, {})
+        raters.pop(rater, None)
+        raters[rater] = now
+        while len(raters) > MOST_SAID:
+            del raters[next(iter(raters))]
+        return sum(at > now - period for at in raters.values()) < least
+
+    def takes(self, rater: str, neighbour: str, message: tuple[str, str], most: int, period: float, now: float) -> str:
+        """Why a rating does not count; empty if it does, and it is counted."""
+        key = (rater, *message)
+        if key in self._rated:
+            return f"it has been rated by {'this' if rater else 'such a'} client already"
+        said = [at for at in self._said.get((rater, neighbour), ()) if at > now - period]
+        if len(said) >= most:
+            return f"more than {most} ratings of one client about one neighbour in {period:g} s"
+        while len(self._rated) >= MOST_RATED:
+            del self._rated[next(iter(self._rated))]
+        self._rated[key] = None
+        self._said.pop((rater, neighbour), None)
+        while len(self._said) >= MOST_SAID:
+            del self._said[next(iter(self._said))]
+        self._said[rater, neighbour] = [*said, now]
+        return ""
+
+
+def receive(node: "Node", session: Session, event: Event, now: float) -> tuple[Outcome, Verdict]:
+    """A client rates a message, or an operator sets evidence: what it is told, and what the journal says."""
+    done = _set(node, session, event.payload, now) if event.topic == EVIDENCE else _rate(node, session, event, now)
+    if isinstance(done, Outcome):
+        return done, Verdict("admit", Effect.SUPPRESS, "feedback", done.text)
+    if node.recorder is not None:
+        node.recorder.saw(done, is_before=True)
+    said = "good" if done.good else "bad"
+    return Outcome(Reason.SUCCESS), Verdict("admit", Effect.PASS, "feedback", f"evidence: `{done.neighbour}` {said}")
+
+
+def _rate(node: "Node", session: Session, event: Event, now: float) -> Outcome | Seen:
+    trust = node.ensemble.trust
+    if node.ratings is None or trust is None or trust.feedback is None:
+        return Outcome(Reason.NOT_AUTHORIZED, "this node takes no feedback")
+    name = who(node, session) or session.client_id
+    if not _may_rate(node, session, trust.feedback):
+        return Outcome(Reason.NOT_AUTHORIZED, f"client `{name}` is not one of those who may rate")
+    try:
+        told = msgspec.json.decode(event.payload, type=Rated)
+    except msgspec.MsgspecError as error:
+        return Outcome(Reason.PAYLOAD_FORMAT_INVALID, f"not a rating: {error}")
+    if not _may_have_had(node, session, told.topic):
+        return Outcome(Reason.NOT_AUTHORIZED, f"client `{name}` does not receive `{told.topic:.80}`")
+    neighbour = _sender(node, session, told)
+    if neighbour is None:
+        return Outcome(
+            Reason.UNSPECIFIED_ERROR, f"no such message on `{told.topic:.80}` has come from a neighbour lately"
+        )
+    message, rater = (told.topic, told.payload), _rater(node, session, trust.feedback.from_)
+    most, period = trust.feedback.most, trust.feedback.period
+    refused = node.feedback.takes(rater, neighbour, message, most, period, now)
+    if refused:
+        return Outcome(Reason.QUOTA_EXCEEDED, refused)
+    least = trust.feedback.least
+    if not told.good and node.feedback.is_alone(rater, neighbour, least, period, now):
+        return Outcome(Reason.NO_MATCHING_SUBSCRIBERS, f"it counts once {least} clients say so within {period:g} s")
+    ratings.saw(node, neighbour, told.good, "feedback", now)
+    return Seen(neighbour, told.good, "feedback")
+
+
+def who(node: "Node", session: Session) -> str:
+    """Whose word it is: a client's own choice of a client id, or of a user name that nobody asks a password for, makes
+    it nobody else, and no second one. Empty of who is not listed and has not shown who it is.
+    """
+    if session.entry is not None and session.entry.listed:
+        return session.entry.name
+    return _shown(node, session)
+
+
+def _shown(node: "Node", session: Session) -> str:
+    """The name that a client has shown that it has: by a token, a certificate or a password."""
+    if session.token is not None:
+        return session.token.token.claims.subject.name
+    is_user = session.subject.certificate is not None or node.passwords is not None
+    return session.subject.user or "" if is_user else ""
+
+
+def _rater(node: "Node", session: Session, may: Collection[str]) -> str:
+    """Who is counted as having rated. All those together are one who have not shown who they are, unless the domain
+    names them: one person can come from many addresses, and under many names.
+    """
+    name = who(node, session)
+    return name if name in may or _shown(node, session) else ""
+
+
+def _may_rate(node: "Node", session: Session, settings: FeedbackSettings) -> bool:
+    return "*" in settings.from_ or who(node, session) in settings.from_
+
+
+def subscribed(node: "Node", one: Subscribed) -> None:
+    """A client that may rate has subscribed: what came before was not for it."""
+    feedback = node.ensemble.trust.feedback if node.ensemble.trust is not None else None
+    if feedback is not None and _may_rate(node, one.session, feedback):
+        for session in node.neighbours.values():
+            if session.tokens is not None and session.tokens.history is not None:
+                session.tokens.history.append(one)
+
+
+def _set(node: "Node", session: Session, payload: bytes, now: float) -> Outcome | Seen:
+    trust = node.ensemble.trust
+    if node.ratings is None or trust is None or who(node, session) not in trust.operators:
+        return Outcome(
+            Reason.NOT_AUTHORIZED,
+            f"client `{who(node, session) or session.client_id}` may not set what this node holds",
+        )
+    try:
+        told = msgspec.json.decode(payload, type=Held)
+        held = Evidence(told.good, told.bad, min(told.at, now))
+        if max(held.good, held.bad) > MOST_EVIDENCE:
+            raise PolicyError(f"more than {MOST_EVIDENCE:g}")
+        if held.at < 0:
+            raise PolicyError(f"as of `{held.at:g}`, which is before 1970")
+    except (msgspec.MsgspecError, PolicyError) as error:
+        return Outcome(Reason.PAYLOAD_FORMAT_INVALID, f"not evidence: {error}")
+    if told.neighbour not in node.neighbours or told.neighbour not in node.ensemble.nodes:
+        return Outcome(Reason.UNSPECIFIED_ERROR, f"`{told.neighbour:.80}` is not a neighbour of this node")
+    ratings.set_evidence(node, told.neighbour, held, now)
+    node.notice("evidence set", session, "", f"`{told.neighbour}`: good {held.good:g}, bad {held.bad:g}")
+    return Seen(told.neighbour, True, "operator", (held.good, held.bad, held.at))
+
+
+def _may_have_had(node: "Node", session: Session, topic: str) -> bool:
+    """Whether messages of a topic go to the client: it subscribes to it, and may read it."""
+    if session.rights is not None and not session.rights.may_read(topic):
+        return False
+    return any(matches(parse_filter(one.filter).filter, topic) for one in session.subscriptions.values())
+
+
+def _sender(node: "Node", rater: Session, told: Rated) -> str | None:
+    """The neighbour from which a message was accepted that has gone to the rater."""
+    for name, session in node.neighbours.items():
+        link = session.tokens
+        mine = {
+            id(one): one for one in rater.subscriptions.values() if matches(parse_filter(one.filter).filter, told.topic)
+        }
+        for one in reversed(link.history or ()) if link is not None else ():
+            if isinstance(one, Subscribed):
+                mine.pop(id(one), None)
+                continue
+            event = one if isinstance(one, Event) else Event(*read_plain(one))
+            if event.topic == told.topic and user_properties.digest_of(event.payload) == told.payload:
+                return name if any(match.satisfies(node, event, each) for each in mine.values()) else None
+    return None

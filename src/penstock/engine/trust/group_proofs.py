@@ -1,0 +1,257 @@
+"""The exchange of proofs with a client or a neighbour, as enhanced authentication of MQTT 5 (§4.12).
+
+It comes on top of passwords and certificates and replaces none of them. A proof that is wrong leaves its group
+unproven, and the connection stays; what cannot be read is a protocol error. `model/group_proof.py` has the messages.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+from penstock.engine.events import rejudge
+from penstock.engine.federation import overlay
+from penstock.engine.sessions import outbox
+from penstock.engine.sessions.session import NEVER, Session
+from penstock.engine.trust import client_tokens, groups
+from penstock.engine.trust.client_tokens import Showing
+from penstock.model.group_proof import (
+    METHOD,
+    MOST_GROUPS,
+    RETRY_SECONDS,
+    Accepted,
+    Answer,
+    Challenge,
+    Claim,
+    Claimant,
+    Exchange,
+    ProofError,
+    renew_after,
+)
+from penstock.wire.codec import encode
+from penstock.wire.errors import WireError
+from penstock.wire.framing import PACKET_MOST
+from penstock.wire.packet import Auth, Connack, Connect
+from penstock.wire.properties import Properties
+from penstock.wire.reason import Reason
+
+if TYPE_CHECKING:
+    from penstock.engine.node import Node
+
+T = TypeVar("T")
+
+NOT_PROVEN = "group not proven"
+"""The kind of a notice."""
+
+
+class Accepting:
+    """The side that is connected to: asks, and judges the answer."""
+
+    __slots__ = ("client_id", "exchange")
+
+    def __init__(self, client_id: str) -> None:
+        """`client_id` as the CONNECT has it."""
+        self.client_id = client_id
+        self.exchange: Exchange | None = None
+        """The one that is under way."""
+
+
+class Claiming:
+    """The side that connects, a node that has dialled."""
+
+    __slots__ = ("claimant", "due")
+
+    def __init__(self, claimant: Claimant) -> None:
+        self.claimant: Claimant | None = claimant
+        """Of the exchange that is under way."""
+        self.due = NEVER
+        """When to prove again."""
+
+
+_WRONG: dict[type, str] = {
+    Accepting: "the proof of membership is wrong",
+    Claiming: "the neighbour does not prove its membership, or does not accept the proof of ours",
+}
+
+
+class Proof(NamedTuple):
+    """What an exchange has shown about the other side."""
+
+    state: Accepting | Claiming | Showing
+    proven: dict[str, float]
+    """By group, until when it counts."""
+    wrong: tuple[str, ...] = ()
+    """Groups of which a wrong proof was given."""
+    told: Properties | None = None
+    """What the other is to be told of it."""
+
+
+class Challenged(NamedTuple):
+    """A CONNECT that will be taken once its sender has answered."""
+
+    connect: Connect
+    state: Accepting
+    packet: bytes
+    """The AUTH with the question."""
+
+
+def supports(node: "Node", method: str) -> bool:
+    """Whether a CONNECT may name this authentication method."""
+    return method == METHOD and node.make_nonce is not None
+
+
+# --- the side that is connected to
+
+
+def ask(node: "Node", connect: Connect) -> Challenged:
+    """The answer to a CONNECT with claims; raises `WireError`."""
+    state = Accepting(connect.client_id)
+    packet = encode(challenge(node, state, connect.properties.auth_data), connect.version)
+    if len(packet) > (connect.properties.maximum_packet_size or PACKET_MOST):  # [MQTT-3.1.2-24]
+        raise WireError(Reason.PACKET_TOO_LARGE, "the proofs that are claimed are larger than the client takes")
+    return Challenged(connect, state, packet)
+
+
+def challenge(node: "Node", accepting: Accepting, data: bytes | None) -> Auth:
+    """The answer to a claim; raises `WireError`."""
+    claim = _read(Claim.decode, data)
+    assert node.make_nonce is not None
+    exchange = accepting.exchange = Exchange(claim.nonce, node.make_nonce(), accepting.client_id, node.name)
+    proofs = exchange.proofs("node", claim.groups, node.trust.secrets)
+    # [MQTT-4.12.0-2] [MQTT-3.15.2-1]
+    return auth(Reason.CONTINUE_AUTHENTICATION, Challenge(exchange.node_nonce, node.name, proofs).encode())
+
+
+def judge(node: "Node", accepting: Accepting, packet: Auth, now: float) -> Proof:
+    """What the other side's answer shows; raises `WireError`."""
+    exchange, accepting.exchange = accepting.exchange, None
+    _check_method(packet.properties)
+    if exchange is None or packet.reason != Reason.CONTINUE_AUTHENTICATION:  # [MQTT-4.12.0-3]
+        raise WireError(Reason.PROTOCOL_ERROR, f"AUTH with reason {packet.reason:#04x} is not expected here")
+    proofs = _read(Answer.decode, packet.properties.auth_data).proofs
+    right = exchange.proven("client", proofs, node.trust.secrets)
+    proven = {group: groups.until(node, group, now) for group in right}
+    told = Accepted.of({group: due - now for group, due in proven.items()}).encode()
+    # [MQTT-4.12.0-5]
+    said = Properties(auth_method=METHOD, auth_data=told)
+    wrong = tuple(group for group in proofs if group in node.trust.secrets and group not in proven)
+    return Proof(accepting, proven, wrong, said)
+
+
+# --- the side that connects
+
+
+def make_claimant(node: "Node", session: Session) -> Claimant | None:
+    """What to prove to a neighbour that is dialled; None if there is nothing in common."""
+    name = session.neighbour or ""
+    secrets = dict(list(groups.shared(node, name).items())[:MOST_GROUPS])
+    if not secrets or node.make_nonce is None:
+        return None
+    return Claimant(overlay.NODE_PREFIX + node.name, secrets, node.make_nonce(), name)
+
+
+def answer(claimant: Claimant, packet: Auth) -> Auth:
+    """What to say to a challenge; raises `WireError`."""
+    _check_method(packet.properties)
+    if packet.reason != Reason.CONTINUE_AUTHENTICATION:
+        raise WireError(Reason.PROTOCOL_ERROR, f"AUTH with reason {packet.reason:#04x} is not expected here")
+    return auth(Reason.CONTINUE_AUTHENTICATION, _read(claimant.answer, packet.properties.auth_data))  # [MQTT-4.12.0-3]
+
+
+def concluded(node: "Node", claiming: Claiming, packet: Auth | Connack, now: float) -> Proof:
+    """What has come of an exchange, as the end of it says; raises `WireError`."""
+    _check_method(packet.properties)
+    done, claiming.claimant = claiming.claimant, None
+    assert done is not None
+    accepted = _read(done.accepted, packet.properties.auth_data)
+    proven = {group: groups.until(node, group, now) for group in done.node_proven}
+    both = {group: min(due - now, accepted[group]) for group, due in proven.items() if group in accepted}
+    claiming.due = now + renew_after(done.groups, both)
+    return Proof(claiming, proven, tuple(group for group in done.groups if group not in both))
+
+
+def renew(node: "Node", session: Session, now: float) -> None:
+    """Prove again in time, to a neighbour that was dialled."""
+    claiming = session.proving
+    if isinstance(claiming, Claiming) and now >= claiming.due:
+        claiming.claimant = make_claimant(node, session)
+        claiming.due = NEVER
+        if claiming.claimant is not None:
+            claiming.due = now + RETRY_SECONDS
+            outbox.push(node, session, encode(auth(Reason.REAUTHENTICATE, claiming.claimant.claim), 5))
+
+
+# --- both
+
+
+def attach(node: "Node", session: Session, proof: Proof | None, now: float) -> None:
+    """A connection begins, with this proof or none. What an earlier one has shown does not count: its client id is not
+    a secret.
+    """
+    session.proving = proof.state if proof is not None else None
+    _take(node, session, proof, now)
+
+
+def receive(node: "Node", session: Session, packet: Auth, now: float) -> None:
+    """AUTH on an open connection: the other side proves anew, or answers us; raises `WireError`."""
+    match session.proving, packet.reason:
+        case Showing(), Reason.REAUTHENTICATE:
+            refused = client_tokens.renew(node, session, packet.properties.auth_data or b"", now)
+            if packet.properties.auth_method != client_tokens.METHOD or refused:  # [MQTT-4.12.1-1] [MQTT-4.12.1-2]
+                node.stats.tokens_refused += 1
+                raise WireError(Reason.NOT_AUTHORIZED, refused or "another authentication method")
+            rejudge.judge_queue(node, session, now)
+            _say(node, session, Auth(Reason.SUCCESS, client_tokens.TOLD))
+        case None, _:
+            # [MQTT-4.12.0-7] [MQTT-4.12.1-2]
+            raise WireError(Reason.PROTOCOL_ERROR, "AUTH without an authentication method")
+        case Accepting() as accepting, Reason.REAUTHENTICATE:
+            _check_method(packet.properties)  # [MQTT-4.12.1-1]
+            _say(node, session, challenge(node, accepting, packet.properties.auth_data))
+        case Accepting() as accepting, _:
+            proof = judge(node, accepting, packet, now)
+            _take(node, session, proof, now)
+            _say(node, session, Auth(Reason.SUCCESS, proof.told or Properties(auth_method=METHOD)))
+        case Claiming(claimant=Claimant() as claimant), Reason.CONTINUE_AUTHENTICATION:
+            _say(node, session, answer(claimant, packet))
+        case Claiming(claimant=Claimant()) as claiming, Reason.SUCCESS:
+            _take(node, session, concluded(node, claiming, packet, now), now)
+        case _:
+            raise WireError(Reason.PROTOCOL_ERROR, f"AUTH with reason {packet.reason:#04x} is not expected here")
+
+
+def _take(node: "Node", session: Session, proof: Proof | None, now: float) -> None:
+    if groups.set_proven(node, session, proof.proven if proof is not None else {}):
+        rejudge.judge_queue(node, session, now)
+    for group in proof.wrong if proof is not None else ():
+        node.notice(NOT_PROVEN, session, "", f"trust group `{group}`: {_WRONG[type(session.proving)]}")
+
+
+def hold(node: "Node", secrets: dict[str, bytes], now: float) -> None:
+    """Take other secrets: what was proven by those of before no longer counts, and neighbours are shown these."""
+    for session in groups.hold(node, secrets, now):
+        rejudge.judge_queue(node, session, now)
+    for session in node.neighbours.values():
+        if isinstance(session.proving, Claiming):
+            session.proving.due = now
+
+
+def _say(node: "Node", session: Session, packet: Auth) -> None:
+    outbox.push(node, session, encode(packet, 5))
+
+
+def auth(reason: Reason, data: bytes) -> Auth:
+    """A packet of the exchange."""
+    return Auth(reason, Properties(auth_method=METHOD, auth_data=data))
+
+
+def _check_method(properties: Properties) -> None:
+    if properties.auth_method != METHOD:
+        raise WireError(Reason.BAD_AUTHENTICATION_METHOD, f"the authentication method of this connection is `{METHOD}`")
+
+
+def _read(decode: Callable[[bytes], T], data: bytes | None) -> T:
+    if data is None:
+        raise WireError(Reason.PROTOCOL_ERROR, "there is no authentication data")
+    try:
+        return decode(data)
+    except ProofError as error:
+        raise WireError(Reason.PROTOCOL_ERROR, str(error)) from None

@@ -1,0 +1,97 @@
+"""Trust groups: who is a member, and for how long that counts.
+
+A session has proven groups (`session.proven`) by an exchange with the node (`engine/trust/group_proofs.py`); for some
+clients the domain vouches. No I/O, no clock, no randomness: time and nonces come in.
+"""
+
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING
+
+from penstock.engine.sessions.session import Session
+
+if TYPE_CHECKING:
+    from penstock.engine.node import Node
+
+
+class Trust:
+    """The secrets of the groups that a node is in, by group. Only their names are ever shown."""
+
+    __slots__ = ("secrets",)
+
+    def __init__(self, secrets: Mapping[str, bytes] | None = None) -> None:
+        self.secrets = dict(secrets or {})
+
+    def __repr__(self) -> str:
+        return f"Trust({', '.join(self.secrets)})"
+
+
+def is_member(node: "Node", session: Session, group: str, now: float) -> bool:
+    """Whether who is behind a session, a client or a neighbour, is known to be in a trust group."""
+    known = node.ensemble.trust_groups.get(group)
+    if known is None:
+        return False
+    if now < session.proven.get(group, 0.0):
+        return True
+    entry = session.entry
+    return session.neighbour is None and entry is not None and entry.listed and entry.name in known.clients
+
+
+def shared(node: "Node", neighbour: str) -> dict[str, bytes]:
+    """The groups that the domain has both this node and a neighbour in, with their secrets."""
+    known = node.ensemble.trust_groups
+    return {
+        group: secret
+        for group, secret in node.trust.secrets.items()
+        if group in known and neighbour in known[group].nodes
+    }
+
+
+def until(node: "Node", group: str, now: float) -> float:
+    """How long a proof of now counts; not at all if there is no such group any more."""
+    known = node.ensemble.trust_groups.get(group)
+    return now + known.expiry if known is not None else now
+
+
+def set_proven(node: "Node", session: Session, proven: dict[str, float]) -> bool:
+    """Take what a session has proven in place of what it had; whether something is lost by it."""
+    before, session.proven = session.proven, proven
+    if not session.bound.issuperset(proven):
+        session.bound |= proven.keys()
+        if session.durable:
+            node.ledger.session(session)
+    if session.neighbour is not None and before.keys() != proven.keys():
+        node.news.everything()
+    return not before.keys() <= proven.keys()
+
+
+def may_resume(session: Session, proven: Collection[str]) -> bool:
+    """Whether somebody who has proven these groups may have what waits in a session.
+
+    A client id is no secret: what was queued for a member must not reach who only has the member's name.
+    """
+    if session.bound.issubset(proven):
+        return True
+    if session.inflight or session.queue or session.replays:
+        return False
+    session.bound = frozenset()
+    return True
+
+
+def hold(node: "Node", secrets: Mapping[str, bytes], now: float) -> list[Session]:
+    """Hold these secrets and no others; proofs of others no longer count. The sessions that lose something by it."""
+    before, node.trust = node.trust.secrets, Trust(secrets)
+    same = {group for group, secret in secrets.items() if before.get(group) == secret}
+    found = list[Session]()
+    for session in node.sessions.values():
+        if session.proven:
+            kept = {group: min(due, until(node, group, now)) for group, due in session.proven.items() if group in same}
+            if set_proven(node, session, kept):
+                found.append(session)
+    return found
+
+
+def expire(node: "Node", now: float) -> None:
+    """Forget proofs of neighbours whose time is over. Clients' need no attention: `is_member` looks at the time."""
+    for session in node.neighbours.values():
+        if any(due <= now for due in session.proven.values()):
+            set_proven(node, session, {group: due for group, due in session.proven.items() if due > now})

@@ -1,0 +1,72 @@
+"""Two neighbours give each other tokens to subscribe with, and show them (trust §II-B)."""
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from penstock.engine.sessions import outbox, window
+from penstock.engine.sessions.session import Session
+from penstock.engine.trust.announcements import TOPIC, Said, deny, verify
+from penstock.engine.trust.tokens import TokenLink
+from penstock.policy.tokens.errors import TokenError
+from penstock.policy.tokens.token import Party
+from penstock.wire.codec import encode
+from penstock.wire.packet import Publish
+
+if TYPE_CHECKING:
+    from penstock.engine.node import Node
+
+REGISTER_SECONDS = 10.0
+"""How long a neighbour may take to show the token that it was given."""
+
+
+def tell(node: "Node", session: Session, said: Said) -> None:
+    """Tell a neighbour something of tokens or ratings."""
+    data = encode(Publish(TOPIC, msgspec.json.encode(said)), 5)
+    if not session.maximum_packet_size or len(data) <= session.maximum_packet_size:
+        outbox.push(node, session, data)
+
+
+def register(node: "Node", session: Session, now: float) -> None:
+    """Give the neighbour a token to subscribe with."""
+    assert node.tokens is not None
+    filters = node.tokens.settings.shared(node.name, session.neighbour or "")
+    token = node.tokens.issue(Party("node", session.neighbour or ""), frozenset(), filters, now)
+    tell(node, session, Said(gives=token.text.decode()))
+
+
+def given(node: "Node", session: Session, text: str, now: float) -> None:
+    """The neighbour has registered this node: hold what it gives, and show it."""
+    found = verify(node, text.encode(), now)
+    name = session.neighbour or ""
+    if isinstance(found, TokenError):
+        deny(node, session, f"what `{name}` gives to subscribe with: {found}")
+        return
+    claims = found.token.claims
+    if claims.issuer != name or claims.subject != Party("node", node.name):
+        deny(node, session, f"what `{name}` gives is `{claims.issuer}`'s for `{claims.subject}`")
+        return
+    assert node.tokens is not None
+    # With its own signature: who only knows the secret of the link cannot register.
+    tell(node, session, Said(shows=node.tokens.signed(found.token).text.decode()))
+
+
+def shown(node: "Node", session: Session, link: TokenLink, text: bytes, now: float) -> None:
+    """The neighbour shows what it was given: from now on events go to it."""
+    found = verify(node, text, now)
+    name = session.neighbour or ""
+    if isinstance(found, TokenError):
+        why = str(found)
+    elif found.token.claims.issuer != node.name or found.token.claims.subject != Party("node", name):
+        why = f"it is `{found.token.claims.issuer}`'s for `{found.token.claims.subject}`"
+    elif name not in found.signers:
+        why = f"`{name}` has not signed it"
+    else:
+        link.registered = found.end
+        if not link.is_registered:
+            link.is_registered = True
+            node.forget_all()
+            window.pump(node, session, now)
+            node.go_on(session)
+        return
+    deny(node, session, f"what `{name}` shows to subscribe with: {why}")

@@ -1,0 +1,362 @@
+"""Tokens between nodes: what travels with events, and what is accepted of it (trust §II-B).
+
+A neighbour is told a token once on a connection and then its digest. For a topic whose events come with one token the
+digest is said once too (`bind`), so that packets are passed on as they are; otherwise each event has it as a user
+property. Two neighbours also give each other tokens to subscribe with, and show them.
+"""
+
+from typing import TYPE_CHECKING, cast
+
+import msgspec
+
+from penstock.engine.events import user_properties
+from penstock.engine.sessions.session import NEVER, Session
+from penstock.engine.statements.facts import Seen
+from penstock.engine.trust import ratings, registration
+from penstock.engine.trust.announcements import Said, Told, deny, verify
+from penstock.engine.trust.tokens import Passing, TokenLink
+from penstock.model.errors import PolicyError, TopicError
+from penstock.model.event import Event
+from penstock.model.topic import check_topic
+from penstock.model.verdict import Effect, Verdict
+from penstock.policy.tokens.errors import Reason as Wrong
+from penstock.policy.tokens.errors import TokenError
+from penstock.policy.tokens.token import Token
+from penstock.policy.tokens.verification import Verified
+from penstock.policy.trust.vectors import Update, Walk
+from penstock.wire.errors import WireError
+from penstock.wire.properties import Properties
+from penstock.wire.reason import Reason
+
+if TYPE_CHECKING:
+    from penstock.engine.events.plan import LinkClass, Plans
+    from penstock.engine.node import Node
+
+MOST_BOUND = 10_000
+"""Topics of one link whose events are bound to a token; of others each event says its own."""
+MOST_HEARD = 20_000
+"""Tokens that a neighbour may tell on a connection."""
+DIGEST_LETTERS = 64
+_NOT_TOLD = "not told"
+"""In place of the digest of a token that a neighbour names and has not told."""
+_BLAMELESS = {
+    Wrong.EXPIRED,
+    Wrong.NOT_YET_VALID,
+    Wrong.REVOKED,
+    Wrong.UNKNOWN_KEY,
+    Wrong.KEY_NOT_IN_USE,
+    Wrong.WRONG_AUDIENCE,
+}
+"""Reasons to refuse a token for which who sends it on is not to blame: it may not have known, or it counts there."""
+_LATER = {Wrong.NOT_YET_VALID, Wrong.KEY_NOT_IN_USE}
+"""Those that pass with time."""
+LATER_SECONDS = 1.0
+MOST_REFUSED = 1_000
+"""Tokens of a connection that are refused and may count later."""
+
+
+# --- the connection
+
+
+def begin(node: "Node", session: Session, now: float) -> None:
+    """The link is up: nothing has been told on it yet."""
+    link = session.tokens
+    if link is None:
+        return
+    link.begin(now + registration.REGISTER_SECONDS)
+    node.forget_all()
+    registration.register(node, session, now)
+    if node.ratings is not None:
+        node.ratings.lost(session.neighbour or "")
+
+
+def end(node: "Node", session: Session) -> None:
+    """The link is down."""
+    if session.tokens is not None:
+        session.tokens.begin(NEVER)
+        node.forget_all()
+        if node.ratings is not None:
+            node.ratings.lost(session.neighbour or "")
+
+
+def renew(node: "Node", now: float) -> None:
+    """Renew the node's own token and those of its neighbours in time, and forget what no longer counts."""
+    tokens = node.tokens
+    if tokens is None:
+        return
+    tokens.time_passed(now)
+    if now >= tokens.own_due:
+        node.ledger.token(tokens.renew_own(now))
+        for digest in tokens.drop_ended(_used(node)):
+            node.ledger.token_gone(digest)
+        node.forget_all()
+        for session in node.neighbours.values():
+            if session.tokens is not None and session.outlet is not None:
+                session.tokens.sent &= tokens.known.keys()
+                registration.register(node, session, now)
+
+
+def tick(node: "Node", now: float) -> None:
+    """Time has passed: renew tokens, and part from who does not register."""
+    renew(node, now)
+    for session in node.neighbours.values():
+        link = session.tokens
+        if link is None:
+            continue
+        if now >= link.until:
+            node.forget_link(session)
+        if session.outlet is not None and now > link.registered:
+            node.notice("not registered", session, "", "the neighbour does not show the token that it was given")
+            session.outlet.disconnect(Reason.NOT_AUTHORIZED, "the token that was given has not been shown")
+        elif session.outlet is not None and not link.is_registered:
+            registration.register(node, session, now)  # it may not have had the new domain, or the key to verify it
+    if node.ratings is not None and node.ratings.settings.half_life is not None:
+        node.ratings.is_stale = True
+
+
+def _used(node: "Node") -> set[str]:
+    """The tokens of what is kept: retained, or waiting for a neighbour."""
+    kept = (node.retained.get(topic) for topic in node.retained)
+    found = {event.token for event in kept if event is not None}
+    for session in node.neighbours.values():
+        found.update(one.event.token for one in (*session.inflight.values(), *(session.queue or ())))
+    return found
+
+
+def turn(node: "Node", now: float) -> None:
+    """Work out ratings if something is new, and tell neighbours what has changed in the paths that end here."""
+    found = node.ratings
+    assert found is not None
+    if found.is_stale:
+        ratings.refresh(node, now)
+    if found.is_changed and now >= found.due:
+        found.is_changed = False
+        found.due = now + found.settings.interval
+        for name, session in node.neighbours.items():
+            if session.tokens is not None and session.outlet is not None:
+                update = found.table.update_for(name)
+                if update is not None:
+                    sums = tuple((walk.origin, walk.edges, total) for walk, total in update.sums.items())
+                    registration.tell(node, session, Said(vector=Told(update.number, update.is_whole, sums)))
+
+
+# --- what goes out
+
+
+def outgoing(node: "Node", link: "LinkClass") -> str:
+    """The digest of the token with which events of a class of links go on."""
+    assert node.tokens is not None
+    return link.token.goes if link.token is not None else node.tokens.own
+
+
+def bind(node: "Node", session: Session, topic: str, digest: str) -> bool:
+    """Whether events on a topic may go to a neighbour as they are, because it knows which token they have."""
+    link = session.tokens
+    if link is None:
+        return True
+    bound = link.bound_out.get(topic)
+    if bound == digest:
+        return True
+    assert node.tokens is not None
+    if (
+        session.outlet is None
+        or not link.is_registered
+        or (bound is not None and bound in node.tokens.known)
+        or len(link.bound_out) >= MOST_BOUND
+    ):
+        return False
+    introduce(node, session, digest)
+    link.bound_out[topic] = digest
+    registration.tell(node, session, Said(bind=(topic, digest)))
+    return True
+
+
+def tell_token(node: "Node", session: Session, event: Event) -> bool:
+    """Before an event goes to a neighbour: see to it that its token is known there. False: it must name it itself."""
+    assert node.tokens is not None
+    digest = node.tokens.named(event.token)
+    if session.tokens is not None and session.tokens.bound_out.get(event.topic) == digest:
+        return True
+    introduce(node, session, digest)
+    return bind(node, session, event.topic, digest)
+
+
+def introduce(node: "Node", session: Session, digest: str) -> None:
+    """See to it that a neighbour has been told a token before it is named."""
+    link = session.tokens
+    if link is None or not digest or digest in link.sent or node.tokens is None:
+        return
+    token = node.tokens.known.get(digest)
+    if token is not None:
+        link.sent.add(digest)
+        registration.tell(node, session, Said(token=token.text.decode()))
+
+
+def with_token(node: "Node", event: Event) -> Event:
+    """The event as it goes to a neighbour, with the digest of its token."""
+    assert node.tokens is not None
+    return user_properties.with_token(event, node.tokens.named(event.token))
+
+
+# --- what comes in
+
+
+def plans_for(node: "Node", session: Session, digest: str, now: float) -> "Plans":
+    """The plans for what comes from a neighbour with the token of that digest."""
+    link, base = session.tokens, node.plans_of(session)
+    assert link is not None
+    known = link.plans.get(digest)
+    if known is not None and known[0] is base and now < link.until:
+        return known[1]
+    decided = passing(node, session, digest, now)
+    found = node.plans_with(base, decided)
+    link.plans[decided.came] = base, found
+    return found
+
+
+def passing(node: "Node", session: Session, digest: str, now: float) -> Passing:
+    """What becomes of events with the token of that digest, from a neighbour."""
+    link = session.tokens
+    assert link is not None
+    if now >= link.until:
+        node.forget_link(session)
+    found = link.passings.get(digest)
+    if found is None:
+        found = judge(node, session, link, digest, now)
+        link.passings[found.came] = found
+        link.until = min(link.until, found.until)
+    return found
+
+
+def judge(node: "Node", session: Session, link: TokenLink, digest: str, now: float) -> Passing:
+    """Verify, rate, accept or refuse, and sign (§II-B, 1 to 4)."""
+    assert node.tokens is not None
+    name = session.neighbour or ""
+    if not digest:
+        return _refused(digest, "token", f"no token came with it from `{name}`")
+    heard = link.heard.get(digest)
+    if isinstance(heard, Verified) and not heard.counts(now):
+        heard = link.heard[digest] = verify(node, heard.token.text, now)
+    if heard is None:
+        # Not by its digest, which may be made up: it would be kept, and there is no end of them.
+        return _refused(_NOT_TOLD, "token", f"`{name}` names a token that it has not told")
+    if isinstance(heard, TokenError) and digest in link.refused and heard.reason in _LATER:
+        heard = link.heard[digest] = verify(node, link.refused[digest], now)
+    if isinstance(heard, TokenError):
+        refused = _refused(digest, "token", f"the token that came with it from `{name}`: {heard}")
+        return refused._replace(until=now + LATER_SECONDS) if heard.reason in _LATER else refused
+    found, goes = weigh(node, name, heard)
+    if goes is not None and node.tokens.keep(goes):
+        node.ledger.token(goes)
+    return found
+
+
+def weigh(node: "Node", name: str, heard: Verified) -> tuple[Passing, Token | None]:
+    """What becomes of events with a token that a neighbour tells, and the token that they go on with."""
+    assert node.tokens is not None
+    token, reason, goes = heard.token, "", heard.token
+    beyond = node.ensemble.beyond(node.name, name)
+    if token.claims.issuer not in beyond:
+        why = f"the token that came with it from `{name}` is of `{token.claims.issuer}`, which is not beyond `{name}`"
+        return _refused(token.digest, "token", f"{why}: it has been told there, and comes back"), None
+    if node.ratings is not None:
+        ruled = node.ratings.rule(name, heard.signers & beyond)
+        reason = ruled.ruling.reason
+        if not ruled.ruling.accepts:
+            return _refused(token.digest, "trust", reason)._replace(until=heard.end), None
+        goes = node.tokens.signed(token) if ruled.signs else token
+    return Passing(token.digest, goes.digest, token.claims.publish, None, reason, heard.end), goes
+
+
+def _refused(digest: str, rule: str, reason: str) -> Passing:
+    return Passing(digest, refusal=Verdict("admit", Effect.SUPPRESS, rule, reason))
+
+
+def receive(node: "Node", session: Session, payload: bytes, now: float) -> Verdict | None:
+    """A neighbour tells something; raises `WireError` for what cannot be. Of a token that is refused, why."""
+    link, refusal = session.tokens, None
+    if link is None:
+        return None  # it has tokens and this node has not: their domains differ for a moment
+    try:
+        said = msgspec.json.decode(payload, type=Said)
+    except msgspec.MsgspecError as error:
+        raise WireError(Reason.PROTOCOL_ERROR, f"tokens of node `{session.neighbour}`: {error}") from None
+    if said.token:
+        refusal = _hear(node, session, link, said.token.encode(), now)
+    if said.bind is not None:
+        _bound(session, link, *said.bind)
+    if said.gives:
+        registration.given(node, session, said.gives, now)
+    if said.shows:
+        registration.shown(node, session, link, said.shows.encode(), now)
+    if node.ratings is not None:
+        if said.again:
+            node.ratings.table.again(session.neighbour or "")
+            node.ratings.is_changed = True
+        if said.vector is not None:
+            _hear_vector(node, session, said.vector)
+    return refusal
+
+
+def _bound(session: Session, link: TokenLink, topic: str, digest: str) -> None:
+    try:
+        check_topic(topic)
+    except TopicError as error:
+        raise WireError(Reason.PROTOCOL_ERROR, f"tokens of node `{session.neighbour}`: {error}") from None
+    if len(digest) != DIGEST_LETTERS:
+        raise WireError(Reason.PROTOCOL_ERROR, f"tokens of node `{session.neighbour}`: `{digest:.80}` is no digest")
+    if len(link.bound_in) >= MOST_BOUND and topic not in link.bound_in:
+        raise WireError(Reason.QUOTA_EXCEEDED, f"node `{session.neighbour}` binds more than {MOST_BOUND} topics")
+    link.bound_in[topic] = digest
+    if session.plans is not None:
+        session.plans.known.pop(topic.encode(), None)
+
+
+def _hear(node: "Node", session: Session, link: TokenLink, text: bytes, now: float) -> Verdict | None:
+    if len(link.heard) >= MOST_HEARD:
+        link.heard = {digest: one for digest, one in link.heard.items() if isinstance(one, Verified) and now < one.end}
+    if len(link.heard) >= MOST_HEARD:
+        raise WireError(Reason.QUOTA_EXCEEDED, f"node `{session.neighbour}` tells more than {MOST_HEARD} tokens")
+    found = verify(node, text, now)
+    digest = found.token.digest if isinstance(found, Verified) else user_properties.digest_of(text)
+    link.heard[digest] = found
+    if not link.passings.keys().isdisjoint((digest, _NOT_TOLD)):  # it may have been named before, or counts only now
+        node.forget_link(session)
+    if isinstance(found, Verified):
+        return None
+    if found.reason in _BLAMELESS and len(link.refused) < MOST_REFUSED:
+        link.refused[digest] = text
+    deny(node, session, f"from `{session.neighbour}`: {found}")
+    if node.ratings is not None and found.reason not in _BLAMELESS and node.ratings.settings.evidence.tokens:
+        ratings.saw(node, session.neighbour or "", False, "token", now)
+        if node.recorder is not None:
+            node.recorder.saw(Seen(session.neighbour or "", False, "token"), is_before=True)
+    return Verdict("admit", Effect.SUPPRESS, "token", str(found))
+
+
+def _hear_vector(node: "Node", session: Session, told: Told) -> None:
+    assert node.ratings is not None
+    name = session.neighbour or ""
+    beyond, links = node.ensemble.beyond(node.name, name), node.ensemble.links
+    sums = {Walk(origin, edges): total for origin, edges, total in told.sums}
+    # What the domain does not know is not believed: nodes that are not beyond it, and links that there are not.
+    believed = {
+        walk: total
+        for walk, total in sums.items()
+        if walk.origin in beyond and (walk.edges != 1 or (walk.origin, name) in links)
+    }
+    try:
+        node.ratings.table.check(name, Update(told.number, told.is_whole, sums))
+        taken = node.ratings.heard(name, Update(told.number, told.is_whole, believed))
+    except PolicyError as error:
+        raise WireError(Reason.PROTOCOL_ERROR, f"ratings of node `{session.neighbour}`: {error}") from None
+    if not taken:
+        registration.tell(node, session, Said(again=True))
+
+
+def came_with(session: Session, topic: str, properties: Properties) -> str:
+    """The digest of the token that an event from a neighbour has; empty if none."""
+    for name, value in properties.user_properties:
+        if name == user_properties.TOKEN:
+            return value
+    return cast(TokenLink, session.tokens).bound_in.get(topic, "")

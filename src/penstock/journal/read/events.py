@@ -1,0 +1,318 @@
+"""A segment as tables: its events, one for each row, and what in it cannot be read."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.journal.format import EVENT_KINDS, OPEN, READABLE, Kind
+from penstock.journal.read.packets import Packets, read_packets
+from penstock.journal.write.recover import read_whole
+
+_TIME = pa.timestamp("us", "UTC")
+
+REACHED = pa.struct(
+    [
+        pa.field("entity", pa.string(), nullable=False),
+        pa.field("client_id", pa.string(), nullable=False),
+        pa.field("user", pa.string()),
+        pa.field("link_type", pa.string(), nullable=False),
+        pa.field("neighbour", pa.string()),
+        pa.field("qos", pa.int8(), nullable=False),
+    ]
+)
+"""Whom a node sent an event to: a session. `qos` is the subscription's."""
+
+EVENTS = pa.schema(
+    [
+        pa.field("node", pa.string(), nullable=False),
+        pa.field("seq", pa.int64(), nullable=False),
+        pa.field("time", _TIME, nullable=False),
+        pa.field("revision", pa.string(), nullable=False),
+        pa.field("kind", pa.string(), nullable=False),
+        pa.field("arrival", pa.int64(), nullable=False),
+        pa.field("place", pa.int32(), nullable=False),
+        pa.field("client_id", pa.string(), nullable=False),
+        pa.field("user", pa.string()),
+        pa.field("entity", pa.string(), nullable=False),
+        pa.field("link_type", pa.string(), nullable=False),
+        pa.field("neighbour", pa.string()),
+        pa.field("version", pa.int8(), nullable=False),
+        pa.field("topic", pa.string(), nullable=False),
+        pa.field("payload", pa.binary(), nullable=False),
+        pa.field("qos", pa.int8(), nullable=False),
+        pa.field("retain", pa.bool_(), nullable=False),
+        pa.field("content_type", pa.string()),
+        pa.field("properties", pa.binary(), nullable=False),
+        pa.field("expiry", pa.int64()),
+        pa.field("path", pa.list_(pa.string()), nullable=False),
+        pa.field("id", pa.string()),
+        pa.field("effect", pa.string(), nullable=False),
+        pa.field("stage", pa.string(), nullable=False),
+        pa.field("rule", pa.string(), nullable=False),
+        pa.field("reason", pa.string(), nullable=False),
+        pa.field("open", pa.bool_(), nullable=False),
+        pa.field("reached", pa.list_(REACHED), nullable=False),
+        pa.field("facts", pa.string()),
+    ]
+)
+"""One row for each event: as it came to a node, or as the monitors on its link made it. See `docs/journal.md`."""
+
+QUARANTINE = pa.schema(
+    [
+        pa.field("node", pa.string(), nullable=False),
+        pa.field("file", pa.string(), nullable=False),
+        pa.field("seq", pa.int64()),
+        pa.field("time", _TIME),
+        pa.field("packet", pa.binary()),
+        pa.field("problem", pa.string(), nullable=False),
+    ]
+)
+"""What cannot be read or is not there, and why."""
+
+ARRIVAL, OUTPUT, RETAINED = "arrival", "output", "retained"
+_SOURCE_COLUMNS = ("client_id", "user", "entity", "link_type", "neighbour", "version")
+_VERDICT_COLUMNS = ("effect", "stage", "rule", "reason")
+_REACHED_LIST = pa.list_(REACHED)
+
+_CHUNK_BYTES = 16 * 2**20
+
+_decode, _encode = msgspec.json.decode, msgspec.json.encode
+Ints = npt.NDArray[np.int64]
+
+
+class _Rows(NamedTuple):
+    """The rows of a segment that are events, and what the others define."""
+
+    table: pa.Table
+    sources: dict[int, dict[str, Any]]
+    plans: dict[int, dict[str, Any]]
+    revisions: pa.StringArray
+    """For each row, the policies in force."""
+
+
+class Read(NamedTuple):
+    """What is in one file."""
+
+    events: pa.Table
+    lost: pa.Table
+    """What cannot be read."""
+    last: int
+    """The number of its last row, whatever that is; -1 if it has none."""
+    is_damaged: bool
+    """Something is wrong with the file itself."""
+
+
+def read_segment(path: Path) -> tuple[pa.Table, pa.Table]:
+    """The events of a segment, in order, and what in it cannot be read."""
+    return take_in(path)[:2]
+
+
+def take_in(path: Path) -> Read:
+    """All that is in a segment."""
+    node = path.parent.parent.name.removeprefix("node=")
+    read = read_whole(path)
+    lost = _Quarantine(node, path.name)
+    if read.schema is None or read.version not in READABLE:
+        lost.add(read.problem or f"its version is {read.version}; versions {', '.join(map(str, READABLE))} are read")
+        return Read(EVENTS.empty_table(), lost.table(), -1, True)
+    is_damaged = bool(read.problem) and not path.name.startswith(OPEN)
+    if is_damaged:
+        lost.add(read.problem)
+    try:
+        events = events_of(read.batches, node, lost.add_rows)
+    except (pa.ArrowException, msgspec.MsgspecError, LookupError, TypeError, ValueError, AttributeError) as error:
+        # Damage that Arrow does not see: what rows say of each other makes no sense, so none of them is taken.
+        lost = _Quarantine(node, path.name)
+        lost.add(f"its rows make no sense: {type(error).__name__}: {error}")
+        return Read(EVENTS.empty_table(), lost.table(), read.last, True)
+    return Read(events, lost.table(), read.last, is_damaged)
+
+
+def events_of(batches: list[pa.RecordBatch], node: str, refuse: Callable[[pa.Table, pa.Array], None]) -> pa.Table:
+    """The events that are in batches; `refuse` is told which rows are none, and why."""
+    if not batches:
+        return EVENTS.empty_table()
+    rows = _sort_out(pa.Table.from_batches(batches), refuse)
+    table = rows.table
+    if not table.num_rows:
+        return EVENTS.empty_table()
+    # A number that nothing defines is that of nobody; the row is refused below.
+    sources, source_at = _defined(rows.sources, table["source"])
+    plans, plan_at = _defined(rows.plans, table["plan"])
+    packets = _read_all(table, np.array([one.get("packets", 0) for one in sources], np.int8)[source_at])
+    kinds = table["kind"].to_numpy()
+    is_output = kinds == Kind.OUTPUT
+    arrival_at = _arrivals(is_output)
+    same = is_output & (pc.binary_length(table["packet"]).to_numpy() == 0)
+    packets = Packets(*(_of_arrivals(column, same, arrival_at) for column in packets))
+    problem = _problems(packets.problem, source_at == len(sources) - 1, plan_at == len(plans) - 1, arrival_at < 0)
+    seq = table["seq"].to_numpy()
+    places = np.where(is_output, np.arange(len(seq)) - arrival_at - 1, 0)
+    verdicts = _verdicts(table["detail"].combine_chunks(), plans, plan_at)
+    by_source = _taken(sources, _SOURCE_COLUMNS, pa.array(source_at))
+    told = {
+        "node": pa.repeat(pa.scalar(node), len(seq)),
+        "seq": table["seq"],
+        "time": table["time"],
+        "revision": rows.revisions,
+        "kind": pa.array([ARRIVAL, OUTPUT, RETAINED]).take(pa.array(np.searchsorted(EVENT_KINDS, kinds))),
+        "arrival": pa.array(np.where(arrival_at < 0, seq, seq[arrival_at])),
+        "place": pa.array(places.astype(np.int32)),
+        **by_source,
+        **{name: column for name, column in packets._asdict().items() if name not in ("problem", "path")},
+        "path": _paths(packets.path, by_source["neighbour"]),
+        **verdicts,
+    }
+    good = pc.is_null(problem)
+    if good.false_count:
+        refuse(table.filter(pc.invert(good)), problem.drop_null())
+    events = pa.table([told[field.name] for field in EVENTS], names=EVENTS.names).filter(good)
+    return events.cast(EVENTS).combine_chunks()
+
+
+def _sort_out(table: pa.Table, refuse: Callable[[pa.Table, pa.Array], None]) -> _Rows:
+    """Tell events from definitions."""
+    kinds = table["kind"].to_numpy()
+    sources: dict[int, dict[str, Any]] = {}
+    plans: dict[int, dict[str, Any]] = {}
+    revisions, since = [""], [0]
+    are_events = np.isin(kinds, EVENT_KINDS)
+    for place in np.flatnonzero(~are_events):
+        row = {name: table[name][int(place)].as_py() for name in ("kind", "source", "plan", "detail")}
+        detail = _decode(row["detail"]) if row["detail"] else {}
+        match row["kind"]:
+            case Kind.SOURCE:
+                sources[row["source"]] = detail
+            case Kind.PLAN:
+                plans[row["plan"]] = detail
+            case Kind.REVISION:
+                revisions.append(detail["revision"])
+                since.append(int(place))
+            case Kind.GAP:
+                text = f"{detail['rows']} rows are missing before this one: the journal could not be written"
+                refuse(table.slice(int(place), 1), pa.array([text]))
+            case _:
+                refuse(table.slice(int(place), 1), pa.array([f"kind {row['kind']} is not known"]))
+    places = np.flatnonzero(are_events)
+    in_force = np.searchsorted(np.array(since), places, side="right") - 1
+    return _Rows(table.take(pa.array(places)), sources, plans, pa.array(revisions).take(pa.array(in_force)))
+
+
+def _defined(known: dict[int, dict[str, Any]], numbers: pa.ChunkedArray) -> tuple[list[dict[str, Any]], Ints]:
+    """What is defined, with nothing at the end, and for each row where in it its number is."""
+    found = pc.index_in(numbers, pa.array(list(known), pa.int32()))
+    return [*known.values(), {}], found.fill_null(len(known)).to_numpy().astype(np.int64)
+
+
+def _read_all(table: pa.Table, versions: npt.NDArray[np.int8]) -> Packets:
+    """All packets, chunk by chunk: what one chunk takes is bounded."""
+    parts, start = [], 0
+    for chunk in _joined(table["packet"]):
+        parts.append(read_packets(chunk.fill_null(b""), versions[start : start + len(chunk)]))
+        start += len(chunk)
+    return Packets(*(pa.chunked_array(columns).combine_chunks() for columns in zip(*parts, strict=True)))
+
+
+def _joined(column: pa.ChunkedArray) -> Iterator[pa.Array]:
+    """The column in chunks that are worth an effort and not too large."""
+    some: list[pa.Array] = []
+    for chunk in column.chunks:
+        if some and sum(each.nbytes for each in some) + chunk.nbytes > _CHUNK_BYTES:
+            yield pa.concat_arrays(some)
+            some = []
+        some.append(chunk)
+    if some:
+        yield pa.concat_arrays(some)
+
+
+def _arrivals(is_output: npt.NDArray[np.bool_]) -> Ints:
+    """For each row, where the arrival is that it belongs to; -1: nowhere."""
+    return np.maximum.accumulate(np.where(is_output, -1, np.arange(len(is_output))))
+
+
+def _of_arrivals(column: pa.Array, same: npt.NDArray[np.bool_], arrival_at: Ints) -> pa.Array:
+    """The column where what a monitor left as it was has what came."""
+    if not same.any():
+        return column
+    return column.take(pa.array(np.where(same & (arrival_at >= 0), arrival_at, np.arange(len(same)))))
+
+
+def _problems(
+    of_packets: pa.StringArray,
+    no_source: npt.NDArray[np.bool_],
+    no_plan: npt.NDArray[np.bool_],
+    no_arrival: npt.NDArray[np.bool_],
+) -> pa.StringArray:
+    problem = of_packets
+    for missing, text in (
+        (no_plan, "nothing says what was decided about it"),
+        (no_source, "nothing says who sent it"),
+        (no_arrival, "nothing came of which it could have been made"),
+    ):
+        if missing.any():
+            problem = pc.if_else(pa.array(missing), text, problem)
+    return problem
+
+
+def _taken(defined: list[dict[str, Any]], names: tuple[str, ...], at: pa.Array) -> dict[str, pa.Array]:
+    """Columns of what rows name by number."""
+    return {name: pa.array([one.get(name) for one in defined], EVENTS.field(name).type).take(at) for name in names}
+
+
+def _verdicts(details: pa.StringArray, plans: list[dict[str, Any]], plan_at: Ints) -> dict[str, pa.Array]:
+    """What was decided: by the plan, and for some rows about this one event. Each combination is made once."""
+    distinct = details.dictionary_encode()
+    own: list[dict[str, Any]] = [*(_decode(text) for text in distinct.dictionary.to_pylist()), {}]
+    own_at = distinct.indices.fill_null(len(own) - 1).to_numpy().astype(np.int64)
+    pairs, at = np.unique(plan_at * len(own) + own_at, return_inverse=True)
+    decided = [_decided(plans[pair // len(own)], own[pair % len(own)]) for pair in pairs.tolist()]
+    return _taken(decided, (*_VERDICT_COLUMNS, "open", "reached", "facts"), pa.array(at))
+
+
+def _decided(plan: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
+    is_own = "effect" in own
+    reached = [] if is_own and own["effect"] == "suppress" else [*plan.get("reached", ())]
+    reached = [one for one in reached if one not in own.get("missed", ())] + own.get("chosen", [])
+    verdict = {name: (own if is_own else plan).get(name, "") for name in _VERDICT_COLUMNS}
+    facts = {**own.get("facts", {}), **{name: plan[name] for name in ("statements",) if name in plan}}
+    return {
+        **verdict,
+        "open": plan.get("open", False),
+        "reached": reached,
+        "facts": _encode(facts).decode() if facts else None,
+    }
+
+
+def _paths(told: pa.ListArray, neighbours: pa.StringArray) -> pa.ListArray:
+    """The nodes that events have been through: what is told, else just the neighbour."""
+    offsets = np.zeros(len(neighbours) + 1, np.int32)
+    np.cumsum(pc.is_valid(neighbours).to_numpy(zero_copy_only=False), out=offsets[1:])
+    alone = pa.ListArray.from_arrays(pa.array(offsets), neighbours.drop_null())
+    return alone if told.null_count == len(told) else pc.if_else(pc.is_valid(told), told, alone)
+
+
+class _Quarantine:
+    """What of one file cannot be read."""
+
+    def __init__(self, node: str, file: str) -> None:
+        self._node, self._file = node, file
+        self._rows: list[dict[str, Any]] = []
+
+    def add(self, problem: str) -> None:
+        """Something about the file itself."""
+        self._rows.append({"node": self._node, "file": self._file, "problem": problem})
+
+    def add_rows(self, rows: pa.Table, problems: pa.Array) -> None:
+        """Rows that are no events."""
+        told = rows.select(["seq", "time", "packet"]).to_pylist()
+        for row, problem in zip(told, problems.to_pylist(), strict=True):
+            self._rows.append({"node": self._node, "file": self._file, **row, "problem": problem})
+
+    def table(self) -> pa.Table:
+        return pa.Table.from_pylist(self._rows, schema=QUARANTINE)

@@ -1,0 +1,176 @@
+"""The reference evaluator: one line for each thing that the language says. Slow; the oracle for the others."""
+
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+
+from penstock.language.errors import EvaluationError, Failure, Kind, Outcome, failed
+from penstock.language.evaluators.functions import (
+    FUNCTIONS,
+    METHODS,
+    calculate,
+    call,
+    has_field,
+    index,
+    invert,
+    is_written,
+    missing,
+    negate,
+    select,
+)
+from penstock.language.evaluators.work import Work, charge, parts
+from penstock.language.printer import show
+from penstock.language.tree import (
+    And,
+    Attribute,
+    Binary,
+    Call,
+    Conditional,
+    Has,
+    Index,
+    ListOf,
+    Literal,
+    Macro,
+    MapOf,
+    Or,
+    Select,
+    Tree,
+    TypeLiteral,
+    Unary,
+    Variable,
+    XPath,
+)
+from penstock.language.values import TypeName, Uint, Value, keys, make_map, no_overload, said
+
+FindXPath = Callable[[str, Work], Value]
+"""What the content finds for an XPath expression, paid for; raises `EvaluationError` if it cannot look."""
+
+
+def no_xml(expression: str, work: Work) -> Value:
+    """The XPath of content that is not XML."""
+    raise failed(Kind.UNREADABLE_CONTENT, f"the content is not XML, so `{expression}` finds nothing in it")
+
+
+def evaluate(tree: Tree, attributes: Mapping[str, Value], xpath: FindXPath = no_xml) -> Value | Failure:
+    """The value of an expression over content, or the failure that it comes to."""
+    try:
+        return _Reference(attributes, xpath).value(tree, {})
+    except EvaluationError as error:
+        return error.failure
+
+
+def steps(tree: Tree, attributes: Mapping[str, Value], xpath: FindXPath = no_xml) -> int:
+    """What an evaluation costs, whatever it comes to."""
+    evaluation = _Reference(attributes, xpath)
+    with suppress(EvaluationError):
+        evaluation.value(tree, {})
+    return int(evaluation.work[0])
+
+
+def decide(tree: Tree, attributes: Mapping[str, Value], xpath: FindXPath = no_xml) -> Outcome:
+    """What a condition used as policy comes to: an expression that is neither true nor false is a failure."""
+    return as_outcome(evaluate(tree, attributes, xpath))
+
+
+def as_outcome(value: Value | Failure) -> Outcome:
+    """A value as what a condition comes to."""
+    if isinstance(value, bool | Failure):
+        return value
+    return Failure(Kind.NO_MATCHING_OVERLOAD, f"a condition is true or false, this is {said(value)}")
+
+
+Scope = Mapping[str, Value]
+
+
+class _Reference:
+    def __init__(self, attributes: Mapping[str, Value], xpath: FindXPath) -> None:
+        self._attributes = attributes
+        self._xpath = xpath
+        self.work: Work = [0]
+
+    def value(self, node: Tree, scope: Scope) -> Value:
+        match node:
+            case Literal(kind, value):
+                return Uint(value) if kind == "uint" and isinstance(value, int) else value
+            case TypeLiteral(name):
+                return TypeName(name)
+            case Attribute(name):
+                if name not in self._attributes:
+                    raise missing(show(node))
+                return self._attributes[name]
+            case Variable(name):
+                return scope[name]
+            case Select(operand, name):
+                return select(self.value(operand, scope), name, show(node))
+            case Has(None, name):
+                return name in self._attributes
+            case Has(operand, name) if operand is not None:
+                return has_field(self.value(operand, scope), name, show(Select(operand, name)))
+            case Index(operand, key):
+                return index(self.value(operand, scope), self.value(key, scope))
+            case Call(function, receiver, _):
+                arguments = tuple([self.value(operand, scope) for operand in node.operands])
+                overloads = (FUNCTIONS if receiver is None else METHODS).get(function)
+                return call(function, overloads, arguments, self.work, is_written(node.operands))
+            case XPath(expression):
+                return self._xpath(expression, self.work)
+            case Unary(operator, operand):
+                return (invert if operator == "!" else negate)(self.value(operand, scope))
+            case Binary(operator, left, right):
+                values = self.value(left, scope), self.value(right, scope)
+                return calculate(operator, *values, self.work, isinstance(right, ListOf))
+            case And(operands):
+                return self._combined("&&", False, ((operand, scope) for operand in operands))
+            case Or(operands):
+                return self._combined("||", True, ((operand, scope) for operand in operands))
+            case Conditional(condition, yes, no):
+                return self.value(yes if self._truth("?", condition, scope) else no, scope)
+            case ListOf(items):
+                return [self.value(item, scope) for item in items]
+            case MapOf(entries):
+                return make_map([(self.value(key, scope), self.value(value, scope)) for key, value in entries])
+            case Macro():
+                return self._macro(node, scope)
+            case _:
+                raise TypeError(f"not a tree: {node!r}")
+
+    def _truth(self, symbol: str, node: Tree, scope: Scope) -> bool:
+        value = self.value(node, scope)
+        if type(value) is not bool:
+            raise no_overload(symbol, value)
+        return value
+
+    def _combined(self, symbol: str, deciding: bool, places: Iterable[tuple[Tree, Scope]]) -> bool:
+        """CEL: one operand that decides does so whatever the others are, errors included; else the first error."""
+        error: Failure | None = None
+        for node, scope in places:
+            try:
+                if self._truth(symbol, node, scope) is deciding:
+                    return deciding
+            except EvaluationError as raised:
+                error = raised.failure if error is None else error
+        if error is not None:
+            raise EvaluationError(error)
+        return not deciding
+
+    def _macro(self, node: Macro, scope: Scope) -> Value:
+        elements = self.value(node.range, scope)
+        if type(elements) not in (list, dict):
+            raise no_overload(node.name, elements)
+        charge(self.work, len(elements) * parts(node.guard, node.body))
+        if type(elements) is dict:
+            elements = keys(elements)
+        scopes = ({**scope, node.variable: element} for element in elements)
+        match node.name:
+            case "all" | "exists" as name:
+                return self._combined(name, name == "exists", ((node.body, inner) for inner in scopes))
+            case "exists_one":
+                return sum([self._truth("exists_one", node.body, inner) for inner in scopes]) == 1
+            case "filter":
+                return [inner[node.variable] for inner in scopes if self._truth("filter", node.body, inner)]
+            case _:
+                guard = node.guard
+                return [
+                    self.value(node.body, inner)
+                    for inner in scopes
+                    if guard is None or self._truth("map", guard, inner)
+                ]

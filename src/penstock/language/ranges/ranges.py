@@ -1,0 +1,213 @@
+"""The normal form of conjunctive conditions: for each attribute, what it may be. It decides *covers* and *intersects*.
+
+In the class are comparisons of an attribute with a constant, `in` a list of constants, `startsWith`, `has`, an
+attribute that is itself true or false, their negations, `&&` between all of them, and `||` between those of one
+attribute. For a condition in the class everything here is exact, over all contents; for another, the answer is None: it
+may be.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import reduce
+from operator import and_
+
+from penstock.language.ranges.regions import (
+    ABSENT,
+    ALL_STRINGS,
+    BROKEN,
+    EMPTY,
+    OTHER,
+    PRESENT,
+    Gap,
+    Region,
+    above,
+    below,
+    equal_to,
+    everything,
+    like,
+    starting_with,
+    union,
+)
+from penstock.language.tree import And, Attribute, Binary, Call, Has, Index, ListOf, Literal, Or, Select, Tree, Unary
+from penstock.language.values import Value
+
+Path = tuple[str, ...]
+"""An attribute, or a field of one: `a.b` is `("a", "b")`."""
+
+_MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
+_SCALARS = ("int", "double", "string", "bool", "null_type")
+
+
+@dataclass(frozen=True, slots=True)
+class Ranges:
+    """Contents for which a condition is true: those with each attribute in its region. Others may be anything."""
+
+    regions: Mapping[Path, Region]
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no content satisfies it."""
+        return not all(self.regions.values())
+
+    def accepts(self, attributes: Mapping[str, Value]) -> bool:
+        """Whether the condition is true for this content."""
+        return all(_value_at(attributes, path) in region for path, region in self.regions.items())
+
+    def region(self, path: Path) -> Region:
+        """What an attribute may be where the condition is true, whether the condition names it or not."""
+        if path in self.regions:
+            return self.regions[path]
+        if any(_extends(named, path) for named in self.regions):
+            return OTHER  # it has a field
+        if any(_extends(path, named) and not region.other for named, region in self.regions.items()):
+            return BROKEN  # it is a field of what has none
+        parent = path[:-1]
+        has_parent = not parent or any(_extends(named, parent) for named in self.regions)
+        return everything(top=has_parent)
+
+
+def ranges(tree: Tree) -> Ranges | None:
+    """The normal form of a condition, None if it is not in the class."""
+    regions: dict[Path, Region] = {}
+    for operand in tree.operands if isinstance(tree, And) else (tree,):
+        truth = _truth(operand)
+        if truth is None:
+            return None
+        regions[truth.path] = regions.get(truth.path, everything(top=False)) & truth.true
+    return _consistent(regions)
+
+
+def covers(wide: Ranges | None, narrow: Ranges | None) -> bool | None:
+    """Whether the first is true wherever the second is."""
+    if narrow is not None and narrow.is_empty:
+        return True
+    if wide is None or narrow is None:
+        return None
+    return all(narrow.region(path) <= region for path, region in wide.regions.items())
+
+
+def intersects(left: Ranges | None, right: Ranges | None) -> bool | None:
+    """Whether there is content for which both are true."""
+    if any(each is not None and each.is_empty for each in (left, right)):
+        return False
+    if left is None or right is None:
+        return None
+    for path in left.regions.keys() & right.regions.keys():
+        if not left.regions[path].meets(right.regions[path]):
+            return False
+    paths = {**left.regions, **right.regions}
+    if all(len(path) == 1 for path in paths):
+        return True
+    free = everything(top=False)
+    both = {path: left.regions.get(path, free) & right.regions.get(path, free) for path in paths}
+    return not _consistent(both).is_empty
+
+
+def _consistent(regions: dict[Path, Region]) -> Ranges:
+    """What has a field is a map, so a region of it says nothing more, or that there is no such content."""
+    made = dict(regions)
+    for path, region in regions.items():
+        if any(_extends(other, path) for other in regions):
+            if region.other:
+                del made[path]
+            else:
+                made[path] = EMPTY
+    return Ranges(made)
+
+
+def _extends(path: Path, prefix: Path) -> bool:
+    return len(path) > len(prefix) and path[: len(prefix)] == prefix
+
+
+def _value_at(attributes: Mapping[str, Value], path: Path) -> Value | Gap:
+    inside: Value = attributes
+    for step, name in enumerate(path):
+        if step and type(inside) is not dict:
+            return Gap.BROKEN
+        if name not in inside:
+            return Gap.ABSENT if step == len(path) - 1 else Gap.BROKEN
+        inside = inside[name]
+    return inside
+
+
+@dataclass(frozen=True, slots=True)
+class _Truth:
+    """Where a condition about one attribute is true, and where it is false; elsewhere it fails."""
+
+    path: Path
+    true: Region
+    false: Region
+
+
+def _truth(node: Tree) -> _Truth | None:
+    path = _path(node)
+    if path is not None:
+        return _Truth(path, equal_to(True), equal_to(False))
+    match node:
+        case Unary("!", operand):
+            truth = _truth(operand)
+            return None if truth is None else _Truth(truth.path, truth.false, truth.true)
+        case And(operands) | Or(operands):
+            return _combined(isinstance(node, And), operands)
+        case Has(operand, name):
+            parent = () if operand is None else _path(operand)
+            return None if parent is None else _Truth((*parent, name), PRESENT, ABSENT)
+        case Call("startsWith", receiver, (Literal("string", str(prefix)),)) if receiver is not None:
+            return _tested(receiver, starting_with(prefix), ALL_STRINGS)
+        case Binary("in", left, ListOf(items)) if all(map(_is_constant, items)):
+            return _tested(left, union(equal_to(item.value) for item in items if isinstance(item, Literal)), PRESENT)
+        case Binary(operator, left, Literal() as constant) if _is_constant(constant):
+            return _compared(operator, left, constant)
+        case Binary(operator, Literal() as constant, right) if _is_constant(constant) and operator in _MIRRORED:
+            return _compared(_MIRRORED[operator], right, constant)
+        case _:
+            return None
+
+
+def _combined(is_and: bool, operands: tuple[Tree, ...]) -> _Truth | None:
+    truths = [_truth(operand) for operand in operands]
+    known = [truth for truth in truths if truth is not None]
+    if len(known) < len(truths) or any(truth.path != known[0].path for truth in known):
+        return None
+    # One operand that decides does so whatever the others are, failures included.
+    if is_and:
+        return _Truth(known[0].path, reduce(and_, (each.true for each in known)), union(each.false for each in known))
+    return _Truth(known[0].path, union(each.true for each in known), reduce(and_, (each.false for each in known)))
+
+
+def _compared(operator: str, left: Tree, literal: Literal) -> _Truth | None:
+    constant = literal.value
+    if operator in ("==", "!="):
+        truth = _tested(left, equal_to(constant), PRESENT)
+        if truth is None or operator == "==":
+            return truth
+        return _Truth(truth.path, truth.false, truth.true)
+    if operator not in _MIRRORED or constant is None:
+        return None
+    true = below(constant) if operator in ("<", "<=") else above(constant)
+    if operator in ("<=", ">="):
+        true = true | equal_to(constant)
+    return _tested(left, true, like(constant))
+
+
+def _tested(left: Tree, true: Region, domain: Region) -> _Truth | None:
+    """A test that has a value for what is in its domain."""
+    path = _path(left)
+    return None if path is None else _Truth(path, true, domain - true)
+
+
+def _is_constant(node: Tree) -> bool:
+    return isinstance(node, Literal) and node.kind in _SCALARS
+
+
+def _path(node: Tree) -> Path | None:
+    names: list[str] = []
+    while True:
+        match node:
+            case Attribute(name):
+                return (name, *reversed(names))
+            case Select(operand, name) | Index(operand, Literal("string", str(name))):
+                names.append(name)
+                node = operand
+            case _:
+                return None

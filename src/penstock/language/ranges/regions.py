@@ -1,0 +1,250 @@
+"""Sets of what one attribute may be: numbers, strings, bools, null, anything else, or not there.
+
+Integers and doubles are two lines, as an int beside a double is rounded to one: `x > 9007199254740993.0` is another set
+of integers than of doubles. On each line a comparison is a span, so that everything here is exact.
+"""
+
+import math
+import struct
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import Any
+
+from penstock.language.ranges.spans import (
+    NOTHING,
+    Spans,
+    are_inside,
+    has_point,
+    intersect,
+    meet,
+    spans,
+    unite,
+    without,
+)
+from penstock.language.values import LEAST_INT, MOST_UINT, Uint, Value, as_double
+
+
+class Gap(Enum):
+    """There is no value: the attribute is not there, or what it is a field of has no fields."""
+
+    ABSENT = "absent"
+    BROKEN = "broken"
+
+
+def _double_place(number: float) -> int:
+    """A double's place among all doubles: the least step up is one up; both zeros are one."""
+    place: int = struct.unpack("<q", struct.pack("<d", abs(number)))[0]
+    return -place if number < 0 else place
+
+
+def double_at(place: int) -> float:
+    """The double that has this place."""
+    number: float = struct.unpack("<d", struct.pack("<q", abs(place)))[0]
+    return -number if place < 0 else number
+
+
+_TOP = (1, "")
+
+
+def _string_place(text: str) -> tuple[int, str]:
+    return (0, text)
+
+
+_INTEGERS = spans((LEAST_INT, MOST_UINT + 1))
+_DOUBLES = spans((_double_place(-math.inf), _double_place(math.inf) + 1))
+_STRINGS = spans((_string_place(""), _TOP))
+_BOOLS = frozenset({False, True})
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """A set of values, by kind; `other` is every list, map, bytes, timestamp, duration and type at once."""
+
+    integers: Spans = NOTHING
+    doubles: Spans = NOTHING
+    not_a_number: bool = False
+    strings: Spans = NOTHING
+    bools: frozenset[bool] = frozenset()
+    null: bool = False
+    other: bool = False
+    absent: bool = False
+    broken: bool = False
+
+    def __bool__(self) -> bool:
+        """Whether there is anything in it."""
+        return self != EMPTY
+
+    def __and__(self, other: "Region") -> "Region":
+        return self._joined(other, intersect, lambda left, right: left & right)
+
+    def __or__(self, other: "Region") -> "Region":
+        return self._joined(other, unite, lambda left, right: left | right)
+
+    def __sub__(self, other: "Region") -> "Region":
+        return self._joined(other, without, _difference)
+
+    def __le__(self, other: "Region") -> bool:
+        """Whether everything in it is in the other."""
+        return (
+            are_inside(self.integers, other.integers)
+            and are_inside(self.doubles, other.doubles)
+            and are_inside(self.strings, other.strings)
+            and self.bools <= other.bools
+            and all(not mine or theirs for mine, theirs in zip(self._flags(), other._flags(), strict=True))
+        )
+
+    def meets(self, other: "Region") -> bool:
+        """Whether something is in both."""
+        return (
+            meet(self.integers, other.integers)
+            or meet(self.doubles, other.doubles)
+            or meet(self.strings, other.strings)
+            or bool(self.bools & other.bools)
+            or any(mine and theirs for mine, theirs in zip(self._flags(), other._flags(), strict=True))
+        )
+
+    def hull(self) -> "tuple[Place, Place]":
+        """The first and the last of what is in it, on one line of all values.
+
+        Of two regions one inside the other, or that meet, the hulls are so too. There must be something in it.
+        """
+        ends: list[Place] = [(0, one) for one in self.bools]
+        ends += [(NUMBER, end) for first, after in self.integers for end in (first, after - 1)]
+        ends += [(NUMBER, double_at(end)) for first, after in self.doubles for end in (first, after - 1)]
+        ends += [(2, end) for span in self.strings for end in span]
+        ends += [(3 + at, 0) for at, is_in in enumerate(self._flags()) if is_in]
+        return min(ends), max(ends)
+
+    def __contains__(self, value: Value | Gap) -> bool:
+        match value:
+            case Gap.ABSENT:
+                return self.absent
+            case Gap.BROKEN:
+                return self.broken
+            case None:
+                return self.null
+            case bool():
+                return value in self.bools
+            case int() | Uint():
+                return has_point(self.integers, int(value))
+            case float():
+                return self.not_a_number if math.isnan(value) else has_point(self.doubles, _double_place(value))
+            case str():
+                return has_point(self.strings, _string_place(value))
+            case _:
+                return self.other
+
+    def _flags(self) -> tuple[bool, ...]:
+        return self.not_a_number, self.null, self.other, self.absent, self.broken
+
+    def _joined(self, other: "Region", lines: Any, rest: Any) -> "Region":
+        return Region(
+            lines(self.integers, other.integers),
+            lines(self.doubles, other.doubles),
+            rest(self.not_a_number, other.not_a_number),
+            lines(self.strings, other.strings),
+            rest(self.bools, other.bools),
+            rest(self.null, other.null),
+            rest(self.other, other.other),
+            rest(self.absent, other.absent),
+            rest(self.broken, other.broken),
+        )
+
+
+Place = tuple[int, Any]
+"""Where a value is on one line of all values: kinds one after the other, numbers of both kinds together."""
+NUMBER = 1
+
+
+def _difference(left: Any, right: Any) -> Any:
+    return left - right if isinstance(left, frozenset) else left and not right
+
+
+EMPTY = Region()
+NUMBERS = Region(integers=_INTEGERS, doubles=_DOUBLES, not_a_number=True)
+ALL_STRINGS = Region(strings=_STRINGS)
+ALL_BOOLS = Region(bools=_BOOLS)
+PRESENT = NUMBERS | ALL_STRINGS | ALL_BOOLS | Region(null=True, other=True)
+ABSENT = Region(absent=True)
+BROKEN = Region(broken=True)
+OTHER = Region(other=True)
+
+
+def below(constant: Value) -> Region:
+    """What is less than a constant that is a number, a string or a bool."""
+    return _cut(constant, lambda whole, at_least, above: (whole[0][0], at_least))
+
+
+def above(constant: Value) -> Region:
+    """What is greater than a constant."""
+    return _cut(constant, lambda whole, at_least, above: (above, whole[0][1]))
+
+
+def equal_to(constant: Value) -> Region:
+    """What is equal to a constant; it may be null."""
+    if constant is None:
+        return Region(null=True)
+    return _cut(constant, lambda whole, at_least, above: (at_least, above))
+
+
+def like(constant: Value) -> Region:
+    """What has an order beside a constant."""
+    return ALL_STRINGS if isinstance(constant, str) else ALL_BOOLS if isinstance(constant, bool) else NUMBERS
+
+
+def starting_with(prefix: str) -> Region:
+    """Strings with a prefix: from the prefix up to the first string after all that have it."""
+    kept = prefix.rstrip("\U0010ffff")
+    end = _string_place(kept[:-1] + chr(ord(kept[-1]) + 1)) if kept else _TOP
+    return Region(strings=spans((_string_place(prefix), end)))
+
+
+def union(regions: Iterable[Region]) -> Region:
+    """What is in one of them; all at once, as one after the other would take as long as their number squared."""
+    several = tuple(regions)
+    return Region(
+        integers=spans(*(span for one in several for span in one.integers)),
+        doubles=spans(*(span for one in several for span in one.doubles)),
+        not_a_number=any(one.not_a_number for one in several),
+        strings=spans(*(span for one in several for span in one.strings)),
+        bools=frozenset(each for one in several for each in one.bools),
+        null=any(one.null for one in several),
+        other=any(one.other for one in several),
+        absent=any(one.absent for one in several),
+        broken=any(one.broken for one in several),
+    )
+
+
+def _cut(constant: Value, part: Any) -> Region:
+    """The part of each line that `part` names, from the line, the first place at the constant and that above it."""
+    if isinstance(constant, bool):
+        start, end = part(((0, 2),), int(constant), int(constant) + 1)
+        return Region(bools=frozenset(each for each in _BOOLS if start <= each < end))
+    if isinstance(constant, str):
+        place = _string_place(constant)
+        return Region(strings=spans(part(_STRINGS, place, _string_place(constant + "\0"))))
+    place_of_double = _double_place(as_double(constant))
+    doubles = spans(part(_DOUBLES, place_of_double, place_of_double + 1))
+    if isinstance(constant, float):
+        at_least, higher = _first_integer(constant), _first_integer(math.nextafter(constant, math.inf))
+    else:
+        at_least, higher = int(constant), int(constant) + 1
+    return Region(integers=spans(part(_INTEGERS, at_least, higher)), doubles=doubles)
+
+
+def _first_integer(number: float) -> int:
+    """The first integer that is at least this number when rounded to a double; one after the last if there is none."""
+    low, high = LEAST_INT, MOST_UINT + 1
+    while low < high:
+        middle = (low + high) // 2
+        if float(middle) >= number:
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+def everything(top: bool) -> Region:
+    """What an attribute of which nothing is said may be; only a field can be broken."""
+    return replace(PRESENT, absent=True, broken=not top)

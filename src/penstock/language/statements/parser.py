@@ -1,0 +1,364 @@
+"""From text to policy statement: recursive descent by hand, as for conditions (docs/decisions/0015)."""
+
+import re
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from penstock.language.errors import ConditionError, StatementError
+from penstock.language.lexer import Token, skip_space, token_at
+from penstock.language.limits import (
+    MOST_ACTIONS,
+    MOST_ARGUMENTS,
+    MOST_CLAUSES,
+    MOST_RULES,
+    MOST_STATEMENT,
+    MOST_STRING,
+    MOST_TEXT,
+)
+from penstock.language.parser import parse_words
+from penstock.language.printer import show
+from penstock.language.statements.printer import BARE, NOT_BARE, TRUTHS, show_compact, show_statement
+from penstock.language.statements.statement import (
+    ANYWHERE,
+    Argument,
+    Attach,
+    Clause,
+    Matching,
+    Message,
+    Point,
+    Rule,
+    Statement,
+    Use,
+    Verb,
+)
+from penstock.language.statements.words import E, clipped, in_order, not_one_of, one_of, shown, too_many, twice
+from penstock.language.tree import Tree
+from penstock.language.values import MOST_INT
+
+T = TypeVar("T")
+
+# What XML cannot carry (XML 1.0 §2.2) has no place in a text either, so that each form says what the others say.
+_NO_TEXT = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_WORD = re.compile(r"@?[A-Za-z_][A-Za-z0-9_]*|[0-9]+|.", re.DOTALL)
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_ELSE = ("Elseif", "ElseIf")
+_MATCHING = ("@matching", "@match")
+_QUALIFIERS = ("@matching", "@broker", "@attach", "@yield_attach")
+_STRUCTURE = frozenset({"PolicyStatement", "On", "If", "Then", *_ELSE, "OnException"})
+_ARGUMENT = "an argument (a name, a number, `true`, `false` or a text in quotation marks)"
+_END = Token("end", "", 0)
+
+
+def parse_statement(text: str) -> Statement:
+    """The statement that a text is; raises `StatementError`, which shows the place with a caret."""
+    statement = _Parser(text).whole()
+    check_canonical(statement)
+    return statement
+
+
+def parse_condition(text: str, of: str = "") -> Tree | None:
+    """The condition of a clause from a text of its own; `of` says in errors which text that is."""
+    return _Parser(text, of).only(_Parser.condition)
+
+
+def parse_actions(text: str, of: str = "") -> tuple[Use, ...]:
+    """The actions of a clause from a text of its own."""
+    return _Parser(text, of).only(_Parser.actions)
+
+
+def parse_argument(text: str, of: str = "") -> Argument:
+    """An argument from a text of its own."""
+    return _Parser(text, of).only(_Parser.argument)
+
+
+def check_canonical(statement: Statement) -> None:
+    """Raises `StatementError` if a canonical form, by which a statement is kept and told, is too long to be one."""
+    if (length := max(len(show_statement(statement)), len(show_compact(statement)))) > MOST_STATEMENT:
+        raise StatementError(
+            f"a policy statement has at most {MOST_STATEMENT} characters, this has {length} in canonical form"
+        )
+
+
+class _Parser:
+    """Reads on from a place in the text, where a word begins; a method for each part of the grammar."""
+
+    def __init__(self, text: str, of: str = "") -> None:
+        self._text = text
+        self._of = of
+        self._at = 0
+        if len(text) > MOST_STATEMENT:
+            raise self._too_long("a policy statement", MOST_STATEMENT, len(text), MOST_STATEMENT)
+        if wrong := _NO_TEXT.search(text):
+            raise self._problem(f"character U+{ord(wrong[0]):04X} has no place in a policy", wrong.start())
+        self._go_on(0)
+
+    def whole(self) -> Statement:
+        self._keyword("PolicyStatement")
+        opening = self._mark("{", "after `PolicyStatement`")
+        rules: list[Rule] = []
+        while not rules or not self._closes(opening, ("On",)):
+            self._count(len(rules) + 1, MOST_RULES, "a policy statement", "rules")
+            rules.append(self._rule())
+        self._end()
+        return Statement(tuple(rules))
+
+    def only(self, read: "Callable[[_Parser], T]") -> T:
+        """A part of the grammar that is all of the text."""
+        part = read(self)
+        self._end()
+        return part
+
+    def _end(self) -> None:
+        if word := self._peek():
+            extra = "; there is one `}` too many" if word == "}" else ""
+            raise self._problem(f"expected the end, found {shown(word)}{extra}")
+
+    def _rule(self) -> Rule:
+        at = self._keyword("On")
+        bracket = self._mark("(", "after `On`")
+        verb = self._one_of(Verb)
+        self._mark(",", "between what happens and the kind of message, as in `On(Forward, Publication)`")
+        message = self._one_of(Message)
+        self._mark(")", "after the kind of message", bracket)
+        opening = self._mark("{", "after `On(...)`")
+        matching, points, attach, yields = self._qualifiers()
+        clauses = self._chain(opening)
+        on_exception: tuple[Clause, ...] = ()
+        if not self._closes(opening, ("Elseif", "OnException")):
+            self._go_past()
+            inner = self._mark("{", "after `OnException`")
+            on_exception = self._chain(inner)
+            self._closes(inner, ("Elseif",))
+            if self._peek() in ("If", *_ELSE, "OnException"):
+                raise self._problem("`OnException` is the last part of a rule, and there is one at most")
+            self._closes(opening, ())
+        return Rule(verb, message, clauses, matching, points, attach, yields, on_exception, at=at)
+
+    def _qualifiers(self) -> tuple[Matching, tuple[Point, ...], Attach, bool]:
+        matching, attach, yields = Matching.AFTER, Attach.NEVER, False
+        points: tuple[Point, ...] = ANYWHERE
+        seen: set[str] = set()
+        while (word := self._peek()).startswith("@"):
+            name = _MATCHING[0] if word in _MATCHING else word
+            if name not in _QUALIFIERS:
+                raise self._problem(not_one_of(word, _QUALIFIERS))
+            if name in seen:
+                raise self._problem(f"there is a second `{name}`")
+            seen.add(name)
+            self._go_past()
+            self._mark(":", f"after `{word}`")
+            match name:
+                case "@matching":
+                    matching = self._one_of(Matching)
+                case "@broker":
+                    points = self._points()
+                case "@attach":
+                    attach = self._one_of(Attach)
+                case _:
+                    yields = self._choice(("False", "True")) == "True"
+        return matching, points, attach, yields
+
+    def _points(self) -> tuple[Point, ...]:
+        """Points with commas between them; more of them may follow in parentheses."""
+        found = self._listed_points(())
+        while self._peek() == "(":
+            bracket = self._go_past()
+            found = self._listed_points(found)
+            self._mark(")", "after the points in parentheses", bracket)
+        if self._peek() in list(Point):
+            raise self._problem("points are separated by commas")
+        return in_order(found)
+
+    def _listed_points(self, found: tuple[Point, ...]) -> tuple[Point, ...]:
+        while True:
+            at = self._at
+            point = self._one_of(Point)
+            if point in found:
+                raise self._problem(twice(point), at)
+            found = (*found, point)
+            if self._peek() != ",":
+                return found
+            self._go_past()
+
+    def _chain(self, around: int) -> tuple[Clause, ...]:
+        """`If` and any number of `Elseif`."""
+        if not self._peek():
+            raise self._unclosed(around)
+        clauses = [self._clause(self._keyword("If"))]
+        while self._peek() in _ELSE:
+            self._count(len(clauses) + 1, MOST_CLAUSES, "a chain", "clauses")
+            clauses.append(self._clause(self._go_past()))
+        match self._peek():
+            case "Else":
+                raise self._problem("`Else` is not known; what is done otherwise is `Elseif {} Then {...}`")
+            case "If":
+                raise self._problem("a chain has one `If`, at its beginning; the others are `Elseif`")
+            case qualifier if qualifier.startswith("@"):
+                raise self._problem("qualifiers stand before `If`")
+        return tuple(clauses)
+
+    def _clause(self, at: int) -> Clause:
+        opening = self._mark("{", "before the condition")
+        condition = self.condition(opening)
+        self._mark("}", "after the condition", opening)
+        self._keyword("Then")
+        opening = self._mark("{", "before the actions")
+        actions = self.actions()
+        self._mark("}", "or `,` after an action", opening)
+        return Clause(condition, actions, at=at)
+
+    def condition(self, opening: int | None = None) -> Tree | None:
+        """A condition, up to the end of the text or to what closes the brace before it."""
+        start, words, depth = self._at, list[Token](), 0
+        try:
+            while self._at < len(self._text) and (self._text[self._at] != "}" or depth):
+                word, end = token_at(self._text, self._at)
+                self._go_on(end)
+                if word.kind == "mark":
+                    depth += (word.text == "{") - (word.text == "}")
+                elif word.text in _STRUCTURE and opening is not None and self._peek() == "{":
+                    raise self._unclosed(opening)
+                words.append(word)
+            if not words:
+                return None
+            if opening is not None and self._at == len(self._text):
+                raise self._unclosed(opening)
+            if self._at - start > MOST_TEXT:
+                raise self._too_long("a condition", MOST_TEXT, self._at - start, start)
+            tree = parse_words(self._text, [*words, Token("end", "", self._at)])
+        except ConditionError as error:
+            raise self._problem(clipped(error.what), error.at) from None
+        if (length := len(show(tree))) > MOST_TEXT:
+            raise self._too_long("a condition", MOST_TEXT, length, start, " in canonical form")
+        return tree
+
+    def actions(self) -> tuple[Use, ...]:
+        """Elements with commas between them, or none."""
+        uses: list[Use] = []
+        while uses or self._peek() not in ("", "}"):
+            self._count(len(uses) + 1, MOST_ACTIONS, "a clause", "actions")
+            uses.append(self._use())
+            if self._peek() == ";":
+                raise self._problem("actions are separated by commas")
+            if self._peek() != ",":
+                break
+            self._go_past()
+        return tuple(uses)
+
+    def _use(self) -> Use:
+        if not _NAME.fullmatch(name := self._peek()):
+            raise self._problem(f"expected an action, such as `BlockMessage()`, found {shown(name)}")
+        at = self._go_past()
+        bracket = self._mark("(", f"after {shown(name)}")
+        arguments: list[Argument] = []
+        while arguments or self._peek() != ")":
+            self._count(len(arguments) + 1, MOST_ARGUMENTS, "an action", "arguments")
+            arguments.append(self.argument(bracket))
+            if self._peek() != ",":
+                break
+            self._go_past()
+        self._mark(")", "or `,` after an argument", bracket)
+        return Use(name, tuple(arguments), at=at)
+
+    def argument(self, bracket: int | None = None) -> Argument:
+        """One argument; `bracket` is where the parenthesis around it opens."""
+        at = self._at
+        if not (first := self._peek()) and bracket is not None:
+            raise self._unclosed(bracket)
+        match = BARE.match(self._text, at)
+        if match and self._text[match.end() : match.end() + 1] not in ("'", '"'):  # else it is as in r'...'
+            self._go_on(match.end())
+            return self._bare(match[0], at)
+        try:
+            token, end = token_at(self._text, at + (first in ("-", "+")), over_lines=True) if first else (_END, at)
+        except ConditionError as error:
+            raise self._problem(clipped(error.what), error.at) from None
+        if token.kind in ("int", "double"):
+            value = self._number(token, negative=first == "-")
+        elif token.at == at and token.kind in ("string", "quoted name"):
+            value = self._string(str(token.value), at)
+        else:
+            raise self._problem(f"expected {_ARGUMENT}, found {shown(self._text[at:end])}")
+        self._go_on(end)
+        return value
+
+    def _bare(self, word: str, at: int) -> Argument:
+        if word in TRUTHS:
+            return TRUTHS[word]
+        if word in NOT_BARE:
+            raise self._problem(f"`{word}` is written `{word.lower()}`, or in quotation marks if it is a name", at)
+        return self._string(word, at)
+
+    def _number(self, token: Token, negative: bool) -> Argument:
+        assert isinstance(token.value, int | float)
+        if isinstance(token.value, int) and token.value > MOST_INT + negative:
+            raise self._problem(f"`{token.text}` is too large for an int", token.at)
+        return -token.value if negative else token.value
+
+    def _string(self, value: str, at: int) -> str:
+        if len(value) > MOST_STRING:
+            raise self._too_long("an argument", MOST_STRING, len(value), at)
+        return value
+
+    def _one_of(self, kind: type[E]) -> E:
+        member = one_of(kind, self._peek(), self._problem)
+        self._go_past()
+        return member
+
+    def _choice(self, known: Sequence[str]) -> str:
+        word = self._peek()
+        if word not in known:
+            raise self._problem(not_one_of(word, known))
+        self._go_past()
+        return word
+
+    def _keyword(self, expected: str) -> int:
+        at = self._at
+        self._choice((expected,))
+        return at
+
+    def _mark(self, mark: str, where: str, opening: int | None = None) -> int:
+        """Reads a mark. If there is none because the text ends, that which it would close is to blame."""
+        if (word := self._peek()) == mark:
+            return self._go_past()
+        if not word and opening is not None:
+            raise self._unclosed(opening)
+        raise self._problem(f"expected `{mark}` {where}, found {shown(word)}")
+
+    def _closes(self, opening: int, otherwise: Sequence[str]) -> bool:
+        """Reads what closes a brace; false if one of the other words is next instead. What else is next is wrong."""
+        word = self._peek()
+        if not word:
+            raise self._unclosed(opening)
+        if word not in (*otherwise, "}"):
+            raise self._problem(not_one_of(word, (*otherwise, "}")))
+        if word == "}":
+            self._go_past()
+        return word == "}"
+
+    def _peek(self) -> str:
+        """The next word or mark, the empty text at the end."""
+        match = _WORD.match(self._text, self._at)
+        return match[0] if match else ""
+
+    def _go_past(self) -> int:
+        """Goes past the next word, and says where it began."""
+        at = self._at
+        self._go_on(at + len(self._peek()))
+        return at
+
+    def _go_on(self, at: int) -> None:
+        self._at = skip_space(self._text, at)
+
+    def _count(self, count: int, most: int, of: str, what: str) -> None:
+        if count > most:
+            raise self._problem(too_many(of, most, what))
+
+    def _unclosed(self, opening: int) -> StatementError:
+        return self._problem(f"this `{self._text[opening]}` is not closed", opening)
+
+    def _too_long(self, what: str, most: int, length: int, at: int, how: str = "") -> StatementError:
+        return self._problem(f"{what} has at most {most} characters, this has {length}{how}", at)
+
+    def _problem(self, what: str, at: int | None = None) -> StatementError:
+        return StatementError.in_text(what, self._text, self._at if at is None else at, self._of)

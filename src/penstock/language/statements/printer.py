@@ -1,0 +1,115 @@
+"""From a policy statement to text: the canonical forms, which parse to the same statement."""
+
+import re
+
+from penstock.language.printer import show, show_character
+from penstock.language.statements.statement import ANYWHERE, Argument, Attach, Clause, Matching, Rule, Statement, Use
+
+BARE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:[.-][A-Za-z0-9_]+)*")
+"""An argument that needs no quotation marks."""
+
+TRUTHS = {"true": True, "false": False}
+NOT_BARE = frozenset({*TRUTHS, "True", "False"})
+"""What looks like a name but is, or may be taken for, something else."""
+
+_WIDTH = 100
+
+
+def show_statement(statement: Statement) -> str:
+    """A statement on several lines, as the paper sets them; ends with a new line."""
+    lines = ["PolicyStatement {"]
+    for rule in statement.rules:
+        lines.append(f"  {show_head(rule)} {{")
+        lines += [f"    {qualifier}" for qualifier in _qualifiers(rule)]
+        lines += _chain(rule.clauses, "    ")
+        if rule.on_exception:
+            lines += ["    OnException {", *_chain(rule.on_exception, "      "), "    }"]
+        lines.append("  }")
+    return "\n".join([*lines, "}", ""])
+
+
+def show_compact(statement: Statement) -> str:
+    """A statement on one line, for travelling."""
+    return f"PolicyStatement {{{' '.join(map(_compact_rule, statement.rules))}}}"
+
+
+def show_head(rule: Rule) -> str:
+    """What a rule is for: `On(Forward, Publication)`."""
+    return f"On({rule.verb}, {rule.message})"
+
+
+def show_clause(clause: Clause, word: str = "If") -> str:
+    """A clause on one line."""
+    return f"{word} {{{_condition(clause)}}} Then {{{', '.join(map(show_use, clause.actions))}}}"
+
+
+def show_use(use: Use) -> str:
+    """An element with its arguments, on one line."""
+    return f"{use.name}({', '.join(map(show_argument, use.arguments))})"
+
+
+def show_argument(argument: Argument) -> str:
+    """An argument on one line; a text stands bare if it can."""
+    return _argument(argument, r"\n")
+
+
+def _argument(argument: Argument, new_line: str) -> str:
+    if isinstance(argument, bool):
+        return next(word for word, value in TRUTHS.items() if value is argument)
+    if not isinstance(argument, str):
+        return repr(argument)
+    if BARE.fullmatch(argument) and argument not in NOT_BARE:
+        return argument
+    quote = "'" if '"' in argument and "'" not in argument else '"'
+    shown = (new_line if each == "\n" else show_character(each, quote) for each in argument)
+    return f"{quote}{''.join(shown)}{quote}"
+
+
+def _compact_rule(rule: Rule) -> str:
+    parts = [*_qualifiers(rule), *map(show_clause, rule.clauses, _words(rule.clauses))]
+    if rule.on_exception:
+        parts.append(f"OnException {{{' '.join(map(show_clause, rule.on_exception, _words(rule.on_exception)))}}}")
+    return f"{show_head(rule)} {{{' '.join(parts)}}}"
+
+
+def _qualifiers(rule: Rule) -> list[str]:
+    """Those that are not as they are without saying."""
+    shown = []
+    if rule.matching is not Matching.AFTER:
+        shown.append(f"@matching: {rule.matching}")
+    if rule.points != ANYWHERE:
+        shown.append(f"@broker: {', '.join(rule.points)}")
+    if rule.attach is not Attach.NEVER:
+        shown.append(f"@attach: {rule.attach}")
+    if rule.yields:
+        shown.append("@yield_attach: True")
+    return shown
+
+
+def _words(clauses: tuple[Clause, ...]) -> list[str]:
+    return ["If", *["Elseif"] * (len(clauses) - 1)]
+
+
+def _chain(clauses: tuple[Clause, ...], indent: str) -> list[str]:
+    return [
+        line for word, clause in zip(_words(clauses), clauses, strict=True) for line in _lines(clause, word, indent)
+    ]
+
+
+def _lines(clause: Clause, word: str, indent: str) -> list[str]:
+    """A clause on as few lines as there is room for."""
+    actions = [_on_lines(use) for use in clause.actions]
+    joined = f"{word} {{{_condition(clause)}}} Then {{{', '.join(actions)}}}"
+    if len(indent + joined) <= _WIDTH and "\n" not in joined:
+        return [indent + joined]
+    then = f"{indent}  Then {{"
+    between = ", " if len(then + ", ".join(actions)) <= _WIDTH else ",\n" + " " * len(then)
+    return [f"{indent}{word} {{{_condition(clause)}}}", f"{then}{between.join(actions)}}}"]
+
+
+def _on_lines(use: Use) -> str:
+    return f"{use.name}({', '.join(_argument(argument, chr(10)) for argument in use.arguments)})"
+
+
+def _condition(clause: Clause) -> str:
+    return "" if clause.condition is None else show(clause.condition)

@@ -1,0 +1,254 @@
+"""Policy statements as XML.
+
+```xml
+<PolicyStatement>
+  <Rule verb="Forward" message="Publication" matching="After" broker="Ingress, Routing" attach="Never"
+        yield_attach="False">
+    <Clause>
+      <If>AuthenticateReceiver(Controlled)</If>
+      <Then><Action name="RemoveAttributes"><Argument>a</Argument><Argument>"b c"</Argument></Action></Then>
+    </Clause>
+    <OnException><Clause><Then/></Clause></OnException>
+  </Rule>
+</PolicyStatement>
+```
+
+Only `verb` and `message` must be there, and `Then` in each clause. Conditions and arguments are written as in the
+language. There are no namespaces. A document type is refused: it is where entities come from, and with them files,
+networks and laughs by the billion.
+"""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import NoReturn
+from xml.etree import ElementTree
+from xml.parsers import expat
+
+from penstock.language.errors import StatementError
+from penstock.language.limits import (
+    MOST_ACTIONS,
+    MOST_ARGUMENTS,
+    MOST_CLAUSES,
+    MOST_RULES,
+    MOST_STATEMENT,
+)
+from penstock.language.printer import show
+from penstock.language.statements.parser import check_canonical, parse_argument, parse_condition
+from penstock.language.statements.printer import show_argument
+from penstock.language.statements.statement import (
+    ANYWHERE,
+    Attach,
+    Clause,
+    Matching,
+    Message,
+    Point,
+    Rule,
+    Statement,
+    Use,
+    Verb,
+)
+from penstock.language.statements.words import not_one_of, one_of, points_of, shown, too_many
+
+_MOST_BYTES = 25 * MOST_STATEMENT  # most for actions with one short argument
+_INSIDE = {
+    "": ("PolicyStatement",),
+    "PolicyStatement": ("Rule",),
+    "Rule": ("Clause", "OnException"),
+    "OnException": ("Clause",),
+    "Clause": ("If", "Then"),
+    "If": (),
+    "Then": ("Action",),
+    "Action": ("Argument",),
+    "Argument": (),
+}
+_ATTRIBUTES = {"Rule": ("verb", "message", "matching", "broker", "attach", "yield_attach"), "Action": ("name",)}
+_MOST_INSIDE = {
+    ("PolicyStatement", "Rule"): ("a policy statement", MOST_RULES, "rules"),
+    ("Rule", "Clause"): ("a chain", MOST_CLAUSES, "clauses"),
+    ("OnException", "Clause"): ("a chain", MOST_CLAUSES, "clauses"),
+    ("Rule", "OnException"): ("a rule", 1, "`OnException`"),
+    ("Clause", "If"): ("a clause", 1, "`If`"),
+    ("Clause", "Then"): ("a clause", 1, "`Then`"),
+    ("Then", "Action"): ("a clause", MOST_ACTIONS, "actions"),
+    ("Action", "Argument"): ("an action", MOST_ARGUMENTS, "arguments"),
+}
+_LEAST_INSIDE = {"PolicyStatement": "Rule", "Rule": "Clause", "OnException": "Clause", "Clause": "Then"}
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_BLANK = " \t\r\n"
+
+
+def to_xml(statement: Statement) -> bytes:
+    """A statement as an XML document, without what is as it is without saying."""
+    root = ElementTree.Element("PolicyStatement")
+    for rule in statement.rules:
+        element = ElementTree.SubElement(root, "Rule", _attributes(rule))
+        _add_clauses(element, rule.clauses)
+        if rule.on_exception:
+            _add_clauses(ElementTree.SubElement(element, "OnException"), rule.on_exception)
+    ElementTree.indent(root)
+    written: bytes = ElementTree.tostring(root, encoding="utf-8", xml_declaration=True)
+    return written + b"\n"
+
+
+def _attributes(rule: Rule) -> dict[str, str]:
+    said = {"verb": str(rule.verb), "message": str(rule.message)}
+    if rule.matching is not Matching.AFTER:
+        said["matching"] = str(rule.matching)
+    if rule.points != ANYWHERE:
+        said["broker"] = ", ".join(rule.points)
+    if rule.attach is not Attach.NEVER:
+        said["attach"] = str(rule.attach)
+    if rule.yields:
+        said["yield_attach"] = "True"
+    return said
+
+
+def _add_clauses(around: ElementTree.Element, clauses: Iterable[Clause]) -> None:
+    for clause in clauses:
+        element = ElementTree.SubElement(around, "Clause")
+        if clause.condition is not None:
+            ElementTree.SubElement(element, "If").text = show(clause.condition)
+        then = ElementTree.SubElement(element, "Then")
+        for use in clause.actions:
+            action = ElementTree.SubElement(then, "Action", {"name": use.name})
+            for argument in use.arguments:
+                ElementTree.SubElement(action, "Argument").text = show_argument(argument)
+
+
+def from_xml(data: bytes) -> Statement:
+    """The statement that an XML document is; raises `StatementError`, which names the line."""
+    if len(data) > _MOST_BYTES:
+        raise StatementError(f"a policy statement in XML has at most {_MOST_BYTES} bytes, this has {len(data)}")
+    statement = Statement(tuple(_rule(element) for element in _read(data).inside))
+    check_canonical(statement)
+    return statement
+
+
+@dataclass(slots=True)
+class _Element:
+    name: str
+    line: int
+    attributes: dict[str, str] = field(default_factory=dict)
+    inside: "list[_Element]" = field(default_factory=list)
+    texts: list[str] = field(default_factory=list)
+
+    @property
+    def text(self) -> str:
+        return "".join(self.texts).strip(_BLANK)
+
+    def all(self, name: str) -> "list[_Element]":
+        return [element for element in self.inside if element.name == name]
+
+    def fail(self, what: str) -> StatementError:
+        return StatementError(what, f"in `{self.name}` in line {self.line}" if self.name else f"in line {self.line}")
+
+
+def _read(data: bytes) -> _Element:
+    builder = _Builder()
+    parser = builder.parser
+    try:
+        parser.Parse(data, True)
+    except expat.ExpatError as error:
+        where = f"in line {error.lineno}, column {error.offset + 1}"
+        raise StatementError(f"not XML: {expat.ErrorString(error.code)}", where) from None
+    except (LookupError, ValueError):
+        raise StatementError("not XML: its encoding is not known", "in line 1") from None
+    return builder.root.inside[0]
+
+
+class _Builder:
+    """Makes elements, and refuses what the vocabulary does not have where it begins."""
+
+    def __init__(self) -> None:
+        self.root = _Element("", 1)
+        self._open = [self.root]
+        self._characters = 0
+        self.parser = expat.ParserCreate(intern={})
+        self.parser.buffer_text = True
+        self.parser.StartElementHandler = self._start
+        self.parser.EndElementHandler = self._end
+        self.parser.CharacterDataHandler = self._text
+        self.parser.StartDoctypeDeclHandler = self._refuse
+
+    def _start(self, name: str, attributes: dict[str, str]) -> None:
+        around = self._open[-1]
+        element = _Element(name, self.parser.CurrentLineNumber, attributes)
+        if name not in _INSIDE[around.name]:
+            raise _Element("", element.line).fail(_not_inside(name, around.name))
+        for attribute in attributes:
+            if attribute not in (known := _ATTRIBUTES.get(name, ())):
+                said = not_one_of(attribute, known) if known else f"it has no attribute {shown(attribute)}"
+                raise element.fail(said)
+        around.inside.append(element)
+        if (bound := _MOST_INSIDE.get((around.name, name))) and len(around.all(name)) > bound[1]:
+            raise element.fail(too_many(*bound))
+        self._open.append(element)
+
+    def _end(self, _: str) -> None:
+        element = self._open.pop()
+        if _INSIDE[element.name] and element.text:
+            raise element.fail(f"expected elements, found the text {shown(element.text)}")
+        if (least := _LEAST_INSIDE.get(element.name)) and not element.all(least):
+            raise element.fail(f"there is no `{least}` inside")
+
+    def _text(self, text: str) -> None:
+        element = self._open[-1]
+        element.texts.append(text)
+        self._characters += 0 if _INSIDE[element.name] else len(text)
+        if self._characters > MOST_STATEMENT:
+            raise element.fail(f"a policy statement has at most {MOST_STATEMENT} characters")
+
+    def _refuse(self, *_: object) -> NoReturn:
+        line = self.parser.CurrentLineNumber
+        raise StatementError("a document type is not read, as it could define entities", f"in line {line}")
+
+
+def _not_inside(name: str, around: str) -> str:
+    if not _INSIDE[around]:
+        return f"expected a text in `{around}`, found the element {shown(name)}"
+    return not_one_of(name, _INSIDE[around])
+
+
+def _rule(element: _Element) -> Rule:
+    attributes = element.attributes
+    for name in ("verb", "message"):
+        if name not in attributes:
+            raise element.fail(f"there is no attribute `{name}`")
+    points: tuple[Point, ...] = ANYWHERE
+    if "broker" in attributes:
+        points = points_of(re.findall(r"[^\s,]+", attributes["broker"]), element.fail)
+    if (yields := attributes.get("yield_attach", "False")) not in ("False", "True"):
+        raise element.fail(not_one_of(yields, ("False", "True")))
+    if (last := element.all("OnException")) and last[0] is not element.inside[-1]:
+        raise last[0].fail("it is the last part of a rule")
+    return Rule(
+        one_of(Verb, attributes["verb"], element.fail),
+        one_of(Message, attributes["message"], element.fail),
+        _clauses(element),
+        one_of(Matching, attributes.get("matching", Matching.AFTER), element.fail),
+        points,
+        one_of(Attach, attributes.get("attach", Attach.NEVER), element.fail),
+        yields == "True",
+        _clauses(last[0]) if last else (),
+    )
+
+
+def _clauses(around: _Element) -> tuple[Clause, ...]:
+    return tuple(_clause(element) for element in around.all("Clause"))
+
+
+def _clause(element: _Element) -> Clause:
+    condition = None
+    for inside in element.all("If"):
+        condition = parse_condition(inside.text, f"`If` in line {inside.line}")
+    return Clause(condition, tuple(_use(action) for action in element.all("Then")[0].inside))
+
+
+def _use(element: _Element) -> Use:
+    if not (name := element.attributes.get("name")):
+        raise element.fail("there is no attribute `name`")
+    if not _NAME.fullmatch(name):
+        raise element.fail(f"{shown(name)} is not a name")
+    arguments = (parse_argument(inside.text, f"`Argument` in line {inside.line}") for inside in element.inside)
+    return Use(name, tuple(arguments))

@@ -1,0 +1,121 @@
+"""XML as attributes.
+
+Documents with a document type are refused: it is where entities come from, and with them files, networks and laughs by
+the billion. Nothing else in XML makes a reader open or expand anything.
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple, NoReturn
+from xml.parsers import expat
+
+from penstock.model.content.bounds import MOST_DEPTH, MOST_NODES
+from penstock.model.errors import BoundError, ContentError
+from penstock.model.values import Value
+
+_BLANK = " \t\r\n"
+_SEPARATOR = " "  # between a namespace and a local name
+
+
+class Xml(NamedTuple):
+    """What an XML payload says."""
+
+    attributes: dict[str, Value]
+    """The root element, by its local name."""
+    names: frozenset[str]
+    """All names in it: of elements, attributes, namespaces and processing instructions."""
+    nodes: int
+    """How many elements, attributes and declared namespaces it has."""
+
+
+def read_xml(payload: bytes) -> Xml:
+    """What an XML payload says. Raises `ContentError`.
+
+    An element is its text if it has neither attributes nor elements inside; else a map of the elements inside by local
+    name (a list, of several with one name), of its attributes, as `@name`, and of its own text, if any, as `#text`.
+    """
+    builder = _Builder()
+    parser = expat.ParserCreate(namespace_separator=_SEPARATOR, intern={})
+    parser.buffer_text = True
+    parser.StartElementHandler = builder.start
+    parser.EndElementHandler = builder.end
+    parser.CharacterDataHandler = builder.text
+    parser.StartNamespaceDeclHandler = builder.declare
+    parser.ProcessingInstructionHandler = builder.instruct
+    parser.StartDoctypeDeclHandler = _refuse
+    try:
+        parser.Parse(payload, True)
+    except expat.ExpatError as error:
+        said = expat.ErrorString(error.code)
+        raise ContentError(f"not XML: {said} (line {error.lineno}, column {error.offset + 1})") from None
+    except (LookupError, ValueError):
+        raise ContentError("not XML: its encoding is not known") from None
+    return Xml(builder.root, frozenset(builder.names), builder.nodes)
+
+
+def _refuse(*_: object) -> NoReturn:
+    raise BoundError("XML with a document type is not read, as it could define entities")
+
+
+class _Builder:
+    """Makes the value of each element when it ends, and puts it into the element around it."""
+
+    __slots__ = ("_maps", "_texts", "names", "nodes")
+
+    def __init__(self) -> None:
+        self._maps: list[dict[str, Value]] = [{}]
+        self._texts: list[list[str]] = []  # in pieces: comments may cut a long text into very many
+        self.names: set[str] = set()
+        self.nodes = 0
+
+    @property
+    def root(self) -> dict[str, Value]:
+        return self._maps[0]
+
+    def start(self, name: str, attributes: Mapping[str, str]) -> None:
+        self.names.add(name)
+        self._count(1 + len(attributes))
+        if len(self._maps) > MOST_DEPTH:
+            raise BoundError(f"more than {MOST_DEPTH} XML elements inside each other")
+        given: dict[str, Value] = {}
+        if attributes:
+            self.names.update(attributes)
+            for each, value in attributes.items():
+                given[f"@{_local(each) if _SEPARATOR in each else each}"] = value
+        self._maps.append(given)
+        self._texts.append([])
+
+    def _count(self, nodes: int) -> None:
+        self.nodes += nodes
+        if self.nodes > MOST_NODES:
+            raise BoundError(f"more than {MOST_NODES} XML elements and attributes")
+
+    def text(self, text: str) -> None:
+        self._texts[-1].append(text)
+
+    def end(self, name: str) -> None:
+        inside = self._maps.pop()
+        texts = self._texts.pop()
+        text = "".join(texts).strip(_BLANK) if texts else ""
+        if inside and text:
+            inside["#text"] = text
+        _add(self._maps[-1], _local(name) if _SEPARATOR in name else name, inside or text)
+
+    def declare(self, prefix: str | None, namespace: str | None) -> None:
+        self.names.update((prefix or "", namespace or ""))
+        self._count(1)
+
+    def instruct(self, target: str, data: str) -> None:
+        self.names.add(target)
+
+
+def _local(name: str) -> str:
+    return name.rpartition(_SEPARATOR)[2]
+
+
+def _add(around: dict[str, Value], name: str, value: Value) -> None:
+    if name not in around:
+        around[name] = value
+    elif type(around[name]) is list:
+        around[name].append(value)
+    else:
+        around[name] = [around[name], value]

@@ -1,0 +1,241 @@
+"""XPath over XML content, by libxml2."""
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from threading import Thread
+from typing import Any, NamedTuple
+
+from lxml import etree
+
+from penstock.model.content.bounds import MOST_BYTES, MOST_XPATH_NAMES, MOST_XPATH_TEXT, MOST_XPATH_WORK
+from penstock.model.content.xml import Xml
+from penstock.model.content.xpath_cost import Cost, cost
+from penstock.model.errors import BoundError, ContentError
+from penstock.model.values import Value
+
+_BYTES_OF_A_NODE = 32
+"""Bytes of text that take as long to go through as a node."""
+
+
+_STEPS_OF_A_TEXT = 24
+"""What making a node's text takes. So all nodes of the largest document can still be asked for by one condition."""
+
+
+class Compiled(NamedTuple):
+    """An expression that is ready to use, and what it costs."""
+
+    evaluate: etree.XPath
+    cost: Cost
+
+
+@lru_cache(maxsize=4096)
+def compile_xpath(expression: str) -> Compiled:
+    """An XPath 1.0 expression, ready to use; raises `ContentError` if it is none."""
+    try:
+        # Without EXSLT's regular expressions: they are Python's, which may take for ever.
+        evaluate = etree.XPath(expression, regexp=False, smart_strings=False)
+        compiled = Compiled(evaluate, cost(expression))
+        evaluate(_SMALLEST)  # for mistakes that libxml2 finds only now
+        return compiled
+    except (etree.XPathError, ValueError) as error:
+        raise ContentError(f"`{expression}` is not an XPath expression: {_said(error)}") from None
+    except ContentError as error:
+        raise ContentError(f"`{expression}` is not an XPath expression: {error}") from None
+
+
+class Sought(NamedTuple):
+    """An expression of which it is only asked whether it finds something, or is true."""
+
+    evaluate: etree.XPath | None
+    """None: it is a number or a string, which is neither."""
+    cost: Cost
+
+
+@lru_cache(maxsize=4096)
+def compile_sought(expression: str) -> Sought:
+    """An XPath 1.0 expression, ready to be asked whether it finds something; raises `ContentError` if it is none."""
+    compiled = compile_xpath(expression)
+    found = compiled.evaluate(_SMALLEST)  # of what type it is does not depend on the document
+    if isinstance(found, bool):
+        return Sought(compiled.evaluate, compiled.cost)
+    if not isinstance(found, list):
+        return Sought(None, compiled.cost)
+    # The document itself, which has nothing around it, is not among what `Document.find` finds.
+    text = f"boolean(({expression})[parent::node()])"
+    return Sought(etree.XPath(text, regexp=False, smart_strings=False), compiled.cost)
+
+
+def text_steps(nodes: int) -> int:
+    """Steps that it takes to make the texts of so many nodes."""
+    return nodes * _STEPS_OF_A_TEXT
+
+
+class Document:
+    """An XML payload that expressions can be evaluated on."""
+
+    __slots__ = ("_texts", "root", "size")
+
+    def __init__(self, payload: bytes, xml: Xml) -> None:
+        """The document of a payload, and what is known of it already. Raises `ContentError`."""
+        self.root = _parse(payload) if _NAMES.are_known(xml.names) else _parse_apart(payload)
+        """The root element; there are no comments and processing instructions in it."""
+        self.size = xml.nodes + len(payload) // _BYTES_OF_A_NODE
+        """What the cost of an expression depends on."""
+        self._texts: frozenset[str] | None = None
+
+    @property
+    def texts(self) -> frozenset[str]:
+        """What its elements, with all inside them, and its attributes say; without what is longer than expressions."""
+        if self._texts is None:
+            found: set[str] = set()
+            _gather(self.root, found)
+            self._texts = frozenset(found)
+        return self._texts
+
+    def find(self, expression: str, compiled: Compiled, steps: int, pay: Callable[[int], None] | None = None) -> Value:
+        """A string, a double or a bool; of nodes, the list of their texts. Raises `ContentError`.
+
+        What is relative is so to the root element. `steps`: what it costs on a document of this size. `pay`
+        is called with what the texts cost, before they are made.
+        """
+        _check_steps(expression, steps)
+        found = self._evaluated(expression, compiled.evaluate)
+        if not isinstance(found, list):
+            return found
+        if pay is not None:
+            pay(text_steps(len(found)))
+        return _texts(found, expression)
+
+    def has(self, expression: str, sought: Sought, pay: Callable[[int], None]) -> bool:
+        """Whether there is something that an expression finds, or it is true. Raises `ContentError`.
+
+        `pay` is called before with the steps that it takes, if it is not refused for them.
+        """
+        if sought.evaluate is None:
+            return False
+        steps = sought.cost.over(self.size)
+        _check_steps(expression, steps)
+        pay(steps)
+        return self._evaluated(expression, sought.evaluate) is True
+
+    def _evaluated(self, expression: str, evaluate: etree.XPath) -> Any:
+        try:
+            return evaluate(self.root)
+        except etree.XPathError as error:
+            raise ContentError(f"`{expression}` has no value: {_said(error)}") from None
+
+
+def _check_steps(expression: str, steps: int) -> None:
+    if steps > MOST_XPATH_WORK:
+        raise BoundError(f"`{expression}` would take too long on a document of this size")
+
+
+def _gather(element: etree._Element, found: set[str]) -> str | None:
+    """Put the texts of an element and of all inside it among those found; what it says, None if that is long."""
+    found.update(element.values())  # type: ignore[arg-type]  # of what is parsed they are texts
+    said = element.text or ""
+    is_long = False
+    for inside in element:
+        text = _gather(inside, found)
+        if text is None or len(said) > MOST_XPATH_TEXT:
+            is_long = True
+        else:
+            said += text + (inside.tail or "")
+    if is_long or len(said) > MOST_XPATH_TEXT:
+        return None
+    found.add(said)
+    return said
+
+
+def _texts(nodes: Sequence[object], expression: str) -> list[str]:
+    texts: list[str] = []
+    length = 0
+    for node in nodes:
+        texts.append(_text(node))
+        length += len(texts[-1])
+        if length > MOST_BYTES:  # elements inside each other have the same text again and again
+            raise BoundError(f"`{expression}` finds more than {MOST_BYTES} characters")
+    return texts
+
+
+def _text(node: object) -> str:
+    match node:
+        case str():
+            return node
+        case tuple():  # a namespace, with its prefix
+            return str(node[1])
+        case etree._Element():
+            return str(_STRING(node)) if len(node) else node.text or ""
+    raise AssertionError(node)
+
+
+def _said(error: Exception) -> str:
+    text = str(error)
+    return text[:1].lower() + text[1:]
+
+
+def _parser() -> etree.XMLParser:
+    # That there is no document type was seen to before; the options say it again.
+    return etree.XMLParser(
+        resolve_entities=False,
+        no_network=True,
+        load_dtd=False,
+        huge_tree=False,
+        remove_comments=True,
+        remove_pis=True,
+        collect_ids=False,
+    )
+
+
+def _parse(payload: bytes, parser: etree.XMLParser | None = None) -> etree._Element:
+    try:
+        return etree.fromstring(payload, parser or _PARSER)
+    except etree.XMLSyntaxError as error:
+        raise ContentError(f"not XML: {_said(error)}") from None
+
+
+def _parse_apart(payload: bytes) -> etree._Element:
+    """Like `_parse`, in a thread of its own, and 40 times slower for it: its names are forgotten when it ends."""
+    parsed: list[etree._Element | ContentError] = []
+
+    def run() -> None:
+        try:
+            parsed.append(_parse(payload, _parser()))
+        except ContentError as error:
+            parsed.append(error)
+
+    thread = Thread(target=run)
+    thread.start()
+    thread.join()
+    if isinstance(parsed[0], ContentError):
+        raise parsed[0]
+    return parsed[0]
+
+
+class _Names:
+    """The names that lxml may remember.
+
+    It keeps each name that it has parsed in a thread until the thread ends, so that a client that makes up names would
+    fill the memory. The first to come along are known, while there is room; others do not become so.
+    """
+
+    def __init__(self, room: int = MOST_XPATH_NAMES) -> None:
+        self._known: set[str] = set()
+        self._room = room
+
+    def are_known(self, names: frozenset[str]) -> bool:
+        if names <= self._known:
+            return True
+        new = names - self._known
+        room = self._room - sum(map(len, new)) - len(new) * _BYTES_OF_A_NODE
+        if room < 0:
+            return False
+        self._room = room
+        self._known |= new
+        return True
+
+
+_STRING = etree.XPath("string()", regexp=False, smart_strings=False)
+_PARSER = _parser()
+_SMALLEST = etree.fromstring(b"<a/>", _PARSER)
+_NAMES = _Names()

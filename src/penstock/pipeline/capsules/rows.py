@@ -1,0 +1,291 @@
+"""What a capsule takes of events, as columns: read in Arrow batches, by the functions of `policy/capsules/steps.py`.
+
+A row has the time, the group and the numbers of an event, and its quality with a column for each metric. What cannot be
+taken, or comes late and is to be kept, has a `problem`, and the event beside it. A row for each Arrow batch has nothing
+but an `arrival`: how far the capsule is, whatever it leaves out.
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from penstock.domain.compile.capsules import compiled
+from penstock.domain.schema.contents import reader
+from penstock.engine.events import user_properties
+from penstock.language.evaluators.times import timestamp_to_string
+from penstock.model.content.content import Attributes, Content, Format, Reader, Widen
+from penstock.model.content.json_objects import read_objects
+from penstock.model.errors import ContentError, PolicyError
+from penstock.model.event import Event
+from penstock.model.quality import NO_QUALITY, MetricValue, Quality
+from penstock.model.values import Timestamp
+from penstock.pipeline.capsules.claims import Claims, read_claims
+from penstock.pipeline.capsules.columns import columns_of
+from penstock.pipeline.spark.policies import Policies, Standing
+from penstock.pipeline.stages.release import UNTIL
+from penstock.policy.capsules.capsule import MICROSECONDS, Capsule, Fuse, Late, Window
+from penstock.policy.capsules.steps import Taken, take
+from penstock.policy.contracts.release import RETAIN_UNTIL, read_retain
+from penstock.policy.quality.carriage import ATTACHED, CLAIMED, MEMBER, read_properties, read_quality
+from penstock.wire.properties import Properties, encode_properties
+
+EVENT = ("node", "seq", "place", "part", "arrival", "topic", "payload")
+"""What is kept of an event that is put aside."""
+_READ = (*EVENT, "content_type", "properties")
+EVENT_TYPE = pa.struct(
+    [
+        ("node", pa.string()),
+        ("seq", pa.int64()),
+        ("place", pa.int32()),
+        ("part", pa.int32()),
+        ("arrival", pa.int64()),
+        ("topic", pa.string()),
+        ("payload", pa.binary()),
+        (UNTIL, pa.int64()),
+    ]
+)
+_PLACE = ("seq", "place", "part")
+_NANOSECONDS = 1_000
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A capsule of a domain, where it is needed: it is compiled there, once."""
+
+    policies: Policies
+    name: str
+
+    @property
+    def standing(self) -> Standing:
+        """The domain that it is of."""
+        assert self.policies.stands is not None
+        return self.policies.by_digest[self.policies.stands]
+
+    def capsule(self) -> Capsule:
+        """Raises `PolicyError`."""
+        return _compiled(self.standing, self.name)[0]
+
+    def reader(self) -> Reader:
+        """What reads the content of events."""
+        return _compiled(self.standing, self.name)[1]
+
+
+@lru_cache(maxsize=64)
+def _compiled(standing: Standing, name: str) -> tuple[Capsule, Reader]:
+    domain = standing.domain()
+    return compiled(domain, name), reader(domain.content)
+
+
+def row_types(capsule: Capsule) -> pa.Schema:
+    """The columns of what is taken."""
+    fields = [("at", pa.int64()), ("arrival", pa.int64()), ("problem", pa.string()), ("event", EVENT_TYPE)]
+    fields.append((UNTIL, pa.int64()))
+    fields += [(f"k{at}", pa.string()) for at in range(len(capsule.reduction.by))]
+    fields += [(f"n{at}", pa.float64()) for at in range(len(capsule.reduction.paths))]
+    for at in range(len(capsule.metrics)):
+        fields += [(f"q{at}", pa.float64()), (f"c{at}", pa.int64()), (f"a{at}", pa.int64())]
+    if isinstance(capsule.reduction, Fuse):
+        fields += [("source", pa.string()), ("seq", pa.int64()), ("place", pa.int32()), ("part", pa.int32())]
+    return pa.schema(fields)
+
+
+def taken(rows: DataFrame, reference: Reference, closed: int | None) -> DataFrame:
+    """What the capsule takes of rows of a view; windows that end before `closed`, with their lateness, are over."""
+    types = row_types(reference.capsule())
+
+    def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        reading = _Reading(reference, closed)
+        for batch in batches:
+            if batch.num_rows:
+                yield from reading.read(batch)
+
+    read = rows.withColumn("arrival", F.unix_micros("time")).select(*_READ)
+    return read.mapInArrow(work, from_arrow_schema(types))
+
+
+def late_starts(window: Window, at: int, now: int) -> list[int]:
+    """The windows of a time that are closed by now."""
+    if at + window.lateness >= now:  # they end after that time
+        return []
+    return [start for start in window.starts(at) if start + window.length + window.lateness <= now]
+
+
+class _Reading:
+    """The events of a task."""
+
+    def __init__(self, reference: Reference, closed: int | None) -> None:
+        self._capsule = reference.capsule()
+        self._types = row_types(self._capsule)
+        self._reader = reference.reader()
+        self._closed = closed
+        self._kinds: dict[tuple[str, str | None], tuple[Event, bool, Widen | None]] = {}
+
+    def read(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """What is taken of a batch; then what is put aside, and how far it is."""
+        capsule, closed = self._capsule, self._closed
+        keeps_late = capsule.window.late is Late.QUARANTINE
+        arrival, topics = batch["arrival"].to_pylist(), batch["topic"].to_pylist()
+        quick = self._by_columns(batch, arrival, topics)
+        if quick is not None:
+            yield quick
+            yield pa.RecordBatch.from_pylist([{"arrival": max(arrival)}], schema=self._types)
+            return
+        kept, said, places, aside = list[Taken](), list[Claims](), list[int](), list[dict[str, Any]]()
+        carried = self._carried(batch)
+        for at, content in enumerate(self._contents(topics, batch)):
+            came = arrival[at]
+            try:
+                claims = _claims(content, carried[at], came)
+                quality = _made(claims) if capsule.before else NO_QUALITY  # nobody else asks for it here
+                found = take(capsule, topics[at], content, quality, came)
+            except PolicyError as error:
+                aside.append(_put_aside(batch, at, str(error)))
+                continue
+            if found is None:
+                continue
+            late = late_starts(capsule.window, found.at, came if closed is None else max(came, closed))
+            if late and keeps_late:
+                aside.append(_put_aside(batch, at, f"late for {_windows(late)}"))
+            kept.append(found)
+            said.append(_unmade(found.quality) if capsule.before else claims)
+            places.append(at)
+        if kept:
+            made: dict[str, Any] = {"at": [one.at for one in kept], "source": [one.source for one in kept]}
+            groups, numbers = (zip(*each, strict=True) for each in ((o.group for o in kept), (o.numbers for o in kept)))
+            made |= {f"k{at}": column for at, column in enumerate(groups)}
+            made |= {f"n{at}": column for at, column in enumerate(numbers)}
+            yield self._made(made, said, batch.take(pa.array(places)))
+        aside.append({"arrival": max(arrival)})
+        yield pa.RecordBatch.from_pylist(aside, schema=self._types)
+
+    def _by_columns(self, batch: pa.RecordBatch, arrival: list[int], topics: list[str]) -> pa.RecordBatch | None:
+        """The same, column by column, if there is nothing to ask of single events: each is a JSON object with the
+        numbers and the group that it must have, and none is late. None: it is not so.
+        """
+        capsule, lateness = self._capsule, self._capsule.window.lateness
+        if capsule.where is not None or capsule.before or capsule.window.time is not None:
+            return None
+        if self._closed is not None and min(arrival) + lateness < self._closed:
+            return None
+        kinds = [self._kind(*one) for one in zip(topics, batch["content_type"].to_pylist(), strict=True)]
+        if any(not is_json or widen is not None for _, is_json, widen in kinds):
+            return None
+        objects = [one for one in read_objects(batch["payload"].to_pylist()) if one is not None and MEMBER not in one]
+        claims = ({} if one is None else read_claims(one) for one in self._carried(batch))
+        said = [one for one in claims if one is not None]
+        if len(objects) < batch.num_rows or len(said) < batch.num_rows:
+            return None
+        made = columns_of(capsule, topics, objects)
+        return None if made is None else self._made({"at": batch["arrival"], **made}, said, batch)
+
+    def _made(self, made: dict[str, Any], said: list[Claims], rows: pa.RecordBatch) -> pa.RecordBatch:
+        """A batch of what is known already, the quality that events claim, and what their rows have."""
+        made |= {name: rows[name] for name in ("arrival", *_PLACE)}
+        if pc.any(pc.match_substring(rows["properties"], RETAIN_UNTIL)).as_py():
+            made[UNTIL] = [_until(one) for one in rows["properties"].to_pylist()]
+        known = {key for each in said for key in each}
+        for at, key in enumerate(self._capsule.metrics):
+            if key in known:
+                values = [one.get(key) for one in said]
+                made[f"q{at}"] = [None if one is None else one[0] for one in values]
+                made[f"c{at}"] = [None if one is None else one[1].nanos // _NANOSECONDS for one in values]
+                made[f"a{at}"] = [None if one is None else (one[2] or one[1]).nanos // _NANOSECONDS for one in values]
+        columns = [_array(made.get(field.name), field.type, rows.num_rows) for field in self._types]
+        return pa.RecordBatch.from_arrays(columns, schema=self._types)
+
+    def _contents(self, topics: list[str], batch: pa.RecordBatch) -> Iterator[Content]:
+        """The content of events; JSON is read many at a time."""
+        payloads = batch["payload"].to_pylist()
+        kinds = [self._kind(*one) for one in zip(topics, batch["content_type"].to_pylist(), strict=True)]
+        objects = read_objects([payload for payload, kind in zip(payloads, kinds, strict=True) if kind[1]])
+        for payload, (event, is_json, widen) in zip(payloads, kinds, strict=True):
+            members: Attributes | None = next(objects) if is_json else None
+            if members is None:
+                yield self._reader.read(event._replace(payload=payload))
+            else:
+                yield Content.known(payload, Format.JSON, members if widen is None else widen(members))
+
+    def _kind(self, topic: str, type: str | None) -> tuple[Event, bool, Widen | None]:
+        known = self._kinds.get((topic, type))
+        if known is None:
+            said = encode_properties(Properties(content_type=type)) if type else b""
+            event = Event(topic, b"", properties=said)
+            known = self._kinds[topic, type] = (event, *self._reader.takes_objects(event))
+        return known
+
+    @staticmethod
+    def _carried(batch: pa.RecordBatch) -> list[bytes | None]:
+        """The properties of events that may speak of quality."""
+        said = batch["properties"]
+        speaks = pc.or_(pc.match_substring(said, ATTACHED), pc.match_substring(said, CLAIMED))
+        found: list[bytes | None] = pc.if_else(pc.fill_null(speaks, False), said, None).to_pylist()
+        return found
+
+
+def _claims(content: Content, properties: bytes | None, came: int) -> Claims:
+    """The quality of an event, by metric."""
+    quick = None if properties is None else read_claims(properties)
+    return _unmade(_quality(content, properties, came)) if quick is None else quick
+
+
+def _made(claims: Claims) -> Quality:
+    return Quality(MetricValue(key, *one) for key, one in claims.items())
+
+
+def _unmade(quality: Quality) -> Claims:
+    return {one.key: (one.value, one.created, one.modified) for one in quality}
+
+
+def _quality(content: Content, properties: bytes | None, came: int) -> Quality:
+    """What nodes have attached, else what the event says of itself; none if that is not in order."""
+    attributes = content.attributes
+    is_said = isinstance(attributes, dict) and (MEMBER in attributes or content.format is Format.XML)
+    if properties is None and not is_said:
+        return NO_QUALITY
+    received = Timestamp(came * _NANOSECONDS)
+    try:
+        if properties is not None:
+            pairs = user_properties.carried(properties).user_properties
+            name = ATTACHED if any(name == ATTACHED for name, _ in pairs) else CLAIMED
+            if found := read_properties(pairs, received, name):
+                return found
+        return read_quality(content, received) if is_said else NO_QUALITY
+    except ContentError:
+        return NO_QUALITY
+
+
+def _put_aside(batch: pa.RecordBatch, at: int, problem: str) -> dict[str, Any]:
+    event = {name: batch[name][at].as_py() for name in EVENT}
+    event[UNTIL] = _until(batch["properties"][at].as_py())
+    return {"arrival": event["arrival"], "problem": problem, "event": event}
+
+
+def _until(properties: bytes | None) -> int | None:
+    """When an event with such properties is to be deleted, in microseconds; if that cannot be read, at once."""
+    if properties is None or RETAIN_UNTIL.encode() not in properties:
+        return None
+    texts = [text for name, text in user_properties.carried(properties).user_properties if name == RETAIN_UNTIL]
+    try:
+        return min((math.floor(read_retain(text) * MICROSECONDS) for text in texts), default=None)
+    except ContentError:
+        return 0
+
+
+def _array(column: Any, type: pa.DataType, length: int) -> pa.Array:
+    if column is None:
+        return pa.nulls(length, type)
+    return column if isinstance(column, pa.Array) else pa.array(column, type)
+
+
+def _windows(starts: list[int]) -> str:
+    first = timestamp_to_string(Timestamp(starts[0] * _NANOSECONDS))
+    more = f" and {len(starts) - 1} more" if len(starts) > 1 else ""
+    return f"the window from {first}{more}"

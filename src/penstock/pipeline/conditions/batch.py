@@ -1,0 +1,120 @@
+"""What is no native column: conditions on whole Arrow batches, by the evaluator that a node runs.
+
+It runs in Spark's Python workers, so the package has to be installed there. The function is marked as not
+deterministic: otherwise a filter on its result would run it twice for each row.
+"""
+
+from collections.abc import Callable
+from functools import lru_cache
+from itertools import pairwise
+
+import pyarrow as pa
+from pyspark.sql import Column
+from pyspark.sql.pandas.functions import arrow_udf
+
+from penstock.language.condition import Condition, condition_of
+from penstock.language.errors import Failure, Kind, Outcome
+from penstock.language.parser import parse
+from penstock.language.printer import show
+from penstock.language.tree import Tree, reads
+from penstock.language.values import Duration, Timestamp, Uint, Value, make_map
+from penstock.model.content.content import Content, Format
+
+OUTCOME = "struct<value: boolean, error: string>"
+
+_MISSING = object()
+_MICROSECOND = 1_000
+
+
+def over_struct(tree: Tree, content: Column) -> Column:
+    """What a condition comes to over content in a struct."""
+    return _function(show(tree), _decide_records)(content)
+
+
+def over_payload(tree: Tree, payload: Column, format: Format | None) -> Column:
+    """What a condition comes to over payloads, as bytes or as text; without a format it is found by looking."""
+    return _function(show(tree), lambda condition, batch: _decide_payloads(condition, batch, format))(payload)
+
+
+def _function(text: str, decide: Callable[[Condition, pa.Array], list[Outcome]]) -> Callable[[Column], Column]:
+    def evaluate(batch: pa.Array) -> pa.Array:
+        return _outcomes(decide(_condition(text), batch))
+
+    # A function of batches, not of iterators: of those, Spark would run each in a worker of its own.
+    return arrow_udf(evaluate, OUTCOME).asNondeterministic()  # type: ignore[call-overload, no-any-return]
+
+
+@lru_cache(maxsize=10_000)
+def _condition(text: str) -> Condition:
+    return condition_of(parse(text))
+
+
+def _outcomes(outcomes: list[Outcome]) -> pa.Array:
+    values = [None if isinstance(each, Failure) else each for each in outcomes]
+    errors = [each.kind.value if isinstance(each, Failure) else None for each in outcomes]
+    return pa.StructArray.from_arrays([pa.array(values, pa.bool_()), pa.array(errors, pa.string())], ["value", "error"])
+
+
+_NO_CONTENT = Failure(Kind.UNREADABLE_CONTENT, "there is no content")
+
+
+def _decide_records(condition: Condition, batch: pa.Array) -> list[Outcome]:
+    if not reads(condition.tree):
+        return [condition.decide({})] * len(batch)
+    return [_NO_CONTENT if record is _MISSING else condition.decide(record) for record in _values(batch)]
+
+
+def _decide_payloads(condition: Condition, batch: pa.Array, format: Format | None) -> list[Outcome]:
+    payloads = [each.encode() if isinstance(each, str) else each for each in batch.to_pylist()]
+    return [_NO_CONTENT if each is None else condition.holds(Content(each, format)) for each in payloads]
+
+
+def _values(array: pa.Array) -> list[Value]:
+    """The elements of an array of content as values of the language; `_MISSING` where it is NULL."""
+    values = _of_kind(array)
+    if array.null_count and not pa.types.is_null(array.type):
+        return [value if valid else _MISSING for value, valid in zip(values, array.is_valid().to_pylist(), strict=True)]
+    return values
+
+
+def _of_kind(array: pa.Array) -> list[Value]:
+    """The same; where it is NULL, something that does not matter."""
+    kind = array.type
+    if pa.types.is_struct(kind):
+        return _records(array)
+    if pa.types.is_map(kind):
+        return _maps(array)
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return _lists(array)
+    if pa.types.is_decimal(kind):
+        return [Uint(value or 0) for value in array.to_pylist()]
+    if pa.types.is_timestamp(kind):
+        return [Timestamp((value or 0) * _MICROSECOND) for value in array.cast(pa.int64()).to_pylist()]
+    if pa.types.is_duration(kind):
+        return [Duration((value or 0) * _MICROSECOND) for value in array.cast(pa.int64()).to_pylist()]
+    return array.to_pylist()  # type: ignore[no-any-return]
+
+
+def _records(array: pa.StructArray) -> list[Value]:
+    names = [field.name for field in array.type]
+    columns = [_values(column) for column in array.flatten()]
+    rows = zip(*columns, strict=True) if columns else [()] * len(array)
+    return [{name: value for name, value in zip(names, row, strict=True) if value is not _MISSING} for row in rows]
+
+
+def _lists(array: pa.ListArray) -> list[Value]:
+    elements = _with_nulls(array.values)
+    return [elements[start:end] for start, end in pairwise(array.offsets.to_pylist())]
+
+
+def _maps(array: pa.MapArray) -> list[Value]:
+    keys, values = _values(array.keys), _with_nulls(array.items)
+    return [
+        make_map(zip(keys[start:end], values[start:end], strict=True))
+        for start, end in pairwise(array.offsets.to_pylist())
+    ]
+
+
+def _with_nulls(array: pa.Array) -> list[Value]:
+    """In lists and in the values of maps, NULL is null."""
+    return [None if value is _MISSING else value for value in _values(array)]

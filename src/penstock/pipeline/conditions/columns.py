@@ -1,0 +1,176 @@
+"""Conditions over a table of content, with the meaning that they have in a node.
+
+A condition becomes an expression of Spark's own wherever this can mean the same. What cannot is named in `GAPS`, and
+then the whole condition is evaluated by a function on Arrow batches. `explain_column` says which it is, and why.
+
+Content is a struct with a column for each attribute (`native/shapes.py` has the types): its schema is given as Spark
+has it, or as the attributes that are declared. Content whose types are not known is its payload; the schema is None.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from penstock.language.condition import Condition
+from penstock.language.tree import Attribute, Has, Tree, XPath, walk
+from penstock.language.types import ANYTHING, Record
+from penstock.model.content.content import Format
+from penstock.pipeline.conditions.batch import over_payload, over_struct
+from penstock.pipeline.conditions.gaps import GAPS as GAPS
+from penstock.pipeline.conditions.gaps import Gap
+from penstock.pipeline.conditions.native.compiler import Outcome, compile_native
+from penstock.pipeline.conditions.native.parts import Part
+from penstock.pipeline.conditions.native.shapes import column_type, names_collide
+
+Schema = StructType | Record | None
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """How a condition is evaluated: natively, or because of a construct at a place by the batch function."""
+
+    construct: str = ""
+    at: int = 0
+
+    @property
+    def native(self) -> bool:
+        """Whether it is an expression of Spark's own."""
+        return not self.construct
+
+    def __str__(self) -> str:
+        if self.native:
+            return "native"
+        return f"batch function, for {self.construct} at character {self.at + 1}: {GAPS[self.construct]}"
+
+
+def condition_column(
+    condition: Condition | Tree,
+    schema: Schema,
+    content: Column,
+    payload: Column | None = None,
+    format: Format | None = None,
+) -> Column:
+    """What a condition comes to in each row: a struct of `value`, a bool, and `error`, the kind of a failure.
+
+    Exactly one of the two is NULL. Content that is NULL is unreadable. Beside a schema, `xpath()` asks the `payload`,
+    and finds no XML without one. The `format` of payloads is found by looking if it is not given.
+    """
+    column, _ = explained_column(condition, schema, content, payload, format)
+    return column
+
+
+def explained_column(
+    condition: Condition | Tree,
+    schema: Schema,
+    content: Column,
+    payload: Column | None = None,
+    format: Format | None = None,
+) -> tuple[Column, Explanation]:
+    """What `condition_column` gives, and how it is evaluated."""
+    native = _native(_tree(condition), schema, content, payload)
+    if isinstance(native, Gap):
+        return _batch(_tree(condition), schema, content, payload, format), _explanation(native)
+    return F.struct(native.value.alias("value"), native.error.alias("error")), Explanation()
+
+
+def holds(
+    condition: Condition | Tree,
+    schema: Schema,
+    content: Column,
+    payload: Column | None = None,
+    format: Format | None = None,
+) -> Column:
+    """Whether a permit's condition is true: one that fails grants nothing. Takes what `condition_column` does."""
+    return F.coalesce(_value(_tree(condition), schema, content, payload, format), F.lit(False))
+
+
+def applies(
+    condition: Condition | Tree,
+    schema: Schema,
+    content: Column,
+    payload: Column | None = None,
+    format: Format | None = None,
+) -> Column:
+    """Whether a denial applies: also one whose condition fails does. Takes what `condition_column` does."""
+    return F.coalesce(_value(_tree(condition), schema, content, payload, format), F.lit(True))
+
+
+def native_holds(tree: Tree, schema: Schema, content: Column, given: Mapping[str, Part]) -> Column | None:
+    """Whether it is true, if that is an expression of Spark's own; XPath is not for columns. Variables are `given`."""
+    native = _native(tree, schema, content, content, given)
+    return None if isinstance(native, Gap) else F.coalesce(native.value, F.lit(False))
+
+
+def explain_column(condition: Condition | Tree, schema: Schema, payload: Column | None = None) -> Explanation:
+    """How a condition is evaluated over content of a schema."""
+    native = _native(_tree(condition), schema, F.col("content"), payload)
+    return _explanation(native) if isinstance(native, Gap) else Explanation()
+
+
+def _explanation(gap: Gap) -> Explanation:
+    return Explanation(gap.construct, gap.at or 0)
+
+
+def _tree(condition: Condition | Tree) -> Tree:
+    return condition.tree if isinstance(condition, Condition) else condition
+
+
+def _struct(schema: Schema) -> StructType | None:
+    if schema is None or schema == ANYTHING:
+        return None
+    found = column_type(schema) if isinstance(schema, Record) else schema
+    assert isinstance(found, StructType)
+    return found
+
+
+def _native(
+    tree: Tree,
+    schema: Schema,
+    content: Column,
+    payload: Column | None,
+    given: Mapping[str, Part] = MappingProxyType({}),
+) -> Outcome | Gap:
+    struct = _struct(schema)
+    if struct is None:
+        return Gap("content without types")
+    if payload is not None and (found := _xpath(tree)) is not None:
+        return Gap("xpath", found.at)
+    if names_collide(struct):
+        return Gap("names that differ in case")
+    try:
+        return compile_native(tree, struct, content, given)
+    except Gap as gap:
+        return gap
+
+
+def _xpath(tree: Tree) -> XPath | None:
+    return next((node for node, _ in walk(tree) if isinstance(node, XPath)), None)
+
+
+def _value(tree: Tree, schema: Schema, content: Column, payload: Column | None, format: Format | None) -> Column:
+    native = _native(tree, schema, content, payload)
+    if isinstance(native, Gap):
+        return _batch(tree, schema, content, payload, format).getField("value")
+    return native.value
+
+
+def _batch(tree: Tree, schema: Schema, content: Column, payload: Column | None, format: Format | None) -> Column:
+    struct = _struct(schema)
+    if struct is None:
+        return over_payload(tree, content, format)
+    if payload is not None and _xpath(tree) is not None:
+        return over_payload(tree, payload, format)
+    return over_struct(tree, _needed(tree, struct, content))
+
+
+def _needed(tree: Tree, struct: StructType, content: Column) -> Column:
+    """The attributes that a condition asks for, so that no others are sent to the function."""
+    names = {node.name for node, _ in walk(tree) if isinstance(node, Attribute | Has)} & set(struct.names)
+    if names_collide(struct) or not names:
+        return content
+    kept = F.struct(*[content.getField(name).alias(name) for name in struct.names if name in names])
+    return F.when(content.isNotNull(), kept)

@@ -1,0 +1,212 @@
+"""What a condition costs at most on any content that a node would read.
+
+Spark's expressions cannot count steps (`language/evaluators/work.py`). So they are only used where no content within
+the bounds of `model/content/bounds.py` can take more than is allowed: then no evaluator fails for its cost, and there
+is nothing to count.
+"""
+
+import math
+from collections.abc import Hashable, Iterator
+from contextlib import contextmanager, suppress
+from typing import NamedTuple
+
+from penstock.language.errors import EvaluationError
+from penstock.language.evaluators.functions import Overload
+from penstock.language.evaluators.patterns import match_cost
+from penstock.language.evaluators.work import CHARACTERS, parts
+from penstock.language.limits import MOST_MATCHED, MOST_SIZE, MOST_WORK
+from penstock.language.tree import (
+    Attribute,
+    Binary,
+    Call,
+    Conditional,
+    Index,
+    ListOf,
+    Literal,
+    Macro,
+    Select,
+    Tree,
+    Variable,
+)
+from penstock.language.values import Value
+from penstock.model.content.bounds import MOST_NODES
+from penstock.pipeline.conditions.gaps import Gap
+from penstock.pipeline.conditions.native.parts import Constant, Entries, Items, Part, kind_of
+
+_TEXT = MOST_SIZE // CHARACTERS
+"""Steps for all texts of a content together, and for each text that a condition can make."""
+
+_LONG = (str, bytes, list, dict)
+
+
+class _Loop(NamedTuple):
+    macro: Macro
+    most: int
+    """How often its body is evaluated at most."""
+
+
+class Bill:
+    """Adds up the most that each part of one condition can cost; a part that is charged again is not added again."""
+
+    def __init__(self) -> None:
+        self._steps: dict[Hashable, float] = {}
+        self._place: tuple[Hashable, ...] = ()
+        self._loops: tuple[_Loop, ...] = ()
+
+    @property
+    def total(self) -> float:
+        """The most steps that an evaluation takes."""
+        return sum(self._steps.values())
+
+    def check(self) -> None:
+        """Raises `Gap` if that is more than it may take."""
+        if self.total > MOST_WORK:
+            raise Gap("work that has to be counted")
+
+    @contextmanager
+    def inside(self, macro: Macro, most: int, element: int = 0) -> Iterator[None]:
+        """What is charged inside is so for the body of a macro, for so many elements."""
+        before = self._place, self._loops
+        self._place, self._loops = (*self._place, id(macro), element), (*self._loops, _Loop(macro, most))
+        yield
+        self._place, self._loops = before
+
+    def of_constants(self, node: Tree, steps: int) -> None:
+        """What is calculated already."""
+        self._add(node, steps * self._times())
+
+    def macro(self, node: Macro, range_: Part) -> int:
+        """Going through a macro's elements; returns how many there are at most."""
+        most = self._elements(node.range, range_)
+        self._add(node, most * parts(node.guard, node.body) * self._times())
+        return most
+
+    def binary(self, node: Binary, overload: Overload | None, left: Part, right: Part) -> None:
+        """An operator."""
+        if node.operator == "in":
+            self._membership(node, left, right)
+        elif node.operator == "+":
+            if overload is not None and overload.cost is not None:
+                longest = self._longest(node.left, left), self._longest(node.right, right)
+                self._add(node, overload.cost(*longest) * self._times())
+        else:
+            # Comparisons look at no more than the shorter side has.
+            sides = ((node.left, left), (node.right, right))
+            self._add(node, min(self._depth(*side) * self._times(side[0]) for side in sides))
+
+    def _membership(self, node: Binary, left: Part, right: Part) -> None:
+        if kind_of(right) is dict:
+            return
+        elements = self._elements(node.right, right)
+        inside: float = 0
+        if kind_of(left) in _LONG:
+            each = self._depth(node.left, left) * elements * self._times()
+            inside = min(each, self._depth(node.right, right) * self._times(node.right))
+        self._add(node, (0 if isinstance(node.right, ListOf) else elements) * self._times() + inside)
+
+    def call(self, node: Call, overload: Overload | None, given: tuple[Part, ...]) -> None:
+        """A function; patterns are constant."""
+        if overload is None or overload.cost is None:
+            return
+        if overload.cost is match_cost:
+            assert isinstance(given[-1], Constant)
+            with suppress(EvaluationError):  # what is no pattern always fails
+                self._add(node, match_cost(range(MOST_MATCHED), given[-1].value) * self._times())
+            return
+        operands = list(zip(node.operands, given, strict=True))
+        steps = overload.cost(*[self._longest(*operand) for operand in operands])
+        self._add(node, steps * max(self._times(tree) for tree, part in operands if not isinstance(part, Constant)))
+
+    def _add(self, node: Tree, steps: float) -> None:
+        self._steps[id(node), self._place] = steps
+
+    def _times(self, about: Tree | None = None) -> int:
+        """How often a part is evaluated at most.
+
+        Where its cost is that of going through something that macros found in content, these do not count: all that
+        they find together is no more than the content.
+        """
+        found = self._found_by(about) if about is not None else []
+        return math.prod(loop.most for loop in self._loops if loop not in found)
+
+    def _found_by(self, tree: Tree) -> list[_Loop]:
+        """The macros that lead from content to a value, if it comes from content by macros."""
+        found: list[_Loop] = []
+        loops = list(self._loops)
+        while isinstance(root := _root(tree), Variable):
+            while loops and loops[-1].macro.variable != root.name:
+                loops.pop()
+            if not loops:  # it is given from outside
+                return []
+            found.append(loops.pop())
+            tree = found[-1].macro.range
+        return found if isinstance(root, Attribute) else []
+
+    def _is_content(self, tree: Tree) -> bool:
+        return isinstance(_root(tree), Attribute) or bool(self._found_by(tree))
+
+    def _elements(self, tree: Tree, part: Part | None = None) -> int:
+        """The most elements that a list has."""
+        match part:
+            case Constant(value):
+                return len(value)
+            case Items(inside) | Entries(inside):
+                return len(inside)
+        match tree:
+            case ListOf(items):
+                return len(items)
+            case Macro(_, range_):
+                return self._elements(range_)
+            case Binary("+", left, right):
+                return self._elements(left) + self._elements(right)
+            case Conditional(_, yes, no):
+                return max(self._elements(yes), self._elements(no))
+            case _:
+                return MOST_NODES if self._is_content(tree) else MOST_SIZE
+
+    def _depth(self, tree: Tree, part: Part | None = None) -> float:
+        """The most steps that going through a value takes, with all that is inside it."""
+        if part is not None and kind_of(part) not in _LONG:
+            return 0
+        if isinstance(part, Constant):
+            return _steps_through(part.value)
+        match tree:
+            case Literal(_, value):
+                return len(value) // CHARACTERS if isinstance(value, str | bytes) else 0
+            case ListOf(items):
+                return len(items) + sum(map(self._depth, items))
+            case Macro("filter", range_):
+                return self._depth(range_)
+            case Conditional(_, yes, no):
+                return max(self._depth(yes), self._depth(no))
+        if part is not None and kind_of(part) in (str, bytes):
+            return _TEXT
+        return MOST_NODES + _TEXT if self._is_content(tree) else math.inf
+
+    def _longest(self, tree: Tree, part: Part) -> object:
+        """Something that is as long as the longest value of a part."""
+        if isinstance(part, Constant):
+            return part.value
+        return range(self._elements(tree, part) if kind_of(part) is list else MOST_SIZE)
+
+
+def _steps_through(value: Value) -> int:
+    match value:
+        case str() | bytes():
+            return len(value) // CHARACTERS
+        case list():
+            return len(value) + sum(map(_steps_through, value))
+        case dict():
+            return len(value) + sum(map(_steps_through, value.values()))
+        case _:
+            return 0
+
+
+def _root(tree: Tree) -> Tree:
+    """What a value is a part of."""
+    while True:
+        match tree:
+            case Select(operand, _) | Index(operand, _) | Macro("filter", operand):
+                tree = operand
+            case _:
+                return tree

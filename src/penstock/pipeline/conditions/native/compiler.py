@@ -1,0 +1,368 @@
+"""From tree to native column, or to the gap that stands in the way."""
+
+import operator as op
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import reduce
+from types import MappingProxyType
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from penstock.language import types
+from penstock.language.errors import EvaluationError, Kind
+from penstock.language.evaluators.functions import (
+    FUNCTIONS,
+    METHODS,
+    OPERATORS,
+    Overload,
+    Overloads,
+    calculate,
+    call,
+    has_field,
+    invert,
+    is_written,
+    negate,
+)
+from penstock.language.evaluators.functions import index as index_value
+from penstock.language.evaluators.functions import select as select_value
+from penstock.language.evaluators.work import Work
+from penstock.language.tree import (
+    And,
+    Attribute,
+    Binary,
+    Call,
+    Conditional,
+    Has,
+    Index,
+    ListOf,
+    Literal,
+    Macro,
+    MapOf,
+    Or,
+    Select,
+    Tree,
+    TypeLiteral,
+    Unary,
+    Variable,
+    XPath,
+    reads,
+)
+from penstock.language.values import TypeName, Uint, Value, keys, make_map
+from penstock.pipeline.conditions.gaps import Gap
+from penstock.pipeline.conditions.native import macros
+from penstock.pipeline.conditions.native.access import column, field, has, index, select
+from penstock.pipeline.conditions.native.bill import Bill
+from penstock.pipeline.conditions.native.calls import calculated, called, negated
+from penstock.pipeline.conditions.native.parts import (
+    NEVER,
+    Cell,
+    Constant,
+    Entries,
+    Items,
+    Part,
+    Shape,
+    absorbed,
+    chosen,
+    errors_of,
+    fail,
+    is_never,
+    kind_of,
+    made,
+    never,
+    no_nulls,
+    opened,
+)
+from penstock.pipeline.conditions.native.relations import contains, equality, order, present
+from penstock.pipeline.conditions.native.shapes import common, fitted, stored
+
+_MOST_WRITTEN_OUT = 50
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Outcome:
+    """What a condition comes to in each row: a bool, NULL where it fails, and the kind of the failure."""
+
+    value: Column
+    error: Column
+
+
+def compile_native(tree: Tree, schema: StructType, content: Column, given: "Scope" = MappingProxyType({})) -> Outcome:
+    """A condition over content in a struct, as Spark's own expressions; raises `Gap`. Variables may be `given`."""
+    compiler = _Compiler(Cell(schema, content))
+    found = truth(compiler.part(tree, given))
+    compiler.bill.check()
+    error = F.coalesce(F.lit(None).cast("string"), *found.errors)
+    if reads(tree):
+        unreadable = F.lit(Kind.UNREADABLE_CONTENT.value)
+        return Outcome(F.when(content.isNotNull(), found.value), F.when(content.isNull(), unreadable).otherwise(error))
+    return Outcome(found.value, error)
+
+
+def truth(part: Part) -> Cell:
+    """A part where true or false is asked for."""
+    if is_never(part):
+        return never(*errors_of(part))
+    if kind_of(part) is not bool:
+        return fail(Kind.NO_MATCHING_OVERLOAD, part)
+    found = column(part)
+    return made(types.BOOL, found.value, (found,), before=no_nulls(found)) if found.nullable else found
+
+
+Scope = Mapping[str, Part]
+
+
+class _Compiler:
+    def __init__(self, content: Cell) -> None:
+        self._content = content
+        self._written_out = 0
+        self.bill = Bill()
+
+    def part(self, node: Tree, scope: Scope) -> Part:
+        try:
+            return self._part(node, scope)
+        except Gap as gap:
+            raise gap if gap.at is not None else Gap(gap.construct, node.at) from None
+
+    def _part(self, node: Tree, scope: Scope) -> Part:
+        match node:
+            case Literal(kind, value):
+                return Constant(Uint(value) if kind == "uint" and isinstance(value, int) else value)
+            case TypeLiteral(name):
+                return Constant(TypeName(name))
+            case Attribute(name):
+                return field(self._content, name)
+            case Variable(name):
+                return scope[name]
+            case Select(operand, name):
+                return _folded(
+                    lambda value: select_value(value, name, name),
+                    lambda part: select(part, name),
+                    self.part(operand, scope),
+                )
+            case Has(None, name):
+                return self._has_attribute(name)
+            case Has(operand, name) if operand is not None:
+                return _folded(
+                    lambda value: has_field(value, name, name),
+                    lambda part: has(part, name),
+                    self.part(operand, scope),
+                )
+            case Index(operand, key):
+                return _folded(index_value, index, *self._parts((operand, key), scope))
+            case Call():
+                return self._call(node, scope)
+            case XPath():
+                # Columns are not a document; `columns.py` asks the payload if there is one.
+                return fail(Kind.UNREADABLE_CONTENT)
+            case Unary("!", operand):
+                return _folded(invert, _inverted, self.part(operand, scope))
+            case Unary(_, operand):
+                return _folded(negate, negated, self.part(operand, scope))
+            case Binary():
+                return self._binary(node, scope)
+            case And(operands):
+                return _combined(False, self._parts(operands, scope))
+            case Or(operands):
+                return _combined(True, self._parts(operands, scope))
+            case Conditional():
+                return self._conditional(node, scope)
+            case ListOf(items):
+                parts = self._parts(items, scope)
+                return _folded(lambda *values: list(values), lambda *given: Items(given), *parts)
+            case MapOf(entries):
+                flat = self._parts(tuple(part for entry in entries for part in entry), scope)
+                return _folded(_map_value, _map, *flat)
+            case Macro():
+                return self._macro(node, scope)
+            case _:
+                raise TypeError(f"not a tree: {node!r}")
+
+    def _parts(self, nodes: tuple[Tree, ...], scope: Scope) -> list[Part]:
+        return [self.part(node, scope) for node in nodes]
+
+    def _has_attribute(self, name: str) -> Part:
+        shape = self._content.shape
+        assert isinstance(shape, StructType)
+        return Cell(types.BOOL, present(self._content, name)) if name in shape.names else Constant(False)
+
+    def _call(self, node: Call, scope: Scope) -> Part:
+        function = node.function
+        overloads = (FUNCTIONS if node.receiver is None else METHODS).get(function)
+        parts = self._parts(node.operands, scope)
+        work: Work = [0]
+
+        def native(*given: Part) -> Part:
+            part = called(function, overloads, given)
+            self.bill.call(node, _overload(overloads, given), given)
+            return part
+
+        written = is_written(node.operands)
+        made_of = _folded(lambda *values: call(function, overloads, values, work, written), native, *parts)
+        if work[0]:
+            self.bill.of_constants(node, work[0])
+        return made_of
+
+    def _binary(self, node: Binary, scope: Scope) -> Part:
+        symbol = node.operator
+        overloads = OPERATORS.get(symbol)
+        work: Work = [0]
+
+        def native(left: Part, right: Part) -> Part:
+            self.bill.binary(node, _overload(overloads, (left, right)), left, right)
+            match symbol:
+                case "==":
+                    return equality(left, right)
+                case "!=":
+                    return _inverted(equality(left, right))
+                case "in":
+                    return contains(left, right)
+                case "<" | "<=" | ">" | ">=":
+                    return order(symbol, left, right)
+                case _:
+                    return calculated(symbol, OPERATORS[symbol], left, right)
+
+        left, right = self._parts((node.left, node.right), scope)
+        written = isinstance(node.right, ListOf)
+        made_of = _folded(lambda one, other: calculate(symbol, one, other, work, written), native, left, right)
+        if work[0]:
+            self.bill.of_constants(node, work[0])
+        return made_of
+
+    def _conditional(self, node: Conditional, scope: Scope) -> Part:
+        condition = self.part(node.condition, scope)
+        match condition:
+            case Constant(bool(chosen)):
+                return self.part(node.yes if chosen else node.no, scope)
+        test = truth(condition)
+        if is_never(test):
+            return test
+        return _either(test, *self._parts((node.yes, node.no), scope))
+
+    def _macro(self, node: Macro, scope: Scope) -> Part:
+        range_ = opened(self.part(node.range, scope))
+        if is_never(range_):
+            return range_
+        if kind_of(range_) not in (list, dict):
+            return fail(Kind.NO_MATCHING_OVERLOAD, range_)
+        if isinstance(range_, Entries) and not errors_of(range_):
+            range_ = Items(tuple(map(Constant, keys(dict(range_.parts)))))
+        most = self.bill.macro(node, range_)
+        if isinstance(range_, Items) and not errors_of(range_) and node.name != "filter" and node.guard is None:
+            return self._spelled_out(node, range_, scope)
+        return self._looped(node, range_, most, scope)
+
+    def _spelled_out(self, node: Macro, items: Items, scope: Scope) -> Part:
+        self._written_out += len(items.parts)
+        if self._written_out > _MOST_WRITTEN_OUT:
+            raise Gap("a macro over a long list")
+        made_of: list[Part] = []
+        for place, item in enumerate(items.parts):
+            with self.bill.inside(node, 1, place):
+                made_of.append(self.part(node.body, {**scope, node.variable: item}))
+        match node.name:
+            case "all" | "exists":
+                return _combined(node.name == "exists", made_of)
+            case "exists_one":
+                return _exactly_one(made_of)
+            case _:
+                return _folded(lambda *values: list(values), lambda *given: Items(given), *made_of)
+
+    def _looped(self, node: Macro, range_: Part, most: int, scope: Scope) -> Part:
+        def of_each(tree: Tree) -> Callable[[Part], Part]:
+            def evaluated(x: Part) -> Part:
+                with self.bill.inside(node, most):
+                    return self.part(tree, {**scope, node.variable: x})
+
+            return evaluated
+
+        array = macros.elements(range_)
+        body = of_each(node.body)
+        guard = None if node.guard is None else of_each(node.guard)
+        match node.name:
+            case "all" | "exists":
+                return macros.quantified(array, node.name == "exists", lambda x: truth(body(x)))
+            case "exists_one":
+                return macros.exists_one(array, lambda x: truth(body(x)))
+            case "filter":
+                return macros.filtered(array, lambda x: truth(body(x)))
+            case _:
+                kept = None if guard is None else lambda x: truth(guard(x))
+                return macros.mapped(array, lambda x: _one_column(body(x)), kept)
+
+
+def _overload(overloads: Overloads | None, parts: tuple[Part, ...]) -> Overload | None:
+    return None if overloads is None else overloads.get(tuple(map(kind_of, parts)))
+
+
+def _one_column(part: Part) -> Cell:
+    return never(*errors_of(part)) if is_never(part) else column(part)
+
+
+def _folded(on_values: Callable[..., Value], on_parts: Callable[..., Part], *parts: Part) -> Part:
+    """A strict function: of constants now, else of columns; what always fails makes it fail."""
+    values = [part.value for part in parts if isinstance(part, Constant)]
+    if len(values) == len(parts):
+        try:
+            return Constant(on_values(*values))
+        except EvaluationError as error:
+            return fail(error.failure.kind)
+    if any(map(is_never, parts)):
+        return never(*errors_of(*parts))
+    return on_parts(*parts)
+
+
+def _inverted(part: Part) -> Part:
+    found = truth(part)
+    return made(types.BOOL, ~found.value, (found,)) if not is_never(found) else found
+
+
+def _combined(deciding: bool, parts: list[Part]) -> Part:
+    """`&&` and `||`: SQL's logic of three values absorbs errors as CEL does."""
+    if any(isinstance(part, Constant) and part.value is deciding for part in parts):
+        return Constant(deciding)
+    cells = [truth(part) for part in parts if not (isinstance(part, Constant) and part.value is (not deciding))]
+    if not cells:
+        return Constant(not deciding)
+    return absorbed(reduce(op.or_ if deciding else op.and_, [each.value for each in cells]), cells)
+
+
+def _exactly_one(parts: list[Part]) -> Part:
+    cells = [truth(part) for part in parts]
+    if any(map(is_never, cells)):
+        return never(*errors_of(*cells))
+    count = reduce(op.add, [each.value.cast("int") for each in cells], F.lit(0))
+    return made(types.BOOL, count == 1, cells)
+
+
+def _either(test: Cell, yes: Part, no: Part) -> Part:
+    """One of two values, of one type: what always fails is of any, and null goes with any."""
+    cells = [_one_column(part) for part in (yes, no)]
+    shapes = [each.shape for each in cells if each.shape not in (NEVER, types.NULL)]
+    shape = shapes[0] if shapes else types.NULL
+    if any(each != shape for each in shapes):
+        shape = common([stored(each) for each in shapes])  # type: ignore[assignment]
+    first, second = (replace(each, value=_as(each, shape)) for each in cells)
+    return chosen(shape, test, first, second)
+
+
+def _as(part: Cell, shape: Shape) -> Column:
+    if part.shape in (NEVER, types.NULL):
+        return F.lit(None)
+    return part.value if part.shape == shape else fitted(part.value, stored(part.shape), stored(shape))
+
+
+def _map_value(*flat: Value) -> Value:
+    return make_map(zip(flat[::2], flat[1::2], strict=True))
+
+
+def _map(*flat: Part) -> Part:
+    names = [part.value for part in flat[::2] if isinstance(part, Constant)]
+    if len(names) < len(flat[::2]):
+        raise Gap("a key from content")
+    try:
+        known = make_map(zip(names, flat[1::2], strict=True))
+    except EvaluationError as error:
+        return fail(error.failure.kind, *flat)
+    return Entries(tuple(known.items()))

@@ -1,0 +1,169 @@
+"""How content is in columns: which column type an attribute's type has, and how a column is read as a value.
+
+| attribute | column |
+| --- | --- |
+| int, uint, double | bigint (or smaller), decimal(20,0), double (or float) |
+| string, bytes, bool | string, binary, boolean |
+| timestamp, duration | timestamp, day-time interval |
+| list, map, record | array, map, struct |
+
+In a struct, NULL is an attribute that is not there, and a field of type void is there and null. In an array and in the
+values of a map, NULL is null.
+"""
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    BooleanType,
+    ByteType,
+    DataType,
+    DayTimeIntervalType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    MapType,
+    NullType,
+    ShortType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+from penstock.language import types
+from penstock.language.types import ListType, Record, Type
+from penstock.pipeline.conditions.gaps import Gap
+from penstock.pipeline.conditions.native.parts import NANOS, Cell, Shape
+from penstock.pipeline.errors import PipelineError
+
+_COLUMNS: dict[Type, DataType] = {
+    types.NULL: NullType(),
+    types.BOOL: BooleanType(),
+    types.INT: LongType(),
+    types.UINT: DecimalType(20, 0),
+    types.DOUBLE: DoubleType(),
+    types.STRING: StringType(),
+    types.BYTES: BinaryType(),
+    types.TIMESTAMP: TimestampType(),
+    types.DURATION: DayTimeIntervalType(),
+}
+
+KEPT: dict[Shape, DataType] = {
+    shape: _COLUMNS[shape] for shape in (types.BOOL, types.INT, types.UINT, types.DOUBLE, types.STRING, types.BYTES)
+}
+"""Types whose values are in a column of content as they are in an expression."""
+
+
+def column_type(type_: Type) -> DataType:
+    """The type of the column that values of a declared type are in; raises `PipelineError` for `dyn` and `type`."""
+    match type_:
+        case ListType(element):
+            return ArrayType(column_type(element))
+        case types.MapType(key, value):
+            return MapType(column_type(key), column_type(value))
+        case Record():
+            if type_.others is not None:
+                raise PipelineError("a record with attributes that are not declared has no column type")
+            return StructType([StructField(name, column_type(each)) for name, each in type_.fields.items()])
+        case _ if type_ in _COLUMNS:
+            return _COLUMNS[type_]
+        case _:
+            raise PipelineError(f"attributes of type `{type_}` have no column type")
+
+
+def is_kept(data: DataType) -> bool:
+    """Whether values in a column of this type are as they are in an expression, and equal where Spark says so."""
+    if isinstance(data, ArrayType):
+        return is_kept(data.elementType)
+    return data in KEPT.values() and not isinstance(data, DoubleType)
+
+
+def stored(shape: Shape) -> DataType:
+    """The type of a column with values as they are in an expression; raises `Gap` for what has none."""
+    if isinstance(shape, DataType):
+        return shape
+    if shape in (types.TIMESTAMP, types.DURATION, types.TYPE):
+        raise Gap("times in a list")
+    return KEPT.get(shape, NullType())
+
+
+def common(types_: list[DataType]) -> DataType:
+    """The type of a column that has values of all these; raises `Gap` if there is none."""
+    typed = [each for each in types_ if not isinstance(each, NullType)]
+    if typed and all(isinstance(each, ArrayType) for each in typed):
+        arrays = [each for each in typed if isinstance(each, ArrayType)]
+        return ArrayType(common([each.elementType for each in arrays]))
+    if any(each != typed[0] for each in typed):
+        raise Gap("values of different types")
+    return typed[0] if typed else NullType()
+
+
+def fitted(column: Column, given: DataType, wanted: DataType) -> Column:
+    """A column of one type as one of another that `common` found for it."""
+    return column if alike(given, wanted) else column.cast(wanted)
+
+
+def alike(left: DataType, right: DataType) -> bool:
+    """Whether two column types are one, whatever may be NULL in them."""
+    if isinstance(left, ArrayType) and isinstance(right, ArrayType):
+        return alike(left.elementType, right.elementType)
+    return left == right
+
+
+def shape_of(data: DataType) -> Shape:
+    """The type of what is in a column of content."""
+    match data:
+        case ArrayType() | MapType() | StructType():
+            return data
+        case ByteType() | ShortType() | IntegerType() | LongType():
+            return types.INT
+        case DecimalType(precision=20, scale=0):
+            return types.UINT
+        case FloatType() | DoubleType():
+            return types.DOUBLE
+        case StringType():
+            return types.STRING
+        case BinaryType():
+            return types.BYTES
+        case BooleanType():
+            return types.BOOL
+        case NullType():
+            return types.NULL
+        case TimestampType():
+            return types.TIMESTAMP
+        case DayTimeIntervalType():
+            raise Gap("duration in content")
+        case _:
+            raise PipelineError(f"a column of type `{data.simpleString()}` cannot be an attribute")
+
+
+def read(data: DataType, column: Column) -> Column:
+    """A column of content as an expression has it."""
+    shape = shape_of(data)
+    if shape == types.TIMESTAMP:
+        return (F.unix_micros(column).cast("decimal(19,0)") * F.lit(1000)).cast(NANOS)
+    return column if shape == data or data == KEPT.get(shape, NullType()) else column.cast(KEPT[shape])
+
+
+def element(data: DataType, column: Column, may_be_null: bool) -> Cell:
+    """An element of an array or a value of a map, which is there."""
+    shape = shape_of(data)
+    return Cell(shape, read(data, column), nullable=may_be_null or shape == types.NULL)
+
+
+def names_collide(data: DataType) -> bool:
+    """Whether a struct in it has fields whose names Spark takes for one."""
+    match data:
+        case ArrayType(elementType=inner):
+            return names_collide(inner)
+        case MapType(valueType=inner):
+            return names_collide(inner)
+        case StructType(fields=fields):
+            names = {each.name.lower() for each in fields}
+            return len(names) < len(fields) or any(names_collide(each.dataType) for each in fields)
+        case _:
+            return False

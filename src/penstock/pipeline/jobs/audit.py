@@ -1,0 +1,295 @@
+"""The job `audit`: who saw what and when, what was denied, and what of the policies nothing recorded has needed."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import NamedTuple
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from penstock.journal.listing import parts
+from penstock.journal.read.events import ARRIVAL
+from penstock.model.topic import is_wild
+from penstock.pipeline.errors import PipelineError
+from penstock.pipeline.jobs.rule_usage import ACL, Client, Named, Nodes, line, listed_clients, rules, uses
+from penstock.pipeline.spark.policies import Policies, Policy, as_it_stands, as_it_stood
+from penstock.pipeline.tables import tables
+from penstock.policy.access.acl import Rule
+
+SEEN, DENIALS, UNUSED, RIGHTS = "seen", "denials", "unused", "rights"
+"""The tables that are written."""
+MOST_ROWS = 10_000
+"""Of each table, rows that a report has; the written tables have all."""
+MOST_TOPICS = 3
+"""A right with a wildcard that was used for no more topics than these could name them instead."""
+_STEPS = 60
+
+
+class Seen(NamedTuple):
+    """What a subject was sent, of what one publisher said on a topic."""
+
+    subject: str
+    topic: str
+    publisher: str
+    events: int
+    first: datetime
+    last: datetime
+
+
+class Denial(NamedTuple):
+    """What was suppressed, by which rule."""
+
+    node: str
+    stage: str
+    rule: str
+    publisher: str
+    topic: str
+    events: int
+    first: datetime
+    last: datetime
+    reason: str
+    """Of one of the events."""
+
+
+class Right(NamedTuple):
+    """A right that a subject has by a line of an access control file, and more of it than it has used."""
+
+    subject: str
+    node: str
+    rule: str
+    access: str
+    filter: str
+    reads: int
+    writes: int
+    suggestion: str
+
+
+class Step(NamedTuple):
+    """A part of the time."""
+
+    time: datetime
+    events: int
+    denied: int
+
+
+class When(NamedTuple):
+    """What a subject was sent in a part of the time."""
+
+    subject: str
+    time: datetime
+    events: int
+
+
+class Kind(NamedTuple):
+    """Rules of a kind, and how many of them decided nothing."""
+
+    kind: str
+    rules: int
+    unused: int
+
+
+class Audit(NamedTuple):
+    """What a journal says about policies."""
+
+    revision: str
+    """The digest of the policies whose rules are looked at."""
+    events: int
+    """Events that came to nodes from clients."""
+    seen: tuple[Seen, ...]
+    denials: tuple[Denial, ...]
+    unused: tuple[Named, ...]
+    kinds: tuple[Kind, ...]
+    rights: tuple[Right, ...]
+    steps: tuple[Step, ...]
+    when: tuple[When, ...]
+
+
+def audit(
+    spark: SparkSession,
+    journal: Path,
+    to: Path | None = None,
+    domain: Path | None = None,
+    nodes: frozenset[str] | None = None,
+    days: tables.Days | None = None,
+) -> Audit:
+    """Look through a journal; raises `PipelineError`, `DomainError`.
+
+    The rules are those of `domain`, or those in force last. With `to`, the tables are written there.
+    """
+    events = tables.events(spark, journal, nodes, days).persist()
+    try:
+        count, first, last, revision = _bounds(events)
+        policies = _policies(journal, domain, revision)
+        policy = policies.of(None)
+        recording = frozenset(part.node for part in parts(journal, nodes, days))
+        clients = _clients(events, policy)
+        used = uses(events, policies.by_digest[policy.digest], clients)
+        used = used.groupBy("kind", "node", "rule", "subject", "access").agg(
+            F.sum("events").alias("events"),
+            F.slice(F.sort_array(F.collect_set("topic")), 1, MOST_TOPICS + 1).alias("topics"),
+        )
+        found = used.collect()
+        named = rules(policy, recording)
+        spoke = {Named(row.kind, row.node, row.rule) for row in found}
+        unused = tuple(one for one in named if one not in spoke)
+        exercised = {
+            (row.node, row.rule, row.subject, row.access): (row.events, tuple(row.topics))
+            for row in found
+            if row.kind == ACL
+        }
+        made = Nodes(policy)
+        rights = tuple(right for client in clients for right in _rights(made, client, exercised))
+        seen, denials, begins = _seen(events, policy), _denials(events), _begins(first, last)
+        if to is not None:
+            _write(spark, to, seen, denials, unused, rights)
+        return Audit(
+            policy.digest,
+            count,
+            tuple(Seen(*row) for row in seen.limit(MOST_ROWS).collect()),
+            tuple(Denial(*row) for row in denials.limit(MOST_ROWS).collect()),
+            unused,
+            _kinds(named, unused),
+            rights,
+            _steps(events, begins),
+            _when(events, begins, policy),
+        )
+    finally:
+        events.unpersist()
+
+
+def _bounds(events: DataFrame) -> tuple[int, datetime, datetime, str]:
+    began = F.count_if((F.col("kind") == ARRIVAL) & F.col("neighbour").isNull())
+    row = events.agg(began, F.min("time"), F.max("time"), F.max_by("revision", "time")).collect()[0]
+    if row[1] is None:
+        raise PipelineError("there is nothing in the journal")
+    return row[0], row[1], row[2], row[3]
+
+
+def _policies(journal: Path, domain: Path | None, revision: str) -> Policies:
+    if domain is not None:
+        return as_it_stands(domain, journal)
+    kept = as_it_stood(journal).by_digest
+    if revision not in kept:
+        raise PipelineError(f"the journal has lost the policies `{revision}` that were in force: name a domain")
+    return Policies(kept, revision)
+
+
+def _clients(events: DataFrame, policy: Policy) -> tuple[Client, ...]:
+    """The clients that the domain lists, and those that came."""
+    sent = events.select("node", F.explode("reached").alias("to"))
+    sent = sent.select("node", "to.entity", "to.client_id", "to.user", "to.neighbour")
+    came = events.select("node", "entity", "client_id", "user", "neighbour").unionByName(sent)
+    rows = (
+        came.filter("neighbour IS NULL").drop("neighbour").distinct().orderBy("node", "entity", "client_id").collect()
+    )
+    found = dict.fromkeys(Client(*row) for row in rows)
+    known = {(client.node, client.entity) for client in found}
+    found |= dict.fromkeys(one for one in listed_clients(policy) if (one.node, one.entity) not in known)
+    return tuple(found)
+
+
+def _sent(events: DataFrame, policy: Policy) -> DataFrame:
+    """A row for each event and client or foreign broker that was sent it."""
+    sent = events.select("topic", "time", _publisher(), F.explode("reached").alias("to"))
+    sent = sent.filter(F.col("to.neighbour").isNull() | ~F.col("to.neighbour").isin(*policy.ensemble.nodes))
+    return sent.withColumn("subject", F.col("to.entity"))
+
+
+def _seen(events: DataFrame, policy: Policy) -> DataFrame:
+    counted = _sent(events, policy).groupBy("subject", "topic", "publisher")
+    told = counted.agg(F.count("*").alias("events"), F.min("time").alias("first"), F.max("time").alias("last"))
+    return told.orderBy("subject", "topic", "publisher")
+
+
+def _when(events: DataFrame, begins: Column, policy: Policy) -> tuple[When, ...]:
+    counted = _sent(events, policy).groupBy("subject", begins.alias("begins")).count()
+    return tuple(When(*row) for row in counted.orderBy("subject", "begins").limit(MOST_ROWS).collect())
+
+
+def _denials(events: DataFrame) -> DataFrame:
+    denied = events.filter(F.col("effect") == "suppress").select("*", _publisher())
+    counted = denied.groupBy("node", "stage", "rule", "publisher", "topic").agg(
+        F.count("*").alias("events"),
+        F.min("time").alias("first"),
+        F.max("time").alias("last"),
+        F.min("reason").alias("reason"),
+    )
+    return counted.orderBy(F.col("events").desc(), "node", "stage", "rule", "publisher", "topic")
+
+
+def _publisher() -> Column:
+    return F.coalesce("neighbour", "entity").alias("publisher")
+
+
+_Exercised = dict[tuple[str, str, str, str], tuple[int, tuple[str, ...]]]
+"""By node, rule, subject and access: events, and some of their topics."""
+
+
+def _rights(nodes: Nodes, client: Client, exercised: _Exercised) -> Iterator[Right]:
+    """The client's rights that it has not used, or not all of."""
+    rights = nodes.rights(client)
+    if rights is None:
+        return
+    by_line: dict[str, list[Rule]] = defaultdict(list)
+    for rule in (*rights.topics, *rights.patterns):
+        if rule.access != "deny":
+            by_line[line(client.node, rule)].append(rule)
+    for text, (rule, *_) in by_line.items():
+        reads, read = exercised.get((client.node, text, client.entity, "read"), (0, ()))
+        writes, written = exercised.get((client.node, text, client.entity, "write"), (0, ()))
+        suggestion = _suggestion(rule, set(read), set(written))
+        if suggestion:
+            yield Right(client.entity, client.node, text, rule.access, rule.filter, reads, writes, suggestion)
+
+
+def _suggestion(rule: Rule, read: set[str], written: set[str]) -> str:
+    """What would be enough."""
+    if not read and not written:
+        return "never used: remove"
+    topics = sorted(read | written)
+    if is_wild(rule.filter) and len(topics) <= MOST_TOPICS:
+        return "enough: " + ", ".join(f"{_access(topic in read, topic in written)} {topic}" for topic in topics)
+    access = _access(bool(read), bool(written))
+    return "" if rule.access == access else f"enough: {access} {rule.filter}"
+
+
+def _access(reads: bool, writes: bool) -> str:
+    return ("read" if reads else "") + ("write" if writes else "")
+
+
+def _kinds(named: list[Named], unused: tuple[Named, ...]) -> tuple[Kind, ...]:
+    every, idle = Counter(one.kind for one in named), Counter(one.kind for one in unused)
+    return tuple(Kind(kind, count, idle[kind]) for kind, count in every.items())
+
+
+def _begins(first: datetime, last: datetime) -> Column:
+    """When the part of the time begins that a row belongs to."""
+    length = max(1, int((last - first).total_seconds() / _STEPS) + 1)
+    return F.timestamp_seconds(F.floor(F.unix_timestamp("time") / length) * length)
+
+
+def _steps(events: DataFrame, begins: Column) -> tuple[Step, ...]:
+    arrivals = events.filter(F.col("kind") == ARRIVAL).groupBy(begins.alias("begins"))
+    rows = arrivals.agg(F.count("*"), F.count_if(F.col("effect") == "suppress")).orderBy("begins").collect()
+    return tuple(Step(*row) for row in rows)
+
+
+def _write(
+    spark: SparkSession,
+    folder: Path,
+    seen: DataFrame,
+    denials: DataFrame,
+    unused: tuple[Named, ...],
+    rights: tuple[Right, ...],
+) -> None:
+    given = "subject string, node string, rule string, access string, filter string"
+    made = {
+        SEEN: seen,
+        DENIALS: denials,
+        UNUSED: spark.createDataFrame(list(unused), "kind string, node string, rule string"),
+        RIGHTS: spark.createDataFrame(list(rights), f"{given}, reads bigint, writes bigint, suggestion string"),
+    }
+    for name, table in made.items():
+        table.write.mode("overwrite").parquet(str(folder / name))

@@ -1,0 +1,278 @@
+"""The job `capsules`: context of a higher level, by windows of time, as a journal grows or as a broker sends.
+
+What a capsule is given is the authorised view of its client, or what a broker sends to that. Windows are summed up
+batch by batch: the state after a batch is a table of its own, made of the one before and of the batch, so that a batch
+that is done again after a crash makes the same. A window is closed when an event has come so long after its end as the
+capsule allows; that is told by when events came, never by when a batch was made: batches of any size give the same.
+"""
+
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import reduce
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.types import StructType
+
+from penstock.pipeline.capsules import sums as capsule_sums
+from penstock.pipeline.capsules.rows import Reference, taken
+from penstock.pipeline.errors import PipelineError
+from penstock.pipeline.jobs import stream
+from penstock.pipeline.jobs.govern import check_places
+from penstock.pipeline.jobs.stream import Batch
+from penstock.pipeline.mqtt import source
+from penstock.pipeline.mqtt.connection import Broker
+from penstock.pipeline.spark.policies import Asker, Policies
+from penstock.pipeline.stages import release
+from penstock.pipeline.stages.govern import EVENT, Governing, view
+from penstock.pipeline.tables.filters import is_on
+from penstock.pipeline.tables.journal_stream import FORMAT, MOST_BYTES, JournalSource
+from penstock.pipeline.tables.stream_marks import Ledger
+from penstock.pipeline.tables.tables import EVENT_TYPES
+from penstock.policy.capsules.capsule import Capsule
+
+RESULTS, QUARANTINE, LOST = "results", "quarantine", "lost"
+TOLD_BY = ("capsule", "window", "group")
+"""The columns by which results are told apart when they are published."""
+STATES, _DRAFTS, _SPOOL, _CHECKPOINT = "_states", "_drafts", "_spool", "_checkpoint"
+_PROGRESS = "_progress.json"
+
+
+@dataclass(frozen=True)
+class Running:
+    """A capsule, where its events come from, and where its tables are."""
+
+    reference: Reference
+    origin: Path | Broker
+    """A journal, or a broker that sends what the capsule's client may have."""
+    folder: Path
+    most_bytes: int = MOST_BYTES
+    partitions: int = 2
+
+    @property
+    def checkpoint(self) -> Path:
+        return self.folder / _CHECKPOINT
+
+
+# --- a batch
+
+
+def given(events: DataFrame, policies: Policies, capsule: Capsule) -> DataFrame:
+    """Of recorded events, those that the capsule may have and takes."""
+    asker = Asker(capsule.client)
+    return _had(_on_topics(view(events, policies, (asker,)), capsule))
+
+
+def _had(rows: DataFrame) -> DataFrame:
+    """Rows of a view that its subject may have now, with when it gets them as their time: a contract may give them
+    later than they came, and what was released for a time that is over is not taken any more.
+    """
+    later = F.coalesce(F.col(release.NOT_BEFORE), F.col("time"))
+    return release.current(rows).withColumn("time", later)
+
+
+def process(rows: DataFrame, reference: Reference) -> DataFrame:
+    """What the capsule makes of rows of a view, as far as windows are over, with the columns `capsule_sums.RESULTS`."""
+    capsule = reference.capsule()
+    # Kept as rows, as they are asked twice: Spark's cache would make columns of them, which costs more than the sums.
+    sums = capsule_sums.summed(taken(rows, reference, None), capsule, None).localCheckpoint()
+    seen = sums.agg(F.max("seen")).collect()[0][0]
+    return capsule_sums.results(sums.filter(_is_over(capsule, seen or 0)), reference)
+
+
+def _on_topics(rows: DataFrame, capsule: Capsule) -> DataFrame:
+    return rows.filter(reduce(lambda one, other: one | other, (is_on(each, F.col("topic")) for each in capsule.topics)))
+
+
+def _is_over(capsule: Capsule, closed: int) -> Column:
+    return F.col("problem").isNull() & F.col("start").isNotNull() & ~capsule_sums.is_open(capsule, closed)
+
+
+# --- a stream
+
+
+def start(
+    spark: SparkSession,
+    running: Running,
+    once: bool = False,
+    every: float = 1.0,
+    publish: Callable[[DataFrame, int], None] | None = None,
+    tell: Callable[[Batch], None] = lambda batch: None,
+) -> StreamingQuery:
+    """Run a capsule: `once`, up to what is there now; else until it is stopped, looking `every` so many seconds.
+
+    `publish` is called with the results of each batch and its number, after they are in the table; once more for the
+    last ones if the process was killed. Raises `PipelineError`, `PolicyError` or `DomainError` before it is started.
+    """
+    capsule = running.reference.capsule()
+    if isinstance(running.origin, Path):
+        check_places(running.reference.policies, (Asker(capsule.client),))
+        stream.check(Governing.of(running.reference.policies, (Asker(capsule.client),)))
+    ledger = Ledger.open(running.folder, running.checkpoint, shape(running), RESULTS)
+    for key, value in {**stream.SETTINGS, "spark.sql.shuffle.partitions": str(running.partitions)}.items():
+        spark.conf.set(key, value)
+    rows = _sent(spark, running, capsule) if isinstance(running.origin, Broker) else _recorded(spark, running, capsule)
+    sink = _Sink(running, publish, tell)
+    writer = rows.writeStream.foreachBatch(sink.take).option("checkpointLocation", str(running.checkpoint.resolve()))
+    writer = writer.queryName(f"penstock capsule {capsule.name} {ledger.token}")
+    return (writer.trigger(availableNow=True) if once else writer.trigger(processingTime=f"{every} seconds")).start()
+
+
+def _recorded(spark: SparkSession, running: Running, capsule: Capsule) -> DataFrame:
+    assert isinstance(running.origin, Path)
+    policies = running.reference.policies
+    spark.dataSource.register(JournalSource)
+    entry = running.reference.standing.domain().clients[capsule.client]
+    events = (
+        spark.readStream.format(FORMAT)
+        .schema(StructType([field for field in EVENT_TYPES.fields if field.name in EVENT]))
+        .option("max_bytes", str(running.most_bytes))
+        .option("quarantine", str((running.folder / LOST).resolve()))
+        .option("nodes", ",".join(sorted(entry.node)))
+    )
+    governing = Governing.of(policies, (Asker(capsule.client),))
+    return _had(_on_topics(stream.view(events.load(str(running.origin.resolve())), governing), capsule))
+
+
+def _sent(spark: SparkSession, running: Running, capsule: Capsule) -> DataFrame:
+    assert isinstance(running.origin, Broker)
+    source.register(spark)
+    options = {
+        **running.origin.options(),
+        "topics": ",".join(capsule.topics),
+        "spool": str((running.folder / _SPOOL).resolve()),
+    }
+    return (
+        spark.readStream.format(source.FORMAT)
+        .options(**options)
+        .load()
+        .withColumns({"place": F.lit(0), "part": F.lit(0)})
+    )
+
+
+def shape(running: Running) -> dict[str, object]:
+    """What must stay as it is for the state to be of use: all that is done up to the windows."""
+    settings = running.reference.standing.domain().capsules[running.reference.name]
+    said = settings.model_dump(mode="json", include={"client", "input", "window", "operations"})
+    return {"source": "broker" if isinstance(running.origin, Broker) else "journal", **said}
+
+
+class _Sink:
+    """Takes batches, and each of them once."""
+
+    def __init__(
+        self,
+        running: Running,
+        publish: Callable[[DataFrame, int], None] | None,
+        tell: Callable[[Batch], None],
+    ) -> None:
+        self._reference = running.reference
+        self._capsule = running.reference.capsule()
+        self._folder = running.folder
+        self._publish = publish
+        self._tell = tell
+
+    def take(self, rows: DataFrame, number: int) -> None:
+        state = self._place(STATES, number)
+        if state.exists():  # it was killed after that: monitors must go on from the states that the batch leaves
+            rows.write.format("noop").mode("overwrite").save()
+        else:
+            self._sum(rows, number)
+        self._put_aside(rows.sparkSession, number)
+        self._conclude(rows.sparkSession, number)
+        made = self._place(RESULTS, number)
+        count = 0
+        if made.exists():
+            written = rows.sparkSession.read.parquet(str(made)).filter(F.col("problem").isNull())
+            count = written.count()
+            if self._publish is not None and count:
+                micros = F.unix_micros("start")
+                self._publish(written.withColumns({"time": F.col("end"), "window": micros}), number)
+        while (old := self._before(number)) is not None:
+            shutil.rmtree(old)
+        self._tell(Batch(number, {self._capsule.name: count} if count else {}))
+
+    def _sum(self, rows: DataFrame, number: int) -> None:
+        """The state after a batch: windows that were open before it, and how far it is."""
+        before = self._before(number)
+        closed = None if before is None else _progress(before)
+        sums = capsule_sums.summed(taken(rows, self._reference, closed), self._capsule, closed)
+        if before is not None:
+            left = rows.sparkSession.read.schema(sums.schema).parquet(str(before))
+            left = left.filter(F.col("problem").isNull() & F.col("start").isNotNull())
+            left = left if closed is None else left.filter(capsule_sums.is_open(self._capsule, closed))
+            sums = capsule_sums.together(left.unionByName(sums), self._capsule)
+        draft = self._folder / _DRAFTS / f"{STATES}-{number}"
+        sums.write.mode("overwrite").parquet(str(draft))
+        seen = pc.max(_table(draft, ["seen"])["seen"]).as_py()
+        reached = max((at for at in (closed, seen) if at is not None), default=None)
+        (draft / _PROGRESS).write_text(json.dumps({"closed": reached}))
+        self._finish(draft, STATES, number)
+
+    def _put_aside(self, spark: SparkSession, number: int) -> None:
+        state, done = self._place(STATES, number), self._place(QUARANTINE, number)
+        if done.exists() or not _table(state, ["problem"], ds.field("problem").is_valid()).num_rows:
+            return
+        rows = spark.read.parquet(str(state)).filter(F.col("problem").isNotNull())
+        kept = rows.select(F.lit(self._capsule.name).alias("capsule"), "problem", "event.*")
+        micros = {name: F.timestamp_micros(name) for name in ("arrival", release.UNTIL)}
+        kept = kept.withColumns(micros).withColumnRenamed("arrival", "time")
+        draft = self._folder / _DRAFTS / f"{QUARANTINE}-{number}"
+        kept.write.mode("overwrite").parquet(str(draft))
+        self._finish(draft, QUARANTINE, number)
+
+    def _conclude(self, spark: SparkSession, number: int) -> None:
+        """What is made of the windows that the batch has closed."""
+        state = self._place(STATES, number)
+        closed = _progress(state)
+        if closed is None or self._place(RESULTS, number).exists():
+            return
+        last = closed - self._capsule.window.length - self._capsule.window.lateness
+        is_over = ds.field("start").is_valid() & (ds.field("start") <= last) & ds.field("problem").is_null()
+        if not _table(state, ["start"], is_over).num_rows:
+            return
+        over = spark.read.parquet(str(state)).filter(_is_over(self._capsule, closed))
+        draft = self._folder / _DRAFTS / f"{RESULTS}-{number}"
+        made = capsule_sums.results(over, self._reference)
+        until = F.col(release.UNTIL)
+        made.filter(until.isNull() | (until > F.current_timestamp())).write.mode("overwrite").parquet(str(draft))
+        self._finish(draft, RESULTS, number)
+
+    def _before(self, number: int) -> Path | None:
+        """The state that a batch goes on from."""
+        states = self._folder / STATES
+        earlier = [one for one in states.iterdir() if _number(one) < number] if states.is_dir() else []
+        return max(earlier, key=_number, default=None)
+
+    def _place(self, table: str, number: int) -> Path:
+        return self._folder / table / f"batch={number:09d}"
+
+    def _finish(self, draft: Path, table: str, number: int) -> None:
+        """What is written becomes part of the table, in one step."""
+        done = self._place(table, number)
+        done.parent.mkdir(parents=True, exist_ok=True)
+        draft.rename(done)
+
+
+def _number(folder: Path) -> int:
+    return int(folder.name.removeprefix("batch="))
+
+
+def _progress(state: Path) -> int | None:
+    """Up to when events have come, in microseconds."""
+    found: int | None = json.loads((state / _PROGRESS).read_text())["closed"]
+    return found
+
+
+def _table(folder: Path, columns: list[str], filter: ds.Expression | None = None) -> pa.Table:
+    try:
+        return ds.dataset(folder, format="parquet").to_table(columns=columns, filter=filter)
+    except OSError as error:
+        raise PipelineError(f"`{folder}` cannot be read: {error}") from error

@@ -1,0 +1,113 @@
+"""What contracts hold back, over a stream: events that go out later, and means, kept by Spark from batch to batch.
+
+What is due goes out before the first event that came to its node after that, as in a node: then all is known that had
+come by then. So batches of any size give the same.
+"""
+
+from collections.abc import Iterator
+from heapq import heapify, heappop, heappush
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from penstock.engine.contracts.delayed import Collecting, read_window, write_window
+from penstock.pipeline.stages.means import Collected, Collector, Row
+from penstock.pipeline.stages.release import Stage
+from penstock.pipeline.state.monitors import unpacked
+
+VERSION = 2
+STATE = "version int, waiting binary"
+_SAID = "is_said"
+
+
+class Waiting:
+    """What is held back at some nodes."""
+
+    def __init__(self, stage: Stage) -> None:
+        self._stage = stage
+        self._collector = Collector(stage)
+        self._held: dict[str, list[tuple[float, int, Row]]] = {}
+        self._count = 0
+        self._since: dict[str, float] = {}
+
+    def due(self, row: Row) -> Iterator[Row]:
+        """The rows that go out before this one."""
+        node, now = row["node"], row["time"]
+        self._since.setdefault(node, now)
+        if self._collector.windows:
+            for at, waiting in self._collector.over(node, now, self._since[node]):
+                self._hold(at, waiting)
+        self._collector.came(node, "", row["policy"], now)
+        held = self._held.get(node)
+        while held and held[0][0] <= now:
+            at, _, waiting = heappop(held)
+            changes = self._stage.go(waiting, at)
+            if changes is not None:
+                yield {**waiting, **changes}
+
+    def step(self, row: Row) -> Iterator[Row]:
+        """The row that is given at once, if it is."""
+        made = self._stage.decide(row)
+        if made.collected is not None:
+            self._collector.absorb(row, *made.collected)
+        elif made.waits is not None:
+            self._hold(*made.waits)
+        elif made.changes is not None:
+            yield {**row, **made.changes}
+
+    def _hold(self, at: float, row: Row) -> None:
+        self._count += 1
+        heappush(self._held.setdefault(row["node"], []), (at, self._count, row))
+
+    def read(self, value: tuple[Any, ...] | None) -> None:
+        """Go on from a state; raises `PipelineError` for one of another version."""
+        if value is None:
+            return
+        self._since, held, windows, since = msgspec.msgpack.decode(unpacked(value, VERSION))
+        self._collector.since = {(node, subject): (policy, at) for node, subject, policy, at in since}
+        for at, number, row in held:
+            self._held.setdefault(row["node"], []).append((at, number, row))
+            self._count = max(self._count, number)
+        for several in self._held.values():
+            heapify(several)
+        for about, window, row in windows:
+            key = row["node"], row["subject"], msgspec.json.decode(about, type=Collecting)
+            self._collector.windows[key] = Collected(row, read_window(window, row["time"]))
+
+    def write(self) -> tuple[int, bytes]:
+        """All of it, as a state."""
+        held = [one for several in self._held.values() for one in several]
+        windows = [
+            (msgspec.json.encode(about), write_window(one.window), one.row)
+            for (_, _, about), one in self._collector.windows.items()
+        ]
+        since = [(*ends, *one) for ends, one in self._collector.since.items()]
+        return VERSION, msgspec.msgpack.encode((self._since, held, windows, since))
+
+
+def clocks(rows: DataFrame, is_said: Column) -> DataFrame:
+    """Of rows, those that say something; of others only when they came, and the first and last of many."""
+    bare = {
+        name: F.when(F.col(_SAID), F.col(name)).alias(name)
+        for name in rows.columns
+        if name not in ("policy", "revision", "node", "arrival", "place", "time")
+    }
+    marked = rows.withColumn(_SAID, is_said)
+    marked = marked.select(_SAID, *(bare.get(name, F.col(name)) for name in rows.columns))
+
+    def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            ends = dict[Any, list[int]]()
+            nodes, policies = batch["node"].to_pylist(), batch["revision"].to_pylist()
+            order = pc.sort_indices(batch, [("node", "ascending"), ("arrival", "ascending")]).to_pylist()
+            for at in order:
+                ends.setdefault((nodes[at], policies[at]), [at, at])[1] = at
+            said = pc.indices_nonzero(batch[_SAID]).to_pylist()
+            kept = sorted({*said, *(at for pair in ends.values() for at in pair)})
+            yield batch.take(pa.array(kept, pa.int64()))
+
+    return marked.mapInArrow(work, marked.schema).drop(_SAID)

@@ -1,0 +1,199 @@
+"""Small tables, asked as those of Spark are: what is asked for is worked out at once, in this process."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import Row
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from penstock.pipeline.tables.small.column import (
+    Column,
+    Equal,
+    Exploded,
+    Name,
+    Rows,
+    asked,
+    elements,
+    literal,
+    named,
+    unpacked,
+)
+from penstock.pipeline.tables.small.grouped import Aggregate, groups, order
+
+Work = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+
+class Session:
+    """Makes tables."""
+
+    def createDataFrame(self, rows: pa.Table, schema: object = None) -> "Table":
+        return Table(rows)
+
+
+class Table:
+    """Rows with named columns."""
+
+    sparkSession = Session()
+
+    def __init__(self, rows: Rows) -> None:
+        plain = pa.schema([pa.field(field.name, field.type) for field in rows.schema])
+        self._rows = pa.table([_whole(one) for one in rows.columns], schema=plain)
+
+    @property
+    def columns(self) -> list[str]:
+        return list(self._rows.column_names)
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self._rows.schema
+
+    def __getitem__(self, name: str) -> Column:
+        return named(name)
+
+    # --- columns
+
+    def select(self, *columns: Name) -> "Table":
+        return self._of(list(unpacked(columns, self._rows)))
+
+    def withColumn(self, name: str, column: Column) -> "Table":
+        return self.withColumns({name: column})
+
+    def withColumns(self, columns: dict[str, Column]) -> "Table":
+        kept = [columns.get(name, named(name)) for name in self.columns]
+        more = [name for name in columns if name not in self.columns]
+        return self._of([*kept, *(columns[name] for name in more)], [*self.columns, *more])
+
+    def drop(self, *names: str) -> "Table":
+        return Table(self._rows.select([name for name in self.columns if name not in names]))
+
+    def toDF(self, *names: str) -> "Table":
+        return Table(self._rows.rename_columns(list(names)))
+
+    def _of(self, columns: Sequence[Column], names: Sequence[str] = ()) -> "Table":
+        made = [one.of(self._rows) for one in columns]
+        exploding = [at for at, one in enumerate(columns) if isinstance(one, Exploded)]
+        if exploding:
+            (at,) = exploding
+            values, parents = elements(made[at])
+            made = [values if at == other else one.take(parents) for other, one in enumerate(made)]
+        return Table(pa.table(made, names=list(names) or [one.name for one in columns]))
+
+    # --- rows
+
+    def filter(self, condition: Column | str) -> "Table":
+        text = condition if isinstance(condition, str) else ""
+        if text.endswith(" IS NULL"):
+            condition = named(text.removesuffix(" IS NULL")).isNull()
+        return Table(self._rows.filter(asked(condition).of(self._rows)))
+
+    def limit(self, most: int) -> "Table":
+        return Table(self._rows.slice(0, most))
+
+    def distinct(self) -> "Table":
+        firsts, _ = groups([one.chunk(0) for one in self._rows.columns] if self._rows.num_rows else [], 0)
+        return self._taken(firsts) if self._rows.num_rows else self
+
+    def orderBy(self, *columns: Name) -> "Table":
+        return self._taken(order(self._rows, columns))
+
+    sortWithinPartitions = orderBy
+
+    def repartition(self, *columns: Name) -> "Table":
+        return self
+
+    def coalesce(self, parts: int) -> "Table":
+        return self
+
+    def localCheckpoint(self, storageLevel: object = None) -> "Table":
+        return self
+
+    def unionByName(self, other: "Table", allowMissingColumns: bool = False) -> "Table":
+        missing = set(self.columns) ^ set(other.columns)
+        if missing and not allowMissingColumns:
+            raise ValueError(f"only one of two tables has {', '.join(sorted(missing))}")
+        return Table(pa.concat_tables([self._rows, other._rows], promote_options="permissive"))
+
+    def mapInArrow(self, work: Work, schema: object) -> "Table":
+        given = self._rows.to_batches() or [pa.RecordBatch.from_pylist([], self._rows.schema)]
+        made = pa.Table.from_batches(list(work(iter(given))))
+        if isinstance(schema, StructType):
+            schema = to_arrow_schema(schema, timezone="UTC")
+        return Table(made.cast(_nullable(schema)) if isinstance(schema, pa.Schema) else made)
+
+    def join(self, other: "Table", on: "str | list[str] | list[Column] | Column", how: str = "inner") -> "Table":
+        given = on if isinstance(on, list) else [on]
+        by = [pair for one in given for pair in ([Equal(one, one, False)] if isinstance(one, str) else one.equals)]
+        if not by or not all(isinstance(one, str) or one.equals for one in given):
+            raise ValueError("tables are joined by columns that are equal")
+        mine, its = self._keys([one.left for one in by]), other._keys([one.right for one in by])
+        places = dict[tuple[object, ...], list[int]]()
+        for at, key in enumerate(its):
+            places.setdefault(key, []).append(at)
+        pairs = list[tuple[int, int | None]]()
+        for at, key in enumerate(mine):
+            is_known = all(value is not None or one.null_safe for value, one in zip(key, by, strict=True))
+            found = places.get(key, []) if is_known else []
+            pairs += [(at, one) for one in found] or ([(at, None)] if how == "left" else [])
+        left, right = self._taken([at for at, _ in pairs]), other._taken([at for _, at in pairs])
+        names = [one for one in given if isinstance(one, str)]
+        first = [*names, *(name for name in left.columns if name not in names)]
+        kept = [name for name in right.columns if name not in names]
+        columns = [*(left._rows[name] for name in first), *(right._rows[name] for name in kept)]
+        return Table(pa.table(columns, names=[*first, *kept]))
+
+    def _keys(self, names: list[str]) -> list[tuple[object, ...]]:
+        return list(zip(*(self._rows[name].to_pylist() for name in names), strict=True))
+
+    def _taken(self, places: Sequence[int | None]) -> "Table":
+        return Table(self._rows.take(pa.array(places, pa.int64())))
+
+    # --- groups of rows
+
+    def groupBy(self, *columns: Name) -> "Grouped":
+        return Grouped(self._rows, [asked(one) for one in columns])
+
+    def agg(self, *columns: Aggregate) -> "Table":
+        return Grouped(self._rows, []).agg(*columns)
+
+    # --- out of it
+
+    def count(self) -> int:
+        return int(self._rows.num_rows)
+
+    def toArrow(self) -> pa.Table:
+        return self._rows
+
+    def collect(self) -> list[Row]:
+        return [_row(one) for one in self._rows.to_pylist()]
+
+
+class Grouped:
+    """The rows of a table that have the same in some columns."""
+
+    def __init__(self, rows: Rows, by: Sequence[Column]) -> None:
+        self._rows = rows
+        self._by = by
+
+    def agg(self, *columns: Aggregate) -> Table:
+        keys = [one.of(self._rows) for one in self._by]
+        firsts, at = groups(keys, self._rows.num_rows)
+        first = pa.array(firsts, pa.int64())
+        made = [*(key.take(first) for key in keys), *(one.of_groups(self._rows, at, len(firsts)) for one in columns)]
+        return Table(pa.table(made, names=[one.name for one in (*self._by, *columns)]))
+
+    def count(self) -> Table:
+        return self.agg(Aggregate(literal(1), "count", "count"))
+
+
+def _whole(column: pa.ChunkedArray) -> pa.Array:
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+
+
+def _nullable(schema: pa.Schema) -> pa.Schema:
+    return pa.schema([pa.field(field.name, field.type) for field in schema])
+
+
+def _row(values: dict[str, Any]) -> Row:
+    return Row(**{name: _row(value) if isinstance(value, dict) else value for name, value in values.items()})

@@ -1,0 +1,73 @@
+"""What belongs together: a stream's tables and its checkpoint, each of no use with another's."""
+
+import fcntl
+import json
+import os
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from penstock.pipeline.errors import PipelineError
+from penstock.pipeline.jobs.govern import VIEW
+
+_NAME = "_stream.json"
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """A stream that is open here, and nowhere else as long as the process lives."""
+
+    token: str
+    _lock: int
+
+    @classmethod
+    def open(cls, folder: Path, checkpoint: Path, shape: dict[str, object], table: str = VIEW) -> "Ledger":
+        """Begin a stream to a table, or go on with it; raises `PipelineError` if these two cannot go on together."""
+        folder.mkdir(parents=True, exist_ok=True)
+        checkpoint.mkdir(parents=True, exist_ok=True)
+        lock = os.open(folder / _NAME, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise PipelineError(f"another process is streaming to `{folder}`") from None
+            return cls(_token(folder, checkpoint, shape, table), lock)
+        except BaseException:
+            os.close(lock)
+            raise
+
+    def close(self) -> None:
+        """Leave it to others."""
+        os.close(self._lock)
+
+
+def _token(folder: Path, checkpoint: Path, shape: dict[str, object], table: str) -> str:
+    known, other = _read(folder / _NAME), _read(checkpoint / _NAME)
+    if known is None and other is None:
+        if (folder / table).exists():
+            raise PipelineError(f"`{folder / table}` is there already, and no stream made it: choose another folder")
+        token = uuid.uuid4().hex[:12]
+        # The checkpoint's first: what a process leaves that is killed in between is told by the case below.
+        for place in (checkpoint, folder):
+            (place / _NAME).write_text(json.dumps({"stream": token, "shape": shape}, indent=2))
+        return token
+    if known is None and not (folder / table).exists() and not (checkpoint / "offsets").exists():
+        (folder / _NAME).write_text((checkpoint / _NAME).read_text())
+        return _token(folder, checkpoint, shape, table)
+    if known is None or other is None or known["stream"] != other["stream"]:
+        raise PipelineError(
+            f"`{checkpoint}` is not the checkpoint of the stream to `{folder}`: each has its own, and needs it"
+        )
+    for key, value in known["shape"].items():
+        if shape.get(key) != value:
+            raise PipelineError(
+                f"the stream to `{folder}` began with other {key}: begin a new one, in other folders"
+                f" (it was `{json.dumps(value)}`, it is `{json.dumps(shape.get(key))}`)"
+            )
+    return str(known["stream"])
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    text = path.read_text() if path.exists() else ""
+    return json.loads(text) if text else None

@@ -1,0 +1,279 @@
+"""Context contracts as data (contracts §2.3, Table 1), and what they compile to.
+
+| of a producer | becomes |
+| --- | --- |
+| filter, condition | the advertisement: `advertisement` |
+| quality guarantees | a check of each event at conform, and of what a rule releases: `quality_need.why_not` |
+| privacy rules | an ABAC policy: `abac_policy` |
+
+| of a consumer | becomes |
+| --- | --- |
+| filter, condition of a want | the subscription; the condition is asked of what is released: `Want.unmet` |
+| quality needs of a want | a check of each event at release: `quality_need.why_not` |
+| privacy guarantees (purpose, retention, situations, attributes) | attributes of requests: `abac_attributes` |
+"""
+
+import math
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from functools import partial
+
+from penstock.language.condition import Condition
+from penstock.model.content.content import Content
+from penstock.model.errors import PolicyError, TopicError
+from penstock.model.quality import Quality, check_id
+from penstock.model.topic import parse_filter
+from penstock.policy.contracts.abac import (
+    AbacPolicy,
+    Attributes,
+    Category,
+    Compare,
+    Name,
+    Obligation,
+    Relation,
+    Rule,
+    Texts,
+)
+from penstock.policy.contracts.degrade import Aggregate, Degradation, Delay, Grid, Keep, Step
+from penstock.policy.quality.needs import Constraint, Need
+from penstock.policy.statements.advertisement import Advertisement, Scope
+
+MOST_RULES = 64
+"""Of a producer's contract; and wants of a consumer's."""
+
+_subject = partial(Name, Category.SUBJECT)
+PURPOSE = _subject("purpose")
+PROMISED = _subject("situation")
+"""The situations that a consumer commits itself to act in."""
+RETENTION = _subject("retention")
+"""Seconds that a consumer keeps what it gets."""
+SITUATION = Name(Category.ENVIRONMENT, "situation")
+"""Those that are open."""
+CONTRACT = Name(Category.RESOURCE, "contract")
+ACTION = Name(Category.ACTION, "action")
+ACCESS = "access"
+RETAIN = "retain"
+"""The obligation to delete after so many seconds."""
+
+SHOWN = frozenset({"user", "certificate", "token-issuer"})
+"""What a client may show when it connects: then its node knows it, whatever the domain says."""
+RESERVED = frozenset(name.attribute for name in (PURPOSE, PROMISED, RETENTION))
+"""What is said by contracts, and is no attribute that a client can be given."""
+
+Subject = tuple[tuple[str, Texts], ...]
+"""Attributes of a subject, by name."""
+
+
+def quality_name(need: Need) -> Name:
+    """The attribute that a quality metric of an event is."""
+    return Name(Category.RESOURCE, f"quality:{need.key}")
+
+
+@dataclass(frozen=True, slots=True)
+class PrivacyRule:
+    """One way to get a producer's context. All that it says must hold."""
+
+    id: str
+    purposes: Texts | None = None
+    """Those that it may be used for; None: any."""
+    visibility: Subject = ()
+    """Who has access: of each attribute named, one of these values."""
+    retention: float | None = None
+    """Seconds that it may be kept at most; None: for ever."""
+    during: Texts = frozenset()
+    """Situations that must be open, and that the consumer commits itself to."""
+    outside: Texts = frozenset()
+    """Situations that must not be open."""
+    quality: tuple[Need, ...] = ()
+    """What quality the event must have, as it is released; so that the best is for some purposes only."""
+    degrade: tuple[Degradation, ...] = ()
+    guarantees: tuple[Constraint, ...] = ()
+    """The quality that is guaranteed of what is released by this rule."""
+
+    def __post_init__(self) -> None:
+        check_id(self.id)
+        if self.purposes is not None and not self.purposes:
+            raise PolicyError(f"rule `{self.id}` allows no purpose")
+        if both := self.during & self.outside:
+            raise PolicyError(f"rule `{self.id}` is both during and outside of `{min(both)}`")
+        if any(not values for _, values in self.visibility):
+            raise PolicyError(f"rule `{self.id}` is visible to nobody")
+        _check_retention(f"rule `{self.id}`", self.retention)
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerContract:
+    """What a producer guarantees of its context, and whom it is for."""
+
+    name: str
+    producers: Texts
+    """The clients that it binds."""
+    filter: str
+    condition: Condition | None = None
+    rules: tuple[PrivacyRule, ...] = ()
+    """None: there is no privacy requirement."""
+    guarantees: tuple[Constraint, ...] = ()
+    scope: Scope = "global"
+
+    def __post_init__(self) -> None:
+        check_id(self.name)
+        _check_bound(self.name, self.producers)
+        _check_filter(self.filter)
+        ids = [rule.id for rule in self.rules]
+        if len(ids) > MOST_RULES or len(set(ids)) < len(ids):
+            raise PolicyError(f"contract `{self.name}` has more than {MOST_RULES} rules, or two of one id")
+
+    @property
+    def is_private(self) -> bool:
+        """p of contracts §2.2."""
+        return bool(self.rules)
+
+
+@dataclass(frozen=True, slots=True)
+class Want:
+    """Context that a consumer wants, and the quality that it needs."""
+
+    name: str
+    filter: str
+    condition: Condition | None = None
+    needs: tuple[Constraint, ...] = ()
+    scope: Scope = "global"
+
+    def __post_init__(self) -> None:
+        check_id(self.name)
+        _check_filter(self.filter)
+
+    @property
+    def asks(self) -> bool:
+        """Whether it asks more of events than that they are on its topics."""
+        return self.condition is not None or bool(self.needs)
+
+    def unmet(self, content: Content) -> str:
+        """What it asks of content, and this is not; empty if it is. A condition that fails is not met."""
+        outcome = True if self.condition is None else self.condition.holds(content)
+        if self.condition is None or outcome is True:
+            return ""
+        return f"want `{self.name}`: `{self.condition.text}` {'is false' if outcome is False else f'fails: {outcome}'}"
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerContract:
+    """What a consumer needs, and what it guarantees for the privacy of those it is about."""
+
+    name: str
+    consumers: Texts
+    wants: tuple[Want, ...]
+    purposes: Texts = frozenset()
+    """All that it uses context for; one that says none gets nothing that is private."""
+    situations: Texts = frozenset()
+    """Those that it commits itself to act in."""
+    retention: float | None = None
+    """Seconds that it keeps what it gets at most; None: it promises nothing."""
+    attributes: Subject = ()
+    """What is known of it: groups and the like. A client's own word does not count here."""
+
+    def __post_init__(self) -> None:
+        check_id(self.name)
+        _check_bound(self.name, self.consumers)
+        names = [want.name for want in self.wants]
+        if len(names) > MOST_RULES or len(set(names)) < len(names):
+            raise PolicyError(f"contract `{self.name}` has more than {MOST_RULES} wants, or two of one name")
+        _check_retention(f"contract `{self.name}`", self.retention)
+        if taken := RESERVED & {name for name, _ in self.attributes}:
+            raise PolicyError(f"contract `{self.name}`: `{min(taken)}` is not an attribute that can be given")
+
+
+# --- what they compile to
+
+
+def advertisement(contract: ProducerContract) -> Advertisement:
+    """The advertisement that a producer's contract makes for it."""
+    return Advertisement(f"contract {contract.name}", contract.filter, contract.condition, contract.scope)
+
+
+def abac_policy(contract: ProducerContract) -> AbacPolicy:
+    """The privacy requirements of a producer as an ABAC policy; raises `PolicyError` if there are none."""
+    if not contract.rules:
+        raise PolicyError(f"contract `{contract.name}` has no privacy requirement")
+    target = (Compare(CONTRACT, Relation.ANY_OF, frozenset({contract.name})),)
+    rules = (Rule(rule.id, tuple(_conditions(rule)), tuple(_obligations(rule))) for rule in contract.rules)
+    return AbacPolicy(contract.name, target, tuple(rules))
+
+
+def abac_attributes(
+    contract: ConsumerContract, about: str, open_situations: Collection[str], quality: Quality
+) -> Attributes:
+    """What a request for an event of a producer's contract says, of this quality, in these situations."""
+    given: dict[Name, Texts | float] = {_subject(name): values for name, values in contract.attributes}
+    given |= {PURPOSE: contract.purposes, PROMISED: contract.situations}
+    if contract.retention is not None:
+        given[RETENTION] = contract.retention
+    given |= {SITUATION: frozenset(open_situations), CONTRACT: frozenset({about}), ACTION: frozenset({ACCESS})}
+    given |= {quality_name(Need(one.key)): one.value for one in quality}
+    return given
+
+
+def _conditions(rule: PrivacyRule) -> Iterator[Compare]:
+    yield from commitments(rule)
+    if rule.during:
+        yield Compare(SITUATION, Relation.ALL_OF, rule.during)
+    if rule.outside:
+        yield Compare(SITUATION, Relation.NONE_OF, rule.outside)
+    for need in rule.quality:
+        yield Compare(quality_name(need), Relation(need.relation or Relation.KNOWN), number=need.bound)
+
+
+def commitments(rule: PrivacyRule) -> Iterator[Compare]:
+    """What a rule asks of the consumer's contract alone, whatever the event and the time."""
+    yield Compare(ACTION, Relation.ONLY, frozenset({ACCESS}))
+    if rule.purposes is not None:
+        yield Compare(PURPOSE, Relation.ONLY, rule.purposes)
+    for name, values in rule.visibility:
+        yield Compare(_subject(name), Relation.ANY_OF, values)
+    if rule.retention is not None:
+        yield Compare(RETENTION, Relation.AT_MOST, number=rule.retention)
+    if rule.during:
+        yield Compare(PROMISED, Relation.ALL_OF, rule.during)
+    if rule.outside:
+        yield Compare(PROMISED, Relation.NONE_OF, rule.outside)
+
+
+def _obligations(rule: PrivacyRule) -> Iterator[Obligation]:
+    if rule.retention is not None:
+        yield Obligation(RETAIN, (("seconds", rule.retention),))
+    for one in rule.degrade:
+        match one:
+            case Grid():
+                place = (("latitude", one.latitude), ("longitude", one.longitude))
+                yield Obligation("grid", (*place, ("metres", one.metres), *_span(one.span)))
+            case Step():
+                yield Obligation("step", (("attribute", one.attribute), ("size", one.size), *_span(one.span)))
+            case Keep():
+                yield Obligation("keep", tuple(("attribute", name) for name in one.attributes))
+            case Delay():
+                yield Obligation("delay", (("seconds", one.seconds),))
+            case Aggregate():
+                names = tuple(("attribute", name) for name in one.attributes)
+                yield Obligation("aggregate", (("seconds", one.seconds), ("least", float(one.least)), *names))
+
+
+def _span(span: float | None) -> tuple[tuple[str, float], ...]:
+    return () if span is None else (("span", span),)
+
+
+def _check_bound(name: str, clients: Texts) -> None:
+    if not clients:
+        raise PolicyError(f"contract `{name}` is nobody's")
+
+
+def _check_retention(of: str, retention: float | None) -> None:
+    if retention is not None and not 0 <= retention < math.inf:
+        raise PolicyError(f"{of}: a retention is a number of seconds, not `{retention}`")
+
+
+def _check_filter(filter: str) -> None:
+    try:
+        if parse_filter(filter).group is not None:
+            raise PolicyError(f"a shared subscription is not a topic filter here: `{filter}`")
+    except TopicError as error:
+        raise PolicyError(str(error)) from None

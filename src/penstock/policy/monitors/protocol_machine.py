@@ -1,0 +1,179 @@
+"""From the tree of a protocol to the smallest automaton that keeps its order.
+
+A run of the protocol is one sequence that its tree allows; runs follow one another. An event that can come next moves
+the run on. One that cannot is out of order: it is suppressed if it is guarded, else it passes and changes nothing. An
+unguarded event that can only begin a new run does so once the present run has nothing left that could follow; a
+guarded one, which would be suppressed otherwise, does so as soon as the present run may be over.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+
+from penstock.model.errors import PolicyError
+from penstock.model.topic import covers, intersection, overlaps
+from penstock.policy.access.covering import is_covered
+from penstock.policy.monitors.protocol_text import Choice, Event, Repeat, Sequence, Tree, events_of
+
+MOST_STATES = 500
+MOST_KINDS = 200
+
+Places = frozenset[int]
+"""Places in the tree: the events that may have been the last one. 0 is the place before the first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """Topics that the same events of a protocol match; `filter` matches them once those of earlier kinds are gone."""
+
+    filter: str
+    events: frozenset[str]
+
+
+def kinds_of(events: Iterable[str]) -> tuple[Kind, ...]:
+    """The kinds of topic that events, as topic filters, tell apart; the narrower before the wider."""
+    filters: dict[str, None] = {}
+    for event in events:
+        met = {both for other in filters for both in intersection(event, other)}
+        filters.update(dict.fromkeys([event, *sorted(met)]))
+        if len(filters) > MOST_KINDS:
+            raise PolicyError(f"the events overlap in more than {MOST_KINDS} ways")
+    distinct = [one for one in filters if not any(covers(one, x) and covers(x, one) for x in _before(filters, one))]
+    found: list[str] = []
+    while distinct:
+        narrowest = next(one for one in distinct if not any(one != x and covers(one, x) for x in distinct))
+        distinct.remove(narrowest)
+        if not is_covered(narrowest, found):
+            found.append(narrowest)
+    return tuple(Kind(one, frozenset(event for event in events if covers(event, one))) for one in found)
+
+
+def edges_of(
+    kinds: Collection[Kind], action: Callable[[Kind], object], otherwise: object = "pass"
+) -> dict[str, object]:
+    """The edges of a state that does this on each kind of topic; those that `*` does as well are left out."""
+    wanted = [(kind.filter, action(kind)) for kind in kinds]
+    kept: list[tuple[str, object]] = []
+    for filter, does in reversed(wanted):
+        if does != otherwise or any(overlaps(filter, other) for other, _ in kept):
+            kept.append((filter, does))
+    return {**dict(reversed(kept)), "*": otherwise}
+
+
+def order_states(tree: Tree, guard: Collection[str]) -> dict[str, dict[str, object]]:
+    """The states, as a domain file writes them, of the smallest automaton that keeps the protocol's order."""
+    kinds = kinds_of(events_of(tree))
+    moves = _smallest(_determined(_Follow(tree), kinds, frozenset(guard)))
+    return {f"q{number}": edges_of(kinds, _Does(number, row)) for number, row in enumerate(moves)}
+
+
+Move = tuple[bool, int]
+"""Whether the event passes, and the number of the next state."""
+Row = dict[Kind, Move]
+
+
+@dataclass(frozen=True, slots=True)
+class _Does:
+    """What a state does on a kind of topic, as a domain file writes it."""
+
+    number: int
+    row: Row
+
+    def __call__(self, kind: Kind) -> object:
+        passes, following = self.row[kind]
+        word = "pass" if passes else "suppress"
+        return word if following == self.number else {word: True, "next": f"q{following}"}
+
+
+class _Follow:
+    """Which places of the tree can follow which (Glushkov's construction: a place for each event in the text)."""
+
+    def __init__(self, tree: Tree) -> None:
+        self.event: dict[int, str] = {}
+        self.after: dict[int, set[int]] = {0: set()}
+        first, self.last, _ = self._add(tree)
+        self.after[0] |= first
+
+    def _add(self, tree: Tree) -> tuple[set[int], set[int], bool]:
+        """First places, last places, and whether it may be left out."""
+        match tree:
+            case Event(filter):
+                place = len(self.event) + 1
+                self.event[place] = filter
+                self.after[place] = set()
+                return {place}, {place}, False
+            case Choice(items):
+                parts = [self._add(item) for item in items]
+                firsts, lasts, empties = zip(*parts, strict=True)
+                return set().union(*firsts), set().union(*lasts), any(empties)
+            case Repeat(item, operator):
+                first, last, empty = self._add(item)
+                if operator in "*+":
+                    self._join(last, first)
+                return first, last, empty or operator in "?*"
+            case Sequence(items):
+                return self._add_sequence(items)
+
+    def _add_sequence(self, items: tuple[Tree, ...]) -> tuple[set[int], set[int], bool]:
+        first, last, empty = self._add(items[0])
+        for item in items[1:]:
+            next_first, next_last, next_empty = self._add(item)
+            self._join(last, next_first)
+            first = first | next_first if empty else first
+            last = last | next_last if next_empty else next_last
+            empty = empty and next_empty
+        return first, last, empty
+
+    def _join(self, last: set[int], first: set[int]) -> None:
+        for place in last:
+            self.after[place] |= first
+
+
+def _determined(follow: _Follow, kinds: tuple[Kind, ...], guard: frozenset[str]) -> list[Row]:
+    """The subset construction: a row for each set of places that can be reached, the initial one first."""
+    numbers: dict[Places, int] = {frozenset({0}): 0}
+    rows: list[Row] = []
+    waiting = [frozenset({0})]
+    for places in waiting:  # grows as it goes
+        row: Row = {}
+        for kind in kinds:
+            passes, following = _move(follow, places, kind, is_guarded=bool(kind.events & guard))
+            if following not in numbers:
+                numbers[following] = len(numbers)
+                waiting.append(following)
+            row[kind] = passes, numbers[following]
+        rows.append(row)
+        if len(numbers) > MOST_STATES:
+            raise PolicyError(f"the protocol needs more than {MOST_STATES} states")
+    return rows
+
+
+def _move(follow: _Follow, places: Places, kind: Kind, *, is_guarded: bool) -> tuple[bool, Places]:
+    goes_on = {place for before in places for place in follow.after[before]}
+    may_begin = follow.after[0] if places & follow.last else set()
+    onward = {place for place in goes_on if follow.event[place] in kind.events}
+    anew = {place for place in may_begin if follow.event[place] in kind.events}
+    if onward or is_guarded or not goes_on:
+        following = frozenset(onward | anew)
+        return (True, following) if following else (not is_guarded, places)
+    return True, places
+
+
+def _smallest(rows: list[Row]) -> list[Row]:
+    """The same automaton with states that behave alike made one (Moore's refinement), numbered as they are met."""
+    block = [0] * len(rows)
+    while True:
+        ids: dict[object, int] = {}
+        refined = [
+            ids.setdefault((block[at], tuple((passes, block[to]) for passes, to in row.values())), len(ids))
+            for at, row in enumerate(rows)
+        ]
+        if len(ids) == len(set(block)):
+            break
+        block = refined
+    rows_of: Mapping[int, Row] = {block[at]: row for at, row in reversed(list(enumerate(rows)))}
+    return [{kind: (passes, block[to]) for kind, (passes, to) in rows_of[at].items()} for at in range(len(rows_of))]
+
+
+def _before(filters: Iterable[str], one: str) -> list[str]:
+    found = list(filters)
+    return found[: found.index(one)]

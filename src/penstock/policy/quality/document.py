@@ -1,0 +1,83 @@
+"""An event as XML with its quality, for needs in XPath: one document for all who ask, and one bound for all they cost.
+
+It is made once for each content and quality, whoever asks, and what a need finds in it is found once. Steps are counted
+on the event's content, together with those of conditions (`language/condition.py`); beyond the bound, needs are not
+satisfied.
+"""
+
+from penstock.language.condition import XPATH_STEPS
+from penstock.language.limits import MOST_EVENT_WORK
+from penstock.model.content.content import Content, Format
+from penstock.model.content.xpath import Document, compile_sought
+from penstock.model.errors import BoundError, ContentError
+from penstock.model.quality import Quality
+from penstock.policy.quality.xml import check_utf8, put_indicators
+
+_NO_XML = b"<event/>"
+_SIZE_OF_A_VALUE = 24
+"""What a value adds to the size of a document, at most: elements, attributes and characters."""
+_MAKING = 2
+"""Steps that making a document takes, for each one of its size."""
+_LEAST = 50
+"""Steps that an expression takes on the smallest of documents."""
+
+
+class QualityDocument:
+    """The document of a content and a quality, and what needs have found in it."""
+
+    __slots__ = ("_answers", "_content", "_document", "_quality", "_wrong")
+
+    def __init__(self, content: Content, quality: Quality) -> None:
+        self._content = content
+        self._quality = quality
+        self._document: Document | None = None
+        self._wrong = ""
+        self._answers: dict[str, str] = {}
+
+    def why_not(self, expression: str) -> str:
+        """Why an expression finds nothing in it; empty if it finds something."""
+        known = self._answers.get(expression)
+        if known is None:
+            try:
+                known = self._asked(expression)
+            except ContentError as error:
+                return f"`{expression}` has no value: {error}"
+            self._answers[expression] = known
+        return known
+
+    def _asked(self, expression: str) -> str:
+        if self._wrong:
+            raise ContentError(self._wrong)
+        self._check()
+        if self._document is None:
+            try:
+                self._document = self._made()
+            except ContentError as error:
+                self._wrong = str(error)
+                raise
+        is_there = self._document.has(expression, compile_sought(expression), self._pay)
+        return "" if is_there else f"`{expression}` finds nothing"
+
+    def _made(self) -> Document:
+        """Content that is not XML counts as an empty document."""
+        content = self._content if self._content.format is Format.XML else Content(_NO_XML, Format.XML)
+        document = content.new_document()
+        check_utf8(document.root, content.payload)
+        put_indicators(document.root, self._quality)
+        document.size += _SIZE_OF_A_VALUE * len(self._quality)
+        self._content.spent += _MAKING * document.size
+        return document
+
+    def _pay(self, steps: int) -> None:
+        self._content.spent += max(steps // XPATH_STEPS, _LEAST)
+
+    def _check(self) -> None:
+        if self._content.spent > MOST_EVENT_WORK:
+            raise BoundError(f"what is asked of this event takes more than {MOST_EVENT_WORK} steps")
+
+
+def document_of(content: Content | None, quality: Quality) -> QualityDocument:
+    """The document of a content, if there is one, and a quality: the same for all who ask."""
+    if content is None:
+        return QualityDocument(Content(_NO_XML, Format.XML), quality)
+    return content.once(("quality", quality), lambda: QualityDocument(content, quality))

@@ -1,0 +1,304 @@
+"""Quality constraints: which metrics an event must have (criterion constraint), and how good (value constraint).
+
+    10/10.1/10.1              the event says something of this metric: indicator, criterion, definition
+    10/10.1/10.1 >= 40        and it is at least 40 (contracts, Listing 3)
+    freshness <= 60           of an indicator with one metric, its name is enough
+    precision >= high         at least as good as a level of the metric, whichever direction is better
+    //qocindicator[…]         XPath, over the event as XML: true if it finds anything
+
+The first four mean the same in every form that quality is carried in; so does XPath that is written as in Listing 3,
+which is read as one of them. All of it can stand in YAML as text, or as a mapping of `indicator`, `criterion`,
+`definition` and one of `at_least`, `at_most`, `above`, `below`, `level`; or of `xpath` alone.
+"""
+
+import math
+import operator
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import NamedTuple
+
+from penstock.language.limits import MOST_XPATH
+from penstock.language.printer import show
+from penstock.language.tree import XPath
+from penstock.model.content.content import Content, Format
+from penstock.model.content.xpath import compile_xpath
+from penstock.model.errors import ContentError, PolicyError
+from penstock.model.quality import Catalogue, Direction, Key, Quality, check_id
+from penstock.policy.quality.carriage import MEMBER
+from penstock.policy.quality.document import QualityDocument, document_of
+
+_RELATIONS: dict[str, Callable[[float, float], bool]] = {
+    ">=": operator.ge,
+    "<=": operator.le,
+    ">": operator.gt,
+    "<": operator.lt,
+}
+_MIRRORED: dict[str, str] = {">=": "<=", "<=": ">=", ">": "<", "<": ">"}
+_WORDS: dict[str, str] = {"at_least": ">=", "at_most": "<=", "above": ">", "below": "<"}
+
+_NUMBER = r"-?\d{1,330}(?:\.\d{1,330})?"
+_TEXT = re.compile(r"\s*([^\s<>=/]+(?:/[^\s<>=/]+){0,2})\s*(?:(>=|<=|>|<)\s*([^\s<>=]+)\s*)?")
+_LISTING = re.compile(
+    r"//qocindicator\[@id='([^']+)' and qocriterion\[@id='([^']+)'\]/qocmetricdefinition\[@id='([^']+)'\]"
+    rf"(?: and qocmetricvalue\[@value(>=|<=|>|<)'?({_NUMBER})'?\])?\]"
+)
+_MOST_TEXT = 1_000
+MOST_CONSTRAINTS = 64
+"""In one list: clients write them too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """That an event has a metric and, if there is a relation, that its value stands so to the bound."""
+
+    key: Key
+    relation: str | None = None
+    bound: float = 0.0
+
+    def __post_init__(self) -> None:
+        for id in self.key:
+            check_id(id)
+        if self.relation is not None and self.relation not in _RELATIONS:
+            raise PolicyError(f"quality `{self.key}`: `{self.relation}` is none of `>=`, `<=`, `>`, `<`")
+        if not math.isfinite(self.bound):
+            raise PolicyError(f"quality `{self.key}`: `{self.bound}` is not a number")
+        if self.relation is None:
+            object.__setattr__(self, "bound", 0.0)  # it says nothing then, and equal constraints are equal
+
+    def __str__(self) -> str:
+        return f"{self.key}" if self.relation is None else f"{self.key} {self.relation} {_shown(self.bound)}"
+
+    def why_not(self, quality: Quality) -> str:
+        """Why an event of this quality does not satisfy it; empty if it does."""
+        found = quality.get(self.key)
+        if found is None:
+            return f"it has no quality `{self.key}`"
+        if self.relation is None or _RELATIONS[self.relation](found.value, self.bound):
+            return ""
+        return f"its quality `{self.key}` is {_shown(found.value)}, not {self.relation} {_shown(self.bound)}"
+
+    def xpath(self) -> str:
+        """The same as Listing 3 has it, over XML."""
+        value = f" and qocmetricvalue[@value{self.relation}'{_shown(self.bound)}']" if self.relation else ""
+        indicator, criterion, definition = self.key
+        return (
+            f"//qocindicator[@id='{indicator}' and qocriterion[@id='{criterion}']"
+            f"/qocmetricdefinition[@id='{definition}']{value}]"
+        )
+
+    def condition(self, format: Format) -> str:
+        """The same in our language, over content that carries its quality itself; raises `PolicyError`."""
+        if format is Format.XML:
+            return _finds_something(self.xpath())
+        if format is not Format.JSON:
+            raise PolicyError(f"content that is {format} does not carry quality")
+        ids = " && ".join(f"q.{name} == '{id}'" for name, id in self.key._asdict().items())
+        value = f" && q.value {self.relation} {_double(self.bound)}" if self.relation else ""
+        return f"{MEMBER}.exists(q, {ids}{value})"
+
+
+@dataclass(frozen=True, slots=True)
+class XPathNeed:
+    """That an XPath expression finds something in the event as XML, with its quality as Listing 3 has it."""
+
+    expression: str
+
+    def __post_init__(self) -> None:
+        if len(self.expression) > MOST_XPATH:
+            raise PolicyError(f"an XPath expression has at most {MOST_XPATH} characters, this {len(self.expression)}")
+        try:
+            compile_xpath(self.expression)
+        except ContentError as error:
+            raise PolicyError(str(error)) from None
+
+    def __str__(self) -> str:
+        return self.expression
+
+    def why_not(self, quality: Quality, content: Content | None = None) -> str:
+        """Why an event does not satisfy it; empty if it does. Content that is not XML counts as an empty document."""
+        return document_of(content, quality).why_not(self.expression)
+
+    def condition(self, format: Format) -> str:
+        """The same in our language, over content that carries its quality itself; raises `PolicyError`."""
+        if format is not Format.XML:
+            raise PolicyError(f"`{self.expression}` is for XML, not for content that is {format}")
+        return _finds_something(self.expression)
+
+
+def _finds_something(expression: str) -> str:
+    return f"size({show(XPath(expression))}) > 0"
+
+
+Constraint = Need | XPathNeed
+
+
+def why_not(constraints: Sequence[Constraint], quality: Quality, content: Content | None = None) -> tuple[str, ...]:
+    """Why an event does not satisfy all of the constraints; nothing if it does."""
+    document: QualityDocument | None = None
+    reasons: list[str] = []
+    for one in constraints:
+        if isinstance(one, XPathNeed):
+            document = document or document_of(content, quality)
+            reasons.append(document.why_not(one.expression))
+        else:
+            reasons.append(one.why_not(quality))
+    return tuple(reason for reason in reasons if reason)
+
+
+def parse_constraint(said: object, catalogue: Catalogue) -> Constraint:
+    """A constraint as it is written, as text or as a mapping; raises `PolicyError`."""
+    if isinstance(said, Mapping):
+        return _of_mapping(said, catalogue)
+    if not isinstance(said, str):
+        raise PolicyError(f"`{said!r:.80}` is not a quality constraint such as `precision >= 40`")
+    if said.lstrip().startswith("/"):
+        return _of_xpath(said.strip())
+    match = _TEXT.fullmatch(said) if len(said) <= _MOST_TEXT else None
+    if match is None:
+        raise PolicyError(f"`{said[:80]}` is not a quality constraint such as `precision >= 40`")
+    name, relation, bound = match.groups()
+    return _need(_key(name, catalogue), relation, bound, catalogue)
+
+
+def parse_constraints(said: object, catalogue: Catalogue) -> tuple[Constraint, ...]:
+    """Constraints as they are written: a list, or one; raises `PolicyError`."""
+    several = said if isinstance(said, Sequence) and not isinstance(said, str) else [said]
+    if len(several) > MOST_CONSTRAINTS:
+        raise PolicyError(f"{len(several)} quality constraints are too many, {MOST_CONSTRAINTS} are the most")
+    return tuple(parse_constraint(one, catalogue) for one in several)
+
+
+def plain(constraint: Need) -> dict[str, object]:
+    """The mapping that it can be written as."""
+    word = next((word for word, one in _WORDS.items() if one == constraint.relation), None)
+    return {**constraint.key._asdict(), **({} if word is None else {word: constraint.bound})}
+
+
+def _of_mapping(said: Mapping[object, object], catalogue: Catalogue) -> Constraint:
+    known = {*Key._fields, *_WORDS, "level", "xpath"}
+    for name in said:
+        if name not in known:
+            raise PolicyError(f"unknown key `{name}` of a quality constraint (known: {', '.join(sorted(known))})")
+    if "xpath" in said:
+        if len(said) > 1:
+            raise PolicyError("a quality constraint in XPath has no other keys")
+        return _of_xpath(str(said["xpath"]).strip())
+    ids = [str(said[name]) for name in Key._fields if name in said]
+    if "indicator" not in said or ("definition" in said and "criterion" not in said):
+        raise PolicyError("a quality constraint names an `indicator`, and a `criterion` if it names a `definition`")
+    bounds = [name for name in said if name in _WORDS or name == "level"]
+    if len(bounds) > 1:
+        raise PolicyError("a quality constraint has one of `at_least`, `at_most`, `above`, `below`, `level`")
+    key = _key("/".join(ids), catalogue)
+    if not bounds:
+        return Need(key)
+    word = str(bounds[0])
+    return _need(key, _WORDS.get(word, ">="), str(said[word]), catalogue)
+
+
+def _of_xpath(text: str) -> Constraint:
+    # Listings break lines between words: a blank is as good as several.
+    listed = _LISTING.fullmatch(" ".join(text.split()).replace("]/ qoc", "]/qoc"))
+    if listed is None:
+        return XPathNeed(text)
+    indicator, criterion, definition, relation, bound = listed.groups()
+    return Need(Key(indicator, criterion, definition), relation, float(bound or 0))
+
+
+def _key(name: str, catalogue: Catalogue) -> Key:
+    ids = [check_id(id) for id in name.split("/")]
+    if len(ids) == 3:
+        return Key(*ids)
+    if len(ids) == 1:
+        return catalogue.key(ids[0])
+    found = [key for key in catalogue.keys_of(ids[0]) if key.criterion == ids[1]]
+    if len(found) != 1:
+        raise PolicyError(f"`{name}` stands for {len(found) or 'no'} metrics: name one, as in `10/10.1/10.1`")
+    return found[0]
+
+
+def _need(key: Key, relation: str | None, bound: str | None, catalogue: Catalogue) -> Need:
+    if relation is None or bound is None:
+        return Need(key)
+    if re.fullmatch(_NUMBER, bound):
+        return Need(key, relation, float(bound))
+    definition = catalogue.definition(key)
+    better = relation if definition.direction is Direction.HIGHER else _MIRRORED[relation]
+    return Need(key, better, definition.level(bound))
+
+
+# --- what constraints say of each other
+
+
+class Range(NamedTuple):
+    """The values that constraints leave to a metric."""
+
+    low: float = -math.inf
+    high: float = math.inf
+    is_above: bool = False
+    """Whether `low` itself is not among them; so `is_below` of `high`."""
+    is_below: bool = False
+
+    @property
+    def is_empty(self) -> bool:
+        return self.low > self.high or (self.low == self.high and (self.is_above or self.is_below))
+
+    def meet(self, other: "Range") -> "Range":
+        """The values that are in both."""
+        low, is_above = max((self.low, self.is_above), (other.low, other.is_above))
+        high, is_at = min((self.high, not self.is_below), (other.high, not other.is_below))
+        return Range(low, high, is_above, not is_at)
+
+    def is_within(self, other: "Range") -> bool:
+        """Whether all its values are in the other."""
+        return self.is_empty or self.meet(other) == self
+
+
+def range_of(needs: Sequence[Constraint], key: Key) -> Range | None:
+    """What constraints leave to a metric; None if they do not ask for it."""
+    found = [_range(one) for one in needs if isinstance(one, Need) and one.key == key]
+    left = Range()
+    for one in found:
+        left = left.meet(one)
+    return left if found else None
+
+
+def implies(given: Sequence[Constraint], wanted: Constraint) -> bool:
+    """Whether what satisfies all the given constraints satisfies the wanted one; XPath says nothing but itself.
+
+    Constraints that nothing satisfies imply nothing.
+    """
+    if isinstance(wanted, XPathNeed):
+        return wanted in given
+    left = range_of(given, wanted.key)
+    return left is not None and not left.is_empty and left.is_within(_range(wanted))
+
+
+def excludes(given: Sequence[Constraint], wanted: Constraint) -> bool:
+    """Whether nothing satisfies both the given constraints and the wanted one."""
+    if isinstance(wanted, XPathNeed):
+        return False
+    left = range_of(given, wanted.key)
+    return left is not None and left.meet(_range(wanted)).is_empty
+
+
+def _range(need: Need) -> Range:
+    match need.relation:
+        case ">=" | ">":
+            return Range(low=need.bound, is_above=need.relation == ">")
+        case "<=" | "<":
+            return Range(high=need.bound, is_below=need.relation == "<")
+        case _:
+            return Range()
+
+
+def _shown(number: float) -> str:
+    """A number as texts and XPath have it: without an exponent."""
+    return f"{Decimal(repr(number)):f}".removesuffix(".0")
+
+
+def _double(number: float) -> str:
+    text = _shown(number)
+    return text if "." in text else f"{text}.0"

@@ -1,0 +1,81 @@
+"""Propagation of quality from summaries: the rules of `quality_propagate.py`, where inputs are too many to be listed.
+
+Each rule needs one number of all inputs, which can be summed up in any order and in parts: so data in bulk is
+aggregated by its own engine, and the rule is applied at the end. Fusion and inference are over few inputs, and take
+`propagate` itself.
+"""
+
+import math
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
+from typing import NamedTuple
+
+from penstock.model.quality import Catalogue, Key, MetricValue, Quality, moment
+from penstock.model.values import Timestamp
+from penstock.policy.quality.propagation import RULES, Operation, Rule, mean, of_mean, of_window, worst
+
+
+class Statistic(StrEnum):
+    """A number of all inputs."""
+
+    SUM = "sum"
+    SQUARES = "squares"
+    """The sum of the squares of the spreads (`spread`)."""
+    WORST = "worst"
+    """By the metric's direction; of ages, as they are when the inputs are put together."""
+
+
+_STATISTICS: Mapping[Rule, Statistic] = {
+    worst: Statistic.WORST,
+    mean: Statistic.SUM,
+    of_window: Statistic.SUM,
+    of_mean: Statistic.SQUARES,
+}
+
+
+class Summary(NamedTuple):
+    """What is known of one metric of several inputs."""
+
+    having: int
+    """Inputs that have it."""
+    created: Timestamp
+    """When the first of them was measured."""
+    numbers: Mapping[Statistic, float]
+
+
+def statistic_of(operation: Operation, key: Key, catalogue: Catalogue) -> Statistic:
+    """The number that an operation needs of a metric; there is one for means, sums and selections."""
+    return _STATISTICS[_rule(operation, key, catalogue)]
+
+
+def propagate_summaries(
+    operations: Iterable[Operation],
+    inputs: int,
+    summaries: Mapping[Key, Summary],
+    catalogue: Catalogue,
+    now: float,
+    expected: int = 0,
+) -> Quality:
+    """What `propagate` gives for inputs of these summaries; of several operations, for each metric the worst."""
+    time, several, made = moment(now), tuple(operations), []
+    for key, summary in summaries.items():
+        if not several or not inputs or summary.having != inputs:
+            continue
+        definition = catalogue.definition(key)
+        values = (_value(_rule(one, key, catalogue), summary, max(expected, inputs)) for one in several)
+        rounded = definition.worst([definition.rounded(value) for value in values])
+        made.append(MetricValue(key, rounded, summary.created, time))
+    return Quality(made)
+
+
+def _rule(operation: Operation, key: Key, catalogue: Catalogue) -> Rule:
+    return RULES[operation].get(catalogue.kind(key), worst)
+
+
+def _value(rule: Rule, summary: Summary, expected: int) -> float:
+    number, count = summary.numbers[_STATISTICS[rule]], summary.having
+    if rule is of_window:
+        return number / expected
+    if rule is of_mean:
+        return 100.0 * (1.0 - min(math.sqrt(number) / count, 1.0))
+    return number / count if rule is mean else number

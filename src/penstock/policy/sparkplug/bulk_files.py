@@ -1,0 +1,161 @@
+"""Access policies in bulk: CSV with a header, or JSON lines.
+
+    subject,topics,except,may,when
+    a1,spBv1.0/G1/NBIRTH/E1,mt_c,read,mt_c.value > 5 || mt_c.properties.sensitive
+    G1/E1,spBv1.0/G1/+/E1/#,,write,
+
+    {"subject": "a1", "topics": "spBv1.0/G1/#", "except": ["mt_c"], "may": ["read", "write"], "when": "..."}
+
+In CSV, several metrics in `except` have `;` between them, and several privileges in `may` a blank.
+"""
+
+import csv
+import gc
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, get_args
+
+import msgspec
+
+from penstock.language.condition import Condition, make_condition
+from penstock.language.errors import ConditionError
+from penstock.model.content.json_members import check_members
+from penstock.model.errors import AmbiguityError, PolicyError, TopicError
+from penstock.model.topic import parse_filter
+from penstock.policy.access.textfile import located, read_lines
+from penstock.policy.sparkplug.policies import AccessPolicy, Privilege, parse_subject
+
+COLUMNS = ("subject", "topics", "except", "may", "when")
+_PRIVILEGES = get_args(Privilege)
+
+
+def read_policies(path: str | os.PathLike[str]) -> tuple[AccessPolicy, ...]:
+    """The policies of a file, by its suffix; raises `PolicyError` naming the file and the line."""
+    if Path(path).suffix.lower() not in _READERS:
+        raise PolicyError(f"`{os.fspath(path)}`: expected a file that ends in .csv or .jsonl")
+    return _policies(os.fspath(path), tuple(read_lines(path)))
+
+
+@lru_cache(maxsize=4)
+def _policies(path: str, lines: tuple[str, ...]) -> tuple[AccessPolicy, ...]:
+    """Kept by what the file says: a domain is checked, warned of and compiled, and reloaded where little changed."""
+    found: list[AccessPolicy] = []
+    with uncollected():
+        for number, row in _READERS[Path(path).suffix.lower()](path, lines):
+            with located(path, number):
+                found += make_policies(row, f"{path}:{number}")
+    return tuple(found)
+
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """Without the collector of cycles: it would look through all policies, again and again, and find none."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+def make_policies(row: dict[str, Any], id: str) -> list[AccessPolicy]:
+    """The policies of one row: one for each subject, topic filter and privilege; raises `PolicyError`."""
+    unknown = [name for name in row if name not in (*COLUMNS, "id")]
+    if unknown:
+        raise PolicyError(f"unknown column `{unknown[0]}`: expected {', '.join(COLUMNS)}")
+    condition = _condition(_text(row, "when")) if row.get("when") not in (None, "") else None
+    exceptions = tuple(_several(row, "except"))
+    privileges = _several(row, "may")
+    for privilege in privileges:
+        if privilege not in _PRIVILEGES:
+            raise PolicyError(f"unknown privilege `{privilege}`: expected read or write")
+    subjects, filters = _several(row, "subject"), _several(row, "topics")
+    for name, values in (("subject", subjects), ("topics", filters), ("may", privileges)):
+        if not values:
+            raise PolicyError(f"`{name}` is missing")
+    named = str(row.get("id") or id)
+    return [
+        AccessPolicy(parse_subject(subject), _filter(filter), exceptions, privilege, condition, named)  # type: ignore[arg-type]
+        for subject in subjects
+        for filter in filters
+        for privilege in privileges
+    ]
+
+
+def _csv(path: str, lines: Sequence[str]) -> Iterator[tuple[int, dict[str, Any]]]:
+    reader = csv.reader(lines, strict=True)
+    try:
+        header = [name.strip() for name in next(reader, [])]
+        with located(path, 1):
+            if "subject" not in header or "topics" not in header:
+                raise PolicyError(f"expected a header with {', '.join(COLUMNS)}")
+            if len(set(header)) < len(header):
+                raise PolicyError("two columns have one name")
+        for cells in reader:
+            if not cells:
+                continue
+            with located(path, reader.line_num):
+                if len(cells) != len(header):
+                    raise PolicyError(f"expected {len(header)} columns, found {len(cells)}")
+            row: dict[str, Any] = dict(zip(header, cells, strict=True))
+            row["except"] = [one.strip() for one in row.get("except", "").split(";") if one.strip()]
+            row["may"] = row.get("may", "").split()
+            yield reader.line_num, row
+    except csv.Error as error:
+        raise PolicyError(f"{path}:{reader.line_num}: {error}") from None
+
+
+def _json_lines(path: str, lines: Sequence[str]) -> Iterator[tuple[int, dict[str, Any]]]:
+    decode = msgspec.json.Decoder(dict[str, Any]).decode
+    for number, line in enumerate(lines, 1):
+        if line.strip():
+            with located(path, number):
+                try:
+                    row = decode(line)
+                    check_members(line.encode(), row)
+                except msgspec.DecodeError as error:
+                    raise PolicyError(f"expected a JSON object: {error}") from None
+                except AmbiguityError as error:
+                    raise PolicyError(str(error)) from None
+            yield number, row
+
+
+_READERS = {".csv": _csv, ".jsonl": _json_lines, ".ndjson": _json_lines}
+
+
+def _several(row: dict[str, Any], name: str) -> list[str]:
+    value = row.get(name)
+    several = value if isinstance(value, list) else [] if value in (None, "") else [value]
+    for one in several:
+        if not isinstance(one, str):
+            raise PolicyError(f"`{name}`: expected a text or a list of texts, found `{one}`")
+    return several
+
+
+def _text(row: dict[str, Any], name: str) -> str:
+    value = row[name]
+    if not isinstance(value, str):
+        raise PolicyError(f"`{name}`: expected a text, found `{value}`")
+    return value
+
+
+@lru_cache(maxsize=100_000)
+def _condition(text: str) -> Condition:
+    try:
+        return make_condition(text)
+    except ConditionError as error:
+        raise PolicyError(f"`when`: {error}") from None
+
+
+@lru_cache(maxsize=100_000)
+def _filter(filter: str) -> str:
+    try:
+        if parse_filter(filter).group is not None:
+            raise PolicyError(f"`{filter}` is a shared subscription: expected a topic filter")
+    except TopicError as error:
+        raise PolicyError(f"`topics`: {error}") from None
+    return filter

@@ -1,0 +1,47 @@
+"""Names, and patterns of names: `*` stands for anything, `?` for one character, a backslash takes such meaning away."""
+
+import re
+from collections.abc import Callable, Iterable
+from functools import lru_cache
+
+from penstock.language.evaluators.patterns import matcher
+
+_PARTS = re.compile(r"\\.|\*|\?|[^\\*?]+|\\", re.DOTALL)
+_MEANING = {"*": "(?s:.*)", "?": "(?s:.)"}
+
+
+class Names:
+    """Names, some of them by pattern."""
+
+    __slots__ = ("_exact", "_patterns")
+
+    def __init__(self, written: Iterable[str]) -> None:
+        several = dict.fromkeys(written)
+        self._exact = frozenset(_literal(one) for one in several if not is_pattern(one))
+        self._patterns = tuple(_matcher(one) for one in several if is_pattern(one))
+
+    def __bool__(self) -> bool:
+        return bool(self._exact or self._patterns)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._exact or any(pattern(name) for pattern in self._patterns)
+
+
+def is_pattern(written: str) -> bool:
+    """Whether this stands for more than one name."""
+    return any(part in _MEANING for part in _PARTS.findall(written))
+
+
+def _literal(written: str) -> str:
+    return "".join(part[-1] if part[0] == "\\" else part for part in _PARTS.findall(written))
+
+
+@lru_cache(maxsize=100_000)
+def _matcher(written: str) -> Callable[[str], bool]:
+    parts = _PARTS.findall(written)
+    quoted = (_MEANING.get(part) or "".join(map(_quoted, _literal(part))) for part in parts)
+    return matcher(f"\\A{''.join(quoted)}\\z")  # RE2: names come from clients, and stars must not be tried for ever
+
+
+def _quoted(character: str) -> str:
+    return f"\\x{{{ord(character):x}}}" if not character.isalnum() else character

@@ -1,0 +1,191 @@
+"""Access policies on Sparkplug messages: who may read or write which messages, and which metrics of them not.
+
+sparkplug Definition 1: a policy is ⟨subject, topic filter, exceptions, privilege, condition⟩. A policy applies if its
+condition is true (Definition 2); without one that applies there is no access, and the exceptions of all that apply are
+taken out (Definitions 3 and 5). A condition that fails never widens access: its policy grants nothing, and its
+exceptions are taken out all the same.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from typing import Literal, NamedTuple
+
+from penstock.language.condition import Condition
+from penstock.language.tree import Attribute, Has, walk
+from penstock.language.values import Value
+from penstock.model.errors import PolicyError
+from penstock.model.topic import matches
+from penstock.policy.access.filters import FilterTree
+from penstock.policy.sparkplug.name_patterns import Names
+
+Privilege = Literal["read", "write"]
+
+EVERYBODY = "*"
+"""The subject that stands for all."""
+
+METRICS, MESSAGE, SUBJECT, NOW = "metrics", "message", "subject", "now"
+RESERVED = frozenset({METRICS, MESSAGE, SUBJECT, NOW})
+"""What a condition's attributes are beside metrics by name; a metric of such a name is found in `metrics`."""
+
+
+@dataclass(frozen=True, slots=True)
+class AccessPolicy:
+    """One policy. `subject` is `client:ID`, `user:NAME`, `group:NAME`, `edge:GROUP/EDGE` or `*`."""
+
+    subject: str
+    filter: str
+    exceptions: tuple[str, ...]
+    """Names of metrics, or patterns with `*` (anything) and `?` (one character); a backslash takes that meaning."""
+    privilege: Privilege
+    condition: Condition | None = None
+    """None: always."""
+    id: str = field(default="", compare=False)
+    """What explanations call it: a name, or where it stands."""
+
+
+_KINDS = ("client", "user", "group", "edge")
+
+
+def parse_subject(written: str) -> str:
+    """The subject of a policy as it is written: `a1` is a client id, `G1/E1` an edge node; raises `PolicyError`."""
+    if written == EVERYBODY:
+        return written
+    kind, colon, name = written.partition(":")
+    if not colon or kind not in _KINDS:
+        kind, name = ("edge" if written.count("/") == 1 else "client"), written
+    if not name or (kind == "edge" and (name.count("/") != 1 or not all(name.split("/")))):
+        raise PolicyError(
+            f"`{written}` is no subject: expected a client id, `GROUP/EDGE`, `client:ID`, `user:NAME`, `group:NAME`, "
+            "`edge:GROUP/EDGE` or `*`"
+        )
+    return f"{kind}:{name}"
+
+
+class Granted(NamedTuple):
+    """What policies that apply say of one message."""
+
+    policies: tuple[str, ...]
+    """The ids of those that grant."""
+    exceptions: Names
+    failures: tuple[tuple[str, str], ...]
+    """The ids of policies whose condition could not be evaluated, and why: only their exceptions count."""
+
+
+Context = Mapping[str, Value]
+
+
+class Grants:
+    """The candidate policies for one kind of access by one subject to one topic (sparkplug Listing 1, line 12)."""
+
+    __slots__ = ("_always", "_conditional", "_fixed", "reads", "reads_now", "reads_subject")
+
+    def __init__(self, policies: Sequence[AccessPolicy]) -> None:
+        fixed = [one for one in policies if one.condition is None]
+        self._always = tuple(name for one in fixed for name in one.exceptions)
+        self._fixed = Granted(tuple(one.id for one in fixed), Names(self._always), ())
+        self._conditional = tuple((one, one.condition) for one in policies if one.condition is not None)
+        self.reads = frozenset(name for _, condition in self._conditional for name in attributes_of(condition))
+        """The attributes that conditions ask for."""
+        self.reads_subject = SUBJECT in self.reads
+        self.reads_now = NOW in self.reads
+
+    def __bool__(self) -> bool:
+        """Whether there is any."""
+        return bool(self._fixed.policies or self._conditional)
+
+    def decide(self, contexts: Sequence[Context], doubt: str = "") -> Granted | None:
+        """What is granted; None: no policy applies.
+
+        Of several contexts, for the several values that a message may have of one metric, a policy grants if it does so
+        in all, and its exceptions count if they do in one. `doubt` says why conditions on metrics cannot be evaluated,
+        if they cannot.
+        """
+        if not self._conditional:
+            return self._fixed if self._fixed.policies else None
+        granting = list(self._fixed.policies)
+        excluding: list[str] = []
+        failures: list[tuple[str, str]] = []
+        for policy, condition in self._conditional:
+            grants, excludes, failure = judged(condition, contexts, doubt)
+            if grants:
+                granting.append(policy.id)
+            if failure:
+                failures.append((policy.id, failure))
+            if excludes:
+                excluding += policy.exceptions
+        if not granting:
+            return None
+        if not excluding:
+            return self._fixed._replace(policies=tuple(granting), failures=tuple(failures))
+        return Granted(tuple(granting), _names_of((*self._always, *excluding)), tuple(failures))
+
+
+@lru_cache(maxsize=10_000)
+def _names_of(written: tuple[str, ...]) -> Names:
+    return Names(written)
+
+
+_BESIDE_METRICS = RESERVED - {METRICS}
+
+
+def judged(condition: Condition, contexts: Sequence[Context], doubt: str = "") -> tuple[bool, bool, str]:
+    """Whether a policy on this condition grants, whether its exceptions count, and why it could not be evaluated."""
+    if doubt and not attributes_of(condition) <= _BESIDE_METRICS:
+        return False, True, doubt
+    outcomes = [condition.decide(context) for context in contexts]
+    failure = next((str(outcome) for outcome in outcomes if not isinstance(outcome, bool)), "")
+    return all(outcome is True for outcome in outcomes), bool(failure) or True in outcomes, failure
+
+
+@lru_cache(maxsize=100_000)
+def attributes_of(condition: Condition) -> frozenset[str]:
+    """The attributes that a condition asks for."""
+    found = [node.name for node, _ in walk(condition.tree) if isinstance(node, Attribute)]
+    found += [node.name for node, _ in walk(condition.tree) if isinstance(node, Has) and node.operand is None]
+    return frozenset(found)
+
+
+class Access:
+    """All policies of a domain, found by subject, topic and privilege."""
+
+    def __init__(self, policies: Iterable[AccessPolicy]) -> None:
+        self.policies = tuple(policies)
+        self._of: dict[tuple[str, Privilege], list[AccessPolicy]] = {}
+        for policy in self.policies:
+            self._of.setdefault((policy.subject, policy.privilege), []).append(policy)
+        self._trees: dict[tuple[str, Privilege], FilterTree] = {}
+        self._alike: dict[frozenset[tuple[tuple[str, ...], str]], Grants] = {}
+
+    def candidates(self, subjects: Iterable[str], topic: str, privilege: Privilege) -> list[AccessPolicy]:
+        """The policies for one of these subjects that are about this topic and privilege."""
+        found: list[AccessPolicy] = []
+        for subject in dict.fromkeys((*subjects, EVERYBODY)):
+            policies = self._of.get((subject, privilege))
+            if policies:
+                places = self._tree(subject, privilege).find(topic)
+                found += [policies[place] for place in places if matches(policies[place].filter, topic)]
+        return found
+
+    def grants(self, subjects: Iterable[str], topic: str, privilege: Privilege) -> Grants:
+        """The candidates compiled: one object for all subjects of whom the same is said, so that they share views.
+
+        So the ids in it may be those of another's policies; who explains asks for the candidates.
+        """
+        found = self.candidates(subjects, topic, privilege)
+        key = frozenset((one.exceptions, one.condition.text if one.condition else "") for one in found)
+        grants = self._alike.get(key)
+        if grants is None:
+            grants = self._alike[key] = Grants(found)
+        return grants
+
+    def _tree(self, subject: str, privilege: Privilege) -> FilterTree:
+        key = subject, privilege
+        if key not in self._trees:
+            self._trees[key] = FilterTree(policy.filter for policy in self._of[key])
+        return self._trees[key]
+
+    @cached_property
+    def subjects(self) -> frozenset[str]:
+        """All that policies are about."""
+        return frozenset(policy.subject for policy in self.policies)

@@ -1,0 +1,278 @@
+"""The view of a Sparkplug message that one subject may see or write: the step that nodes and Spark share.
+
+sparkplug §IV: `written` is Listing 2 for write requests, `seen` Listings 2 and 3 for read requests. Names and values
+of the complementary set are kept apart. A reader's *standing* has the names that are withheld from it; what a metric is
+now is known once for each edge node or device (E of Definition 4), so a metric that is given back has its present value
+even if reports in between were denied as a whole.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from penstock.model.errors import ContentError
+from penstock.model.sparkplug.message import Message, Metric, named, parse
+from penstock.model.sparkplug.metric import Record, read_metric
+from penstock.model.sparkplug.topic import BIRTHS, REPORTS, STATE, MessageTopic
+from penstock.model.values import Timestamp, Value
+from penstock.policy.sparkplug.policies import MESSAGE, METRICS, NOW, RESERVED, SUBJECT, Context, Granted, Grants
+
+EMPTY = frozenset[str]()
+
+
+class Standing(NamedTuple):
+    """What a reader does not have of an edge node or device, since the last birth."""
+
+    withheld: frozenset[str] = EMPTY
+    """Metrics of which a report was withheld: the complementary set, Γ of Listing 3."""
+    unborn: frozenset[str] = EMPTY
+    """Metrics that were not in the reader's view of the birth, so that it does not know their aliases."""
+
+
+START = Standing()
+
+
+@dataclass(slots=True)
+class Known:
+    """What is known of an edge node or device since its birth."""
+
+    names: dict[int, str] = field(default_factory=dict)
+    """By alias."""
+    births: dict[str, bytes] = field(default_factory=dict)
+    """By name, the metric as the birth certificate has it."""
+    values: dict[str, bytes] = field(default_factory=dict)
+    """By name, the metric as it was last reported."""
+    is_steady: bool = True
+    """Whether an alias has never meant anything else, as far as is known here."""
+    time: int | None = None
+    """That of the birth certificate, in nanoseconds; but later than those before it, for clocks are set back."""
+
+    def born(self, message: Message) -> None:
+        """Begin anew with a birth certificate; raises `ContentError`."""
+        names: dict[int, str] = {}
+        births: dict[str, bytes] = {}
+        for metric in message.metrics:
+            if metric.name is None:
+                raise ContentError(f"a birth certificate has a metric without a name: alias {metric.alias}")
+            if metric.alias is not None and names.setdefault(metric.alias, metric.name) != metric.name:
+                raise ContentError(f"a birth certificate has alias {metric.alias} for two metrics")
+            births[metric.name] = message.bytes_of(metric)
+        self.names, self.births, self.values = names, births, dict(births)
+        self.time = _nanos(message)
+
+    def reported(self, message: Message) -> None:
+        """Take in a report: what is now. What it says of the past does not count."""
+        for metric in message.metrics:
+            name = self.name(metric)
+            if name is not None and not metric.historical and self.is_certain(metric):
+                self.values[name] = message.bytes_of(metric)
+
+    def name(self, metric: Metric) -> str | None:
+        """A metric's name; None if it has only an alias that no birth has told of."""
+        return metric.name if metric.name is not None or metric.alias is None else self.names.get(metric.alias)
+
+    def is_certain(self, metric: Metric) -> bool:
+        """Whether name and alias mean one metric: a reader may go by either."""
+        if metric.alias is None:
+            return True
+        meant = self.names.get(metric.alias)
+        return meant is not None and metric.name in (None, meant)
+
+    def is_newer_than(self, message: Message, time: int | None) -> bool:
+        """Whether the birth that is known here comes after this one, of which another node says when it was."""
+        return self.time is not None and self.time > (time or _nanos(message) or 0)
+
+    def birth(self, name: str) -> Record | None:
+        """What the birth certificate says of a metric."""
+        field = self.births.get(name)
+        return None if field is None else _record(field, None)
+
+
+def _nanos(message: Message) -> int | None:
+    return message.timestamp.nanos if isinstance(message.timestamp, Timestamp) else None
+
+
+UNKNOWN = Known()
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What of a message may be seen: which metrics are taken out, which are given back."""
+
+    message: Message
+    removed: tuple[Metric, ...]
+    added: tuple[tuple[str, bytes], ...]
+    """Metrics of the complementary set that may be seen now: name, and the field to put in."""
+    renamed: tuple[tuple[Metric, str], ...]
+    """Metrics that have to be told by name, as the reader does not know their alias."""
+    granted: Granted
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the view is the message as it is."""
+        return not (self.removed or self.added or self.renamed)
+
+    def payload(self, seq: int | None = None) -> bytes:
+        """The bytes of the view, with this `seq` in place of the message's own."""
+        message = self.message
+        told = (named(message.bytes_of(metric), name) for metric, name in self.renamed)
+        gone = (*self.removed, *(metric for metric, _ in self.renamed))
+        return message.cut(gone, (*told, *(field for _, field in self.added)), seq)
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A message on its way, with what conditions may ask about it."""
+
+    topic: MessageTopic
+    message: Message
+    known: Known = field(default_factory=Known)
+    """What is known of its source, this message included."""
+    now: Value = None
+    state: Record = field(default_factory=dict)
+    """What a STATE message says."""
+
+
+def written(grants: Grants, request: Request, subject: Record) -> View | None:
+    """The view of a message that its publisher may write (sparkplug Definition 3); None if it may not at all."""
+    granted = grants.decide(contexts(grants, request, (), subject), doubt(grants, request))
+    return None if granted is None else _view(granted, request, (), EMPTY)
+
+
+def seen(grants: Grants, request: Request, subject: Record, standing: Standing) -> tuple[View | None, Standing]:
+    """The view that a reader may see, and its standing after that (sparkplug Definition 5, Listing 3)."""
+    is_report = request.topic.type in REPORTS
+    is_birth = request.topic.type in BIRTHS
+    more = complement(request, standing) if is_report else ()
+    granted = grants.decide(contexts(grants, request, more, subject), doubt(grants, request))
+    if granted is None:
+        return None, START if is_birth else standing
+    view = _view(granted, request, more, standing.unborn)
+    known = request.known
+    if is_birth:
+        gone = frozenset(metric.name for metric in view.removed if metric.name is not None)
+        return view, Standing(EMPTY, gone)
+    if is_report and (view.removed or standing.withheld):
+        withheld = _withheld(view, known, standing.withheld)
+        return view, standing if withheld == standing.withheld else Standing(withheld, standing.unborn)
+    return view, standing
+
+
+def complement(request: Request, standing: Standing) -> tuple[str, ...]:
+    """What was withheld and is not reported now (sparkplug Definition 4), in the order of the birth certificate."""
+    if not standing.withheld:
+        return ()
+    known = request.known
+    reported = {known.name(metric) for metric in request.message.metrics if not metric.historical}
+    return tuple(name for name in known.values if name in standing.withheld and name not in reported)
+
+
+def _withheld(view: View, known: Known, before: frozenset[str]) -> frozenset[str]:
+    """Listing 3, line 6: what was taken out is withheld, what is in the view is not any more."""
+    gone = set(view.removed)
+    pruned = {known.name(metric) for metric in view.removed if not metric.historical}
+    shown = {known.name(metric) for metric in view.message.metrics if metric not in gone and not metric.historical}
+    shown.update(name for name, _ in view.added)
+    return frozenset(name for name in (*before, *pruned) if name is not None and name not in shown)
+
+
+def _view(granted: Granted, request: Request, more: Sequence[str], unborn: frozenset[str]) -> View:
+    message, known = request.message, request.known
+    if request.topic.type == STATE:
+        return View(message, (), (), (), granted)
+    exceptions = granted.exceptions
+    removed: list[Metric] = []
+    renamed: list[tuple[Metric, str]] = []
+    for metric in message.metrics:
+        name = known.name(metric)
+        if exceptions and _is_excluded(metric, name, granted, request):
+            removed.append(metric)
+        elif unborn and metric.name is None and name in unborn:
+            renamed.append((metric, name))
+    added = [(name, known.values[name]) for name in more if name not in exceptions]
+    return View(message, tuple(removed), tuple(_told(added, unborn)), tuple(renamed), granted)
+
+
+def _is_excluded(metric: Metric, name: str | None, granted: Granted, request: Request) -> bool:
+    """By its name; and by the name that its alias stands for, as its reader may go by either."""
+    exceptions = granted.exceptions
+    if name is None or name in exceptions:
+        return True
+    if metric.alias is None or request.topic.type in BIRTHS:
+        return False
+    other = request.known.names.get(metric.alias)
+    return other is None or other in exceptions
+
+
+def _told(added: Sequence[tuple[str, bytes]], unborn: frozenset[str]) -> Iterator[tuple[str, bytes]]:
+    for name, metric in added:
+        is_unnamed = name in unborn and parse(metric).metrics[0].name is None
+        yield name, named(metric, name) if is_unnamed else metric
+
+
+# --- what conditions ask
+
+
+def doubt(grants: Grants, request: Request) -> str:
+    """Why nobody knows which metrics these are: of a birth one does, as it says so itself."""
+    if not grants.reads or request.topic.type in BIRTHS:
+        return ""
+    known = request.known
+    doubted = next((metric for metric in request.message.metrics if not known.is_certain(metric)), None)
+    if doubted is None:
+        return ""
+    told = "no birth certificate tells of" if doubted.alias not in known.names else "another metric has"
+    return f"{told} alias {doubted.alias}"
+
+
+def contexts(grants: Grants, request: Request, more: Sequence[str], subject: Record) -> list[Context]:
+    """What conditions may ask for: one context, or one for each of the values that some metric has in the message."""
+    wanted = grants.reads
+    if not wanted:
+        return [{}]
+    fixed: dict[str, Value] = {}
+    if MESSAGE in wanted:
+        fixed[MESSAGE] = _about(request)
+    if SUBJECT in wanted:
+        fixed[SUBJECT] = subject
+    if NOW in wanted:
+        fixed[NOW] = request.now
+    everything = METRICS in wanted
+    records: dict[str, list[Record]] = {}
+    message, known = request.message, request.known
+    for metric in message.metrics:
+        name = known.name(metric)
+        if name is not None and (everything or name in wanted):
+            birth = known.birth(name) if request.topic.type not in BIRTHS else None
+            records.setdefault(name, []).append(read_metric(message.payload, metric.body, metric.stop, birth))
+    for name in more:
+        if everything or name in wanted:
+            records[name] = [*records.get(name, ()), _record(known.values[name], known.birth(name))]
+    layers = max(map(len, records.values()), default=1)
+    return [_layer(number, records, fixed, everything) for number in range(layers)]
+
+
+def _layer(number: int, records: Mapping[str, list[Record]], fixed: Context, everything: bool) -> Context:
+    metrics = {name: several[min(number, len(several) - 1)] for name, several in records.items()}
+    made = {name: record for name, record in metrics.items() if name not in RESERVED}
+    return {**made, **fixed, METRICS: metrics} if everything else {**made, **fixed}
+
+
+def _about(request: Request) -> Record:
+    topic, message = request.topic, request.message
+    source = topic.source
+    made: Record = {"type": topic.type}
+    if source is not None:
+        made |= {"group": source.group, "edge": source.edge, "device": source.device}
+    else:
+        made |= {"host": topic.host, **request.state}
+    if message.seq is not None:
+        made["seq"] = message.seq
+    if message.timestamp is not None:
+        made["timestamp"] = message.timestamp
+    return made
+
+
+def _record(field: bytes, birth: Record | None) -> Record:
+    metric = parse(field).metrics[0]
+    return read_metric(field, metric.body, metric.stop, birth)

@@ -1,0 +1,91 @@
+"""Actions that change what a message says: attributes taken out or put in, another format."""
+
+from typing import TYPE_CHECKING
+
+from penstock.language.statements.statement import Verb
+from penstock.model.content.content import Format
+from penstock.policy.statements.copies import PublicationCopy, path_of
+from penstock.policy.statements.elements.element import FILTERS, PUBLICATIONS, Element, ElementError, all_texts
+
+if TYPE_CHECKING:
+    from penstock.policy.statements.judging import Judgement
+
+_FORWARDED = frozenset({Verb.FORWARD})
+PREVIOUS_HOP = "PrevHop"
+
+
+def _trim(on: "Judgement") -> None:
+    """Leave only the attributes that the filter asks for."""
+    assert on.policy is not None
+    if not on.policy.paths:
+        raise ElementError(f"`{on.policy.filter}` asks for no attributes: there is nothing to trim to")
+    on.copy.keep(on.policy.paths | on.asked)
+
+
+def _remove(on: "Judgement", *names: str) -> None:
+    """Take these attributes out."""
+    for name in names:
+        on.demand(("attribute", name), "remove")
+    on.copy.remove({path_of(name) for name in names})
+
+
+def _keep_only(on: "Judgement", *names: str) -> None:
+    """Take all other attributes out."""
+    for name in names:
+        on.demand(("attribute", name), "keep")
+    on.copy.keep({path_of(name) for name in names})
+
+
+def publication(on: "Judgement") -> PublicationCopy:
+    """The copy of what can only be a publication."""
+    assert isinstance(on.copy, PublicationCopy)
+    return on.copy
+
+
+def _to_xml(on: "Judgement") -> None:
+    """Write the content as XML."""
+    on.demand("format", "XML")
+    publication(on).convert(Format.XML)
+
+
+def _to_json(on: "Judgement") -> None:
+    """Write the content as JSON."""
+    on.demand("format", "JSON")
+    publication(on).convert(Format.JSON)
+
+
+def _append_previous_hop(on: "Judgement") -> None:
+    """Say in the attribute `PrevHop` who the node has it from."""
+    publication(on).put(PREVIOUS_HOP, on.sender.name if on.sender is not None else on.here.node)
+
+
+ATTRIBUTES = (
+    Element("TrimAttributes", _trim, None, PUBLICATIONS, _FORWARDED, needs_filter=True, is_shared=True, is_blind=True),
+    Element(
+        "RemoveAttributes",
+        _remove,
+        None,
+        FILTERS | PUBLICATIONS,
+        _FORWARDED,
+        1,
+        None,
+        all_texts,
+        is_shared=True,
+        is_blind=True,
+    ),
+    Element(
+        "KeepOnlyAttributes",
+        _keep_only,
+        None,
+        FILTERS | PUBLICATIONS,
+        _FORWARDED,
+        1,
+        None,
+        all_texts,
+        is_shared=True,
+        is_blind=True,
+    ),
+    Element("ToXML", _to_xml, None, PUBLICATIONS, _FORWARDED, is_shared=True),
+    Element("ToJSON", _to_json, None, PUBLICATIONS, _FORWARDED, is_shared=True),
+    Element("AppendPrevHop", _append_previous_hop, None, PUBLICATIONS, _FORWARDED, is_shared=True),
+)

@@ -1,0 +1,63 @@
+"""Actions that tell of the way of a publication (statements §5.1): beside the content, or as reserved attributes.
+
+Beside the content means user properties, one for each node; `Attributes` as argument means the attributes of the same
+names, lists with an entry for each node.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from penstock.language.statements.statement import Argument, Verb
+from penstock.policy.statements.elements.attributes import publication
+from penstock.policy.statements.elements.element import PUBLICATIONS, Element
+
+if TYPE_CHECKING:
+    from penstock.policy.statements.judging import Judgement
+
+TRACE = "penstock-trace-"
+"""How the names of all such user properties begin."""
+HOST, LOAD, TIME = f"{TRACE}host", f"{TRACE}load", f"{TRACE}time"
+_BESIDE, _ATTRIBUTES = "Beside", "Attributes"
+_PLACES = (_BESIDE, _ATTRIBUTES)
+
+
+def _where(arguments: tuple[Argument, ...]) -> str:
+    return "" if all(one in _PLACES for one in arguments) else f"expected `{_BESIDE}` or `{_ATTRIBUTES}`"
+
+
+def _told(name: str, value: Callable[["Judgement"], object], about: str) -> Callable[..., None]:
+    attribute = name.replace("-", "_")
+
+    def run(on: "Judgement", where: str = _BESIDE) -> None:
+        copy = publication(on)
+        if where == _BESIDE:
+            copy.beside.append((name, f"{on.here.node}={value(on)}"))
+            return
+        known = copy.get(attribute)
+        before = known if isinstance(known, list) else []
+        copy.put(attribute, [*before, {"broker": on.here.node, "value": value(on)}])
+
+    run.__doc__ = f"Tell {about}, `Beside` the content (if nothing is said) or in its `Attributes`."
+    return run
+
+
+def _host(on: "Judgement") -> str:
+    return on.here.host
+
+
+def _load(on: "Judgement") -> float:
+    return round(on.here.load, 4)
+
+
+def _time(on: "Judgement") -> float:
+    return round(on.here.elapsed(), 6)
+
+
+TRACING = tuple(
+    Element(name, _told(*told), None, PUBLICATIONS, frozenset({Verb.FORWARD}), 0, 1, _where, is_shared=True)
+    for name, told in (
+        ("AugmentBrokerHostInfo", (HOST, _host, "which node it is and on which host")),
+        ("AugmentBrokerLoadIndex", (LOAD, _load, "how busy the node is")),
+        ("AugmentProcessingTime", (TIME, _time, "how many seconds the message has been in the node")),
+    )
+)

@@ -1,0 +1,317 @@
+"""From a statement to a policy: elements found, arguments and conditions checked, ready to be applied."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING
+
+from penstock.language.checker import check_condition
+from penstock.language.condition import Condition, condition_of
+from penstock.language.errors import ConditionError, Outcome, StatementError
+from penstock.language.printer import show
+from penstock.language.statements.parser import parse_statement
+from penstock.language.statements.printer import show_compact, show_use
+from penstock.language.statements.statement import (
+    Argument,
+    Attach,
+    Clause,
+    Matching,
+    Message,
+    Point,
+    Rule,
+    Statement,
+    Use,
+    Verb,
+)
+from penstock.language.statements.table import check_place
+from penstock.language.tree import Attribute, Call, Has, Literal, Select, Tree, XPath, rebuilt, walk
+from penstock.language.types import DYN, STRING, Record, Type
+from penstock.model.content.content import Unreadable
+from penstock.model.errors import PolicyError
+from penstock.model.values import Value
+from penstock.policy.statements.elements.element import Element, ElementError
+from penstock.policy.statements.elements.table import elements
+
+if TYPE_CHECKING:
+    from penstock.policy.statements.judging import Judgement
+
+_SLOT = "\0{}"
+"""The attribute that stands for what an element says; no condition can name it."""
+_OF_FILTERS: dict[str, Type] = {"filter": STRING, "where": STRING}
+"""What conditions can ask of messages that are no publications: see `FilterCopy`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Act:
+    """An element, and what it is called with."""
+
+    element: Element
+    arguments: tuple[Argument, ...]
+    text: str
+
+    def call(self, judgement: "Judgement") -> Value | None:
+        """Run it; raises `ElementError`, whatever goes wrong in it."""
+        try:
+            return self.element.run(judgement, *self.arguments)
+        except ElementError as error:
+            raise ElementError(f"`{self.text}`: {error}") from None
+        except Exception as error:  # an element may be anybody's
+            raise ElementError(f"`{self.text}` fails: {type(error).__name__}: {error}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class Test:
+    """A condition with elements in it."""
+
+    condition: Condition
+    acts: tuple[tuple[str, Act], ...]
+    """What elements to ask first, by the attribute that stands for the answer."""
+    reads: bool
+    """Whether it asks for content too."""
+
+    def decide(self, judgement: "Judgement") -> Outcome:
+        """Whether it holds; an element that fails makes it fail if what it says counts."""
+        answers: dict[str, Value] = {}
+        failure = ""
+        for slot, act in self.acts:
+            try:
+                answers[slot] = act.call(judgement)
+            except ElementError as error:
+                failure = failure or str(error)
+        attributes: Mapping[str, Value] | Unreadable = judgement.copy.attributes if self.reads else {}
+        if isinstance(attributes, Unreadable):
+            raise ElementError(f"the content cannot be read: {attributes.reason}")
+        outcome = self.condition.of({**attributes, **answers}, judgement.copy.content)
+        if failure and not isinstance(outcome, bool):
+            raise ElementError(failure)
+        return outcome
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledClause:
+    test: Test | None
+    actions: tuple[Act, ...]
+
+
+Chain = tuple[CompiledClause, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledRule:
+    verb: Verb
+    message: Message
+    matching: Matching
+    points: frozenset[Point]
+    attach: Attach
+    yields: bool
+    chain: Chain
+    on_exception: Chain
+    alone: "Policy | None" = None
+    """What is attached to messages, if it is one that is."""
+
+    @property
+    def is_blind(self) -> bool:
+        """Whether it asks nothing of the content, so that by what it does nobody finds out what that is."""
+        tests = [one.test for one in (*self.chain, *self.on_exception) if one.test is not None]
+        return not any(map(_reads, tests)) and all(act.element.is_blind for act in _acts(self))
+
+
+@dataclass(frozen=True)
+class Policy:
+    """A statement that can be applied. Two are equal if their texts are."""
+
+    text: str
+    """Canonical, on one line."""
+    rules: tuple[CompiledRule, ...] = field(compare=False, repr=False)
+    statement: Statement = field(compare=False, repr=False)
+
+    def concerns(self, message: Message) -> bool:
+        """Whether it has something to say of such messages."""
+        return any(rule.message is message for rule in self.rules)
+
+    def acts(self) -> Iterator[Act]:
+        """All elements that it may call."""
+        for rule in self.rules:
+            yield from _acts(rule)
+
+    def uses(self) -> frozenset[str]:
+        """The names of all its elements."""
+        return frozenset(act.element.name for act in self.acts())
+
+    @cached_property
+    def is_shared(self) -> bool:
+        """Whether what it makes of a message is the same for all who get it, and nothing comes of it besides."""
+        return all(act.element.is_shared for act in self.acts())
+
+    @cached_property
+    def needs_filter(self) -> bool:
+        """Whether what it makes of a message depends on the filter that it belongs to."""
+        return any(act.element.needs_filter for act in self.acts())
+
+    @cached_property
+    def has_before(self) -> bool:
+        """Whether it has rules that come before matching."""
+        return any(rule.matching is Matching.BEFORE for rule in self.rules)
+
+    @cached_property
+    def yields(self) -> bool:
+        """Whether it gives way to one that is attached `IfYield`."""
+        return all(rule.yields for rule in self.rules)
+
+
+class MisuseError(PolicyError):
+    """An element or a condition that cannot stand where it does; `at` is its place in the text."""
+
+    def __init__(self, what: str, at: int) -> None:
+        self.at = at
+        super().__init__(what)
+
+
+def policy_on(policy: Policy, carrier: Message) -> Policy:
+    """The policy, if it may be set on such a message (statements Table 1); raises `PolicyError` or `StatementError`."""
+    check_place(policy.statement, carrier)
+    for rule in policy.rules:
+        for act in _acts(rule):
+            if act.element.needs_filter and carrier not in _WITH_FILTER:
+                raise PolicyError(f"`{act.text}` is about a subscription or advertisement, and this is set on none")
+            if act.element.needs_filter and (rule.attach is not Attach.NEVER or rule.message is carrier):
+                raise PolicyError(f"`{act.text}` is about the filter that a message matches, and cannot be attached")
+    return policy
+
+
+_WITH_FILTER = (Message.ADVERTISEMENT, Message.SUBSCRIPTION)
+
+
+def make_policy(text: str) -> Policy:
+    """The policy that a text is; raises `StatementError` or `PolicyError`."""
+    known = elements()
+    return _made(text, id(known))
+
+
+@lru_cache(maxsize=4096)
+def _made(text: str, _known: int) -> Policy:
+    try:
+        return compile_statement(parse_statement(text))
+    except MisuseError as error:
+        raise StatementError.in_text(str(error), text, error.at) from None
+
+
+def compile_statement(statement: Statement, known: Mapping[str, Element] | None = None) -> Policy:
+    """A statement ready to be applied; raises `PolicyError`."""
+    found = elements() if known is None else known
+    return Policy(show_compact(statement), tuple(_rule(rule, found) for rule in statement.rules), statement)
+
+
+@lru_cache(maxsize=1024)
+def blinded(policy: Policy, known: frozenset[Policy]) -> Policy:
+    """The policy with rules that block in place of those that ask for the content of publications; but for what is
+    attached to messages and is `known` already.
+    """
+    rules = tuple(
+        rule
+        if compiled.message is not Message.PUBLICATION or compiled.is_blind or compiled.alone in known
+        else replace(rule, clauses=(Clause(None, (Use("BlockMessage"),)),), on_exception=())
+        for rule, compiled in zip(policy.statement.rules, policy.rules, strict=True)
+    )
+    return policy if rules == policy.statement.rules else compile_statement(Statement(rules))
+
+
+def _rule(rule: Rule, known: Mapping[str, Element]) -> CompiledRule:
+    alone = Statement((replace(rule, attach=Attach.NEVER),))
+    return CompiledRule(
+        rule.verb,
+        rule.message,
+        rule.matching,
+        frozenset(rule.points),
+        rule.attach,
+        rule.yields,
+        tuple(_clause(clause, rule, known) for clause in rule.clauses),
+        tuple(_clause(clause, rule, known) for clause in rule.on_exception),
+        None if rule.attach is Attach.NEVER else compile_statement(alone, known),
+    )
+
+
+def _clause(clause: Clause, rule: Rule, known: Mapping[str, Element]) -> CompiledClause:
+    test = None if clause.condition is None else _test(clause.condition, rule, known)
+    return CompiledClause(test, tuple(_act(use, rule, known, is_action=True) for use in clause.actions))
+
+
+def _act(use: Use, rule: Rule, known: Mapping[str, Element], is_action: bool) -> Act:
+    try:
+        return _checked(use, rule, known, is_action)
+    except PolicyError as error:
+        raise MisuseError(str(error), use.at) from None
+
+
+def _checked(use: Use, rule: Rule, known: Mapping[str, Element], is_action: bool) -> Act:
+    element, text = known.get(use.name), show_use(use)
+    if element is None:
+        near = get_close_matches(use.name, known, 1)
+        raise PolicyError(f"`{text}`: there is no element `{use.name}`" + (f"; is `{near[0]}` meant?" if near else ""))
+    if (element.gives is None) is not is_action:
+        raise PolicyError(f"`{use.name}` is {'a condition' if is_action else 'an action'}: it cannot stand here")
+    if rule.message not in element.messages:
+        raise PolicyError(f"`{use.name}` cannot be applied to {_a(rule.message)}")
+    if rule.verb not in element.verbs:
+        raise PolicyError(f"`{use.name}` has no meaning where a message is {_PAST[rule.verb]}")
+    if element.needs_receiver and (rule.matching is Matching.BEFORE or rule.verb is Verb.INSERT):
+        raise PolicyError(f"`{use.name}`: there is no receiver {_NO_RECEIVER[rule.verb]}")
+    element.check_arguments(use.arguments)
+    return Act(element, use.arguments, text)
+
+
+_PAST = {Verb.FORWARD: "forwarded", Verb.INSERT: "inserted"}
+_NO_RECEIVER = {Verb.FORWARD: "before matching", Verb.INSERT: "where a message is inserted"}
+
+
+def _a(message: Message) -> str:
+    return f"{'an' if message[0] in 'AU' else 'a'} {message.lower()}"
+
+
+def _test(tree: Tree, rule: Rule, known: Mapping[str, Element]) -> Test:
+    acts: dict[str, Act] = {}
+
+    def stand_in(node: Tree) -> Tree:
+        if not isinstance(node, Call) or node.receiver is not None or not node.function[:1].isupper():
+            return node
+        act = _act(Use(node.function, tuple(map(_argument, node.arguments)), node.at), rule, known, is_action=False)
+        slot = next((slot for slot, other in acts.items() if other == act), _SLOT.format(len(acts)))
+        acts[slot] = act
+        return Attribute(slot, at=node.at)
+
+    asked = rebuilt(tree, stand_in)
+    text = show(tree)
+    declared = {slot: act.element.gives or DYN for slot, act in acts.items()}
+    is_content = rule.message is Message.PUBLICATION
+    try:
+        check_condition(asked, text, Record(declared, DYN) if is_content else Record(_OF_FILTERS | declared))
+    except ConditionError as error:
+        raise MisuseError(f"condition `{text}`: {error.what}", error.at) from None
+    reads = any(isinstance(node, Attribute | Has) and _root(node) not in acts for node, _ in walk(asked))
+    return Test(condition_of(asked), tuple(acts.items()), reads)
+
+
+def _reads(test: Test) -> bool:
+    return test.reads or any(isinstance(node, XPath) for node, _ in walk(test.condition.tree))
+
+
+def _root(node: Attribute | Has) -> str:
+    return node.name if isinstance(node, Attribute) or node.operand is None else ""
+
+
+def _argument(node: Tree) -> Argument:
+    match node:
+        case Literal(_, str() | bool() | int() | float() as value):
+            return value
+        case Attribute(name):
+            return name
+        case Select(operand, name):
+            return f"{_argument(operand)}.{name}"
+    raise PolicyError(f"`{show(node)}` cannot be the argument of an element: expected a name, a text or a number")
+
+
+def _acts(rule: CompiledRule) -> Iterator[Act]:
+    for clause in (*rule.chain, *rule.on_exception):
+        yield from clause.actions
+        yield from (act for _, act in (clause.test.acts if clause.test is not None else ()))

@@ -1,0 +1,98 @@
+"""What a client may do that has shown a token: what its rights say, and of that what its token grants (trust §II-A)."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from penstock.model.topic import covers, matches, parse_filter
+from penstock.policy.access.acl import Access, Rights, Rule
+from penstock.policy.access.filters import FilterTree
+
+CONTROL = "$penstock/"
+"""Topics on which clients speak to the node itself: who may is said elsewhere."""
+_FEW = 32
+
+
+@dataclass(frozen=True)
+class TokenRights:
+    """Rights with a token. Clients with the same filters and the same other rights have equal ones."""
+
+    publish: frozenset[str]
+    subscribe: frozenset[str]
+    base: Rights | None = None
+    """What the node's access list says; None: everything."""
+
+    def may_write(self, topic: str) -> bool:
+        return self.publishes(topic) and (self.base is None or self.base.may_write(topic))
+
+    def may_read(self, topic: str) -> bool:
+        return self.reads(topic) and (self.base is None or self.base.may_read(topic))
+
+    def may_subscribe(self, filter: str) -> bool:
+        """One filter of the token must cover it: two that cover it only together do not."""
+        return self._subscribes(filter) and (self.base is None or self.base.may_subscribe(filter))
+
+    def why_write(self, topic: str) -> str:
+        if self.base is not None and self.publishes(topic):
+            return self.base.why_write(topic)
+        if self.publishes(topic):
+            return f"may write to `{topic}`: by its token"
+        return f"may not write to `{topic}`: its token has no filter to publish that matches it"
+
+    def why_read(self, topic: str) -> str:
+        if self.base is not None and self.reads(topic):
+            return self.base.why_read(topic)
+        if self.reads(topic):
+            return f"may read `{topic}`: by its token"
+        return f"may not read `{topic}`: its token has no filter to subscribe that matches it"
+
+    def why_subscribe(self, filter: str) -> str:
+        if self.base is not None and self._subscribes(filter):
+            return self.base.why_subscribe(filter)
+        if self._subscribes(filter):
+            return f"may subscribe to `{filter}`: by its token"
+        return f"may not subscribe to `{filter}`: its token has no filter that covers it"
+
+    def deciding(self, topic: str, access: Access) -> Rule | None:
+        """The rule of the access list that decides, if the token lets it."""
+        allowed = self.publishes(topic) if access == "write" else self.reads(topic)
+        return self.base.deciding(topic, access) if self.base is not None and allowed else None
+
+    def publishes(self, topic: str) -> bool:
+        """Whether the token grants it."""
+        return topic.startswith(CONTROL) or self._to_publish.match(topic)
+
+    def reads(self, topic: str) -> bool:
+        """Whether the token lets it read a topic, whatever the access list says."""
+        return self._to_subscribe.match(topic)
+
+    def _subscribes(self, filter: str) -> bool:
+        wanted = parse_filter(filter).filter
+        return any(covers(permitted, wanted) for permitted in self.subscribe)
+
+    @cached_property
+    def _to_publish(self) -> "Filters":
+        return Filters(self.publish)
+
+    @cached_property
+    def _to_subscribe(self) -> "Filters":
+        return Filters(self.subscribe)
+
+
+NO_RIGHTS = TokenRights(frozenset(), frozenset())
+"""Of a client that has shown no token and needs one."""
+
+
+class Filters:
+    """Filters of a token, to be asked about topics."""
+
+    __slots__ = ("_filters", "_tree")
+
+    def __init__(self, filters: frozenset[str]) -> None:
+        self._filters = tuple(filters)
+        self._tree = FilterTree(self._filters) if len(filters) > _FEW else None
+
+    def match(self, topic: str) -> bool:
+        """Whether one of them matches."""
+        if self._tree is None:
+            return any(matches(permitted, topic) for permitted in self._filters)
+        return any(matches(self._filters[place], topic) for place in self._tree.find(topic))

@@ -1,0 +1,357 @@
+"""Policies, compiled to closures: rules, policies and sets, each with the index of what it combines (7.11 to 7.14)."""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from penstock.policy.xacml.evaluation.algorithms import FAILURES, IDP, Algorithm, algorithm_of
+from penstock.policy.xacml.evaluation.decision import (
+    IF_TARGET_FAILS,
+    NOT_APPLICABLE,
+    Assigned,
+    Decision,
+    Duty,
+    Outcome,
+    PolicyName,
+)
+from penstock.policy.xacml.evaluation.expressions import Compiler, check_arguments, designate, select
+from penstock.policy.xacml.evaluation.index import Index
+from penstock.policy.xacml.evaluation.repository import Repository
+from penstock.policy.xacml.functions.function import BOOLEAN
+from penstock.policy.xacml.functions.table import function_named
+from penstock.policy.xacml.limits import MOST_DUTIES
+from penstock.policy.xacml.names import PROCESSING_ERROR
+from penstock.policy.xacml.request import Context
+from penstock.policy.xacml.status import Indeterminate, Status, XacmlError
+from penstock.policy.xacml.tree import (
+    Assignment,
+    Designator,
+    DutyExpression,
+    Effect,
+    Match,
+    Policy,
+    PolicyReference,
+    PolicySet,
+    Root,
+    Rule,
+    Target,
+)
+from penstock.policy.xacml.values.values import Type
+
+Matched = bool | Status
+"""Whether a target matches; a status if that is not known."""
+Matching = Callable[[Context], Matched]
+
+
+class Unit(NamedTuple):
+    """What can be combined: a rule, a policy or a set."""
+
+    matches: Matching
+    evaluate: Callable[[Context], Outcome]
+    target: Target
+
+
+_EFFECTS = {Effect.PERMIT: Decision.PERMIT, Effect.DENY: Decision.DENY}
+_FAILED = {Decision.PERMIT: Decision.INDETERMINATE_P, Decision.DENY: Decision.INDETERMINATE_D}
+
+
+# --- targets (7.6, 7.7)
+
+
+def compile_target(target: Target) -> Matching:
+    """Raises `XacmlError`."""
+    if not target:
+        return _always
+    parts = [_alternatives([_all([_match(match) for match in all_of]) for all_of in any_of]) for any_of in target]
+    return _all(parts)
+
+
+def _always(_: Context) -> Matched:
+    return True
+
+
+def _all(parts: Sequence[Matching]) -> Matching:
+    """What does not match decides, before what fails (tables 2 and 4)."""
+    if len(parts) == 1:
+        return parts[0]
+
+    def matches(context: Context) -> Matched:
+        failure: Status | None = None
+        for part in parts:
+            found = part(context)
+            if found is False:
+                return False
+            if found is not True:
+                failure = failure or found
+        return failure or True
+
+    return matches
+
+
+def _alternatives(parts: Sequence[Matching]) -> Matching:
+    """What matches decides, before what fails (table 3)."""
+    if len(parts) == 1:
+        return parts[0]
+
+    def matches(context: Context) -> Matched:
+        failure: Status | None = None
+        for part in parts:
+            found = part(context)
+            if found is True:
+                return True
+            if found is not False:
+                failure = failure or found
+        return failure or False
+
+    return matches
+
+
+def _match(match: Match) -> Matching:
+    function = function_named(match.function)
+    check_arguments(function, [Type(match.literal.type), Type(match.source.type)])
+    if function.result != BOOLEAN:
+        raise XacmlError(f"`{match.function}` gives {function.result}, and cannot match")
+    find = designate(match.source) if isinstance(match.source, Designator) else select(match.source)
+    apply, cost, value = function.apply, function.cost, match.literal.value
+
+    def matches(context: Context) -> Matched:
+        try:
+            bag = find(context)
+        except Indeterminate as error:
+            return error.status
+        failure: Status | None = None
+        for one in bag:
+            try:
+                if cost is not None:
+                    context.charge(1 + cost(value, one))
+                if apply(value, one):
+                    return True
+            except Indeterminate as error:
+                failure = failure or error.status
+        return failure or False
+
+    return matches
+
+
+# --- obligations and advice (7.18)
+
+Duties = Callable[[Context, Decision], tuple[tuple[Duty, ...], tuple[Duty, ...]]]
+
+
+def _no_duties(_: Context, __: Decision) -> tuple[tuple[Duty, ...], tuple[Duty, ...]]:
+    return (), ()
+
+
+def _duties(obligations: Sequence[DutyExpression], advice: Sequence[DutyExpression], compiler: Compiler) -> Duties:
+    if not obligations and not advice:
+        return _no_duties
+    of = [
+        {
+            decision: [_duty(one, compiler) for one in several if _EFFECTS[one.on] == decision]
+            for decision in _EFFECTS.values()
+        }
+        for several in (obligations, advice)
+    ]
+
+    def evaluate(context: Context, decision: Decision) -> tuple[tuple[Duty, ...], tuple[Duty, ...]]:
+        first, second = (tuple(duty(context) for duty in several[decision]) for several in of)
+        return first, second
+
+    return evaluate
+
+
+def _duty(tree: DutyExpression, compiler: Compiler) -> Callable[[Context], Duty]:
+    assignments = [_assignment(one, compiler) for one in tree.assignments]
+    return lambda context: Duty(tree.id, tuple(one for assign in assignments for one in assign(context)))
+
+
+def _assignment(tree: Assignment, compiler: Compiler) -> Callable[[Context], list[Assigned]]:
+    compiled = compiler.expression(tree.expression)
+
+    def assign(context: Context) -> list[Assigned]:
+        value = compiled.run(context)
+        values = value if compiled.type.is_bag else (value,)
+        context.charge(len(values))
+        return [Assigned(tree.id, compiled.type.data, one, tree.category, tree.issuer) for one in values]
+
+    return assign
+
+
+# --- rules (7.11)
+
+
+def _rule(rule: Rule, compiler: Compiler) -> Unit:
+    matches = compile_target(rule.target)
+    condition = compiler.condition(rule.condition) if rule.condition is not None else None
+    duties = _duties(rule.obligations, rule.advice, compiler)
+    effect = _EFFECTS[rule.effect]
+    failed = _FAILED[effect]
+    plain = Outcome(effect)
+
+    def evaluate(context: Context) -> Outcome:
+        matched = matches(context)
+        if matched is False:
+            return NOT_APPLICABLE
+        if matched is not True:
+            return Outcome(failed, matched)
+        try:
+            if condition is not None and not condition(context):
+                return NOT_APPLICABLE
+            if duties is _no_duties:
+                return plain
+            return Outcome(effect, plain.status, *duties(context, effect))
+        except Indeterminate as error:
+            return Outcome(failed, error.status)
+
+    return Unit(matches, evaluate, rule.target)
+
+
+# --- combining
+
+
+def _combined(units: Sequence[Unit], algorithm: Algorithm) -> Callable[[Context], Outcome]:
+    index = Index([unit.target for unit in units])
+    if algorithm.is_only_one:
+        return lambda context: _only_one([units[at] for at in index.candidates(context)], context)
+    evaluations = [unit.evaluate for unit in units]
+    stops, of = algorithm.stops, algorithm.of
+
+    def evaluate(context: Context) -> Outcome:
+        seen = Decision.NOT_APPLICABLE
+        outcomes: list[Outcome] = []
+        places = range(len(evaluations)) if index.is_plain else index.candidates(context)
+        for at in places:
+            outcome = evaluations[at](context)
+            decision = outcome.decision
+            if decision:
+                seen |= decision
+                outcomes.append(outcome)
+                if decision & stops:
+                    break
+        return _united(of(seen), outcomes)
+
+    return evaluate
+
+
+def _united(decision: Decision, outcomes: Sequence[Outcome]) -> Outcome:
+    """The outcome of several: the duties of those that came to the same, or the status of the first that failed."""
+    policies = tuple(name for outcome in outcomes for name in outcome.policies)
+    if decision & FAILURES:
+        status = next(outcome.status for outcome in outcomes if outcome.decision & FAILURES)
+        return Outcome(decision, status, policies=policies)
+    if not decision:
+        return NOT_APPLICABLE
+    agreeing = [outcome for outcome in outcomes if outcome.decision == decision]
+    obligations = tuple(duty for outcome in agreeing for duty in outcome.obligations)
+    advice = tuple(duty for outcome in agreeing for duty in outcome.advice)
+    if len(obligations) + len(advice) > MOST_DUTIES:
+        return Outcome(_FAILED[decision], Status(PROCESSING_ERROR, f"more than {MOST_DUTIES} obligations and advice"))
+    return Outcome(decision, obligations=obligations, advice=advice, policies=policies)
+
+
+def _only_one(units: Sequence[Unit], context: Context) -> Outcome:
+    """C.9: only one of the policies may be applicable."""
+    selected: Unit | None = None
+    for unit in units:
+        matched = unit.matches(context)
+        if matched is not True and matched is not False:
+            return Outcome(IDP, matched)
+        if matched and selected is not None:
+            return Outcome(IDP, Status(PROCESSING_ERROR, "more than one policy is applicable"))
+        if matched:
+            selected = unit
+    return NOT_APPLICABLE if selected is None else selected.evaluate(context)
+
+
+# --- policies and sets (7.12, 7.13)
+
+
+class PolicyCompiler:
+    """Compiles policies with those that they refer to, each once."""
+
+    def __init__(self, repository: Repository) -> None:
+        self._repository = repository
+        self._referenced: dict[int, Unit] = {}
+
+    def unit(self, tree: Root) -> Unit:
+        """Raises `XacmlError`."""
+        try:
+            return self._policy(tree) if isinstance(tree, Policy) else self._policy_set(tree)
+        except XacmlError as error:
+            what = "policy" if isinstance(tree, Policy) else "policy set"
+            if str(error).startswith("policy"):
+                raise
+            raise error.at(f"{what} `{tree.id}`") from None
+
+    def _policy(self, tree: Policy) -> Unit:
+        compiler = Compiler(tree.variables)
+        units = [_located(rule, compiler) for rule in tree.rules]
+        return self._whole(tree, _combined(units, algorithm_of(tree.algorithm, "rule")), compiler)
+
+    def _policy_set(self, tree: PolicySet) -> Unit:
+        units = [self._child(child) for child in tree.children]
+        return self._whole(tree, _combined(units, algorithm_of(tree.algorithm, "policy")), Compiler())
+
+    def _child(self, child: Policy | PolicySet | PolicyReference) -> Unit:
+        if not isinstance(child, PolicyReference):
+            return self.unit(child)
+        try:
+            tree = self._repository.find(child)
+        except XacmlError as error:
+            return _nowhere(Status(PROCESSING_ERROR, str(error)))
+        if id(tree) not in self._referenced:
+            unit = self.unit(tree)
+            self._referenced[id(tree)] = Unit(unit.matches, _once(unit.evaluate), unit.target)
+        return self._referenced[id(tree)]
+
+    def _whole(self, tree: Root, combine: Callable[[Context], Outcome], compiler: Compiler) -> Unit:
+        matches = compile_target(tree.target)
+        duties = _duties(tree.obligations, tree.advice, compiler)
+        name = PolicyName(tree.id, tree.version, isinstance(tree, PolicySet))
+
+        def evaluate(context: Context) -> Outcome:
+            matched = matches(context)
+            if matched is False:
+                return NOT_APPLICABLE
+            outcome = combine(context)
+            decision = outcome.decision
+            if not decision:
+                return NOT_APPLICABLE
+            policies = (name, *outcome.policies)
+            if matched is not True:
+                return Outcome(IF_TARGET_FAILS[decision], matched, policies=policies)
+            if decision & FAILURES:
+                return outcome._replace(policies=policies)
+            try:
+                obligations, advice = duties(context, decision)
+            except Indeterminate as error:
+                return Outcome(_FAILED[decision], error.status, policies=policies)
+            return Outcome(
+                decision, outcome.status, (*outcome.obligations, *obligations), (*outcome.advice, *advice), policies
+            )
+
+        return Unit(matches, evaluate, tree.target)
+
+
+def _nowhere(status: Status) -> Unit:
+    """What a reference that leads nowhere comes to, if it comes to that."""
+    return Unit(lambda _: status, lambda _: Outcome(IDP, status), ())
+
+
+def _located(rule: Rule, compiler: Compiler) -> Unit:
+    try:
+        return _rule(rule, compiler)
+    except XacmlError as error:
+        raise error.at(f"rule `{rule.id}`") from None
+
+
+def _once(evaluate: Callable[[Context], Outcome]) -> Callable[[Context], Outcome]:
+    """The same, once in a context: a policy that is referred to twice by each of many would else take for ever."""
+
+    def cached(context: Context) -> Outcome:
+        key = id(cached)
+        if key not in context.cache:
+            context.cache[key] = evaluate(context)
+        found: Outcome = context.cache[key]
+        return found
+
+    return cached

@@ -1,0 +1,304 @@
+"""Expressions, compiled to closures: types are checked once, here."""
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from penstock.policy.xacml import names
+from penstock.policy.xacml.functions.cel import holds, named, split_arguments
+from penstock.policy.xacml.functions.function import BOOLEAN, INTEGER, Function
+from penstock.policy.xacml.functions.table import HIGHER, LOGICAL, Higher, function_named
+from penstock.policy.xacml.functions.xpath import XPATH_FUNCTIONS
+from penstock.policy.xacml.request import TIMES, Context
+from penstock.policy.xacml.status import (
+    Indeterminate,
+    Missing,
+    XacmlError,
+    ill_typed,
+    lacking,
+    malformed,
+    unprocessable,
+)
+from penstock.policy.xacml.tree import Apply, Designator, Expression, FunctionName, Literal, Reference, Selector
+from penstock.policy.xacml.values.values import Bag, Type, Value, read_value
+from penstock.policy.xacml.xpath import compile_path, text_of
+
+Run = Callable[[Context], Value]
+
+
+class Compiled(NamedTuple):
+    """An expression: its type, and what gives its value in a context, or raises `Indeterminate`."""
+
+    type: Type
+    run: Run
+
+
+class Compiler:
+    """Compiles the expressions of one policy, which share its variables."""
+
+    def __init__(self, variables: Sequence[tuple[str, Expression]] = ()) -> None:
+        self._definitions = dict(variables)
+        if len(self._definitions) < len(variables):
+            raise XacmlError("two variables have one name")
+        self._variables: dict[str, Compiled] = {}
+        self._underway: list[str] = []
+        for name in self._definitions:
+            self._variable(name)
+
+    def expression(self, tree: Expression) -> Compiled:
+        """Raises `XacmlError` if it is not one."""
+        match tree:
+            case Literal(type_uri, value):
+                return Compiled(Type(type_uri), lambda _: value)
+            case Designator():
+                return Compiled(Type(tree.type, is_bag=True), designate(tree))
+            case Selector():
+                return Compiled(Type(tree.type, is_bag=True), select(tree))
+            case Reference(name):
+                return self._variable(name)
+            case Apply():
+                return self._apply(tree)
+            case FunctionName(name):
+                raise XacmlError(f"`{name}` is a function where a value is expected")
+
+    def condition(self, tree: Expression) -> Run:
+        """An expression that is true or false; raises `XacmlError`."""
+        compiled = self.expression(tree)
+        if compiled.type != BOOLEAN:
+            raise ill_typed(f"a condition is a boolean, not {compiled.type}")
+        return compiled.run
+
+    def _variable(self, name: str) -> Compiled:
+        if name in self._variables:
+            return self._variables[name]
+        if name not in self._definitions:
+            raise XacmlError(f"there is no variable `{name}`")
+        if name in self._underway:
+            raise XacmlError(f"variables go in a circle: {' -> '.join([*self._underway, name])}")
+        self._underway.append(name)
+        compiled = self.expression(self._definitions[name])
+        self._underway.pop()
+        self._variables[name] = Compiled(compiled.type, _once(compiled.run))
+        return self._variables[name]
+
+    def _apply(self, tree: Apply) -> Compiled:
+        if tree.function in HIGHER:
+            return self._higher(tree, HIGHER[tree.function])
+        if tree.function == names.CEL:
+            return self._condition_text(tree)
+        arguments = [self.expression(argument) for argument in tree.arguments]
+        if tree.function in LOGICAL:
+            return _logical(tree.function, arguments)
+        if tree.function in XPATH_FUNCTIONS:
+            function, of = XPATH_FUNCTIONS[tree.function]
+            check_arguments(function, [one.type for one in arguments])
+            runs = [one.run for one in arguments]
+            return Compiled(function.result, lambda context: of(context, *(run(context) for run in runs)))
+        function = function_named(tree.function)
+        check_arguments(function, [one.type for one in arguments])
+        runs = [one.run for one in arguments]
+        return Compiled(
+            function.result, _applied(function.apply, runs) if function.cost is None else _charged(function, runs)
+        )
+
+    def _condition_text(self, tree: Apply) -> Compiled:
+        condition, arguments = split_arguments(tree.arguments)
+        attributes = []
+        for name, argument in arguments:
+            compiled = self.expression(argument)
+            if not compiled.type.is_bag:
+                raise XacmlError(f"`{name}` of a condition is a bag, not {compiled.type}")
+            attributes.append(named(name, compiled.type.data, compiled.run))
+        return Compiled(BOOLEAN, lambda context: holds(condition, attributes, context))
+
+    def _higher(self, tree: Apply, higher: Higher) -> Compiled:
+        if not tree.arguments or not isinstance(tree.arguments[0], FunctionName):
+            raise XacmlError(f"the first argument of `{tree.function}` is a function")
+        function = function_named(tree.arguments[0].id)
+        arguments = [self.expression(argument) for argument in tree.arguments[1:]]
+        types = [one.type for one in arguments]
+        result = check_higher(tree.function, higher, function, types)
+        apply, cost, combine = function.apply, function.cost, higher.combine
+        runs = [one.run for one in arguments]
+        are_bags = [one.is_bag for one in types]
+
+        def run(context: Context) -> Value:
+            values = [run(context) for run in runs]
+            bags = [value if is_bag else (value,) for value, is_bag in zip(values, are_bags, strict=True)]
+            size = 1
+            for bag in bags:
+                size *= max(1, len(bag))
+            context.charge(size)
+            if cost is None:
+                return combine(apply, bags)
+
+            def charged(*several: Value) -> Value:
+                context.charge(cost(*several))
+                return apply(*several)
+
+            return combine(charged, bags)
+
+        return Compiled(result, run)
+
+
+def _once(run: Run) -> Run:
+    """The same, calculated once in a context: else variables of variables would cost twice as much for each."""
+
+    def cached(context: Context) -> Value:
+        key = id(cached)
+        if key not in context.cache:
+            try:
+                context.cache[key] = run(context)
+            except Indeterminate as error:
+                context.cache[key] = error
+        found = context.cache[key]
+        if isinstance(found, Indeterminate):
+            raise found
+        return found
+
+    return cached
+
+
+def _applied(apply: Callable[..., Any], runs: list[Run]) -> Run:
+    """A function of the values of its arguments, without a list for the usual few."""
+    match runs:
+        case [one]:
+            return lambda context: apply(one(context))
+        case [one, other]:
+            return lambda context: apply(one(context), other(context))
+    return lambda context: apply(*[run(context) for run in runs])
+
+
+def _charged(function: Function, runs: list[Run]) -> Run:
+    """The same, where what it costs depends on the values."""
+    apply, cost = function.apply, function.cost
+    assert cost is not None
+
+    def run(context: Context) -> Value:
+        values = [run(context) for run in runs]
+        context.charge(1 + cost(*values))
+        return apply(*values)
+
+    return run
+
+
+@lru_cache(maxsize=4096)  # many policies ask for the same few attributes
+def designate(tree: Designator) -> Callable[[Context], Bag]:
+    """The values of an attribute (7.3.5)."""
+    missing = Missing(tree.category, tree.id, tree.type, tree.issuer)
+    key = (tree.category, tree.id, tree.type)
+    must = tree.must_be_present
+
+    def find(context: Context) -> Bag:
+        bag = context.bags.get(key, ())
+        if must and not bag:
+            raise lacking(missing)
+        return bag
+
+    if tree.issuer is None and key in TIMES:
+        return lambda context: context.bag(key)
+    if tree.issuer is None:
+        return find
+    of_issuer = (*key, tree.issuer)
+
+    def find_issued(context: Context) -> Bag:
+        bag = context.issued.get(of_issuer, ())
+        if must and not bag:
+            raise lacking(missing)
+        return bag
+
+    return find_issued
+
+
+def select(tree: Selector) -> Callable[[Context], Bag]:
+    """The values that XPath finds (7.3.7); raises `XacmlError` if the path is none."""
+    compile_path(tree.path, tree.prefixes)
+    missing = Missing(tree.category, tree.path, tree.type)
+
+    def find(context: Context) -> Bag:
+        nodes = context.select(tree.category, tree.path, tree.prefixes, tree.context_id)
+        context.charge(len(nodes))
+        try:
+            bag = tuple(read_value(tree.type, text) for text in text_of(nodes, tree.path))
+        except XacmlError as error:
+            raise malformed(str(error)) from None
+        if tree.must_be_present and not bag:
+            raise lacking(missing)
+        return bag
+
+    return find
+
+
+def check_arguments(function: Function, types: Sequence[Type]) -> None:
+    """Raises `XacmlError` if the function does not take arguments of these types."""
+    if not function.accepts(len(types)):
+        least = "at least " if function.rest is not None else ""
+        raise ill_typed(f"`{function.id}` takes {least}{len(function.parameters)} arguments, not {len(types)}")
+    for at, found in enumerate(types):
+        if found != function.parameter(at):
+            raise ill_typed(f"argument {at + 1} of `{function.id}` is {function.parameter(at)}, not {found}")
+
+
+def check_higher(name: str, higher: Higher, function: Function, types: Sequence[Type]) -> Type:
+    """The type of a higher-order function's value; raises `XacmlError`."""
+    if not higher.fits([one.is_bag for one in types]):
+        raise ill_typed(f"`{name}` {higher.usage}")
+    check_arguments(function, [Type(one.data) for one in types])
+    if higher.is_map:
+        if function.result.is_bag:
+            raise ill_typed(f"`{name}` takes no function that gives a bag")
+        return Type(function.result.data, is_bag=True)
+    if function.result != BOOLEAN:
+        raise ill_typed(f"`{name}` takes a function that gives a boolean, not {function.result}")
+    return BOOLEAN
+
+
+def _logical(name: str, arguments: list[Compiled]) -> Compiled:
+    kind = LOGICAL[name]
+    types = [one.type for one in arguments]
+    if kind == "n-of":
+        if not types or types[0] != INTEGER:
+            raise ill_typed(f"the first argument of `{name}` is an integer")
+        types = types[1:]
+    for found in types:
+        if found != BOOLEAN:
+            raise ill_typed(f"`{name}` takes booleans, not {found}")
+    runs = [one.run for one in arguments]
+    if kind == "n-of":
+        return Compiled(BOOLEAN, lambda context: _n_of(runs[0](context), runs[1:], context))
+    return Compiled(BOOLEAN, _decided_by(runs, decisive=kind == "or"))
+
+
+def _decided_by(runs: Iterable[Run], decisive: bool) -> Run:
+    """The first decisive value decides, whatever failed before it (A.3.5)."""
+    runs = tuple(runs)
+
+    def run(context: Context) -> bool:
+        failure = None
+        for operand in runs:
+            try:
+                if bool(operand(context)) == decisive:
+                    return decisive
+            except Indeterminate as error:
+                failure = failure or error
+        if failure is not None:
+            raise failure
+        return not decisive
+
+    return run
+
+
+def _n_of(wanted: int, runs: Sequence[Run], context: Context) -> bool:
+    if wanted > len(runs):
+        raise unprocessable(f"{wanted} of {len(runs)} cannot be true")
+    failures: list[Indeterminate] = []
+    for at, run in enumerate(runs):
+        if wanted <= 0 or wanted > len(runs) - at + len(failures):
+            break
+        try:
+            wanted -= run(context)
+        except Indeterminate as error:
+            failures.append(error)
+    if 0 < wanted <= len(failures):
+        raise failures[0]
+    return wanted <= 0

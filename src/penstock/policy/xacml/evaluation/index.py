@@ -1,0 +1,161 @@
+"""Which children can match, by the values that their targets ask for.
+
+A target that asks for a resource of the kind `location` cannot match a request of another kind, so its policy need not
+even be looked at. Children are put into a tree: by the value of one attribute, below it by that of another. The
+attribute may also be missing where it must be present; then the target fails instead of not matching, and the child is
+to be evaluated.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from penstock.policy.xacml import names
+from penstock.policy.xacml.names import FUNCTION_1
+from penstock.policy.xacml.request import Context
+from penstock.policy.xacml.tree import AllOf, AnyOf, Designator, Target
+from penstock.policy.xacml.values.values import Value
+
+_EQUALITIES = {
+    FUNCTION_1 + "string-equal": names.STRING,
+    FUNCTION_1 + "anyURI-equal": names.ANY_URI,
+    FUNCTION_1 + "integer-equal": names.INTEGER,
+    FUNCTION_1 + "boolean-equal": names.BOOLEAN,
+}
+_MOST_ALTERNATIVES = 64
+"""Alternatives of one part of a target that are worth an entry each."""
+_FEW = 4
+"""Children that are not worth a tree."""
+_DEPTH = 8
+"""Attributes that decide one after the other, at most."""
+_ENTRIES = 8
+"""Entries for each child, at most, on average."""
+
+_Key = tuple[str, str, str, str | None]
+"""Category, attribute, type and issuer."""
+
+
+class _Asked(NamedTuple):
+    """What one part of a target asks of one attribute: one of these values."""
+
+    key: _Key
+    values: tuple[Value, ...]
+    must_be_present: bool
+
+
+class _Child(NamedTuple):
+    at: int
+    asked: tuple[_Asked, ...]
+
+
+class _Branch(NamedTuple):
+    """Children by the value that they ask of one attribute; those that fail if it is missing."""
+
+    key: _Key
+    by_value: dict[Value, "_Node"]
+    if_missing: "_Node | None"
+
+
+class _Node(NamedTuple):
+    """Some children: those that are candidates here, and those that an attribute's value decides on."""
+
+    leaf: tuple[int, ...]
+    branches: tuple[_Branch, ...] = ()
+
+
+class Index:
+    """Finds the children of a policy or policy set that can matter for a request."""
+
+    def __init__(self, targets: Sequence[Target]) -> None:
+        is_small = len(targets) <= _FEW
+        children = [_Child(at, () if is_small else tuple(_asked(one))) for at, one in enumerate(targets)]
+        self._budget = _ENTRIES * len(children)
+        self._root = self._node(children, 0)
+        self.is_plain = not self._root.branches
+        """Whether every child is a candidate always."""
+
+    def candidates(self, context: Context) -> Sequence[int]:
+        """The places of the children that can match, in order."""
+        found: list[int] = []
+        _collect(self._root, context, found)
+        return sorted(set(found)) if len(found) > 1 else found
+
+    def _node(self, children: list[_Child], depth: int) -> _Node:
+        if len(children) <= _FEW or self._budget < 0 or depth >= _DEPTH:
+            return _Node(tuple(child.at for child in children))
+        several: dict[_Key, set[Value]] = {}
+        for child in children:
+            for asked in child.asked:
+                several.setdefault(asked.key, set()).update(asked.values)
+        groups: dict[_Key, list[tuple[_Child, _Asked]]] = {}
+        leaf: list[int] = []
+        for child in children:
+            if child.asked:
+                # By the attribute of most values, as that leaves the fewest of others.
+                asked = max(child.asked, key=lambda one: len(several[one.key]))
+                groups.setdefault(asked.key, []).append((child, asked))
+            else:
+                leaf.append(child.at)
+        return _Node(tuple(leaf), tuple(self._branch(key, group, depth) for key, group in groups.items()))
+
+    def _branch(self, key: _Key, group: list[tuple[_Child, _Asked]], depth: int) -> _Branch:
+        by_value: dict[Value, list[_Child]] = {}
+        missing: list[_Child] = []
+        for child, asked in group:
+            below = _Child(child.at, tuple(one for one in child.asked if one is not asked))
+            for value in asked.values:
+                by_value.setdefault(value, []).append(below)
+            if asked.must_be_present:
+                missing.append(below)
+        self._budget -= sum(map(len, by_value.values())) + len(missing)
+        return _Branch(
+            key,
+            {value: self._node(children, depth + 1) for value, children in by_value.items()},
+            self._node(missing, depth + 1) if missing else None,
+        )
+
+
+def _collect(node: _Node, context: Context, found: list[int]) -> None:
+    found += node.leaf
+    for (category, name, kind, issuer), by_value, if_missing in node.branches:
+        if issuer is None:
+            bag = context.bags.get((category, name, kind), ())
+        else:
+            bag = context.issued.get((category, name, kind, issuer), ())
+        if bag:
+            for value in bag:
+                below = by_value.get(value)
+                if below is not None:
+                    _collect(below, context, found)
+        elif if_missing is not None:
+            _collect(if_missing, context, found)
+
+
+def _asked(target: Target) -> Iterable[_Asked]:
+    seen: set[_Key] = set()
+    for any_of in target:
+        for asked in _of_part(any_of):
+            if asked.key not in seen:
+                seen.add(asked.key)
+                yield asked
+
+
+def _of_part(any_of: AnyOf) -> Iterable[_Asked]:
+    """The attributes that each alternative asks a value of."""
+    if len(any_of) > _MOST_ALTERNATIVES:
+        return
+    first, *others = [_values(all_of) for all_of in any_of]
+    for key in first:
+        if all(key in other for other in others):
+            several = [one[key] for one in (first, *others)]
+            values = tuple(dict.fromkeys(value for value, _ in several))
+            yield _Asked(key, values, any(must for _, must in several))
+
+
+def _values(all_of: AllOf) -> dict[_Key, tuple[Value, bool]]:
+    found: dict[_Key, tuple[Value, bool]] = {}
+    for match in all_of:
+        source = match.source
+        if isinstance(source, Designator) and _EQUALITIES.get(match.function) == source.type:
+            key = (source.category, source.id, source.type, source.issuer)
+            found.setdefault(key, (match.literal.value, source.must_be_present))
+    return found

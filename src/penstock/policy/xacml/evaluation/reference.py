@@ -1,0 +1,389 @@
+"""The norm, transcribed: sections 7.6 to 7.18 and appendix C, interpreted. Small, slow, the oracle of tests.
+
+It shares the functions' own code with the compiled evaluator; nothing of targets, rules, policies, algorithms,
+variables and higher-order functions.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from penstock.policy.xacml import names
+from penstock.policy.xacml.evaluation.decision import Assigned, Decision, Duty, Outcome
+from penstock.policy.xacml.evaluation.repository import Repository
+from penstock.policy.xacml.functions.cel import holds, named, split_arguments
+from penstock.policy.xacml.functions.table import FUNCTIONS
+from penstock.policy.xacml.functions.xpath import XPATH_FUNCTIONS
+from penstock.policy.xacml.request import Context
+from penstock.policy.xacml.status import Indeterminate, Missing, Status, XacmlError, lacking, malformed, unprocessable
+from penstock.policy.xacml.tree import (
+    AllOf,
+    AnyOf,
+    Apply,
+    Designator,
+    DutyExpression,
+    Effect,
+    Expression,
+    FunctionName,
+    Literal,
+    Match,
+    Policy,
+    PolicyReference,
+    PolicySet,
+    Reference,
+    Root,
+    Rule,
+    Selector,
+    Target,
+)
+from penstock.policy.xacml.values.values import Bag, Value, read_value
+from penstock.policy.xacml.xpath import text_of
+
+P, D, NA = Decision.PERMIT, Decision.DENY, Decision.NOT_APPLICABLE
+IP, ID, IDP = Decision.INDETERMINATE_P, Decision.INDETERMINATE_D, Decision.INDETERMINATE_DP
+
+MATCH, NO_MATCH, FAILS = "Match", "No match", "Indeterminate"
+
+
+class Reader:
+    """Evaluates trees that the compiled evaluator has accepted, in one context."""
+
+    def __init__(self, repository: Repository, context: Context) -> None:
+        self._repository = repository
+        self._context = context
+        self._variables: dict[str, Expression] = {}
+
+    # --- 7.3, 7.4, 7.8, 7.9: expressions
+
+    def value(self, tree: Expression) -> Value:
+        """The value of an expression; raises `Indeterminate`."""
+        match tree:
+            case Literal():
+                return tree.value
+            case Designator():
+                return self._designate(tree)
+            case Selector():
+                return self._select(tree)
+            case Reference():
+                return self.value(self._variables[tree.variable])
+            case Apply():
+                return self._apply(tree)
+        raise AssertionError(tree)
+
+    def _designate(self, tree: Designator) -> Bag:
+        key = (tree.category, tree.id, tree.type)
+        bag = self._context.bag(key) if tree.issuer is None else self._context.issued.get((*key, tree.issuer), ())
+        if not bag and tree.must_be_present:
+            raise lacking(Missing(*key, tree.issuer))
+        return bag
+
+    def _select(self, tree: Selector) -> Bag:
+        nodes = self._context.select(tree.category, tree.path, tree.prefixes, tree.context_id)
+        if not nodes and tree.must_be_present:
+            raise lacking(Missing(tree.category, tree.path, tree.type))
+        try:
+            return tuple(read_value(tree.type, text) for text in text_of(nodes, tree.path))
+        except XacmlError as error:
+            raise malformed(str(error)) from None
+
+    def _apply(self, tree: Apply) -> Value:
+        name = tree.function.rpartition(":")[2]
+        if tree.arguments and isinstance(tree.arguments[0], FunctionName):
+            return self._higher(name, tree.arguments[0].id, tree.arguments[1:])
+        if tree.function == names.CEL:
+            condition, arguments = split_arguments(tree.arguments)
+            attributes = [named(one, _type_of(bag), self._finder(bag)) for one, bag in arguments]
+            return holds(condition, attributes, self._context)
+        if name in ("and", "or", "n-of"):
+            return self._logical(name, tree.arguments)
+        arguments_found = [self.value(argument) for argument in tree.arguments]
+        if tree.function in XPATH_FUNCTIONS:
+            return XPATH_FUNCTIONS[tree.function][1](self._context, *arguments_found)
+        return FUNCTIONS[tree.function].apply(*arguments_found)
+
+    def _finder(self, bag: Expression) -> Callable[[Context], Bag]:
+        return lambda _: self.value(bag)
+
+    def _logical(self, name: str, arguments: Sequence[Expression]) -> bool:
+        wanted = None
+        if name == "n-of":
+            wanted = self.value(arguments[0])
+            arguments = arguments[1:]
+            if wanted > len(arguments):
+                raise unprocessable("more are wanted than there are")
+        return three_valued(name, [self._tried(argument) for argument in arguments], wanted)
+
+    def _tried(self, tree: Expression) -> Any:
+        try:
+            return self.value(tree)
+        except Indeterminate as error:
+            return error
+
+    def _higher(self, name: str, function: str, arguments: Sequence[Expression]) -> Value:
+        values = [self.value(argument) for argument in arguments]
+        apply = FUNCTIONS[function].apply
+
+        def tried(*several: Value) -> Any:
+            try:
+                return apply(*several)
+            except Indeterminate as error:
+                return error
+
+        if name in ("any-of-all", "all-of-any", "all-of-all"):
+            first, second = values
+            match name:
+                case "all-of-any":
+                    rows = [[tried(one, other) for other in second] for one in first]
+                case "any-of-all":
+                    rows = [[tried(one, other) for one in first] for other in second]
+                case _:
+                    rows = [[tried(one, other)] for one in first for other in second]
+            return three_valued("and", [_tried_or(row) for row in rows])
+        found = [tried(*several) for several in _expanded(values)]
+        if name == "map":
+            for one in found:
+                if isinstance(one, Indeterminate):
+                    raise one
+            return tuple(found)
+        return three_valued("and" if name == "all-of" else "or", found)
+
+    # --- 7.6, 7.7: matches and targets
+
+    def match(self, tree: Match) -> str:
+        try:
+            bag = self.value(tree.source)
+        except Indeterminate:
+            return FAILS
+        results = []
+        for one in bag:
+            try:
+                results.append(FUNCTIONS[tree.function].apply(tree.literal.value, one))
+            except Indeterminate:
+                results.append(None)
+        if True in results:
+            return MATCH
+        return FAILS if None in results else NO_MATCH
+
+    def all_of(self, tree: AllOf) -> str:
+        results = [self.match(match) for match in tree]  # table 4
+        if NO_MATCH in results:
+            return NO_MATCH
+        return FAILS if FAILS in results else MATCH
+
+    def any_of(self, tree: AnyOf) -> str:
+        results = [self.all_of(all_of) for all_of in tree]  # table 3
+        if MATCH in results:
+            return MATCH
+        return FAILS if FAILS in results else NO_MATCH
+
+    def target(self, tree: Target) -> str:
+        results = [self.any_of(any_of) for any_of in tree]  # table 2
+        if NO_MATCH in results:
+            return NO_MATCH
+        return FAILS if FAILS in results else MATCH
+
+    # --- 7.11: rules
+
+    def rule(self, tree: Rule) -> Outcome:
+        effect, failed = (P, IP) if tree.effect is Effect.PERMIT else (D, ID)
+        target = self.target(tree.target)
+        if target == NO_MATCH:
+            return Outcome(NA)
+        if target == FAILS:
+            return Outcome(failed)
+        try:
+            if tree.condition is not None and not self.value(tree.condition):
+                return Outcome(NA)
+            obligations = self._duties(tree.obligations, effect)
+            return Outcome(effect, obligations=obligations, advice=self._duties(tree.advice, effect))
+        except Indeterminate:
+            return Outcome(failed)
+
+    # --- 7.18: obligations and advice
+
+    def _duties(self, trees: Sequence[DutyExpression], decision: Decision) -> tuple[Duty, ...]:
+        on = Effect.PERMIT if decision == P else Effect.DENY
+        return tuple(self._duty(tree) for tree in trees if tree.on is on)
+
+    def _duty(self, tree: DutyExpression) -> Duty:
+        found = []
+        for one in tree.assignments:
+            value = self.value(one.expression)
+            is_bag = isinstance(value, tuple) and not hasattr(value, "_fields")
+            kind = _type_of(one.expression)
+            for each in value if is_bag else (value,):
+                found.append(Assigned(one.id, kind, each, one.category, one.issuer))
+        return Duty(tree.id, tuple(found))
+
+    # --- 7.12, 7.13, 7.14: policies and policy sets
+
+    def policy(self, tree: Root | PolicyReference) -> Outcome:
+        if isinstance(tree, PolicyReference):
+            try:
+                tree = self._repository.find(tree)
+            except XacmlError:
+                return Outcome(IDP)
+        inner = Reader(self._repository, self._context)
+        inner._variables = dict(tree.variables) if isinstance(tree, Policy) else {}
+        return inner._evaluate(tree)
+
+    def _evaluate(self, tree: Root) -> Outcome:
+        target = self.target(tree.target)
+        if target == NO_MATCH:
+            return Outcome(NA)
+        outcome = self._combine(tree)
+        decision = outcome.decision
+        if target == FAILS:
+            return Outcome({P: IP, D: ID}.get(decision, decision))  # table 7
+        if decision not in (P, D):
+            return Outcome(decision)
+        try:
+            obligations = (*outcome.obligations, *self._duties(tree.obligations, decision))
+            return Outcome(
+                decision, obligations=obligations, advice=(*outcome.advice, *self._duties(tree.advice, decision))
+            )
+        except Indeterminate:
+            return Outcome(IP if decision == P else ID)
+
+    def _combine(self, tree: Root) -> Outcome:
+        version, _, name = tree.algorithm.removeprefix("urn:oasis:names:tc:xacml:").partition(":")
+        name = name.rpartition(":")[2].removeprefix("ordered-")
+        if name == "only-one-applicable":
+            assert isinstance(tree, PolicySet)
+            return self._only_one(tree)
+        evaluations: list[Callable[[], Outcome]]
+        if isinstance(tree, Policy):
+            evaluations = [lambda rule=rule: self.rule(rule) for rule in tree.rules]  # type: ignore[misc]
+        else:
+            evaluations = [lambda child=child: self.policy(child) for child in tree.children]  # type: ignore[misc]
+        if version == "3.0" or name == "first-applicable":
+            return combined(name, evaluations)
+        return combined(f"old-{'rule' if isinstance(tree, Policy) else 'policy'}-{name}", evaluations)
+
+    def _only_one(self, tree: PolicySet) -> Outcome:
+        selected = None
+        for child in tree.children:
+            try:
+                root = self._repository.find(child) if isinstance(child, PolicyReference) else child
+            except XacmlError:
+                return Outcome(IDP)
+            applicable = self.target(root.target)
+            if applicable == FAILS:
+                return Outcome(IDP)
+            if applicable == MATCH:
+                if selected is not None:
+                    return Outcome(IDP)
+                selected = root
+        return Outcome(NA) if selected is None else self.policy(selected)
+
+
+def three_valued(name: str, values: Sequence[Any], wanted: int | None = None) -> bool:
+    """`and`, `or` and `n-of` of values of which some are errors; raises the first error if they do not decide."""
+    needed = {"or": 1, "and": len(values)}.get(name, wanted)
+    assert needed is not None
+    true = sum(value is True for value in values)
+    errors = [value for value in values if isinstance(value, Indeterminate)]
+    if true >= needed:
+        return True
+    if true + len(errors) < needed:
+        return False
+    raise errors[0]
+
+
+def _tried_or(values: Sequence[Any]) -> Any:
+    try:
+        return three_valued("or", values)
+    except Indeterminate as error:
+        return error
+
+
+def _expanded(values: Sequence[Value]) -> list[tuple[Value, ...]]:
+    """All combinations of single values, and of members of bags."""
+    found: list[tuple[Value, ...]] = [()]
+    for value in values:
+        is_bag = type(value) is tuple
+        found = [(*before, one) for before in found for one in (value if is_bag else (value,))]
+    return found
+
+
+def _type_of(tree: Expression) -> str:
+    match tree:
+        case Literal() | Designator() | Selector():
+            return tree.type
+        case Apply() if tree.function in FUNCTIONS:
+            return FUNCTIONS[tree.function].result.data
+    return names.BOOLEAN
+
+
+def combined(name: str, evaluations: Sequence[Callable[[], Outcome]]) -> Outcome:
+    """Appendix C: each algorithm as it stands there."""
+    outcomes: list[Outcome] = []
+    for evaluate in evaluations:
+        outcomes.append(evaluate())
+        if _stops(name, outcomes[-1].decision):
+            break
+    decision = _decision(name, [outcome.decision for outcome in outcomes])
+    if decision not in (P, D):
+        return Outcome(decision, Status())
+    agreeing = [outcome for outcome in outcomes if outcome.decision == decision]
+    return Outcome(
+        decision,
+        obligations=tuple(duty for outcome in agreeing for duty in outcome.obligations),
+        advice=tuple(duty for outcome in agreeing for duty in outcome.advice),
+    )
+
+
+def _stops(name: str, decision: Decision) -> bool:
+    match name:
+        case "deny-overrides" | "permit-unless-deny" | "old-rule-deny-overrides":
+            return decision == D
+        case "permit-overrides" | "deny-unless-permit" | "old-rule-permit-overrides" | "old-policy-permit-overrides":
+            return decision == P
+        case "old-policy-deny-overrides":
+            return decision in (D, IP, ID, IDP)
+        case "first-applicable":
+            return decision != NA
+    raise AssertionError(name)
+
+
+def _decision(name: str, found: Sequence[Decision]) -> Decision:
+    failed = any(one in (IP, ID, IDP) for one in found)
+    match name:
+        case "deny-overrides":  # C.2
+            if D in found:
+                return D
+            if IDP in found:
+                return IDP
+            if ID in found and (IP in found or P in found):
+                return IDP
+            return ID if ID in found else P if P in found else IP if IP in found else NA
+        case "permit-overrides":  # C.4
+            if P in found:
+                return P
+            if IDP in found:
+                return IDP
+            if IP in found and (ID in found or D in found):
+                return IDP
+            return IP if IP in found else D if D in found else ID if ID in found else NA
+        case "deny-unless-permit":  # C.6
+            return P if P in found else D
+        case "permit-unless-deny":  # C.7
+            return D if D in found else P
+        case "first-applicable":  # C.8
+            return next((one for one in found if one != NA), NA)
+        case "old-rule-deny-overrides":  # C.10
+            if D in found:
+                return D
+            if ID in found:
+                return IDP
+            return P if P in found else IDP if failed else NA
+        case "old-policy-deny-overrides":  # C.11
+            return D if D in found or failed else P if P in found else NA
+        case "old-rule-permit-overrides":  # C.12
+            if P in found:
+                return P
+            if IP in found:
+                return IDP
+            return D if D in found else IDP if failed else NA
+        case "old-policy-permit-overrides":  # C.13
+            return P if P in found else D if D in found else IDP if failed else NA
+    raise AssertionError(name)

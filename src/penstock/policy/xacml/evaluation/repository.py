@@ -1,0 +1,80 @@
+"""Policies by name and version, for those that refer to them."""
+
+from collections.abc import Iterable
+
+from penstock.policy.xacml.limits import MOST_NESTING
+from penstock.policy.xacml.status import XacmlError
+from penstock.policy.xacml.tree import Policy, PolicyReference, PolicySet, Root, inside
+from penstock.policy.xacml.values.versions import is_wanted, version_key
+
+
+class Repository:
+    """All policies that references can be to: those given, and those inside them.
+
+    Raises `XacmlError` for references that go in a circle, and for sets too deep inside each other. A reference that
+    leads nowhere, or to two policies, is left: it has no decision, where it comes to that.
+    """
+
+    def __init__(self, roots: Iterable[Root]) -> None:
+        self._named: dict[tuple[str, bool], dict[str, list[Root]]] = {}
+        roots = tuple(roots)
+        for root in roots:
+            for tree in inside(root):
+                self._add(tree)
+        self.unresolved: list[XacmlError] = []
+        """What is wrong with references that lead nowhere."""
+        depths: dict[int, int] = {}
+        for root in roots:
+            self._depth(root, depths, [])
+
+    def _add(self, tree: Root) -> None:
+        is_set = isinstance(tree, PolicySet)
+        named = self._named.setdefault((tree.id, is_set), {}).setdefault(tree.version, [])
+        if len(named) < 2 and tree not in named:
+            named.append(tree)
+
+    def find(self, reference: PolicyReference) -> Root:
+        """The latest version that a reference asks for; raises `XacmlError`."""
+        versions = self._named.get((reference.id, reference.is_set), {})
+        fitting = [
+            version
+            for version in versions
+            if is_wanted(version, reference.version, reference.earliest, reference.latest)
+        ]
+        if not fitting:
+            what = "policy set" if reference.is_set else "policy"
+            raise XacmlError(f"there is no {what} {reference}")
+        found, *others = versions[max(fitting, key=version_key)]
+        if others:
+            raise XacmlError(f"two different policies have the name `{found.id}` and the version {found.version}")
+        return found
+
+    def _below(self, child: Policy | PolicySet | PolicyReference) -> Root | None:
+        if not isinstance(child, PolicyReference):
+            return child
+        try:
+            return self.find(child)
+        except XacmlError as error:
+            self.unresolved.append(error)
+            return None
+
+    def _depth(self, tree: Root, known: dict[int, int], underway: list[Root]) -> int:
+        """How deep sets are inside each other, references followed."""
+        if id(tree) in known:
+            return known[id(tree)]
+        if any(tree is one for one in underway):
+            circle = " -> ".join(f"`{one.id}`" for one in (*underway, tree))
+            raise XacmlError(f"policies refer to each other in a circle: {circle}")
+        if len(underway) >= MOST_NESTING:
+            raise XacmlError(f"more than {MOST_NESTING} policy sets inside each other")
+        depth = 0
+        if isinstance(tree, PolicySet):
+            underway.append(tree)
+            for child in tree.children:
+                below = self._below(child)
+                depth = max(depth, 1 + (self._depth(below, known, underway) if below is not None else 0))
+            underway.pop()
+        known[id(tree)] = depth
+        if len(underway) + depth > MOST_NESTING:
+            raise XacmlError(f"more than {MOST_NESTING} policy sets inside each other")
+        return depth

@@ -1,0 +1,266 @@
+"""Requests and responses in JSON: the JSON profile of XACML 3.0, version 1.1."""
+
+import base64
+import binascii
+import json
+import math
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NoReturn
+
+from penstock.policy.xacml import names
+from penstock.policy.xacml.evaluation.decision import Assigned, Duty, PolicyName
+from penstock.policy.xacml.limits import MOST_DEPTH, MOST_REQUEST_BYTES
+from penstock.policy.xacml.request import Attribute, Category, Request
+from penstock.policy.xacml.response import Response, Result, show_missing
+from penstock.policy.xacml.status import FINE, Status, XacmlError
+from penstock.policy.xacml.tree import Literal
+from penstock.policy.xacml.values.values import (
+    DATA_TYPES,
+    SHORT_TYPES,
+    Value,
+    XPathExpression,
+    read_value,
+    show_value,
+)
+from penstock.policy.xacml.xpath import Content
+
+_MOST_SAFE = 2**53
+"""Integers beyond it are not the same number to every reader of JSON."""
+
+# --- reading
+
+
+def read_json(data: bytes) -> Any:
+    """What JSON says, within bounds; raises `XacmlError`."""
+    if len(data) > MOST_REQUEST_BYTES:
+        raise XacmlError(f"more than {MOST_REQUEST_BYTES} bytes of JSON")
+    try:
+        return json.loads(data, object_pairs_hook=_unique, parse_constant=_no_constant)
+    except XacmlError:
+        raise
+    except RecursionError:
+        raise XacmlError(f"not JSON: more than {MOST_DEPTH} values inside each other") from None
+    except ValueError as error:
+        raise XacmlError(f"not JSON: {error}") from None
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise XacmlError("not JSON: an object with a name twice")
+    return found
+
+
+def _no_constant(text: str) -> NoReturn:
+    raise XacmlError(f"not JSON: `{text}`")
+
+
+def read_request_json(data: bytes) -> Request:
+    """Raises `XacmlError`."""
+    whole = _object(read_json(data), "a request")
+    request = _object(whole.get("Request"), "`Request`")
+    _xpath_version(request.get("XPathVersion"))
+    categories: list[Category] = []
+    for name, value in request.items():
+        if name in names.CATEGORIES:
+            categories += (_category(one, names.CATEGORIES[name]) for one in _several(value))
+        elif name == "Category":
+            categories += (_category(one, None) for one in _several(value))
+        elif name not in ("ReturnPolicyIdList", "CombinedDecision", "XPathVersion", "MultiRequests"):
+            raise XacmlError(f"`{name}` does not belong in `Request`")
+    references: list[tuple[str, ...]] = []
+    if (multiple := request.get("MultiRequests")) is not None:
+        for reference in _several(_object(multiple, "`MultiRequests`").get("RequestReference")):
+            ids = _several(_object(reference, "`RequestReference`").get("ReferenceId"))
+            references.append(tuple(_text(one, "`ReferenceId`") for one in ids))
+    return Request(
+        tuple(categories),
+        _flag(request, "ReturnPolicyIdList"),
+        _flag(request, "CombinedDecision"),
+        tuple(references),
+    )
+
+
+def _xpath_version(version: Any) -> None:
+    if version is not None and str(version).lower() != names.XPATH_1.lower():
+        raise XacmlError(f"`{version}` is not a version of XPath that is known here")
+
+
+def _object(value: Any, what: str) -> Mapping[str, Any]:
+    if not isinstance(value, dict):
+        raise XacmlError(f"{what} is an object")
+    return value
+
+
+def _several(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def _text(value: Any, what: str) -> str:
+    if not isinstance(value, str):
+        raise XacmlError(f"{what} is a text")
+    return value
+
+
+def _flag(of: Mapping[str, Any], name: str) -> bool:
+    value = of.get(name, False)
+    if not isinstance(value, bool):
+        raise XacmlError(f"`{name}` is true or false")
+    return value
+
+
+def _optional(of: Mapping[str, Any], name: str) -> str | None:
+    value = of.get(name)
+    return None if value is None else _text(value, f"`{name}`")
+
+
+def _category(value: Any, name: str | None) -> Category:
+    found = _object(value, "a category")
+    identifier = name or _category_name(_text(found.get("CategoryId"), "`CategoryId`"))
+    attributes = tuple(_attribute(one) for one in _several(found.get("Attribute", [])))
+    content = _optional(found, "Content")
+    return Category(identifier, attributes, None if content is None else _content(content), _optional(found, "Id"))
+
+
+def _category_name(text: str) -> str:
+    return names.CATEGORIES.get(text, text)
+
+
+def _content(text: str) -> Content:
+    if text.lstrip().startswith("<"):
+        return Content(text.encode())
+    try:
+        return Content(base64.b64decode(text, validate=True))
+    except binascii.Error:
+        raise XacmlError("`Content` is neither XML nor XML in base64") from None
+
+
+def _attribute(value: Any) -> Attribute:
+    found = _object(value, "an attribute")
+    values = _several(found.get("Value"))
+    named = _optional(found, "DataType")
+    type_uri = _inferred(values) if named is None else SHORT_TYPES.get(named, names.OLD_TYPES.get(named, named))
+    return Attribute(
+        _text(found.get("AttributeId"), "`AttributeId`"),
+        tuple(Literal(type_uri, _value(type_uri, one)) for one in values),
+        _optional(found, "Issuer"),
+        _flag(found, "IncludeInResult"),
+    )
+
+
+def _inferred(values: list[Any]) -> str:
+    """The type of values that do not say it (3.3): all of one kind."""
+    kinds = {type(value) for value in values}
+    if kinds == {int, float}:
+        return names.DOUBLE
+    if len(kinds) > 1:
+        raise XacmlError("the values of an attribute are of one type")
+    of = {bool: names.BOOLEAN, int: names.INTEGER, float: names.DOUBLE, dict: names.XPATH_EXPRESSION}
+    return of.get(kinds.pop(), names.STRING) if kinds else names.STRING
+
+
+def _value(type_uri: str, value: Any) -> Value:
+    if type_uri == names.XPATH_EXPRESSION:
+        return _path(_object(value, "an XPath expression"))
+    if isinstance(value, bool):
+        text = "true" if value else "false"
+    elif isinstance(value, int | float):
+        text = repr(value)
+    else:
+        text = _text(value, "a value")
+    return read_value(type_uri, text) if type_uri in DATA_TYPES else text
+
+
+def _path(value: Mapping[str, Any]) -> XPathExpression:
+    found = [_object(one, "a namespace") for one in _several(value.get("Namespaces", []))]
+    prefixes = {_optional(one, "Prefix") or "": _text(one.get("Namespace"), "`Namespace`") for one in found}
+    return XPathExpression(
+        _text(value.get("XPath"), "`XPath`"),
+        _category_name(_text(value.get("XPathCategory"), "`XPathCategory`")),
+        tuple(sorted((prefix, uri) for prefix, uri in prefixes.items() if prefix)),
+    )
+
+
+# --- writing
+
+
+def show_response_json(response: Response) -> str:
+    """A response as JSON."""
+    return json.dumps({"Response": [_result(result) for result in response]}, indent=2, ensure_ascii=False) + "\n"
+
+
+def _result(result: Result) -> dict[str, Any]:
+    found: dict[str, Any] = {"Decision": result.decision}
+    if result.status != FINE:
+        found["Status"] = _status(result.status)
+    for name, duties in (("Obligations", result.obligations), ("AssociatedAdvice", result.advice)):
+        if duties:
+            found[name] = [_duty(duty) for duty in duties]
+    if result.categories:
+        found["Category"] = [_shown_category(one) for one in result.categories]
+    if result.policies:
+        found["PolicyIdentifierList"] = dict(_policies(result.policies))
+    return found
+
+
+def _status(status: Status) -> dict[str, Any]:
+    found: dict[str, Any] = {"StatusCode": {"Value": status.code}}
+    if status.message:
+        found["StatusMessage"] = status.message
+    if status.missing:
+        # StatusDetail of the profile is XML, as text (5.2.4.1).
+        found["StatusDetail"] = "".join(show_missing(one, f' xmlns="{names.CORE}"') for one in status.missing)
+    return found
+
+
+def _duty(duty: Duty) -> dict[str, Any]:
+    found: dict[str, Any] = {"Id": duty.id}
+    if duty.assigned:
+        found["AttributeAssignment"] = [dict(_assigned(one)) for one in duty.assigned]
+    return found
+
+
+def _assigned(one: Assigned) -> Iterator[tuple[str, Any]]:
+    yield "AttributeId", one.id
+    if one.issuer is not None:
+        yield "Issuer", one.issuer
+    if one.category is not None:
+        yield "Category", one.category
+    yield "DataType", one.type
+    yield "Value", _plain(one.type, one.value)
+
+
+def _shown_category(category: Category) -> dict[str, Any]:
+    return {"CategoryId": category.name, "Attribute": [dict(_shown(one)) for one in category.attributes]}
+
+
+def _shown(attribute: Attribute) -> Iterator[tuple[str, Any]]:
+    yield "AttributeId", attribute.id
+    if attribute.issuer is not None:
+        yield "Issuer", attribute.issuer
+    yield "DataType", attribute.values[0].type if attribute.values else names.STRING
+    values = [_plain(one.type, one.value) for one in attribute.values]
+    yield "Value", values[0] if len(values) == 1 else values
+
+
+def _policies(policies: tuple[PolicyName, ...]) -> Iterator[tuple[str, Any]]:
+    for tag, is_set in (("PolicyIdReference", False), ("PolicySetIdReference", True)):
+        found = [{"Id": one.id, "Version": one.version} for one in policies if one.is_set == is_set]
+        if found:
+            yield tag, found
+
+
+def _plain(type_uri: str, value: Value) -> Any:
+    plain: dict[str, Callable[[Value], Any]] = {
+        names.BOOLEAN: bool,
+        names.INTEGER: lambda number: number if abs(number) <= _MOST_SAFE else str(number),
+        names.DOUBLE: lambda number: number if math.isfinite(number) else show_value(type_uri, number),
+        names.XPATH_EXPRESSION: lambda path: {
+            "XPathCategory": path.category,
+            "Namespaces": [{"Prefix": prefix, "Namespace": uri} for prefix, uri in path.prefixes],
+            "XPath": path.path,
+        },
+    }
+    if type_uri not in DATA_TYPES:
+        return value
+    return plain[type_uri](value) if type_uri in plain else show_value(type_uri, value)

@@ -1,0 +1,334 @@
+"""Policies from XML (XACML 3.0, section 5). What it does not know it refuses, with the line."""
+
+from collections.abc import Callable, Iterator
+from typing import TypeVar
+
+from penstock.policy.xacml.forms.literals import prefixes_of, read_literal
+from penstock.policy.xacml.forms.xml import Element, core, read_xml
+from penstock.policy.xacml.limits import MOST_POLICY_BYTES, MOST_POLICY_NODES
+from penstock.policy.xacml.names import XPATH_1
+from penstock.policy.xacml.status import XacmlError
+from penstock.policy.xacml.tree import (
+    AllOf,
+    AnyOf,
+    Apply,
+    Assignment,
+    Designator,
+    DutyExpression,
+    Effect,
+    Expression,
+    FunctionName,
+    Literal,
+    Match,
+    Policy,
+    PolicyReference,
+    PolicySet,
+    Reference,
+    Root,
+    Rule,
+    Selector,
+    Target,
+)
+from penstock.policy.xacml.values.values import type_named
+from penstock.policy.xacml.values.versions import check_pattern, check_version
+
+T = TypeVar("T")
+
+
+def read_policy(data: bytes) -> Root:
+    """The policy or the policy set of a document; raises `XacmlError`."""
+    root = read_xml(data, MOST_POLICY_BYTES, MOST_POLICY_NODES)
+    match core(root):
+        case "Policy":
+            return _policy(root)
+        case "PolicySet":
+            return _policy_set(root)
+    raise root.wrong(f"expected a `Policy` or a `PolicySet`, not `{root.name}`")
+
+
+def xpath_version(element: Element) -> None:
+    """Check the defaults of a policy or a request: the one version of XPath that there is."""
+    for child in element.children:
+        version = child.text.strip()
+        # The public conformance cases write `Rec-xpath`.
+        if core(child) == "XPathVersion" and version.lower() != XPATH_1.lower():
+            raise child.unsupported(f"`{version}` is not a version of XPath that is known here, expected `{XPATH_1}`")
+
+
+class _Parts:
+    """The children of an element, each kind put where it belongs; raises `XacmlError` for what does not belong."""
+
+    def __init__(self, element: Element, *ignored: str) -> None:
+        self._element = element
+        self._ignored = frozenset(ignored)
+        self._of: dict[str, list[Element]] = {}
+        for child in element.children:
+            self._of.setdefault(core(child), []).append(child)
+        if "PolicyIssuer" in self._of:
+            raise self._of["PolicyIssuer"][0].unsupported(
+                "`PolicyIssuer`: policies that others issue (the administration profile) are not taken on"
+            )
+        if element.get("MaxDelegationDepth") is not None:
+            raise element.unsupported("`MaxDelegationDepth`: delegation (the administration profile) is not taken on")
+
+    def several(self, name: str) -> list[Element]:
+        return self._of.pop(name, [])
+
+    def one(self, name: str) -> Element | None:
+        found = self.several(name)
+        if len(found) > 1:
+            raise found[1].wrong(f"a second `{name}` in one `{self._element.name}`")
+        return found[0] if found else None
+
+    def description(self) -> str:
+        found = self.one("Description")
+        return " ".join(found.text.split()) if found is not None else ""
+
+    def done(self) -> None:
+        for name, elements in self._of.items():
+            if name not in self._ignored:
+                raise elements[0].wrong(f"`{name}` does not belong in `{self._element.name}`")
+
+
+_PARAMETERS = (
+    "CombinerParameters",
+    "RuleCombinerParameters",
+    "PolicyCombinerParameters",
+    "PolicySetCombinerParameters",
+)
+"""Accepted and not used: no standard algorithm has parameters (C.1)."""
+
+
+def _policy(element: Element) -> Policy:
+    parts = _Parts(element, *_PARAMETERS)
+    _defaults(parts, "PolicyDefaults")
+    policy = Policy(
+        element.need("PolicyId"),
+        _version(element),
+        element.need("RuleCombiningAlgId"),
+        _target(_needed(parts, element)),
+        tuple(_rule(child) for child in parts.several("Rule")),
+        tuple(_variable(child) for child in parts.several("VariableDefinition")),
+        *_duties(parts),
+        parts.description(),
+    )
+    parts.done()
+    return policy
+
+
+def _policy_set(element: Element) -> PolicySet:
+    parts = _Parts(element, *_PARAMETERS, "Policy", "PolicySet", "PolicyIdReference", "PolicySetIdReference")
+    _defaults(parts, "PolicySetDefaults")
+    policy_set = PolicySet(
+        element.need("PolicySetId"),
+        _version(element),
+        element.need("PolicyCombiningAlgId"),
+        _target(_needed(parts, element)),
+        tuple(_children(element)),
+        *_duties(parts),
+        parts.description(),
+    )
+    parts.done()
+    return policy_set
+
+
+def _needed(parts: _Parts, element: Element) -> Element:
+    target = parts.one("Target")
+    if target is None:
+        raise element.wrong(f"`{element.name}` has no `Target`")
+    return target
+
+
+def _defaults(parts: _Parts, name: str) -> None:
+    found = parts.one(name)
+    if found is not None:
+        xpath_version(found)
+
+
+def _version(element: Element) -> str:
+    # The schema asks for it; many policies in use, the paper's among them, go without.
+    version = element.get("Version") or "1.0"
+    with _at(element):
+        return check_version(version)
+
+
+def _children(element: Element) -> Iterator[Policy | PolicySet | PolicyReference]:
+    for child in element.children:
+        match core(child):
+            case "Policy":
+                yield _policy(child)
+            case "PolicySet":
+                yield _policy_set(child)
+            case "PolicyIdReference" | "PolicySetIdReference" as name:
+                yield _reference(child, name == "PolicySetIdReference")
+
+
+def _reference(element: Element, is_set: bool) -> PolicyReference:
+    versions = [element.get(name) for name in ("Version", "EarliestVersion", "LatestVersion")]
+    with _at(element):
+        for version in versions:
+            if version is not None:
+                check_pattern(version)
+    return PolicyReference(element.text.strip(), is_set, *versions)
+
+
+def _rule(element: Element) -> Rule:
+    parts = _Parts(element)
+    target, condition = parts.one("Target"), parts.one("Condition")
+    rule = Rule(
+        element.need("RuleId"),
+        _effect(element, "Effect"),
+        _target(target) if target is not None else (),
+        _only(condition) if condition is not None else None,
+        *_duties(parts),
+        parts.description(),
+    )
+    parts.done()
+    return rule
+
+
+def _effect(element: Element, name: str) -> Effect:
+    try:
+        return Effect(element.need(name))
+    except ValueError:
+        raise element.wrong(f"`{name}` is `{element.need(name)}`, not Permit or Deny") from None
+
+
+def _variable(element: Element) -> tuple[str, Expression]:
+    return element.need("VariableId"), _only(element)
+
+
+def _only(element: Element) -> Expression:
+    found = list(element.children)
+    if len(found) != 1:
+        raise element.wrong(f"`{element.name}` has one expression, not {len(found)}")
+    return _expression(found[0])
+
+
+def _expression(element: Element) -> Expression:
+    match core(element):
+        case "AttributeValue":
+            return literal(element)
+        case "AttributeDesignator":
+            return _designator(element)
+        case "AttributeSelector":
+            return _selector(element)
+        case "VariableReference":
+            return Reference(element.need("VariableId"))
+        case "Function":
+            return FunctionName(element.need("FunctionId"))
+        case "Apply":
+            arguments = (child for child in element.children if core(child) != "Description")
+            return Apply(element.need("FunctionId"), tuple(map(_expression, arguments)))
+    raise element.wrong(f"`{element.name}` is not an expression")
+
+
+def literal(element: Element) -> Literal:
+    """The value that an `AttributeValue` is; raises `XacmlError`."""
+    with _at(element):
+        type_named(element.need("DataType"))
+        if any(True for _ in element.children):
+            raise XacmlError("a value has no elements inside")
+        return read_literal(element)
+
+
+def _designator(element: Element) -> Designator:
+    with _at(element):
+        return Designator(
+            element.need("Category"),
+            element.need("AttributeId"),
+            type_named(element.need("DataType")),
+            _must(element),
+            element.get("Issuer"),
+        )
+
+
+def _selector(element: Element) -> Selector:
+    with _at(element):
+        return Selector(
+            element.need("Category"),
+            element.need("Path"),
+            type_named(element.need("DataType")),
+            _must(element),
+            element.get("ContextSelectorId"),
+            prefixes_of(element),
+        )
+
+
+def _must(element: Element) -> bool:
+    flag = element.flag("MustBePresent")
+    if flag is None:
+        raise element.wrong(f"`{element.name}` has no `MustBePresent`")
+    return flag
+
+
+def _target(element: Element) -> Target:
+    return tuple(_several(element, "AnyOf", _any_of))
+
+
+def _any_of(element: Element) -> AnyOf:
+    return tuple(_some(element, "AllOf", _all_of))
+
+
+def _all_of(element: Element) -> AllOf:
+    return tuple(_some(element, "Match", _match))
+
+
+def _match(element: Element) -> Match:
+    found = [_expression(child) for child in element.children]
+    match found:
+        case [Literal() as value, Designator() | Selector() as source]:
+            return Match(element.need("MatchId"), value, source)
+        case [Designator() | Selector() as source, Literal() as value]:
+            # Not what the schema says, but what the contracts paper writes (Listing 2).
+            return Match(element.need("MatchId"), value, source)
+    raise element.wrong("a `Match` has a value, and a designator or selector")
+
+
+def _several(element: Element, name: str, make: Callable[[Element], T]) -> Iterator[T]:
+    for child in element.children:
+        if core(child) != name:
+            raise child.wrong(f"expected `{name}` in `{element.name}`, not `{child.name}`")
+        yield make(child)
+
+
+def _some(element: Element, name: str, make: Callable[[Element], T]) -> Iterator[T]:
+    if not any(True for _ in element.children):
+        raise element.wrong(f"`{element.name}` has no `{name}`")
+    return _several(element, name, make)
+
+
+def _duties(parts: _Parts) -> tuple[tuple[DutyExpression, ...], tuple[DutyExpression, ...]]:
+    obligations, advice = parts.one("ObligationExpressions"), parts.one("AdviceExpressions")
+    return (
+        tuple(_several(obligations, "ObligationExpression", _obligation)) if obligations is not None else (),
+        tuple(_several(advice, "AdviceExpression", _advice)) if advice is not None else (),
+    )
+
+
+def _obligation(element: Element) -> DutyExpression:
+    assignments = _several(element, "AttributeAssignmentExpression", _assignment)
+    return DutyExpression(element.need("ObligationId"), _effect(element, "FulfillOn"), tuple(assignments))
+
+
+def _advice(element: Element) -> DutyExpression:
+    assignments = _several(element, "AttributeAssignmentExpression", _assignment)
+    return DutyExpression(element.need("AdviceId"), _effect(element, "AppliesTo"), tuple(assignments))
+
+
+def _assignment(element: Element) -> Assignment:
+    return Assignment(element.need("AttributeId"), _only(element), element.get("Category"), element.get("Issuer"))
+
+
+class _at:
+    """Put the line before the message of an error that has none."""
+
+    def __init__(self, element: Element) -> None:
+        self._element = element
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        if isinstance(error, XacmlError) and not str(error).startswith("line "):
+            raise error.at(f"line {self._element.line}") from None

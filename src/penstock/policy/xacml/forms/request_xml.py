@@ -1,0 +1,104 @@
+"""Requests from XML, and to it (5.42 to 5.46)."""
+
+from xml.sax.saxutils import quoteattr
+
+from penstock.policy.xacml.forms.literals import read_literal
+from penstock.policy.xacml.forms.policy_xml import xpath_version
+from penstock.policy.xacml.forms.xml import Element, core, read_xml, show_xml
+from penstock.policy.xacml.limits import MOST_REQUEST_BYTES, MOST_REQUEST_NODES
+from penstock.policy.xacml.names import CORE
+from penstock.policy.xacml.request import Attribute, Category, Request
+from penstock.policy.xacml.response import show_category
+from penstock.policy.xacml.status import XacmlError
+from penstock.policy.xacml.xpath import Content
+
+_ID = "http://www.w3.org/XML/1998/namespace\nid"
+
+
+def read_request(data: bytes) -> Request:
+    """Raises `XacmlError`."""
+    root = read_xml(data, MOST_REQUEST_BYTES, MOST_REQUEST_NODES)
+    if core(root) != "Request":
+        raise root.wrong(f"expected a `Request`, not `{root.name}`")
+    categories: list[Category] = []
+    references: list[tuple[str, ...]] = []
+    for child in root.children:
+        match core(child):
+            case "RequestDefaults":
+                xpath_version(child)
+            case "Attributes":
+                categories.append(read_category(child))
+            case "MultiRequests":
+                references += (_reference(one) for one in child.children)
+            case name:
+                raise child.wrong(f"`{name}` does not belong in `Request`")
+    return Request(
+        tuple(categories),
+        _flag(root, "ReturnPolicyIdList"),
+        _flag(root, "CombinedDecision"),
+        tuple(references),
+    )
+
+
+def _flag(element: Element, name: str) -> bool:
+    # The schema asks for both; requests in use go without.
+    return bool(element.flag(name))
+
+
+def _reference(element: Element) -> tuple[str, ...]:
+    if core(element) != "RequestReference":
+        raise element.wrong(f"expected `RequestReference`, not `{element.name}`")
+    return tuple(child.need("ReferenceId") for child in element.children)
+
+
+def read_category(element: Element) -> Category:
+    """An `Attributes` element; raises `XacmlError`."""
+    attributes: list[Attribute] = []
+    content: Content | None = None
+    for child in element.children:
+        match core(child):
+            case "Attribute":
+                attributes.append(_attribute(child))
+            case "Content" if content is None:
+                content = _content(child)
+            case name:
+                raise child.wrong(f"`{name}` does not belong in `Attributes`, or not twice")
+    return Category(element.need("Category"), tuple(attributes), content, element.attributes.get(_ID))
+
+
+def _content(element: Element) -> Content | None:
+    roots = list(element.children)
+    if len(roots) > 1:
+        raise element.wrong("`Content` has more than one element")
+    return Content(show_xml(roots[0]).encode()) if roots else None
+
+
+def _attribute(element: Element) -> Attribute:
+    values = []
+    for child in element.children:
+        if core(child) != "AttributeValue":
+            raise child.wrong(f"`{child.name}` does not belong in `Attribute`")
+        try:
+            values.append(read_literal(child))
+        except XacmlError as error:
+            raise child.wrong(str(error)) from None
+    if not values:
+        raise element.wrong("an `Attribute` has at least one value")
+    return Attribute(
+        element.need("AttributeId"), tuple(values), element.get("Issuer"), bool(element.flag("IncludeInResult"))
+    )
+
+
+def show_request(request: Request) -> str:
+    """A request as XML."""
+    lists, combined = (str(flag).lower() for flag in (request.returns_policies, request.is_combined))
+    lines = [f'<Request xmlns="{CORE}" ReturnPolicyIdList="{lists}" CombinedDecision="{combined}">']
+    for category in request.categories:
+        lines += (f"  {line}" for line in show_category(category))
+    if request.references:
+        lines.append("  <MultiRequests>")
+        for reference in request.references:
+            named = "".join(f"<AttributesReference ReferenceId={quoteattr(one)}/>" for one in reference)
+            lines.append(f"    <RequestReference>{named}</RequestReference>")
+        lines.append("  </MultiRequests>")
+    return "\n".join([*lines, "</Request>", ""])

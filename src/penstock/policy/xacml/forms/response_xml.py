@@ -1,0 +1,70 @@
+"""Responses from XML: what a conformance case expects."""
+
+from collections.abc import Iterable
+
+from penstock.policy.xacml.evaluation.decision import Assigned, Duty, PolicyName
+from penstock.policy.xacml.forms.literals import read_literal
+from penstock.policy.xacml.forms.request_xml import read_category
+from penstock.policy.xacml.forms.xml import Element, core, read_xml
+from penstock.policy.xacml.limits import MOST_REQUEST_BYTES, MOST_REQUEST_NODES
+from penstock.policy.xacml.names import MISSING_ATTRIBUTE
+from penstock.policy.xacml.response import Response, Result
+from penstock.policy.xacml.status import FINE, Missing, Status
+
+
+def read_response(data: bytes) -> Response:
+    """A response from XML; raises `XacmlError`. Lenient, as the public cases have attributes of earlier versions."""
+    root = read_xml(data, MOST_REQUEST_BYTES, MOST_REQUEST_NODES)
+    if core(root) != "Response":
+        raise root.wrong(f"expected a `Response`, not `{root.name}`")
+    return tuple(_read_result(child) for child in root.children if core(child) == "Result")
+
+
+def _read_result(element: Element) -> Result:
+    of: dict[str, list[Element]] = {}
+    for child in element.children:
+        of.setdefault(core(child), []).append(child)
+    decision = of["Decision"][0].text.strip() if "Decision" in of else ""
+    names = (one for several in of.get("PolicyIdentifierList", ()) for one in several.children)
+    return Result(
+        decision,
+        _read_status(of["Status"][0]) if "Status" in of else FINE,
+        _read_duties(of.get("Obligations", ()), "ObligationId"),
+        _read_duties(of.get("AssociatedAdvice", ()), "AdviceId"),
+        tuple(read_category(child) for child in of.get("Attributes", ())),
+        tuple(PolicyName(one.text.strip(), one.get("Version") or "", "Set" in core(one)) for one in names),
+    )
+
+
+def _read_status(element: Element) -> Status:
+    code, message, missing = FINE.code, "", []
+    for child in element.children:
+        match core(child):
+            case "StatusCode":
+                code = child.need("Value")
+            case "StatusMessage":
+                message = child.text
+            case "StatusDetail":
+                missing = [_read_missing(one) for one in child.children if one.name == "MissingAttributeDetail"]
+    return Status(code, message, tuple(missing) if code == MISSING_ATTRIBUTE else ())
+
+
+def _read_missing(element: Element) -> Missing:
+    return Missing(
+        element.need("Category"), element.need("AttributeId"), element.need("DataType"), element.get("Issuer")
+    )
+
+
+def _read_duties(around: Iterable[Element], name: str) -> tuple[Duty, ...]:
+    return tuple(
+        Duty(duty.need(name), tuple(_read_assigned(one) for one in duty.children))
+        for several in around
+        for duty in several.children
+    )
+
+
+def _read_assigned(element: Element) -> Assigned:
+    literal = read_literal(element)
+    return Assigned(
+        element.need("AttributeId"), literal.type, literal.value, element.get("Category"), element.get("Issuer")
+    )

@@ -1,0 +1,79 @@
+"""Functions of bags and sets (A.3.10, A.3.11), the same for each data type."""
+
+from collections.abc import Callable
+from typing import Any
+
+from penstock.policy.xacml.functions.function import BOOLEAN, INTEGER, Function, Table
+from penstock.policy.xacml.names import FUNCTION_1, FUNCTION_2, FUNCTION_3
+from penstock.policy.xacml.status import unprocessable
+from penstock.policy.xacml.values.values import DATA_TYPES, Bag, Type, Value
+
+
+def _one_and_only(bag: Bag) -> Value:
+    if len(bag) != 1:
+        raise unprocessable(f"expected one value, not {len(bag)}")
+    return bag[0]
+
+
+def _is_in(value: Value, bag: Bag) -> bool:
+    return value in bag
+
+
+def _make_bag(*values: Value) -> Bag:
+    return values
+
+
+def _unique(bag: Bag) -> Bag:
+    return tuple(dict.fromkeys(bag))
+
+
+def _intersection(one: Bag, other: Bag) -> Bag:
+    others = frozenset(other)
+    return tuple(value for value in dict.fromkeys(one) if value in others)
+
+
+def _has_common(one: Bag, other: Bag) -> bool:
+    return not frozenset(one).isdisjoint(other)
+
+
+def _union(*bags: Bag) -> Bag:
+    return _unique(tuple(value for bag in bags for value in bag))
+
+
+def _subset(one: Bag, other: Bag) -> bool:
+    return frozenset(one) <= frozenset(other)
+
+
+def _set_equals(one: Bag, other: Bag) -> bool:
+    return frozenset(one) == frozenset(other)
+
+
+def bag_functions() -> Table:
+    table: Table = {}
+    for uri, data_type in DATA_TYPES.items():
+        value, bag = Type(uri), Type(uri, is_bag=True)
+        several: dict[str, tuple[tuple[Type, ...], Type, Callable[..., Any], Type | None]] = {
+            "one-and-only": ((bag,), value, _one_and_only, None),
+            "bag-size": ((bag,), INTEGER, len, None),
+            "is-in": ((value, bag), BOOLEAN, _is_in, None),
+            "bag": ((), bag, _make_bag, value),
+            "intersection": ((bag, bag), bag, _intersection, None),
+            "at-least-one-member-of": ((bag, bag), BOOLEAN, _has_common, None),
+            "union": ((bag, bag), bag, _union, bag),
+            "subset": ((bag, bag), BOOLEAN, _subset, None),
+            "set-equals": ((bag, bag), BOOLEAN, _set_equals, None),
+        }
+        for prefix in _prefixes(data_type.name):
+            for name, (takes, gives, apply, rest) in several.items():
+                full = f"{prefix}{data_type.name}-{name}"
+                table[full] = Function(full, takes, gives, apply, rest)
+    return table
+
+
+def _prefixes(name: str) -> tuple[str, ...]:
+    """The versions that have functions of a type: durations had others of the same name before."""
+    if name.endswith("Duration"):
+        return (FUNCTION_1, FUNCTION_3)
+    if name == "xpathExpression":
+        return (FUNCTION_3,)
+    return (FUNCTION_2, FUNCTION_1) if name in ("ipAddress", "dnsName") else (FUNCTION_1,)

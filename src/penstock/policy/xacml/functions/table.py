@@ -1,0 +1,130 @@
+"""All functions by their identifiers: of values and bags, and those that take functions (A.3.12)."""
+
+from collections.abc import Callable, Sequence
+from itertools import product
+from typing import Any, NamedTuple
+
+from penstock.policy.xacml.functions.bags import bag_functions
+from penstock.policy.xacml.functions.function import Function, Table
+from penstock.policy.xacml.functions.values import value_functions
+from penstock.policy.xacml.names import FUNCTION_1, FUNCTION_3
+from penstock.policy.xacml.status import Indeterminate, Unsupported, XacmlError
+from penstock.policy.xacml.values.values import Bag, Value
+
+FUNCTIONS: Table = value_functions() | bag_functions()
+
+LOGICAL = {FUNCTION_1 + name: name for name in ("or", "and", "n-of")}
+"""Functions that need not evaluate all of their arguments."""
+
+Apply = Callable[..., Any]
+
+
+class Higher(NamedTuple):
+    """A function that applies another to members of bags."""
+
+    combine: Callable[[Apply, Sequence[Bag]], Value]
+    fits: Callable[[Sequence[bool]], bool]
+    usage: str
+    is_map: bool = False
+
+
+def _any(outcomes: Any) -> bool:
+    """Whether one is true; what fails does not matter then (A.3.12: as if by `or`)."""
+    failure = None
+    for outcome in outcomes:
+        try:
+            if outcome():
+                return True
+        except Indeterminate as error:
+            failure = failure or error
+    if failure is not None:
+        raise failure
+    return False
+
+
+def _all(outcomes: Any) -> bool:
+    failure = None
+    for outcome in outcomes:
+        try:
+            if not outcome():
+                return False
+        except Indeterminate as error:
+            failure = failure or error
+    if failure is not None:
+        raise failure
+    return True
+
+
+def _later(apply: Apply, *values: Value) -> Callable[[], bool]:
+    return lambda: apply(*values)
+
+
+def _any_of(apply: Apply, bags: Sequence[Bag]) -> bool:
+    return _any(_later(apply, *values) for values in product(*bags))
+
+
+def _all_of(apply: Apply, bags: Sequence[Bag]) -> bool:
+    return _all(_later(apply, *values) for values in product(*bags))
+
+
+def _all_of_any(apply: Apply, bags: Sequence[Bag]) -> bool:
+    first, second = bags
+    return _all(_later(_any, [_later(apply, one, other) for other in second]) for one in first)
+
+
+def _any_of_all(apply: Apply, bags: Sequence[Bag]) -> bool:
+    """As the text says: for each of the second bag, any of the first. (The name suggests the other way round.)"""
+    first, second = bags
+    return _all(_later(_any, [_later(apply, one, other) for one in first]) for other in second)
+
+
+def _map(apply: Apply, bags: Sequence[Bag]) -> Bag:
+    return tuple(apply(*values) for values in product(*bags))
+
+
+def _one_bag(are_bags: Sequence[bool]) -> bool:
+    return sum(are_bags) == 1
+
+
+def _some(are_bags: Sequence[bool]) -> bool:
+    return bool(are_bags)
+
+
+def _two_bags(are_bags: Sequence[bool]) -> bool:
+    return list(are_bags) == [True, True]
+
+
+_ONE = "takes a function, and arguments of which one is a bag"
+_TWO = "takes a function and two bags"
+
+HIGHER: dict[str, Higher] = {
+    **{prefix + "any-of": Higher(_any_of, _one_bag, _ONE) for prefix in (FUNCTION_1, FUNCTION_3)},
+    **{prefix + "all-of": Higher(_all_of, _one_bag, _ONE) for prefix in (FUNCTION_1, FUNCTION_3)},
+    **{
+        prefix + "any-of-any": Higher(_any_of, _some, "takes a function, values and bags")
+        for prefix in (FUNCTION_1, FUNCTION_3)
+    },
+    **{prefix + "map": Higher(_map, _one_bag, _ONE, is_map=True) for prefix in (FUNCTION_1, FUNCTION_3)},
+    **{prefix + "all-of-any": Higher(_all_of_any, _two_bags, _TWO) for prefix in (FUNCTION_1, FUNCTION_3)},
+    **{prefix + "any-of-all": Higher(_any_of_all, _two_bags, _TWO) for prefix in (FUNCTION_1, FUNCTION_3)},
+    FUNCTION_1 + "all-of-all": Higher(_all_of, _two_bags, _TWO),
+    FUNCTION_3 + "all-of-all": Higher(_all_of, _two_bags, _TWO),
+}
+
+
+OPTIONAL = frozenset(
+    {FUNCTION_3 + "access-permitted"} | {f"{FUNCTION_1}xpath-node-{name}" for name in ("count", "equal", "match")}
+)
+"""What the norm has and may be left out: a decision inside a decision; XPath as it was in 1.0."""
+
+
+def function_named(identifier: str) -> Function:
+    """A function of values; raises `XacmlError` if there is none of this identifier."""
+    function = FUNCTIONS.get(identifier)
+    if function is None:
+        if identifier in HIGHER or identifier in LOGICAL:
+            raise XacmlError(f"`{identifier}` cannot be applied to members of bags")
+        if identifier in OPTIONAL:
+            raise Unsupported(f"`{identifier}` is optional, and not known here")
+        raise XacmlError(f"`{identifier}` is not a function that is known here")
+    return function

@@ -1,0 +1,48 @@
+"""Functions of XPath expressions (A.3.15). They are optional in the norm."""
+
+from collections.abc import Callable
+from typing import Any
+
+from penstock.policy.xacml.functions.function import BOOLEAN, INTEGER, PATH, Function
+from penstock.policy.xacml.names import CONTENT_SELECTOR, FUNCTION_3, XPATH_EXPRESSION
+from penstock.policy.xacml.request import Context
+from penstock.policy.xacml.status import malformed
+from penstock.policy.xacml.values.values import XPathExpression
+from penstock.policy.xacml.xpath import Node, is_at_or_below, key_of
+
+
+def _nodes(context: Context, expression: XPathExpression) -> list[Node]:
+    if not expression.category:
+        raise malformed(f"`{expression.path}` has no `XPathCategory`")
+    has_selector = (expression.category, CONTENT_SELECTOR, XPATH_EXPRESSION) in context.bags
+    context_id = CONTENT_SELECTOR if has_selector else None
+    nodes = context.select(expression.category, expression.path, expression.prefixes, context_id)
+    context.charge(len(nodes))
+    return nodes
+
+
+def _count(context: Context, expression: XPathExpression) -> int:
+    return len(_nodes(context, expression))
+
+
+def _equal(context: Context, one: XPathExpression, other: XPathExpression) -> bool:
+    """Whether they have a node in common."""
+    keys = {key_of(node) for node in _nodes(context, one)}
+    return any(key_of(node) in keys for node in _nodes(context, other))
+
+
+def _match(context: Context, one: XPathExpression, other: XPathExpression) -> bool:
+    """Whether a node of the second is one of the first, or below one."""
+    keys = {key_of(node) for node in _nodes(context, one)}
+    return any(is_at_or_below(node, keys) for node in _nodes(context, other))
+
+
+XPATH_FUNCTIONS: dict[str, tuple[Function, Callable[..., Any]]] = {
+    name: (Function(name, takes, gives, of), of)
+    for name, takes, gives, of in (
+        (FUNCTION_3 + "xpath-node-count", (PATH,), INTEGER, _count),
+        (FUNCTION_3 + "xpath-node-equal", (PATH, PATH), BOOLEAN, _equal),
+        (FUNCTION_3 + "xpath-node-match", (PATH, PATH), BOOLEAN, _match),
+    )
+}
+"""With what they do in a context."""
