@@ -397,7 +397,7 @@ def test_two_processes_cannot_use_one_store(path: Path) -> None:
 HOLD = """
 import sys
 from pathlib import Path
-from penstock.broker.store import Store
+from penstock.broker.store.store import Store
 store = Store(Path(sys.argv[1]), "full")
 print("held", flush=True)
 sys.stdin.readline()
