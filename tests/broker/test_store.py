@@ -16,6 +16,7 @@ from penstock.engine.ledger import Changes
 from penstock.engine.sessions import outbox
 from penstock.engine.sessions.outbox import flush
 from penstock.engine.sessions.render import Forms
+from penstock.engine.sessions.session import Delivery
 from penstock.engine.sessions.window import send_or_queue
 from penstock.model.event import Event
 from penstock.wire.packet import Puback, Pubrec, Will
@@ -322,7 +323,7 @@ def test_it_is_known_what_came_from_another_node(path: Path, format: int) -> Non
         hold(joined.node, event)
         joined.node.ledger.retained(topic, event)
         forms = Forms(event, START)
-        send_or_queue(joined.node, joined.node.sessions["ann"], 1, False, (), forms, None)
+        send_or_queue(joined.node, Delivery(joined.node.sessions["ann"], event, 1, False, ()), forms)
     save(joined, first)
     first.close()
     if format < VERSION:

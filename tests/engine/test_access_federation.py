@@ -6,7 +6,7 @@ import pytest
 
 from penstock.domain import Domain, ensemble
 from penstock.engine.rehearsal.rehearsal import Rehearsal
-from penstock.engine.stages import project
+from penstock.engine.sparkplug import births
 from penstock.model.event import Event
 from penstock.model.sparkplug.payload import read_sparkplug
 from penstock.model.sparkplug.topic import Source
@@ -111,7 +111,7 @@ def test_of_an_edge_node_that_has_moved_the_older_birth_does_not_come_back() -> 
     rehearsal.wait(10)
     older = Event(CERTIFICATE, payload(*BORN, seq=0), 1, True, path=("a",))
     for name in "abc":
-        assert "a newer birth certificate" in project.learn(rehearsal.nodes[name], older)
+        assert "a newer birth certificate" in births.take_in(rehearsal.nodes[name], older)
         sparkplug = rehearsal.nodes[name].sparkplug
         assert sparkplug is not None
         assert sparkplug.plant.known(Source("G1", "E1")).names == {2: "a", 1: "secret"}, name

@@ -377,12 +377,13 @@ def test_a_foreign_broker_sees_what_it_may() -> None:
     joined = Joined(whole=whole(text))
     from penstock.engine.federation import overlay
     from penstock.engine.sessions.render import Forms
+    from penstock.engine.sparkplug import births
     from penstock.engine.stages import project
 
     overlay.prepare(joined.node)
     session = joined.node.neighbours["plantwide"]
     event = Event(NBIRTH, payload(*BORN, seq=0))
-    assert project.learn(joined.node, event) == ""
+    assert births.take_in(joined.node, event) == ""
     shown = project.show(joined.node, session, Forms(event, joined.now))
     assert shown is not None
     assert MARK not in shown.event.payload

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from penstock.domain import Domain, ensemble
 from penstock.engine.rehearsal.rehearsal import Rehearsal
-from penstock.engine.stages import path
+from penstock.engine.stages import runner
 from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.spark.policies import Asker, as_it_stood, judged_by
 from penstock.pipeline.stages.govern import SIDES, check_stages, view
@@ -29,7 +29,7 @@ def metrics(*names: str) -> bytes:
 
 
 THREE = metrics("a", "b", "c")
-NAMES = [stage.__name__.rpartition(".")[2] for stage in path.STAGES]
+NAMES = [stage.__name__.rpartition(".")[2] for stage in runner.STAGES]
 
 ACL = """\
 topic read #
@@ -210,6 +210,6 @@ def test_every_stage_of_the_engine_has_its_side() -> None:
 
 
 def test_a_stage_that_the_pipeline_does_not_know_lets_nothing_through(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(path, "STAGES", (*path.STAGES, ModuleType("penstock.engine.bless")))
+    monkeypatch.setattr(runner, "STAGES", (*runner.STAGES, ModuleType("penstock.engine.bless")))
     with pytest.raises(PipelineError, match="stage `bless` is not known to the pipeline"):
         check_stages()

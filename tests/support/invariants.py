@@ -97,8 +97,9 @@ def _check_plans(node: Node) -> None:
     """Every plan that is still used is what looking at each subscription would give."""
     for plans in (node.own_plans, *node.plans.values()):
         for raw, plan in plans.known.items():
-            if plan.valid and plan.verdict.effect is not Effect.SUPPRESS and not plan.conforms and not plan.edited:
-                _check_plan(node, raw.decode(), plan)
+            routed = plan.rest or plan
+            if routed.valid and routed.verdict.effect is not Effect.SUPPRESS and routed.delivery_steps:
+                _check_plan(node, raw.decode(), routed)
 
 
 def _check_plan(node: Node, topic: str, plan: Plan) -> None:

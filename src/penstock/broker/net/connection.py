@@ -4,7 +4,7 @@ import asyncio
 import math
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from penstock.engine.events import passage
+from penstock.engine.events import entrances
 from penstock.engine.events.plan import Plan
 from penstock.engine.sessions import lifecycle, outbox, receive
 from penstock.engine.sessions.refusal import encode_told
@@ -116,7 +116,7 @@ class Connection(asyncio.Protocol):
                         plan = known.get(buffer[start + 2 : after])
                         if plan is None or not plan.valid:
                             topic = buffer[start + 2 : after]
-                            plan = None if session is None else passage.plan_at_once(node, session, topic)
+                            plan = None if session is None else entrances.plan_at_once(node, session, topic)
                         if plan is None:
                             pass
                         elif plan.simple:
@@ -134,7 +134,7 @@ class Connection(asyncio.Protocol):
                             now = server.now()
                             if recorder is not None:
                                 recorder.relayed(session, now, buffer, begin, frames, unsaid)
-                            passage.relay_edited(node, session, packet, start + 2 - position, after - position, now)
+                            entrances.relay_edited(node, session, packet, start + 2 - position, after - position, now)
                             known = node.plans_of(session).known
                             relayed += 1
                             position = begin = end

@@ -159,6 +159,11 @@ class Ensemble:
         """The brokering table in force at a node."""
         return self._tables[node]
 
+    @property
+    def has_monitors(self) -> bool:
+        """Whether any link has a monitor."""
+        return any(self._monitors.values())
+
     def monitors(self, link: Link) -> tuple[Monitor, ...]:
         """The monitors on a link, in the order in which they are applied.
 

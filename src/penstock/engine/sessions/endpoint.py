@@ -7,7 +7,7 @@ by `out`.
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
-from penstock.engine.events import passage
+from penstock.engine.events import entrances
 from penstock.engine.federation.dialling import Greeting
 from penstock.engine.ledger import Changes
 from penstock.engine.node import Node
@@ -143,7 +143,7 @@ class Endpoint:
         topic = packet.topic.encode()
         plan = self.node.plans_of(session).known.get(topic)
         if plan is None or not plan.valid:
-            plan = passage.plan_at_once(self.node, session, topic)
+            plan = entrances.plan_at_once(self.node, session, topic)
         if plan is None or not plan.simple:
             return False
         version = session.version

@@ -6,7 +6,7 @@ Connections of a live node, rehearsals and tests all hand their packets over her
 from collections.abc import Callable
 from typing import Any
 
-from penstock.engine.events import ingress
+from penstock.engine.events import entrances, ingress
 from penstock.engine.node import Node
 from penstock.engine.sessions import lifecycle, outbox, subscribe, window
 from penstock.engine.sessions.session import Session
@@ -80,7 +80,7 @@ def handle(node: Node, session: Session, packet: Packet, now: float, raw: bytes 
 def _acknowledged(node: Node, session: Session, packet: Puback | Pubrec | Pubcomp, now: float) -> None:
     window.acknowledge(node, session, KINDS[type(packet)], packet.packet_id, packet.reason, now)
     if session.replays:
-        subscribe.advance(node, session, now)
+        entrances.replay(node, session, now)
 
 
 def _pubrel(node: Node, session: Session, packet: Pubrel, now: float) -> None:

@@ -348,11 +348,11 @@ def admit_key(node: Node, publisher: Publisher, topic: str) -> Verdict:
 def conform_key(node: Node, publisher: Publisher, topic: str) -> tuple[bool | None, tuple[str, ...]]:
     """Stage conform: is the topic one that the domain advertises for the publisher; if content decides, by what?"""
     draft = _draft(node, publisher, topic)
-    conform.plan(draft)
-    if draft.plan is not None:
-        (asked,) = draft.plan.conforms  # what clients advertise themselves is known only by what was decided then
-        return None, tuple(one.text for one in asked.conditions)
-    return draft.verdict.effect is not Effect.SUPPRESS, ()
+    asked = conform.demands(draft.link.claims, topic)
+    if not asked:
+        return True, ()
+    (demand,) = asked  # what clients advertise themselves is known only by what was decided then
+    return (None, tuple(one.text for one in demand.conditions)) if demand.conditions else (False, ())
 
 
 def edit_key(policy: Policy, publisher: Publisher, before: Before | None, node: str) -> str:
