@@ -10,8 +10,8 @@ from penstock.engine.events.entrances import MAX_REPLAYED
 from penstock.engine.stages import runner
 from penstock.policy.access.acl import Acl
 from penstock.wire.packet import Puback, Pubrec, Pubrel
-from tests.support.invariants import check_node
-from tests.support.joined import Client, Joined
+from tests.support.memory.joined import Client, Joined
+from tests.support.models.invariants import check_node
 
 
 def reader(joined: Joined, qos: int = 1) -> Client:
