@@ -34,8 +34,8 @@ class AmbiguityError(ContentError):
 class Problem:
     """One mistake in a domain: where it stands (a file and line), the path of its key, and what is wrong.
 
-    Line 0 is the file as a whole, or a variable of the environment; an empty path is all that the file says. The name is
-    empty of a text that is in no file.
+    Line 0 is the file as a whole, or a variable of the environment; an empty path is all that the file says. The
+    name is empty if the text is in no file.
     """
 
     file: str
