@@ -64,9 +64,18 @@ from penstock.domain.schema.tests import (
 )
 from penstock.domain.schema.tokens import GrantSettings as TokenGrant
 from penstock.domain.schema.tokens import NeighbourSettings, TokenSettings
-from penstock.domain.schema.trust import BeginSettings, EvidenceSettings, FeedbackSettings, NodeTrust, TrustSettings
-from penstock.domain.schema.trust_groups import GroupSecret, TrustGroupSettings
-from penstock.domain.schema.trust_tests import ExpectedRating, Rate, ShownToken
+from penstock.domain.schema.trust import (
+    BeginSettings,
+    EvidenceSettings,
+    ExpectedRating,
+    FeedbackSettings,
+    GroupSecret,
+    NodeTrust,
+    Rate,
+    ShownToken,
+    TrustGroupSettings,
+    TrustSettings,
+)
 
 _DOCS = Path(__file__).parent.parent / "docs"
 PAGE = _DOCS / "running.md"

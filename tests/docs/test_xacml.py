@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from penstock.policy.xacml import Pdp, read_short
-from penstock.policy.xacml.forms.short import from_plain
-from penstock.policy.xacml.forms.yaml_text import read_yaml
+from penstock.policy.xacml.forms.short import from_plain, read_yaml
 from penstock.policy.xacml.request import Context
 from tests.support.cases.xacml import single
 

@@ -12,8 +12,8 @@ from penstock.domain.check import Source, check, in_order
 from penstock.domain.schema.base import MEMORY
 from penstock.domain.schema.domain import Domain, DomainFile
 from penstock.domain.yaml.files import FileName, FileRole, map_files
-from penstock.domain.yaml.tree import Entry, Mapping, Node, Place, Scalar, Sequence, Step, child, locate, plain
 from penstock.model.errors import DomainError, Problem
+from penstock.model.yaml.tree import Entry, Mapping, Node, Place, Scalar, Sequence, Step, child, locate, plain
 
 
 def load(path: Path, environ: Variables[str, str] = os.environ) -> Domain:

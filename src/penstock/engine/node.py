@@ -21,7 +21,6 @@ from penstock.engine.federation.pending import News
 from penstock.engine.federation.wants import Want
 from penstock.engine.ledger import Ledger
 from penstock.engine.matching.predicates import Predicates
-from penstock.engine.matching.topic_index import Index, TopicTree
 from penstock.engine.recorder import Recorder
 from penstock.engine.sessions import outbox, placement, subscribe, window
 from penstock.engine.sessions.placement import alone
@@ -40,6 +39,7 @@ from penstock.engine.trust.ratings import Ratings
 from penstock.engine.trust.tokens import BETWEEN_NODES, EVERYTHING, Keys, Passing, Tokens
 from penstock.model.event import Event
 from penstock.model.topic import Filter
+from penstock.model.topic_tree import FilterIndex, TopicTree
 from penstock.model.verdict import Verdict
 from penstock.policy.access.acl import Acl, Rights
 from penstock.policy.access.passwords import Passwords
@@ -97,7 +97,7 @@ class Node:
         self.acl = acl
         self.sessions: dict[str, Session] = {}
         self.last_session = 0
-        self.index: Index[Subscribed | Group | Watch | Predicates[Subscribed]] = Index()
+        self.index: FilterIndex[Subscribed | Group | Watch | Predicates[Subscribed]] = FilterIndex()
         self.groups: dict[tuple[str, str], Group] = {}
         self.predicates: dict[str, Predicates[Subscribed]] = {}
         """By filter, the subscriptions that ask for content."""

@@ -14,7 +14,7 @@ import pytest
 from penstock.broker.federation import Federation
 from penstock.client import Disconnected, Refused
 from penstock.domain import Domain
-from penstock.domain.schema.trust_groups import SecretError
+from penstock.domain.schema.trust import SecretError
 from penstock.engine.federation import overlay
 from penstock.engine.sessions.session import Session
 from penstock.engine.trust.group_proofs import make_claimant

@@ -10,7 +10,7 @@ import yaml
 from penstock.cli.main import main
 from penstock.domain import Domain, check, diff, ensemble, read
 from penstock.domain.diff import Kind
-from penstock.domain.schema.trust_groups import GroupSecret, SecretError, TrustGroup
+from penstock.domain.schema.trust import GroupSecret, SecretError, TrustGroup
 from penstock.domain.yaml.write import written
 from penstock.journal.revision import Revision
 from tests.support.scenes.domains import as_written, loaded, nodes, write_domain

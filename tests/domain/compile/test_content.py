@@ -11,9 +11,7 @@ from hypothesis import strategies as st
 
 from penstock.cli.main import main
 from penstock.domain import LinkSettings, check, ensemble, load, read
-from penstock.domain.yaml.document import read_document
 from penstock.domain.yaml.format import formatted
-from penstock.domain.yaml.tree import plain
 from penstock.domain.yaml.write import written
 from penstock.language import types
 from penstock.language.errors import ConditionError
@@ -23,6 +21,8 @@ from penstock.language.printer import show
 from penstock.language.types import ANYTHING, DYN, ListType, MapType, Record
 from penstock.model.content.content import Format
 from penstock.model.event import Event
+from penstock.model.yaml.document import read_document
+from penstock.model.yaml.tree import plain
 from penstock.policy.statements.advertisement import Advertisement
 from tests.support.cases.conditions import cases
 from tests.support.generators.conditions import expressions

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.domain.yaml.document import compose, scalar
-from penstock.domain.yaml.tree import locate, path_text, plain
 from penstock.model.errors import Problem
+from penstock.model.yaml.document import compose, scalar
+from penstock.model.yaml.tree import locate, path_text, plain
 
 PRINTABLE = st.text(st.characters(exclude_categories=("C", "Z"), include_characters=" "), max_size=12)
 JSON = st.recursive(

@@ -10,11 +10,11 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from penstock.domain.yaml.comments import notes_of
-from penstock.domain.yaml.document import compose
 from penstock.domain.yaml.format import formatted
 from penstock.domain.yaml.layout import layout, text_of
-from penstock.domain.yaml.tree import plain
 from penstock.model.errors import DomainError
+from penstock.model.yaml.document import compose
+from penstock.model.yaml.tree import plain
 
 WORDS = st.sampled_from(["nodes", "links", "between", "a", "on", "yes", "1", "1:30", "* -> a", "", "#", "x y", "{1}"])
 TEXTS = st.text(st.characters(codec="ascii", exclude_categories=["Cc"]), max_size=8) | WORDS

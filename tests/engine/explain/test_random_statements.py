@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from penstock.domain.schema.node_settings import Limits
 from penstock.domain.schema.statements import StatementSettings
-from penstock.domain.schema.trust_groups import TrustGroupSettings
+from penstock.domain.schema.trust import TrustGroupSettings
 from penstock.engine.events import user_properties
 from penstock.engine.explain.arrival import arrival
 from penstock.engine.explain.walk import explain

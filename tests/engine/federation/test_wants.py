@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from penstock.engine.federation.neighbour_wants import Wanted
 from penstock.engine.federation.offer_matches import Matter, Meetings
 from penstock.engine.federation.wants import Want
-from penstock.engine.matching.filter_tree import FilterTree
 from penstock.engine.matching.intervals import Intervals
 from penstock.language.condition import Condition, make_condition
 from penstock.language.ranges.ranges import covers as ranges_cover
@@ -204,19 +203,3 @@ def test_intervals_in_many_blocks() -> None:
     assert sorted(intervals.containing(500, 501)) == sorted(k for k, low in left.items() if 499 <= low <= 500)
     assert sorted(intervals.inside(100, 400)) == sorted(k for k, low in left.items() if 100 <= low <= 398)
     assert sorted(intervals.meeting(100, 400)) == sorted(k for k, low in left.items() if 98 <= low <= 400)
-
-
-@given(st.lists(st.sampled_from(FILTERS), max_size=20), st.sampled_from(FILTERS))
-def test_filters_are_found_by_what_they_cover(moves: list[str], asked: str) -> None:
-    tree: FilterTree[str] = FilterTree()
-    known: set[str] = set()
-    for filter in moves:
-        if filter in known:
-            known.discard(filter)
-            tree.remove(filter)
-        else:
-            known.add(filter)
-            tree.set(filter, filter)
-    assert sorted(tree.covering(asked)) == sorted(one for one in known if covers(one, asked))
-    assert sorted(tree.covered(asked)) == sorted(one for one in known if covers(asked, one))
-    assert sorted(tree.overlapping(asked)) == sorted(one for one in known if overlaps(one, asked))

@@ -1,9 +1,11 @@
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from penstock.model.errors import PolicyError
-from penstock.policy.access.acl import Acl, Rights
+from penstock.policy.access.acl import Acl, Rights, Rule
 
 FILE = """\
 # Everybody
@@ -215,3 +217,23 @@ def test_answers_are_explained(
     path: Path, acl: Acl, ask: str, client: str, user: str | None, topic: str, answer: str
 ) -> None:
     assert explain(path, ask, acl.rights(client, user), topic) == answer
+
+
+LEVELS = st.sampled_from(["a", "b", "", "$x", "+"])
+
+
+@st.composite
+def filters(draw: st.DrawFn) -> str:
+    levels = draw(st.lists(LEVELS, min_size=1, max_size=3)) + (["#"] if draw(st.booleans()) else [])
+    return "/".join(levels) or "#"
+
+
+topics = st.lists(st.sampled_from(["a", "b", "", "$x"]), min_size=1, max_size=4).map("/".join).filter(bool)
+
+
+@given(st.lists(st.tuples(st.sampled_from(["read", "write", "readwrite", "deny"]), filters()), max_size=20), topics)
+def test_many_rules_decide_as_few_do(several: list[tuple[str, str]], topic: str) -> None:
+    rules = tuple(Rule(access, filter, "") for access, filter in several)  # type: ignore[arg-type]
+    never = tuple(Rule("readwrite", f"never/{number}", "") for number in range(50))
+    for deed in ("may_read", "may_write"):
+        assert getattr(Rights(rules + never, (), ""), deed)(topic) == getattr(Rights(rules, (), ""), deed)(topic)

@@ -9,8 +9,8 @@ import pytest
 
 from penstock.policy.xacml.evaluation.algorithms import POLICY_ALGORITHMS, RULE_ALGORITHMS
 from penstock.policy.xacml.evaluation.decision import Decision
+from penstock.policy.xacml.forms.short import read_yaml
 from penstock.policy.xacml.forms.short_expressions import literal
-from penstock.policy.xacml.forms.yaml_text import read_yaml
 from penstock.policy.xacml.names import FUNCTION_1, FUNCTION_3
 from penstock.policy.xacml.tree import Apply, DutyExpression, Effect, Policy, PolicySet, Rule
 from tests.support.cases.xacml import both

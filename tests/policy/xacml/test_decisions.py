@@ -8,9 +8,8 @@ import pytest
 
 from penstock.policy.xacml import Attribute, Category, Pdp, Request, XacmlError, read_policy, read_short, show_policy
 from penstock.policy.xacml.evaluation.decision import Decision, Duty
-from penstock.policy.xacml.forms.short import from_plain
+from penstock.policy.xacml.forms.short import from_plain, read_yaml
 from penstock.policy.xacml.forms.short_expressions import literal
-from penstock.policy.xacml.forms.yaml_text import read_yaml
 from penstock.policy.xacml.names import (
     ACTION,
     FUNCTION_3,

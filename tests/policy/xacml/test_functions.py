@@ -8,8 +8,8 @@ import pytest
 from penstock.policy.xacml.evaluation.expressions import Compiler
 from penstock.policy.xacml.evaluation.reference import Reader
 from penstock.policy.xacml.evaluation.repository import Repository
+from penstock.policy.xacml.forms.short import read_yaml
 from penstock.policy.xacml.forms.short_expressions import Names, expression
-from penstock.policy.xacml.forms.yaml_text import read_yaml
 from penstock.policy.xacml.functions.function import Function
 from penstock.policy.xacml.functions.table import FUNCTIONS, HIGHER, LOGICAL
 from penstock.policy.xacml.request import Context

@@ -96,7 +96,7 @@ def test_yaml_and_json_that_are_none_or_too_deep(text: str) -> None:
 
 
 def test_yaml_that_says_a_thing_twice_is_refused() -> None:
-    with pytest.raises(XacmlError, match="line 2: `rules` is there twice"):
+    with pytest.raises(XacmlError, match="line 2: rules: found a second `rules`, expected only the one at line 1"):
         read_short(b"{policy: p, rules: [],\nrules: [{permit: {}}]}")
 
 

@@ -2,26 +2,19 @@
 
 import json
 import sys
-import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
-
-import paho.mqtt.client as paho
-from paho.mqtt.reasoncodes import ReasonCode
 
 from penstock.cli.client.broker_options import (
     EXIT_FAILURE,
     EXIT_USAGE,
     ClientOptions,
     Failure,
-    connect,
-    lost,
-    make_client,
-    refusal,
     run,
 )
+from penstock.cli.client.publisher import Publisher
 from penstock.cli.options import UsageError, option
 from penstock.cli.table import print_table
 from penstock.engine.trust.feedback import EVIDENCE
@@ -80,8 +73,13 @@ def main(argv: Sequence[str]) -> int:
 def apply(source: Path, given: ApplyOptions) -> int:
     """Set what was found for the node; raises `Failure`."""
     wanted = list(_for(given.node, _rows(source), source))
-    with _Operator(given) as operator:
-        answers = [operator.set(one) for one in wanted]
+    answers: list[tuple[bool, str]] = []
+    with Publisher(
+        given, lambda _, reason, words: answers.append((not reason.is_failure, words)), patience=_PATIENCE
+    ) as publisher:
+        for one in wanted:
+            publisher.send(EVIDENCE, one.payload, 1)
+            publisher.wait_for_all()
     rows = [
         (one.neighbour, f"{one.evidence.good:.3f}", f"{one.evidence.bad:.3f}", words)
         for one, (_, words) in zip(wanted, answers, strict=True)
@@ -135,73 +133,3 @@ def _for(node: str, rows: list[dict[str, Any]], source: Path) -> Iterator[Found]
     if not found:
         raise Failure(f"`{source}` has nothing that node `{node}` recorded of a neighbour", EXIT_FAILURE)
     yield from found
-
-
-class _Operator:
-    """A connection; paho-mqtt's thread does its work while this one waits for each answer."""
-
-    def __init__(self, given: ApplyOptions) -> None:
-        self._given = given
-        self._client = make_client(given, reconnects=False)
-        self._client.on_connect = self._on_connect
-        self._client.on_disconnect = self._on_disconnect
-        self._client.on_publish = self._on_publish
-        self._changed = threading.Condition()
-        self._is_connected = False
-        self._answers: dict[int, tuple[bool, str]] = {}
-        self._failure: Failure | None = None
-
-    def __enter__(self) -> "_Operator":
-        connect(self._client, self._given)
-        self._client.loop_start()
-        try:
-            self._wait(lambda: self._is_connected)
-        except BaseException:
-            self.__exit__()
-            raise
-        return self
-
-    def __exit__(self, *raised: object) -> None:
-        self._client.disconnect()
-        self._client.loop_stop()
-
-    def set(self, one: Found) -> tuple[bool, str]:
-        """Whether the node takes it, and its words."""
-        number = self._client.publish(EVIDENCE, one.payload, 1).mid
-        self._wait(lambda: number in self._answers)
-        return self._answers[number]
-
-    def _wait(self, is_so: Any) -> None:
-        with self._changed:
-            done = self._changed.wait_for(lambda: is_so() or self._failure is not None, _PATIENCE)
-            if is_so():
-                return
-        if not done:
-            raise Failure(f"`{self._given.where}` does not answer", EXIT_FAILURE)
-        assert self._failure is not None
-        raise self._failure
-
-    def _on_connect(
-        self, client: paho.Client, data: object, flags: object, reason: ReasonCode, properties: object
-    ) -> None:
-        with self._changed:
-            if reason.is_failure:
-                self._failure = refusal(self._given, reason)
-            else:
-                self._is_connected = True
-            self._changed.notify_all()
-
-    def _on_disconnect(
-        self, client: paho.Client, data: object, flags: object, reason: ReasonCode, properties: object
-    ) -> None:
-        with self._changed:
-            self._failure = self._failure or lost(self._given, reason)
-            self._changed.notify_all()
-
-    def _on_publish(
-        self, client: paho.Client, data: object, number: int, reason: ReasonCode, properties: object
-    ) -> None:
-        words = [str(reason), getattr(properties, "ReasonString", "")]
-        with self._changed:
-            self._answers[number] = (not reason.is_failure, ": ".join(filter(None, words)))
-            self._changed.notify_all()

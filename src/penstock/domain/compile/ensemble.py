@@ -25,8 +25,7 @@ from penstock.domain.schema.domain import Domain
 from penstock.domain.schema.federation import LinkSettings, LinkTypes
 from penstock.domain.schema.policies import Pair
 from penstock.domain.schema.tokens import TokenSettings
-from penstock.domain.schema.trust import TrustSettings
-from penstock.domain.schema.trust_groups import TrustGroup
+from penstock.domain.schema.trust import TrustGroup, TrustSettings
 from penstock.language.types import Record
 from penstock.model.content.content import Reader
 from penstock.model.link import Link

@@ -12,9 +12,9 @@ from collections.abc import Collection
 from collections.abc import Mapping as Variables
 from pathlib import Path
 
-from penstock.domain.yaml.document import read_document, scalar, second
-from penstock.domain.yaml.tree import Entry, Mapping, Node, Place, Scalar, Sequence, Step, child, found_text
 from penstock.model.errors import DomainError, Problem
+from penstock.model.yaml.document import read_document, scalar, second
+from penstock.model.yaml.tree import Entry, Mapping, Node, Place, Scalar, Sequence, Step, child, found_text
 
 PREFIX = "PENSTOCK_"
 _INCLUDE = "include"

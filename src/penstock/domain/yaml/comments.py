@@ -8,9 +8,9 @@ from typing import NamedTuple
 import yaml
 
 from penstock.domain.finding import Loc
-from penstock.domain.yaml.document import yaml_loader
 from penstock.domain.yaml.layout import Notes
-from penstock.domain.yaml.tree import Entry, Mapping, Sequence
+from penstock.model.yaml.document import yaml_loader
+from penstock.model.yaml.tree import Entry, Mapping, Sequence
 
 
 class _Comment(NamedTuple):

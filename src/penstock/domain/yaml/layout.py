@@ -12,10 +12,10 @@ from yaml.resolver import Resolver
 from penstock.domain.finding import Loc
 from penstock.domain.schema.base import keys
 from penstock.domain.schema.domain import DomainFile
-from penstock.domain.yaml.document import scalar
 from penstock.domain.yaml.mistakes import models_at
-from penstock.domain.yaml.tree import Entry, Node, Scalar, Sequence, Step
-from penstock.domain.yaml.tree import Mapping as Keys
+from penstock.model.yaml.document import scalar
+from penstock.model.yaml.tree import Entry, Node, Scalar, Sequence, Step
+from penstock.model.yaml.tree import Mapping as Keys
 
 WIDTH = 100
 _INDENT = "  "

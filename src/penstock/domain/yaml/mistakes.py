@@ -11,8 +11,8 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from penstock.domain.schema.base import keys
-from penstock.domain.yaml.tree import NOTHING, Entry, Node, Scalar, Step, child, found_text, locate, path_text, shown
 from penstock.model.errors import Problem
+from penstock.model.yaml.tree import NOTHING, Entry, Node, Scalar, Step, child, found_text, locate, path_text, shown
 
 _EXPECTED = {
     "bool_parsing": "true or false",

@@ -6,7 +6,7 @@ from collections.abc import Sequence as Several
 from dataclasses import dataclass
 from pathlib import Path
 
-from penstock.model.errors import Problem
+from penstock.model.errors import Problem, place_text
 
 Step = str | int
 """One step of the path to a value: a mapping's key or a list's index."""
@@ -22,7 +22,7 @@ class Place:
     """What a relative file name that stands here is relative to."""
 
     def __str__(self) -> str:
-        return f"{self.file}:{self.line}" if self.line else self.file
+        return place_text(self.file, self.line)
 
     def problem(self, path: Several[Step], what: str) -> Problem:
         return Problem(self.file, self.line, path_text(path), what)

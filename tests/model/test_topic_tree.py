@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from penstock.engine.matching.topic_index import Index, TopicTree, _Branch
-from penstock.model.topic import matches
+from penstock.model.topic import covers, matches, overlaps
+from penstock.model.topic_tree import FilterIndex, TopicTree, _Branch, place_index
 
 # Few names and few levels, so that filters, topics and their ways through the trie often meet.
 NAMES = ["", "a", "b", "$x"]
@@ -31,7 +31,7 @@ def shape(node: _Branch | str) -> object:
 class IndexAgainstDict(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
-        self.index: Index[int] = Index()
+        self.index: FilterIndex[int] = FilterIndex()
         self.stored: dict[tuple[str, int], int] = {}
 
     @rule(filter=filters, key=keys, value=st.integers())
@@ -70,7 +70,7 @@ class IndexAgainstDict(RuleBasedStateMachine):
 
     @invariant()
     def has_only_the_nodes_it_needs(self) -> None:
-        fresh: Index[int] = Index()
+        fresh: FilterIndex[int] = FilterIndex()
         for (filter, key), value in self.stored.items():
             fresh.add(filter, key, value)
         assert shape(self.index._wild) == shape(fresh._wild)
@@ -118,6 +118,30 @@ class TopicTreeAgainstDict(RuleBasedStateMachine):
         assert shape(self.tree._tree) == shape(fresh._tree)
 
 
+class TreeOfFiltersAgainstDict(RuleBasedStateMachine):
+    """Filters beside filters; what is stored is changed as topics are, see above."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tree: TopicTree[str] = TopicTree()
+        self.stored: set[str] = set()
+
+    @rule(filter=filters)
+    def change(self, filter: str) -> None:
+        self.stored ^= {filter}
+        if filter in self.stored:
+            self.tree.set(filter, filter)
+        else:
+            assert self.tree.pop(filter) == filter
+
+    @rule(filter=filters)
+    def ask(self, filter: str) -> None:
+        assert sorted(self.tree.covering(filter)) == sorted(text for text in self.stored if covers(text, filter))
+        assert sorted(self.tree.covered(filter)) == sorted(text for text in self.stored if covers(filter, text))
+        assert sorted(self.tree.overlapping(filter)) == sorted(text for text in self.stored if overlaps(filter, text))
+
+
+test_tree_of_filters_against_dict = TreeOfFiltersAgainstDict.TestCase
 test_index_against_dict = IndexAgainstDict.TestCase
 test_topic_tree_against_dict = TopicTreeAgainstDict.TestCase
 
@@ -143,7 +167,7 @@ MATCHES = {
 
 @pytest.mark.parametrize(("stored", "topic", "expected"), MATCHES.values(), ids=MATCHES.keys())
 def test_index_finds(stored: list[str], topic: str, expected: list[str]) -> None:
-    index: Index[str] = Index()
+    index: FilterIndex[str] = FilterIndex()
     for filter in stored:
         index.add(filter, "key", filter)
     assert sorted(index.match(topic)) == sorted(expected)
@@ -191,6 +215,42 @@ def test_a_match_in_the_tree_outlives_changes() -> None:
     assert list(found) == [("a/2", 2)]
 
 
+FILTERS = (
+    "#",
+    "+/#",
+    "a",
+    "a/#",
+    "a/+",
+    "+/b",
+    "a/b",
+    "/#",
+    "/+/#",
+    "+/+/#",
+    "/+",
+    "$a/b",
+    "$a/#",
+    "a/b/c",
+    "+/+",
+    "+",
+)
+
+
+@pytest.mark.parametrize("asked", FILTERS)
+def test_filters_beside_each_other(asked: str) -> None:
+    tree: TopicTree[str] = TopicTree()
+    for filter in FILTERS:
+        tree.set(filter, filter)
+    assert sorted(tree.covering(asked)) == sorted(filter for filter in FILTERS if covers(filter, asked))
+    assert sorted(tree.covered(asked)) == sorted(filter for filter in FILTERS if covers(asked, filter))
+    assert sorted(tree.overlapping(asked)) == sorted(filter for filter in FILTERS if overlaps(asked, filter))
+
+
+def test_places_of_filters_that_match() -> None:
+    index = place_index(["a/#", "b", "a/#", *(f"plant/{number}/#" for number in range(100)), "+/7/a"])
+    assert sorted(index.match("a")) == [0, 2]
+    assert sorted(index.match("plant/7/a")) == [10, 103]
+
+
 # ---------------------------------------------------------------- deep and wide
 
 DEEP = 32_768  # `+/+/...` is then as long as a filter can be
@@ -198,7 +258,7 @@ DEEP = 32_768  # `+/+/...` is then as long as a filter can be
 
 def test_the_deepest_filters_and_topics_are_no_trouble() -> None:
     topic, plus = "/".join(["a"] * DEEP), "/".join(["+"] * DEEP)
-    index: Index[str] = Index()
+    index: FilterIndex[str] = FilterIndex()
     for filter in (topic, plus, f"{plus[:-1]}#", "#"):
         index.add(filter, "key", filter)
     assert sorted(index.match(topic)) == sorted([topic, plus, f"{plus[:-1]}#", "#"])
@@ -220,7 +280,7 @@ def test_the_deepest_topics_in_the_tree_are_no_trouble() -> None:
 
 
 def test_many_ways_through_the_trie() -> None:
-    index: Index[int] = Index()
+    index: FilterIndex[int] = FilterIndex()
     for count in range(1, 200):
         index.add("/".join(["+"] * count), "key", count)
         index.add("/".join(["+"] * count + ["#"]), "key", -count)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import yaml
 from yaml.events import (
@@ -25,13 +25,34 @@ from yaml.events import (
     StreamEndEvent,
 )
 
-from penstock.domain.yaml.tree import NOTHING, Entry, Mapping, Node, Place, Scalar, Sequence, Step, found_text, shown
 from penstock.model.errors import DomainError, Problem
+from penstock.model.yaml.tree import (
+    NOTHING,
+    Entry,
+    Mapping,
+    Node,
+    Place,
+    Scalar,
+    Sequence,
+    Step,
+    found_text,
+    plain,
+    shown,
+)
 
 MAX_BYTES = 16 * 2**20
 MAX_DEPTH = 64
 MAX_VALUES = 1_000_000
 """Values of one file, those behind each use of an alias included."""
+
+
+class Bounds(NamedTuple):
+    """What a YAML text may be at most."""
+
+    depth: int = MAX_DEPTH
+    values: int = MAX_VALUES
+    has_aliases: bool = True
+
 
 _WORDS: dict[str, bool | None] = {"": None, "~": None, "null": None, "true": True, "false": False}
 _DECIMAL = re.compile(r"[-+]?[0-9]{1,40}", re.ASCII)
@@ -93,9 +114,18 @@ def yaml_loader() -> Any:
     return getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
-def compose(text: str, file: str, folder: Path, problems: list[Problem]) -> Entry:
+def read_values(text: str, bounds: Bounds | None = None) -> object:
+    """Return what a YAML text says, as lists, dictionaries and scalars; raises `DomainError`."""
+    problems: list[Problem] = []
+    entry = compose(text, "", Path(), problems, bounds)
+    if problems:
+        raise DomainError(*problems)
+    return plain(entry.node)
+
+
+def compose(text: str, file: str, folder: Path, problems: list[Problem], bounds: Bounds | None = None) -> Entry:
     """The tree of a YAML text; `file` is its name in messages, `folder` what it is relative to."""
-    composer = _Composer(yaml.parse(text, Loader=yaml_loader()), file, folder, problems)
+    composer = _Composer(yaml.parse(text, Loader=yaml_loader()), Place(file, 0, folder), problems, bounds or Bounds())
     try:
         return composer.document()
     except yaml.MarkedYAMLError as error:
@@ -110,11 +140,11 @@ def compose(text: str, file: str, folder: Path, problems: list[Problem]) -> Entr
 class _Composer:
     """Builds a tree from the events of one YAML text."""
 
-    def __init__(self, events: Iterator[Event], file: str, folder: Path, problems: list[Problem]) -> None:
+    def __init__(self, events: Iterator[Event], whole: Place, problems: list[Problem], bounds: Bounds) -> None:
         self._events = events
-        self._file = file
-        self._folder = folder
+        self._whole = whole
         self._problems = problems
+        self._bounds = bounds
         self._values = 0
         # An anchor's value and how many values that is; None while the value is still being read.
         self._anchors: dict[str, tuple[Node, int] | None] = {}
@@ -133,7 +163,7 @@ class _Composer:
         return entry
 
     def _place(self, event: Event) -> Place:
-        return Place(self._file, event.start_mark.line + 1 if event.start_mark else 0, self._folder)
+        return Place(self._whole.file, event.start_mark.line + 1 if event.start_mark else 0, self._whole.folder)
 
     def _node(self, event: Event, path: tuple[Step, ...]) -> Node:
         if isinstance(event, AliasEvent):
@@ -143,6 +173,9 @@ class _Composer:
         before = self._values
         self._count(1, event, path)
         if event.anchor is not None:
+            if not self._bounds.has_aliases:
+                what = f"found the anchor `&{event.anchor}`: anchors and aliases are not read here"
+                raise DomainError(self._place(event).problem(path, what))
             self._anchors[event.anchor] = None
         node = self._content(event, path)
         if event.anchor is not None:
@@ -164,11 +197,11 @@ class _Composer:
 
     def _count(self, values: int, event: Event, path: tuple[Step, ...]) -> None:
         self._values += values
-        if self._values > MAX_VALUES:
-            what = f"found more than {MAX_VALUES} values (each use of an alias counts), expected fewer"
+        if self._values > self._bounds.values:
+            what = f"found more than {self._bounds.values} values (each use of an alias counts), expected fewer"
             raise DomainError(self._place(event).problem(path, what))
-        if len(path) > MAX_DEPTH:
-            what = f"found more than {MAX_DEPTH} levels, expected fewer"
+        if len(path) > self._bounds.depth:
+            what = f"found more than {self._bounds.depth} levels, expected fewer"
             raise DomainError(self._place(event).problem(path[:3], what))
 
     def _content(self, event: ScalarEvent | SequenceStartEvent | MappingStartEvent, path: tuple[Step, ...]) -> Node:
