@@ -22,7 +22,9 @@ class Scene:
     def client_for(self, case: Case) -> Client:
         """Ready for the packet: connected, unless it is a CONNECT."""
         if case.kind == kinds.CONNECT:
-            return Client(self.joined, case.version)
+            # [MQTT-3.1.2-2] a protocol that the node does not speak is refused in the words of 3.1.1
+            version = 4 if case.error is Reason.UNSUPPORTED_PROTOCOL_VERSION else case.version
+            return Client(self.joined, version)
         return self.joined.connect("client", case.version)
 
     def check(self) -> None:

@@ -11,18 +11,22 @@ node's commits wait for `commit`.
 """
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 from penstock.domain import Ensemble, Limits
+from penstock.engine.connections.host import Host, Transport
+from penstock.engine.connections.inbound import Inbound
 from penstock.engine.ledger import Changes
 from penstock.engine.node import Node
+from penstock.engine.rehearsal.turns import commit
 from penstock.engine.sessions import lifecycle, outbox
-from penstock.engine.sessions.endpoint import Endpoint, commit
 from penstock.engine.sessions.lifecycle import Refusal
 from penstock.engine.sessions.session import Session
 from penstock.engine.stages.admit import Door
 from penstock.policy.access.acl import Acl
 from penstock.wire.codec import encode
+from penstock.wire.framing import Framer
 from penstock.wire.packet import (
     Connack,
     Connect,
@@ -45,8 +49,8 @@ START = 1_000_000.0
 DOOR = Door("here", "test/0", True)
 
 
-class Client:
-    """A client's end of one connection."""
+class Client(Transport):
+    """A client's end of one connection, and what carries the node's bytes to it."""
 
     def __init__(self, joined: "Joined", version: int) -> None:
         self.joined = joined
@@ -58,7 +62,9 @@ class Client:
         """Every packet received, as it came."""
         self.stuck = False
         """Takes no more bytes, like a client that does not read."""
-        self.node_end = Endpoint(joined.node, joined.door, lambda: joined.now, self._receive)
+        self.node_end = Inbound(Host(joined.node, lambda: joined.now), joined.door)
+        self.node_end.made(self)
+        self._framer = Framer()
         self._decoder = Decoder(version=version)
         self.last_id = 0
 
@@ -75,14 +81,15 @@ class Client:
         """Why the node closed the connection; the client's own end of it is SUCCESS."""
         return self.node_end.reason
 
-    def _receive(self, packets: list[bytes]) -> None:
+    def write(self, data: bytes) -> None:
         if self.stuck:
             return
-        self.raw.extend(packets)
-        received = [packet for data in packets for packet in self._decoder.feed(data)]
+        buffer, frames = self._framer.feed(data)
+        ends = [0, *(end for _, _, end in frames)]
+        self.raw.extend(buffer[begin:end] for begin, end in pairwise(ends))
+        received = self._decoder.feed(data)
         assert self._decoder.error is None, self._decoder.error
         self.inbox.extend(packet for packet in received if not _is_goodbye(packet))
-        packets.clear()
 
     # --- what a client does
 
@@ -92,13 +99,13 @@ class Client:
 
     def sends_bytes(self, data: bytes) -> "Client":
         """Send a chunk of bytes, as the node's connections receive them."""
-        self.node_end.take(data)
+        self.node_end.receive(data)
         self.joined.turn()
         return self
 
     def lose(self) -> None:
         """The connection breaks."""
-        self.node_end.close()
+        self.node_end.lost()
         self.joined.turn()
 
     def leave(self, reason: int = 0, session_expiry: int | None = None) -> None:
@@ -154,13 +161,11 @@ class Client:
     def goes_deaf(self) -> None:
         """Read no more: the connection takes no more bytes."""
         self.stuck = True
-        assert self.session is not None
-        self.joined.node.block(self.session)
+        self.node_end.pause()
 
     def reads_on(self) -> None:
         self.stuck = False
-        assert self.session is not None
-        self.joined.node.unblock(self.session, self.joined.now)
+        self.node_end.resume()
         self.joined.turn()
 
 

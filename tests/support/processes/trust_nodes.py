@@ -102,7 +102,7 @@ class Live:
         self._log = log
         self._ahead = 0.0
         for name, server in federation.servers.items():
-            server.now = partial(self.now, clocks.get(name, 0.0))  # type: ignore[method-assign]
+            server.now = partial(self.now, clocks.get(name, 0.0))
 
     def now(self, ahead: float = 0.0) -> float:
         return time.time() + self._ahead + ahead
