@@ -1,13 +1,13 @@
 """How long silence lasts until the node ends the connection."""
 
 import pytest
-from tests.support.joined import Client, Joined
 
 from penstock.domain import Limits
 from penstock.engine.connections.connection import CLOSE_SECONDS, NodeConnection
 from penstock.wire.packet import Connect
 from penstock.wire.reason import Reason
 from penstock.wire.session import CLOSED, OPEN
+from tests.support.memory.joined import Client, Joined
 
 
 def opened(keepalive: int) -> NodeConnection:
