@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from examples.narration import PATIENCE, wait_for
-from penstock.client.admin import Admin
+from penstock.client.admin import AdminClient
 
 PENSTOCK = str(Path(sys.executable).with_name("penstock"))
 
@@ -104,4 +104,4 @@ class NodeProcess:
 
     def page(self, usual: int, path: str) -> str:
         """A page of the admin port."""
-        return Admin(f"http://127.0.0.1:{self.port(usual)}").ask("GET", path).decode()
+        return AdminClient(f"http://127.0.0.1:{self.port(usual)}").ask("GET", path).decode()

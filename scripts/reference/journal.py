@@ -5,7 +5,7 @@ import inspect
 
 import pyarrow as pa
 
-from penstock.journal.format import READABLE, SCHEMA, VERSION, Kind
+from penstock.journal.format import READABLE, SCHEMA, VERSION, RowKind
 from penstock.journal.read.events import EVENTS, QUARANTINE, REACHED
 from scripts.reference.markdown import code, heading, plain, table
 
@@ -41,9 +41,9 @@ def _type(kind: "pa.DataType") -> str:
     return str(kind)
 
 
-def _kinds() -> list[tuple[Kind, str]]:
+def _kinds() -> list[tuple[RowKind, str]]:
     """Each kind with the text that stands below it in the source."""
-    (body,) = ast.parse(inspect.getsource(Kind)).body
+    (body,) = ast.parse(inspect.getsource(RowKind)).body
     assert isinstance(body, ast.ClassDef)
     texts = [ast.literal_eval(one.value) for one in body.body[1:] if isinstance(one, ast.Expr)]
-    return list(zip(Kind, texts, strict=True))
+    return list(zip(RowKind, texts, strict=True))

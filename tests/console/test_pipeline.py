@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 
-from penstock.journal.jobs import FOLDER, Record, Table
+from penstock.journal.jobs import FOLDER, JobRecord, JobTable
 from tests.support.processes.commands import PATIENCE
 from tests.support.processes.console import Looking, looking
 
@@ -33,14 +33,14 @@ def journal(plant: Looking) -> Path:
 def test_jobs_appear_with_what_they_wrote_and_their_reports_are_opened_in_place(plant: Looking) -> None:
     with plant.page("/pipeline") as page:
         expect(page.get_by_text("No job has been run yet")).to_be_visible()
-        audit = Record(journal(plant), "audit", {"journal": Path("j"), "to": HOSTILE})
-        audit.tell({"events": 1234}, [Table("/tables/seen", 77)], REPORT)
+        audit = JobRecord(journal(plant), "audit", {"journal": Path("j"), "to": HOSTILE})
+        audit.add({"events": 1234}, [JobTable("/tables/seen", 77)], REPORT)
         audit.end(0)
         jobs = page.get_by_role("region", name="Jobs")
         expect(jobs.get_by_role("row").filter(has_text="audit")).to_contain_text("1,234 events")
         expect(jobs).to_contain_text(HOSTILE)
         expect(page.get_by_role("region", name="Tables")).to_contain_text("/tables/seen")
-        failed = Record(journal(plant), "replay", {})
+        failed = JobRecord(journal(plant), "replay", {})
         failed.end(3, "it does not check")
         expect(jobs.get_by_role("row").filter(has_text="replay")).to_contain_text("it does not check")
         plant.picture(page, "pipeline-jobs")
@@ -57,8 +57,8 @@ def test_jobs_appear_with_what_they_wrote_and_their_reports_are_opened_in_place(
 
 
 def test_payloads_may_be_in_a_report_so_who_may_not_see_them_does_not_see_it(plant: Looking) -> None:
-    made = Record(journal(plant), "audit", {})
-    made.tell(report=REPORT)
+    made = JobRecord(journal(plant), "audit", {})
+    made.add(report=REPORT)
     (newest, *_) = sorted(journal(plant).joinpath(FOLDER).glob("*.html"), key=lambda one: one.stat().st_mtime)[::-1]
     with plant.page(f"/pipeline?report={newest.stem}", user="eve", width=390) as page:
         expect(page.get_by_role("alert").filter(has_text="takes content")).to_be_visible()

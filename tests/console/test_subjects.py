@@ -13,7 +13,7 @@ from penstock.broker.http.answers.subjects import Clause
 from penstock.console.subjects.contracts import shortened
 from penstock.console.subjects.use import refused_elsewhere, used, uses
 from penstock.console.tables import Cell
-from penstock.journal.jobs import Record
+from penstock.journal.jobs import JobRecord
 from tests.support.clients.paho import Paho
 from tests.support.processes.commands import PATIENCE
 from tests.support.processes.console import Looking, looking
@@ -191,8 +191,8 @@ def test_what_the_last_audit_found_that_it_used(plant: Looking) -> None:
     seen = {"subject": "phone", "topic": "air/x", "publisher": "sensor", "events": 41, "first": "a", "last": "b"}
     right = {"subject": "phone", "node": "hall", "rule": "acl:5", "access": "read", "filter": "air/#"}
     told = {"seen": [seen], "rights": [{**right, "reads": 41, "writes": 0, "suggestion": "topic read air/x"}]}
-    audit = Record(plant.nodes.folder / "journal", "audit", {})
-    audit.tell_more(json.dumps(told).encode())
+    audit = JobRecord(plant.nodes.folder / "journal", "audit", {})
+    audit.add_details(json.dumps(told).encode())
     audit.end(0)
     with plant.page("/subjects?name=phone") as page:
         expect(row(page, "Was sent, of all that was recorded", "air/x")).to_contain_text("41")

@@ -161,7 +161,7 @@ CONTENTS: dict[str, tuple[str, object, object]] = {
     "an int where a double is declared": ("t/1", {"y": 2}, {"x": None, "y": 2.0, "l": None, "r": None}),
     "a double is no int": ("t/1", {"x": 2.0}, "not as declared: a value of type double where int was expected"),
     "null is not absent": ("t/1", {"x": None}, "not as declared: a value of type null where int was expected"),
-    "more than declared": ("t/1", {"z": 1}, "not as declared: there is a `z`"),
+    "more than declared": ("t/1", {"z": 1}, "not as declared: `z` is not declared"),
     "a bool is no int": ("t/1", {"x": True}, "not as declared: a value of type bool where int was expected"),
     "an int is no uint": ("u/1", {"n": 5}, "not as declared: a value of type int where uint was expected"),
 }

@@ -9,21 +9,21 @@ from pathlib import Path
 import pytest
 
 from penstock.journal import jobs
-from penstock.journal.jobs import FOLDER, MOST_KEPT, Record, Table, listing
+from penstock.journal.jobs import FOLDER, MAX_JOBS, JobRecord, JobTable, list_jobs
 
 
 def test_a_job_from_its_beginning_to_its_end(tmp_path: Path) -> None:
-    record = Record(tmp_path, "audit", {"journal": tmp_path, "node": ["a", "b"], "json": True, "to": None})
-    (begun,) = listing(tmp_path)
+    record = JobRecord(tmp_path, "audit", {"journal": tmp_path, "node": ["a", "b"], "json": True, "to": None})
+    (begun,) = list_jobs(tmp_path)
     assert (begun.job, begun.state, begun.ended) == ("audit", "running", None)
     assert begun.arguments == ("--from", str(tmp_path), "--node", "a", "--node", "b")
-    record.tell({"events": 3}, [Table("/t", 2)], "<h1>report</h1>")
-    record.tell_more(b"{}")
+    record.add({"events": 3}, [JobTable("/t", 2)], "<h1>report</h1>")
+    record.add_details(b"{}")
     record.end(0)
-    (ended,) = listing(tmp_path)
-    assert (ended.state, ended.code, ended.counts, ended.tables) == ("done", 0, {"events": 3}, (Table("/t", 2),))
-    assert jobs.report(tmp_path, ended.id) == "<h1>report</h1>"
-    assert jobs.more(tmp_path, ended.id) == b"{}"
+    (ended,) = list_jobs(tmp_path)
+    assert (ended.state, ended.code, ended.counts, ended.tables) == ("done", 0, {"events": 3}, (JobTable("/t", 2),))
+    assert jobs.read_report(tmp_path, ended.id) == "<h1>report</h1>"
+    assert jobs.details(tmp_path, ended.id) == b"{}"
 
 
 @pytest.mark.parametrize(
@@ -36,60 +36,60 @@ def test_a_job_from_its_beginning_to_its_end(tmp_path: Path) -> None:
     ],
 )
 def test_secrets_are_not_left(tmp_path: Path, options: dict[str, object], said: tuple[str, ...]) -> None:
-    Record(tmp_path, "stream", options)
-    (found,) = listing(tmp_path)
+    JobRecord(tmp_path, "stream", options)
+    (found,) = list_jobs(tmp_path)
     assert found.arguments == said
 
 
 def test_one_whose_process_is_gone_was_killed(tmp_path: Path) -> None:
-    Record(tmp_path, "govern", {})
+    JobRecord(tmp_path, "govern", {})
     (path,) = (tmp_path / FOLDER).glob("*.json")
     over = subprocess.Popen([sys.executable, "-c", ""])
     over.wait()
     path.write_text(json.dumps(json.loads(path.read_text()) | {"process": over.pid}))
-    assert listing(tmp_path)[0].state == "killed"
+    assert list_jobs(tmp_path)[0].state == "killed"
 
 
 @pytest.mark.parametrize(
     "id", ["", "..", "../x", "0" * 12, "secret", f"{'0' * 11}-{'0' * 8}/../x", f"{'0' * 11}-{'0' * 8}"]
 )
 def test_an_id_leads_nowhere_else(tmp_path: Path, id: str) -> None:
-    Record(tmp_path, "audit", {})
+    JobRecord(tmp_path, "audit", {})
     (tmp_path / "secret.html").write_text("secret")
     (tmp_path / FOLDER / "secret.html").write_text("secret")
     (tmp_path / FOLDER / f"{'0' * 11}-{'0' * 8}.html").symlink_to(tmp_path / "secret.html")
-    assert jobs.report(tmp_path, id) is None
+    assert jobs.read_report(tmp_path, id) is None
 
 
 def test_what_is_no_record_is_passed_over(tmp_path: Path) -> None:
-    Record(tmp_path, "audit", {})
+    JobRecord(tmp_path, "audit", {})
     for name, text in (("a.json", "{}"), ("00000000-00000000.json", "["), ("00000001-00000000.json", '{"id": 1}')):
         (tmp_path / FOLDER / name).write_text(text)
-    assert [one.job for one in listing(tmp_path)] == ["audit"]
+    assert [one.job for one in list_jobs(tmp_path)] == ["audit"]
 
 
 def test_the_oldest_make_room(tmp_path: Path) -> None:
     (tmp_path / FOLDER).mkdir()
-    for number in range(MOST_KEPT + 5):
+    for number in range(MAX_JOBS + 5):
         (tmp_path / FOLDER / f"{number:08x}-00000000.json").write_text("{}")
-    Record(tmp_path, "audit", {})
+    JobRecord(tmp_path, "audit", {})
     left = sorted(path.stem for path in (tmp_path / FOLDER).glob("*.json"))
-    assert len(left) == MOST_KEPT
+    assert len(left) == MAX_JOBS
     assert "00000000-00000000" not in left
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
 def test_who_may_not_write_leaves_nothing(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
-    record = Record(tmp_path, "audit", {})
-    record.tell(report="x")
+    record = JobRecord(tmp_path, "audit", {})
+    record.add(report="x")
     record.end(0)
-    assert listing(tmp_path) == []
+    assert list_jobs(tmp_path) == []
     tmp_path.chmod(0o700)
 
 
 def test_a_journal_that_is_gone_stops_nothing(tmp_path: Path) -> None:
-    record = Record(tmp_path / "nowhere" / "deep", "audit", {})
-    record.tell(report="x")
+    record = JobRecord(tmp_path / "nowhere" / "deep", "audit", {})
+    record.add(report="x")
     record.end(0)
-    assert listing(tmp_path / "nowhere" / "deep") == []
+    assert list_jobs(tmp_path / "nowhere" / "deep") == []

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from penstock.domain import Domain
-from penstock.journal.jobs import Record
+from penstock.journal.jobs import JobRecord
 from penstock.journal.revision import Revision
 from penstock.journal.write.compact import compact
 from tests.support.memory.journals import rows, write_segments
@@ -25,7 +25,7 @@ def test_nobody_else_reads_a_journal(tmp_path: Path) -> None:
     home = tmp_path / "journal"
     write_segments(home, [rows(("a", b"1"))])
     Revision.of(Domain.model_validate({"nodes": {"main": {"listen": "127.0.0.1:0"}}})).keep(home)
-    Record(home, "audit", {}).tell(report="<h1>payloads</h1>")
+    JobRecord(home, "audit", {}).add(report="<h1>payloads</h1>")
     _nothing_for_others(home)
     list(compact(home))
     _nothing_for_others(home)

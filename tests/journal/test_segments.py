@@ -13,7 +13,7 @@ from penstock.journal.format import OPEN
 from penstock.journal.read.events import EVENTS, read_segment
 from penstock.journal.read.tables import parts, read_all
 from penstock.journal.write.compact import compact
-from penstock.journal.write.recover import read_whole, recover
+from penstock.journal.write.recover import read_intact, recover
 from penstock.journal.write.segment import Segment
 from penstock.model.verdict import Effect, Verdict
 from penstock.wire.codec import encode
@@ -139,7 +139,7 @@ def test_a_sealed_segment_that_breaks_off_is_in_the_quarantine(tmp_path: Path) -
     ("packet", "outputs", "problem"),
     [
         (b"\x10\x00", [], "it is not a PUBLISH packet"),
-        (encode(Publish("a", b""), 4), [0], "nothing came of which it could have been made"),
+        (encode(Publish("a", b""), 4), [0], "it has no arrival"),
     ],
 )
 def test_a_row_that_is_no_event_is_in_the_quarantine(
@@ -160,7 +160,7 @@ def test_a_gap_is_in_the_quarantine(tmp_path: Path) -> None:
 
 def _with_version(folder: Path, version: int) -> None:
     path = _segment(folder)
-    read = read_whole(path)
+    read = read_intact(path)
     assert read.schema is not None
     with pa.ipc.new_stream(path, read.schema.with_metadata({"penstock.journal": str(version)})) as stream:
         for batch in read.batches:

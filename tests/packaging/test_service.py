@@ -73,7 +73,7 @@ def test_the_administrator_finds_the_token_of_the_service(tmp_path: Path, monkey
     monkeypatch.setattr(local_token, "SERVICE", tmp_path)
     monkeypatch.delenv("RUNTIME_DIRECTORY", raising=False)
     url = "http://127.0.0.1:59999"
-    file = tmp_path / local_token.place(url).name
+    file = tmp_path / local_token.token_path(url).name
     file.write_text("secret")
     os.chown(file, 61184, 61184)  # as one of systemd's dynamic users
     assert local_token.find(url) == "secret"

@@ -1,4 +1,4 @@
-"""The client: advertise, subscribe, publish, and be the same client again after a lost connection."""
+"""The client: advertise, subscribe, publish, and resume the session after a lost connection."""
 
 import asyncio
 import json
@@ -14,13 +14,13 @@ from paho.mqtt.client import MQTTMessage
 from paho.mqtt.packettypes import PacketTypes
 
 from penstock.client import contracts
-from penstock.client.connection import Address, Answer, Connection, properties
-from penstock.client.contracts import Brought, Contract
+from penstock.client.connection import Acknowledgement, MqttSession, NodeAddress, properties
+from penstock.client.contracts import ClientContract, Contract
 from penstock.client.errors import Refused
 from penstock.client.event import JSON, Event, encode
 from penstock.client.policies import Policy, text_of
 from penstock.client.subscription import Qos, Receipts, Scope, Subscription
-from penstock.client.tokens import Source, Tokens
+from penstock.client.tokens import Source, TokenRenewer
 from penstock.language.condition import make_condition
 from penstock.model.topic import check_topic, parse_filter
 
@@ -38,7 +38,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(slots=True, eq=False)
 class Advertisement:
-    """What a producer has said it will publish."""
+    """An advertisement: what a producer has announced that it will publish."""
 
     name: str
     filter: str
@@ -82,7 +82,7 @@ class Client:
         if not 1 <= buffer <= 65535:
             raise ValueError(f"a buffer holds 1 to 65535 events, not {buffer}")
         context = ssl.create_default_context() if tls is True else tls or None
-        self._address = Address(
+        self._address = NodeAddress(
             host,
             port or (1883 if context is None else 8883),
             client_id or f"penstock-{uuid.uuid4().hex[:16]}",
@@ -96,11 +96,11 @@ class Client:
         self._timeout = timeout
         self._secrets = dict(groups or {})
         self._token = token
-        self._connection: Connection | None = None
+        self._connection: MqttSession | None = None
         self._receipts = Receipts(lambda mid: self._node.acknowledge(mid))
         self._subscriptions: dict[int, Subscription] = {}
         self._advertisements: dict[str, Advertisement] = {}
-        self._brought: dict[str, Brought] = {}
+        self._brought: dict[str, ClientContract] = {}
         self._is_ready = asyncio.Event()
         self._restoring: asyncio.Task[None] | None = None
         self._count = 0
@@ -118,7 +118,7 @@ class Client:
         """Connect; raises `Refused` or `Disconnected`, or what the function for tokens raises."""
         if self._connection is not None:
             raise RuntimeError("a client is entered once")
-        self._connection = Connection(
+        self._connection = MqttSession(
             self._address,
             self,
             session_expiry=self._session_expiry,
@@ -126,7 +126,7 @@ class Client:
             window=self._buffer,
             timeout=self._timeout,
             groups=self._secrets,
-            tokens=Tokens(self._token) if self._token is not None else None,
+            tokens=TokenRenewer(self._token) if self._token is not None else None,
         )
         await self._connection.open()
         return self
@@ -138,7 +138,7 @@ class Client:
             self._drop(subscription)
         await self._node.close()
 
-    # --- what a program asks for
+    # --- requests of the program
 
     async def advertise(
         self,
@@ -149,25 +149,26 @@ class Client:
         scope: Scope = "global",
         policy: Policy | None = None,
     ) -> Advertisement:
-        """Say what this client will publish: from now on, only that. One of the same name is replaced.
+        """Announce what this client will publish: from now on, it may publish only that. An advertisement of the same
+        name is replaced.
 
-        Raises `TopicError`, `ConditionError` or `StatementError` for what is no filter, no condition or no policy,
+        Raises `TopicError`, `ConditionError` or `StatementError` for an invalid filter, condition or policy, and
         `Refused` if the node refuses.
         """
         _check(filter, where)
-        said = _text(policy)
-        advertisement = Advertisement(name or _made_up(self._new_number()), filter, where, scope, said)
+        policy_text = _policy_text(policy)
+        advertisement = Advertisement(name or _generated_name(self._new_number()), filter, where, scope, policy_text)
         await self._ready()
         await self._send_advertisement(advertisement)
         self._advertisements[advertisement.name] = advertisement
         return advertisement
 
     async def unadvertise(self, advertisement: Advertisement | str, *, policy: Policy | None = None) -> None:
-        """Take back an advertisement, or the one of a name; raises `Refused` if the node has none of it."""
+        """Take back an advertisement, or the one of a name; raise `Refused` if the node does not have it."""
         name = advertisement if isinstance(advertisement, str) else advertisement.name
-        said = {"name": name, "policy": _text(policy)}
+        request = {"name": name, "policy": _policy_text(policy)}
         await self._ready()
-        await self._control(UNADVERTISE, said, f"taking back the advertisement `{name}`")
+        await self._control(UNADVERTISE, request, f"taking back the advertisement `{name}`")
         self._advertisements.pop(name, None)
 
     async def subscribe(
@@ -181,74 +182,73 @@ class Client:
         policy: Policy | None = None,
         contract: Contract | None = None,
     ) -> Subscription:
-        """Subscribe to what matches the filter and whose content satisfies the condition.
+        """Subscribe to events that match the filter and whose content satisfies the condition.
 
         A client may have several subscriptions to the same filter; one of the same filter and name is replaced, and
         ends. `contract` is what the program guarantees and needs for this subscription: `purpose`, `situation`,
-        `retention`, `needs`. Raises `TopicError`, `ConditionError` or `StatementError` for what is no filter, no
-        condition or no policy, `ValueError` for what is no contract, `Refused` if the node refuses.
+        `retention`, `needs`. Raises `TopicError`, `ConditionError` or `StatementError` for an invalid filter, condition
+        or policy, `ValueError` for an invalid contract, and `Refused` if the node refuses.
         """
         _check(filter, where)
-        said = _text(policy)
+        policy_text = _policy_text(policy)
         guaranteed = contracts.text_of(contract)
         await self._ready()
         number = self._new_number()
-        asked = (filter, name or _made_up(number), where, scope, qos)
-        made = Subscription(*asked, number, self._buffer, self._receipts, said, guaranteed)
-        self._subscriptions[made.identifier] = made
+        request = (filter, name or _generated_name(number), where, scope, qos)
+        subscription = Subscription(*request, number, self._buffer, self._receipts, policy_text, guaranteed)
+        self._subscriptions[subscription.identifier] = subscription
         try:
-            await self._send_subscription(made)
+            await self._send_subscription(subscription)
         except BaseException:
-            self._drop(made)
+            self._drop(subscription)
             raise
         for other in list(self._subscriptions.values()):
-            if (other.filter, other.name) == (filter, made.name) and other is not made:
+            if (other.filter, other.name) == (filter, subscription.name) and other is not subscription:
                 self._drop(other)
-        return made
+        return subscription
 
     async def unsubscribe(self, subscription: Subscription, *, policy: Policy | None = None) -> None:
-        """Give up a subscription: it ends at once, and what waits in it is let go. With a policy, it ends when the
-        node has granted that.
-        """
-        pairs = _pairs(name=subscription.name, policy=_text(policy))
+        """Give up a subscription: it ends at once and its waiting events are dropped. With a policy, it ends when the
+        node has granted the policy."""
+        pairs = _pairs(name=subscription.name, policy=_policy_text(policy))
         if policy is None:
             self._drop(subscription)
         await self._ready()
-        said = properties(PacketTypes.UNSUBSCRIBE, UserProperty=pairs)
-        answer = await self._node.unsubscribe(subscription.filter, said)
+        request = properties(PacketTypes.UNSUBSCRIBE, UserProperty=pairs)
+        answer = await self._node.unsubscribe(subscription.filter, request)
         _granted(f"giving up the subscription to `{subscription.filter}`", answer)
         self._drop(subscription)
 
     async def bring(self, name: str, *, produces: Contract | None = None, consumes: Contract | None = None) -> None:
-        """Bring a contract for what this client publishes, or for what it gets; one of the same name is replaced.
+        """Bring a contract for what this client publishes or for what it receives; one of the same name is replaced.
 
-        Raises `ValueError` for what is no contract, `Refused` if the node refuses.
+        Raises `ValueError` for an invalid contract, and `Refused` if the node refuses.
         """
         if (produces is None) is (consumes is None):
             raise ValueError("expected one of `produces` and `consumes`")
-        brought = Brought(name, contracts.text_of(produces), contracts.text_of(consumes))
+        brought = ClientContract(name, contracts.text_of(produces), contracts.text_of(consumes))
         await self._ready()
         await self._send_contract(brought)
         self._brought[name] = brought
 
     async def take_back(self, name: str) -> None:
-        """Take back the contract of a name; raises `Refused` if the node has none of it."""
+        """Take back the contract of a name; raise `Refused` if the node does not have it."""
         await self._ready()
-        await self._send_contract(Brought(name))
+        await self._send_contract(ClientContract(name))
         self._brought.pop(name, None)
 
     async def set_policy(self, of: Subscription | Advertisement, policy: Policy | None) -> None:
-        """Give a subscription or advertisement another policy, or none.
+        """Replace the policy of a subscription or advertisement; None removes it.
 
-        Raises `StatementError` for what is no policy, `Refused` if the node refuses, and then the old one stays.
+        Raises `StatementError` for an invalid policy. Raises `Refused` if the node refuses; then the old policy stays.
         """
-        text = _text(policy)
+        text = _policy_text(policy)
         kind, about = "advertisement", of.name  # type: str, object
         if isinstance(of, Subscription):
             kind, about = "subscription", {"filter": of.filter, "name": of.name}
         await self._ready()
-        said = json.dumps({kind: about, "policy": text}).encode()
-        _granted(f"policy of the {kind} `{of.filter}`", await self._send(SET_POLICY, said, 1, False, JSON, None, ()))
+        request = json.dumps({kind: about, "policy": text}).encode()
+        _granted(f"policy of the {kind} `{of.filter}`", await self._send(SET_POLICY, request, 1, False, JSON, None, ()))
         of.policy = text
 
     async def publish(
@@ -263,11 +263,11 @@ class Client:
         properties: Iterable[tuple[str, str]] = (),
         policy: Policy | None = None,
     ) -> None:
-        """Publish bytes or text as they are, everything else as JSON; `expiry`: seconds that it is worth delivering;
-        `policy`: goes with it from node to node.
+        """Publish bytes or text as they are, everything else as JSON.
 
-        Raises `TopicError` for what is no topic, `StatementError` for what is no policy, `Refused` if the node
-        refuses; with QoS 0 a node does not say.
+        `expiry`: seconds after which the event is no longer delivered. `policy` goes with the event from node to node.
+        Raises `TopicError` for an invalid topic, `StatementError` for an invalid policy, and `Refused` if the node
+        refuses; with QoS 0 a node does not answer.
         """
         check_topic(topic)
         payload, usual = encode(content)
@@ -277,19 +277,21 @@ class Client:
         _granted(f"publication to `{topic}`", answer)
 
     async def rate(self, event: Event, good: bool) -> None:
-        """Tell the node that an event which it sent here is good or bad: evidence about the neighbour it came from.
+        """Tell the node that an event it sent here is good or bad: evidence about the neighbour it came from.
 
-        Raises `Refused` if it does not count: this client may not rate, has done so, too often, or it is no event of
-        a neighbour's.
+        Raises `Refused` if the rating does not count: this client may not rate, has rated it already or rates too
+        often, or the event did not come from a neighbour.
         """
-        said = json.dumps({"topic": event.topic, "good": good, "payload": event.digest}).encode()
+        request = json.dumps({"topic": event.topic, "good": good, "payload": event.digest}).encode()
         await self._ready()
-        _granted(f"rating of an event on `{event.topic}`", await self._send(FEEDBACK, said, 1, False, JSON, None, ()))
+        _granted(
+            f"rating of an event on `{event.topic}`", await self._send(FEEDBACK, request, 1, False, JSON, None, ())
+        )
 
-    # --- how the node is asked
+    # --- requests to the node
 
     @property
-    def _node(self) -> Connection:
+    def _node(self) -> MqttSession:
         if self._connection is None:
             raise RuntimeError("the client is not connected: use `async with`")
         return self._connection
@@ -300,12 +302,12 @@ class Client:
         await self._is_ready.wait()
 
     async def _send_advertisement(self, advertisement: Advertisement) -> None:
-        said = asdict(advertisement)
-        await self._control(ADVERTISE, said, f"advertisement `{advertisement.name}` of `{advertisement.filter}`")
+        request = asdict(advertisement)
+        await self._control(ADVERTISE, request, f"advertisement `{advertisement.name}` of `{advertisement.filter}`")
 
-    async def _control(self, topic: str, said: Mapping[str, str | None], what: str) -> None:
-        told = json.dumps(dict(_pairs(**said))).encode()
-        _granted(what, await self._send(topic, told, 1, False, JSON, None, ()))
+    async def _control(self, topic: str, fields: Mapping[str, str | None], about: str) -> None:
+        payload = json.dumps(dict(_pairs(**fields))).encode()
+        _granted(about, await self._send(topic, payload, 1, False, JSON, None, ()))
 
     async def _send(
         self,
@@ -316,24 +318,32 @@ class Client:
         content_type: str,
         expiry: int | None,
         pairs: Iterable[tuple[str, str]],
-    ) -> Answer:
-        said = properties(
+    ) -> Acknowledgement:
+        publish_properties = properties(
             PacketTypes.PUBLISH,
             ContentType=content_type or None,
             MessageExpiryInterval=expiry,
             UserProperty=list(pairs) or None,
         )
-        return await self._node.publish(topic, payload, qos, retain, said)
+        return await self._node.publish(topic, payload, qos, retain, publish_properties)
 
-    async def _send_contract(self, brought: Brought) -> None:
+    async def _send_contract(self, brought: ClientContract) -> None:
         answer = await self._send(CONTRACT, brought.payload, 1, False, JSON, None, ())
         _granted(f"contract `{brought.name}`", answer)
 
     async def _send_subscription(self, subscription: Subscription) -> None:
-        one = subscription
-        pairs = _pairs(name=one.name, scope=one.scope, where=one.where, policy=one.policy, contract=one.contract)
-        said = properties(PacketTypes.SUBSCRIBE, SubscriptionIdentifier=subscription.identifier, UserProperty=pairs)
-        answer = await self._node.subscribe(subscription.filter, subscription.qos, said)
+        request = subscription
+        pairs = _pairs(
+            name=request.name,
+            scope=request.scope,
+            where=request.where,
+            policy=request.policy,
+            contract=request.contract,
+        )
+        request_properties = properties(
+            PacketTypes.SUBSCRIBE, SubscriptionIdentifier=subscription.identifier, UserProperty=pairs
+        )
+        answer = await self._node.subscribe(subscription.filter, subscription.qos, request_properties)
         _granted(f"subscription to `{subscription.filter}`", answer)
 
     def _drop(self, subscription: Subscription) -> None:
@@ -344,7 +354,7 @@ class Client:
         self._count += 1
         return self._count
 
-    # --- what the connection tells
+    # --- events of the connection
 
     def connected(self, is_resumed: bool) -> None:
         if is_resumed:
@@ -367,26 +377,30 @@ class Client:
         self._stop_restoring()
         for subscription in self._subscriptions.values():
             subscription.fail(error)
-        self._is_ready.set()  # so that who waits hears why there is nothing to wait for
+        self._is_ready.set()  # so that waiting calls raise the error
 
     def received(self, message: MQTTMessage) -> None:
-        said = message.properties
-        found = [self._subscriptions.get(each) for each in getattr(said, "SubscriptionIdentifier", ())]
-        holders = [each for each in found if each is not None]
+        packet_properties = message.properties
+        subscriptions = [
+            self._subscriptions.get(identifier)
+            for identifier in getattr(packet_properties, "SubscriptionIdentifier", ())
+        ]
+        holders = [subscription for subscription in subscriptions if subscription is not None]
         receipt = self._receipts.add(message.mid, len(holders)) if message.qos else None
         event = Event(
             message.topic,
             bytes(message.payload),
             message.qos,
             message.retain,
-            getattr(said, "ContentType", ""),
-            tuple(getattr(said, "UserProperty", ())),
+            getattr(packet_properties, "ContentType", ""),
+            tuple(getattr(packet_properties, "UserProperty", ())),
         )
-        for each in holders:
-            each.put(event, receipt)
+        for subscription in holders:
+            subscription.put(event, receipt)
 
     async def _restore(self) -> None:
-        """Advertise and subscribe again in a new session. What is refused now is over: nobody waits for an answer."""
+        """Advertise and subscribe again in a new session. A subscription that is refused now ends: no caller waits for
+        the answer."""
         for brought in list(self._brought.values()):
             try:
                 await self._send_contract(brought)
@@ -414,8 +428,8 @@ class Client:
             self._restoring = None
 
 
-def _made_up(number: int) -> str:
-    """A name that no program would give."""
+def _generated_name(number: int) -> str:
+    """Return a name that no program would choose."""
     return f"#{number}"
 
 
@@ -425,15 +439,15 @@ def _check(filter: str, where: str | None) -> None:
         make_condition(where)
 
 
-def _text(policy: Policy | None) -> str | None:
+def _policy_text(policy: Policy | None) -> str | None:
     return None if policy is None else text_of(policy)
 
 
-def _pairs(**said: str | None) -> list[tuple[str, str]]:
-    """What is said, without what is not."""
-    return [(name, value) for name, value in said.items() if value is not None]
+def _pairs(**values: str | None) -> list[tuple[str, str]]:
+    """Return the values that are not None as pairs."""
+    return [(name, value) for name, value in values.items() if value is not None]
 
 
-def _granted(what: str, answer: Answer) -> None:
+def _granted(what: str, answer: Acknowledgement) -> None:
     if answer.code >= _REFUSED:
         raise Refused(what, *answer)

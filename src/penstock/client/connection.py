@@ -1,7 +1,7 @@
-"""An MQTT 5 session for asyncio, on paho-mqtt: its thread does the I/O, the event loop hears of it by calls.
+"""An MQTT 5 session for asyncio, on paho-mqtt: its thread does the I/O and calls back into the event loop.
 
-paho-mqtt connects again by itself, and sends again what was published with QoS 1 and not answered. What else was under
-way when a connection was cut is asked again here.
+paho-mqtt reconnects by itself, and resends unanswered publications of QoS 1. Other requests that were under way when a
+connection was cut are repeated here.
 """
 
 import asyncio
@@ -21,23 +21,23 @@ from paho.mqtt.reasoncodes import ReasonCode
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
 from penstock.client.errors import Disconnected, Refused
-from penstock.client.proving import ProvingClient
-from penstock.client.showing import ProvingWithToken, TokenAsPassword, TokenByMethod
-from penstock.client.tokens import Tokens
+from penstock.client.group_auth import ProvingClient
+from penstock.client.token_auth import ProvingWithToken, TokenAsPassword, TokenByMethod
+from penstock.client.tokens import TokenRenewer
 
 UserProperties = Sequence[tuple[str, str]]
 
-_BACK_OFF = (0.1, 60)  # seconds: the first pause before connecting again, and the longest; each is twice the last
+_BACK_OFF = (0.1, 60)  # seconds: the first pause before reconnecting, and the longest; each is twice the last
 _GOODBYE = 5.0  # seconds that the thread has to end
-_WINDOW = 20  # what paho-mqtt lets be unanswered at a time
+_WINDOW = 20  # paho-mqtt's limit of unanswered messages
 _TAKEN_OVER = 0x8E
 _NOT_AUTHORIZED = 0x87
 _TRY_LATER = {0x88, 0x89, 0x97, 0x9F}  # unavailable, busy, quota exceeded, too many connections at once
 
 
 @dataclass(frozen=True)
-class Address:
-    """Where the node is, and who asks."""
+class NodeAddress:
+    """The address of a node, and the credentials to use there."""
 
     host: str
     port: int
@@ -50,43 +50,43 @@ class Address:
         return f"{self.host}:{self.port}"
 
 
-class Answer(NamedTuple):
-    """What the node answered to a packet."""
+class Acknowledgement(NamedTuple):
+    """The node's answer to a packet."""
 
     code: int
     words: str
 
 
-class Listener(Protocol):
-    """Who is told, on the event loop, what happens on a connection."""
+class SessionListener(Protocol):
+    """Receives the events of a session, on the event loop."""
 
     def connected(self, is_resumed: bool) -> None:
-        """There is a connection, with the session of before or with a new one."""
+        """Handle a new connection, with the earlier session or with a new one."""
 
     def cut(self) -> None:
-        """There is none for now."""
+        """Handle a connection that is cut for now."""
 
     def ended(self, error: Exception) -> None:
-        """There is none, and there will be none."""
+        """Handle the final end of the session."""
 
     def received(self, message: paho.MQTTMessage) -> None:
-        """A message has come. Of QoS 1, it must be acknowledged."""
+        """Handle a message. One of QoS 1 must be acknowledged."""
 
 
-class Connection:
+class MqttSession:
     """A session with a node, over as many connections as it takes."""
 
     def __init__(
         self,
-        address: Address,
-        listener: Listener,
+        address: NodeAddress,
+        listener: SessionListener,
         *,
         session_expiry: int,
         keep_alive: int,
         window: int,
         timeout: float,
         groups: Mapping[str, bytes],
-        tokens: Tokens | None = None,
+        tokens: TokenRenewer | None = None,
     ) -> None:
         self._address = address
         self._tokens = tokens
@@ -97,7 +97,7 @@ class Connection:
         self._greeting: asyncio.Future[None] = self._loop.create_future()
         self._up = asyncio.Event()
         self._end: Exception | None = None
-        self._answers: dict[object, asyncio.Future[Answer | None]] = {}
+        self._answers: dict[object, asyncio.Future[Acknowledgement | None]] = {}
         self._fragile: set[object] = set()
         self._slots = asyncio.Semaphore(_WINDOW)
         self._connect_properties = properties(
@@ -110,12 +110,12 @@ class Connection:
 
     @property
     def groups(self) -> frozenset[str]:
-        """The trust groups that are proven to the node, now."""
+        """Return the trust groups that are proven to the node at present."""
         return self._paho.accepted if isinstance(self._paho, ProvingClient) else frozenset()
 
     def _make_client(self, groups: Mapping[str, bytes]) -> paho.Client:
         address = self._address
-        client = _kind(groups, self._tokens)(
+        client = _client_class(groups, self._tokens)(
             CallbackAPIVersion.VERSION2, address.client_id, protocol=paho.MQTTv5, manual_ack=True
         )
         client.connect_timeout = self._timeout
@@ -128,9 +128,11 @@ class Connection:
         client.on_connect = self._on_connect
         client.on_disconnect = self._on_disconnect
         client.on_message = lambda _client, _data, message: self._tell(self._listener.received, message)
-        client.on_publish = lambda _client, _data, mid, code, said: self._tell(self._answered, mid, answer(code, said))
-        client.on_subscribe = lambda _client, _data, mid, codes, said: self._tell(
-            self._answered, mid, answer(codes[0], said)
+        client.on_publish = lambda _client, _data, mid, code, packet_properties: self._tell(
+            self._answered, mid, answer(code, packet_properties)
+        )
+        client.on_subscribe = lambda _client, _data, mid, codes, packet_properties: self._tell(
+            self._answered, mid, answer(codes[0], packet_properties)
         )
         client.on_unsubscribe = client.on_subscribe
         return client
@@ -138,7 +140,7 @@ class Connection:
     # --- begin and end
 
     async def open(self) -> None:
-        """Connect; raises `Refused` or `Disconnected`, or what getting a token raises."""
+        """Connect; raise `Refused` or `Disconnected`, or the error of getting a token."""
         if self._tokens is not None:
             await self._tokens.begin()
         try:
@@ -168,7 +170,7 @@ class Connection:
             raise
 
     async def close(self) -> None:
-        """Leave, and end the session."""
+        """Disconnect and end the session."""
         self._ended(Disconnected("the client has left"))
         self._paho.disconnect(properties=properties(PacketTypes.DISCONNECT, SessionExpiryInterval=0))
         with contextlib.suppress(TimeoutError):
@@ -179,40 +181,44 @@ class Connection:
         if self._tokens is not None:
             self._tokens.stop()
 
-    # --- ask
+    # --- requests
 
-    async def publish(self, topic: str, payload: bytes, qos: int, retain: bool, said: Properties) -> Answer:
-        """Publish. QoS 1: returns the node's answer, over however many connections; QoS 0: returns when it is sent."""
+    async def publish(
+        self, topic: str, payload: bytes, qos: int, retain: bool, packet_properties: Properties
+    ) -> Acknowledgement:
+        """Publish. QoS 1: return the node's answer, over however many connections; QoS 0: return when it is sent."""
         if qos == 0:
             await self._is_up()
-            sent = self._paho.publish(topic, payload, qos, retain, said)
+            sent = self._paho.publish(topic, payload, qos, retain, packet_properties)
             await self._fragile_answer(sent.rc, sent.mid)
-            return Answer(0, "")
+            return Acknowledgement(0, "")
         async with self._slots:
             self._check()
-            sent = self._paho.publish(topic, payload, qos, retain, said)
+            sent = self._paho.publish(topic, payload, qos, retain, packet_properties)
             answer = await self._answer(sent.mid)
             assert answer is not None
             return answer
 
-    async def subscribe(self, filter: str, qos: int, said: Properties) -> Answer:
-        """Subscribe; asks again if the connection is cut before the answer."""
-        return await self._ask(lambda: self._paho.subscribe(filter, options=SubscribeOptions(qos), properties=said))
+    async def subscribe(self, filter: str, qos: int, packet_properties: Properties) -> Acknowledgement:
+        """Subscribe; repeat the request if the connection is cut before the answer."""
+        return await self._ask(
+            lambda: self._paho.subscribe(filter, options=SubscribeOptions(qos), properties=packet_properties)
+        )
 
-    async def unsubscribe(self, filter: str, said: Properties) -> Answer:
-        """Unsubscribe; asks again if the connection is cut before the answer."""
-        return await self._ask(lambda: self._paho.unsubscribe(filter, properties=said))
+    async def unsubscribe(self, filter: str, packet_properties: Properties) -> Acknowledgement:
+        """Unsubscribe; repeat the request if the connection is cut before the answer."""
+        return await self._ask(lambda: self._paho.unsubscribe(filter, properties=packet_properties))
 
     def acknowledge(self, mid: int) -> None:
-        """Answer a message of QoS 1."""
+        """Acknowledge a message of QoS 1."""
         self._paho.ack(mid, 1)
 
-    async def _ask(self, send: Callable[[], tuple[MQTTErrorCode, int | None]]) -> Answer:
+    async def _ask(self, send: Callable[[], tuple[MQTTErrorCode, int | None]]) -> Acknowledgement:
         while True:
             await self._is_up()
-            found = await self._fragile_answer(*send())
-            if found is not None:
-                return found
+            answer = await self._fragile_answer(*send())
+            if answer is not None:
+                return answer
 
     async def _is_up(self) -> None:
         self._check()
@@ -223,8 +229,8 @@ class Connection:
         if self._end is not None:
             raise self._end
 
-    async def _fragile_answer(self, sent: MQTTErrorCode, mid: int | None) -> Answer | None:
-        """An answer that will not come over another connection: None if this one is cut before."""
+    async def _fragile_answer(self, sent: MQTTErrorCode, mid: int | None) -> Acknowledgement | None:
+        """Wait for an answer that cannot come over another connection: None if this one is cut before."""
         key: object = mid if sent == MQTTErrorCode.MQTT_ERR_SUCCESS else object()
         self._fragile.add(key)
         try:
@@ -232,8 +238,8 @@ class Connection:
         finally:
             self._fragile.discard(key)
 
-    async def _answer(self, key: object) -> Answer | None:
-        future: asyncio.Future[Answer | None] = self._loop.create_future()
+    async def _answer(self, key: object) -> Acknowledgement | None:
+        future: asyncio.Future[Acknowledgement | None] = self._loop.create_future()
         self._answers[key] = future
         try:
             return await future
@@ -266,55 +272,65 @@ class Connection:
         self._stop_tokens()
         if not self._greeting.done():
             self._greeting.set_exception(error)
-            self._greeting.exception()  # who closes before it is there does not want it
+            self._greeting.exception()  # mark as retrieved: the caller closed before the connection was made
         for future in self._answers.values():
             if not future.done():
                 future.set_exception(error)
         self._up.set()
         self._listener.ended(error)
 
-    def _answered(self, key: object, found: Answer | None) -> None:
+    def _answered(self, key: object, answer: Acknowledgement | None) -> None:
         future = self._answers.get(key)
         if future is not None and not future.done():
-            future.set_result(found)
+            future.set_result(answer)
 
     # --- on paho-mqtt's thread
 
     def _tell(self, call: Callable[..., None], *arguments: Any) -> None:
-        with contextlib.suppress(RuntimeError):  # the event loop is closed: nobody is interested any more
+        with contextlib.suppress(RuntimeError):  # the event loop is closed: there are no callers any more
             self._loop.call_soon_threadsafe(call, *arguments)
 
     def _on_connect(
-        self, client: paho.Client, data: object, flags: paho.ConnectFlags, code: ReasonCode, said: Properties | None
+        self,
+        client: paho.Client,
+        data: object,
+        flags: paho.ConnectFlags,
+        code: ReasonCode,
+        packet_properties: Properties | None,
     ) -> None:
         if not code.is_failure:
             if self._tokens is not None:
                 self._tokens.accepted()
-            self._tell(self._connected, flags.session_present, getattr(said, "ReceiveMaximum", _WINDOW))
+            self._tell(self._connected, flags.session_present, getattr(packet_properties, "ReceiveMaximum", _WINDOW))
         elif self._greeting.done() and code.value == _NOT_AUTHORIZED and self._has_another_token(client):
             return
         elif not self._greeting.done() or code.value not in _TRY_LATER:
             client.disconnect()  # ends the thread
-            self._tell(self._ended, Refused(f"connection to `{self._address}`", *answer(code, said)))
+            self._tell(self._ended, Refused(f"connection to `{self._address}`", *answer(code, packet_properties)))
 
     def _has_another_token(self, client: paho.Client) -> bool:
-        """The one that was shown may have ended while there was no connection."""
+        """Return whether there is a newer token: the one shown may have expired while there was no connection."""
         if self._tokens is None or not isinstance(client, TokenAsPassword | TokenByMethod):
             return False
         return self._tokens.refused(client.shown)
 
     def _on_disconnect(
-        self, client: paho.Client, data: object, flags: paho.DisconnectFlags, code: ReasonCode, said: Properties | None
+        self,
+        client: paho.Client,
+        data: object,
+        flags: paho.DisconnectFlags,
+        code: ReasonCode,
+        packet_properties: Properties | None,
     ) -> None:
         self._tell(self._cut)
         if flags.is_disconnect_packet_from_server and code.value == _TAKEN_OVER:
-            # To take it back would be taken over again, by turns and for ever.
+            # Reconnecting would take the session over again, by turns and for ever.
             client.disconnect()
             reason = f"another client with the id `{self._address.client_id}` has connected to `{self._address}`"
             self._tell(self._ended, Disconnected(reason))
 
 
-def _kind(groups: Mapping[str, bytes], tokens: Tokens | None) -> Callable[..., paho.Client]:
+def _client_class(groups: Mapping[str, bytes], tokens: TokenRenewer | None) -> Callable[..., paho.Client]:
     if tokens is None:
         return functools.partial(ProvingClient, groups=groups) if groups else paho.Client
     if groups:
@@ -323,19 +339,19 @@ def _kind(groups: Mapping[str, bytes], tokens: Tokens | None) -> Callable[..., p
 
 
 def _send_at_once(client: paho.Client, data: object, connection: Any) -> None:
-    """No Nagle's algorithm: an acknowledgement before a publication would hold it up for 40 ms."""
+    """Disable Nagle's algorithm: an acknowledgement before a publication would delay it by 40 ms."""
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
 
-def answer(code: ReasonCode, said: Properties | None) -> Answer:
-    """A reason code with the node's own words, or its name if there are none."""
-    return Answer(code.value, getattr(said, "ReasonString", "") or str(code))
+def answer(code: ReasonCode, packet_properties: Properties | None) -> Acknowledgement:
+    """Return a reason code with the node's own words, or the code's name if there are none."""
+    return Acknowledgement(code.value, getattr(packet_properties, "ReasonString", "") or str(code))
 
 
 def properties(kind: int, **values: object) -> Properties:
-    """Properties of a packet as paho-mqtt takes them; without those that are None."""
-    made = Properties(kind)  # type: ignore[no-untyped-call]
+    """Return properties of a packet as paho-mqtt takes them, without those that are None."""
+    packet_properties = Properties(kind)  # type: ignore[no-untyped-call]
     for name, value in values.items():
         if value is not None:
-            setattr(made, name, value)
-    return made
+            setattr(packet_properties, name, value)
+    return packet_properties

@@ -1,4 +1,4 @@
-"""Contracts as a program brings them: mappings, as the domain file has them, or their JSON (docs/contracts.md)."""
+"""Contracts that a program brings: mappings as in the domain file, or their JSON (docs/contracts.md)."""
 
 import json
 from collections.abc import Mapping
@@ -10,8 +10,8 @@ Contract = Mapping[str, Any] | str
 
 
 @dataclass(frozen=True, slots=True)
-class Brought:
-    """A contract that a client has brought by a name."""
+class ClientContract:
+    """A named contract that a client has brought."""
 
     name: str
     produces: str | None = None
@@ -19,14 +19,14 @@ class Brought:
 
     @property
     def payload(self) -> bytes:
-        """As the node is told."""
+        """Return the contract as the payload for the node."""
         parts = {"produces": self.produces, "consumes": self.consumes}
-        said = {name: json.loads(text) for name, text in parts.items() if text is not None}
-        return json.dumps({"name": self.name, **said}).encode()
+        request = {name: json.loads(text) for name, text in parts.items() if text is not None}
+        return json.dumps({"name": self.name, **request}).encode()
 
 
 def text_of(contract: Contract | None) -> str | None:
-    """A contract as it is sent; raises `ValueError` for what is no JSON object."""
+    """Return a contract as it is sent; raise `ValueError` if it is not a JSON object."""
     if contract is None:
         return None
     text = contract if isinstance(contract, str) else json.dumps(dict(contract), allow_nan=False)

@@ -1,4 +1,4 @@
-"""What is published and what arrives: payloads and what they say."""
+"""Published and received events: payloads and their content."""
 
 import json
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from penstock.model.values import Value
 JSON = "application/json"
 QUALITY = "qoc"
 RETAIN_UNTIL = "penstock-retain-until"
-"""User properties of what contracts have released."""
+"""User properties of events that contracts have released."""
 
 _READER = Reader()
 
@@ -27,43 +27,43 @@ class Event:
     payload: bytes
     qos: int = 0
     retain: bool = False
-    """Whether it was kept by the node from before the subscription."""
+    """True if the node had retained it before the subscription."""
     content_type: str = ""
     properties: tuple[tuple[str, str], ...] = ()
     """MQTT's user properties."""
 
     @cached_property
     def content(self) -> Content:
-        """What the payload says, found by content type, then by looking; decoded when it is asked for."""
-        said = format_of_type(self.content_type)
-        return Content(self.payload, said) if said else _READER.read(model.Event(self.topic, self.payload))
+        """Return the payload's content, decoded on first use; the format is found by content type, then by looking."""
+        stated = format_of_type(self.content_type)
+        return Content(self.payload, stated) if stated else _READER.read(model.Event(self.topic, self.payload))
 
     @property
     def digest(self) -> str:
-        """SHA-256 of the payload, in hexadecimal: how a rating names an event."""
+        """Return the SHA-256 of the payload, in hexadecimal: a rating names an event by it."""
         return sha256(self.payload).hexdigest()
 
     @property
     def quality(self) -> tuple[dict[str, Any], ...]:
-        """What the node says of its quality, for each metric: its `indicator`, `value`, when it was `created`."""
+        """Return its quality as the node measured it, for each metric: `indicator`, `value`, when it was `created`."""
         return tuple(json.loads(text) for name, text in self.properties if name == QUALITY)
 
     @property
     def retain_until(self) -> str | None:
-        """When the program has promised to have deleted it, as RFC 3339 writes times; None: no such promise."""
+        """Return the time by which the program has promised to delete it, as in RFC 3339; None: no such promise."""
         return next((text for name, text in self.properties if name == RETAIN_UNTIL), None)
 
     @property
     def attributes(self) -> dict[str, Value]:
-        """The attributes of the content; raises `ContentError` if it is damaged."""
-        found = self.content.attributes
-        if isinstance(found, Unreadable):
-            raise ContentError(found.reason)
-        return found
+        """Return the attributes of the content; raise `ContentError` if it is damaged."""
+        attributes = self.content.attributes
+        if isinstance(attributes, Unreadable):
+            raise ContentError(attributes.reason)
+        return attributes
 
 
 def encode(content: Any) -> tuple[bytes, str]:
-    """The payload for some content, and its content type: bytes and text as they are, everything else as JSON."""
+    """Return the payload for content, and its content type: bytes and text as they are, everything else as JSON."""
     if isinstance(content, bytes | bytearray | memoryview):
         return bytes(content), ""
     if isinstance(content, str):

@@ -1,7 +1,7 @@
-"""The token of a node for the system's user that runs it: a file that only this user can read, found by the address.
+"""The token a node leaves for the system user that runs it: a file that only this user can read, named by the address.
 
-Whoever may read that user's files could read the node's store too, so it gives nothing away; and the command line, run
-by the same user on the same machine, needs no log-in.
+A process that may read that user's files could read the node's store too, so the token gives nothing away; and the
+command line, run by the same user on the same machine, needs no log-in.
 """
 
 import contextlib
@@ -12,29 +12,29 @@ from pathlib import Path
 from stat import S_ISDIR, S_ISREG
 from urllib.parse import urlsplit
 
-MOST_BYTES = 4096
+MAX_BYTES = 4096
 SERVICE = Path("/run/penstock")
 """The folder that systemd makes for `packaging/penstock.service`; nobody else can make it there."""
 
 
 def folder() -> Path:
-    """Where nodes of this user leave their tokens: systemd's folder, the session's, or one of our own."""
+    """Return the folder where nodes of this user leave their tokens: systemd's, the session's, or one of our own."""
     for name, inside in (("RUNTIME_DIRECTORY", ""), ("XDG_RUNTIME_DIR", "penstock")):
-        given = os.environ.get(name, "").partition(":")[0]
-        if given and Path(given).is_dir():
-            return Path(given) / inside
+        path = os.environ.get(name, "").partition(":")[0]
+        if path and Path(path).is_dir():
+            return Path(path) / inside
     return Path(tempfile.gettempdir()) / f"penstock-{os.getuid()}"
 
 
-def place(url: str) -> Path:
-    """The file with the token of the node whose admin address this is."""
+def token_path(url: str) -> Path:
+    """Return the file with the token of the node at this admin address."""
     parts = urlsplit(url if "://" in url else f"http://{url}")
     return folder() / f"{re.sub(r'[^0-9A-Za-z.]', '_', parts.hostname or '')}_{parts.port or 80}.token"
 
 
 def leave(url: str, token: str) -> Path:
-    """Write the token for the user that runs this process; raises `OSError`."""
-    path = place(url)
+    """Write the token for the user that runs this process; raise `OSError`."""
+    path = token_path(url)
     path.parent.mkdir(mode=0o700, exist_ok=True)
     owner = path.parent.stat()
     if owner.st_uid != os.getuid() or owner.st_mode & 0o022:
@@ -47,17 +47,17 @@ def leave(url: str, token: str) -> Path:
 
 
 def take_back(url: str, token: str) -> None:
-    """The node stops: its token is good for nothing, unless another node has its address by now."""
+    """Delete the token of a node that stops, unless another node has its address by now."""
     with contextlib.suppress(OSError):
-        path = place(url)
+        path = token_path(url)
         if path.read_text() == token:
             path.unlink()
 
 
 def find(url: str) -> str | None:
-    """The token of a node, if this user runs it here; the system's administrator finds that of the service too."""
+    """Return the token of a node if this user runs it here; the system administrator finds that of the service too."""
     try:
-        path = place(url)
+        path = token_path(url)
         own = _read(path, os.getuid())
         if own is None and os.getuid() == 0:
             return _read(SERVICE / path.name, None)
@@ -67,16 +67,16 @@ def find(url: str) -> str | None:
 
 
 def _read(path: Path, owner: int | None) -> str | None:
-    """The token in a file; not if others could have put it there, or led elsewhere from there."""
+    """Return the token in a file, unless others could have put it there or redirected the path."""
     try:
         around = path.parent.lstat()
         if owner is not None and (around.st_uid != owner or around.st_mode & 0o022 or not S_ISDIR(around.st_mode)):
             return None
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
         with os.fdopen(handle) as file:
-            found = os.fstat(handle)
-            if not S_ISREG(found.st_mode) or (owner is not None and found.st_uid != owner):
+            status = os.fstat(handle)
+            if not S_ISREG(status.st_mode) or (owner is not None and status.st_uid != owner):
                 return None
-            return file.read(MOST_BYTES).strip() or None
+            return file.read(MAX_BYTES).strip() or None
     except (OSError, ValueError):
         return None

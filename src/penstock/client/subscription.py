@@ -1,4 +1,4 @@
-"""Events on their way from the connection to the program: what waits, and what is to be acknowledged."""
+"""Events on their way from the connection to the program: what waits, and what must be acknowledged."""
 
 import asyncio
 from collections import deque
@@ -12,7 +12,7 @@ Scope = Literal["global", "local"]
 
 
 class Receipt:
-    """A message that the node wants acknowledged, and how many subscriptions have yet to hand it out."""
+    """A message that must be acknowledged, and how many subscriptions have yet to hand it out."""
 
     __slots__ = ("held", "mid")
 
@@ -35,12 +35,12 @@ class Receipts:
         return receipt
 
     def hand_out(self, receipt: Receipt) -> None:
-        """One of the subscriptions that held it does so no longer."""
+        """Count that one of the subscriptions that held the message has handed it out."""
         receipt.held -= 1
         self._settle()
 
     def forget(self) -> None:
-        """The connection is gone, and with it the chance to acknowledge."""
+        """Drop all receipts: the connection is gone, and nothing can be acknowledged."""
         self._open.clear()
 
     def _settle(self) -> None:
@@ -49,11 +49,11 @@ class Receipts:
 
 
 class Subscription:
-    """One subscription, and its events as they come: `async for event in subscription`.
+    """One subscription and its events: `async for event in subscription`.
 
-    Several tasks may take from it: each event goes to one of them. The loop ends when the subscription is given up
-    or the client leaves; if the connection is lost for good, or the node no longer grants the subscription, it raises
-    what happened, after the events that had already come.
+    Several tasks may take events from it: each event goes to one of them. The loop ends when the subscription is given
+    up or the client leaves. If the connection is lost for good, or the node no longer grants the subscription, it
+    raises the error after the events that had already come.
     """
 
     def __init__(
@@ -76,10 +76,10 @@ class Subscription:
         self.qos: Qos = qos
         self.policy = policy
         self.contract = contract
-        """What is guaranteed for it, as JSON."""
+        """The contract for it, as JSON."""
         self.identifier = identifier
         self.dropped = 0
-        """Events of QoS 0 that came while there was no room for them, and are lost."""
+        """Number of events of QoS 0 that were dropped because there was no room."""
         self._room = room
         self._receipts = receipts
         self._waiting: deque[tuple[Event, Receipt | None]] = deque()
@@ -89,7 +89,7 @@ class Subscription:
 
     @property
     def waiting(self) -> int:
-        """How many events have come and are not taken yet."""
+        """Return how many events have come and are not taken yet."""
         return len(self._waiting)
 
     def __aiter__(self) -> Self:
@@ -111,7 +111,7 @@ class Subscription:
     # --- for the client
 
     def put(self, event: Event, receipt: Receipt | None) -> None:
-        """An event has come. Without a receipt it is dropped if there is no room; of others the node sends no more."""
+        """Add an event. Without a receipt it is dropped if there is no room; the node limits the others."""
         if receipt is None and len(self._waiting) >= self._room:
             self.dropped += 1
             return
@@ -119,15 +119,15 @@ class Subscription:
         self._changed.set()
 
     def resume(self) -> None:
-        """The node sends again what was not acknowledged."""
-        self._waiting = deque(each for each in self._waiting if each[1] is None)
+        """Drop what was not acknowledged: the node sends it again."""
+        self._waiting = deque(item for item in self._waiting if item[1] is None)
 
     def begin_again(self) -> None:
-        """The node knows nothing any more of what it sent."""
+        """Forget what was acknowledged: the node has lost the session."""
         self._waiting = deque((event, None) for event, _ in self._waiting)
 
     def close(self) -> None:
-        """End it now; what waits is let go."""
+        """End it now; waiting events are dropped."""
         self._is_over = True
         for _, receipt in self._waiting:
             if receipt is not None:
@@ -136,6 +136,6 @@ class Subscription:
         self._changed.set()
 
     def fail(self, error: Exception) -> None:
-        """End it with an error, after what waits."""
+        """End it with an error, after the waiting events."""
         self._end = error
         self._changed.set()

@@ -1,4 +1,4 @@
-"""Ask a node's authorisation endpoint for a token: OAuth 2.0 client credentials (RFC 6749 §4.4)."""
+"""Requesting a token from a node's authorisation endpoint: OAuth 2.0 client credentials (RFC 6749 §4.4)."""
 
 import base64
 import http.client
@@ -11,14 +11,14 @@ from urllib.request import HTTPRedirectHandler, HTTPSHandler, ProxyHandler, Requ
 
 from penstock.model.errors import PenstockError
 
-MOST_ANSWER = 256 * 1024
+MAX_ANSWER_BYTES = 256 * 1024
 """Bytes of an answer."""
 _SECONDS = 10.0
 _IN_SCOPES = "".join(chr(code) for code in range(0x20, 0x7F) if chr(code) not in '"\\')
 
 
 class TokenRequestError(PenstockError):
-    """There is no token: `error` is what RFC 6749 calls it, empty if the endpoint gave no such answer."""
+    """No token was issued: `error` is RFC 6749's error code, empty if the endpoint gave none."""
 
     def __init__(self, what: str, error: str = "") -> None:
         super().__init__(what)
@@ -26,7 +26,7 @@ class TokenRequestError(PenstockError):
 
 
 class _NoRedirects(HTTPRedirectHandler):
-    """A password goes where the user said, and nowhere else."""
+    """Refuses redirects: a password goes where the user said, and nowhere else."""
 
     def redirect_request(self, *_arguments: Any, **_more: Any) -> None:
         return None
@@ -41,18 +41,18 @@ def request_token(
     tls: ssl.SSLContext | None = None,
     timeout: float = _SECONDS,
 ) -> str:
-    """A token from the endpoint at `url`, the node's admin address or all of it with the path; may block.
+    """Request a token from the endpoint at `url`, the node's admin address or the full URL with the path; may block.
 
-    `scope`: what it is to be for, such as `publish:home/kitchen subscribe:home/#`; if empty, all that is granted.
+    `scope`: what the token is for, such as `publish:home/kitchen subscribe:home/#`; if empty, all that is granted.
     Raises `TokenRequestError`.
     """
-    asked = {"grant_type": "client_credentials", **({"scope": quote(scope, _IN_SCOPES)} if scope else {})}
-    said = base64.b64encode(f"{quote_plus(user)}:{quote_plus(password)}".encode()).decode()
+    form = {"grant_type": "client_credentials", **({"scope": quote(scope, _IN_SCOPES)} if scope else {})}
+    credentials = base64.b64encode(f"{quote_plus(user)}:{quote_plus(password)}".encode()).decode()
     request = Request(
         _endpoint(url),
-        urlencode(asked).encode(),
+        urlencode(form).encode(),
         {
-            "Authorization": f"Basic {said}",
+            "Authorization": f"Basic {credentials}",
             "Content-Type": "application/x-www-form-urlencoded",
             "Accept": "application/json",
         },
@@ -60,21 +60,21 @@ def request_token(
     opener = build_opener(_NoRedirects, HTTPSHandler(context=tls), *([ProxyHandler({})] if _is_here(url) else []))
     try:
         with opener.open(request, timeout=timeout) as answer:
-            body = answer.read(MOST_ANSWER)
+            body = answer.read(MAX_ANSWER_BYTES)
     except HTTPError as refused:
         with refused:
-            raise _refusal(url, refused.code, refused.read(MOST_ANSWER)) from None
+            raise _refusal(url, refused.code, refused.read(MAX_ANSWER_BYTES)) from None
     except (URLError, OSError, http.client.HTTPException, ValueError) as error:
         reason = getattr(error, "reason", error)
-        raise TokenRequestError(f"cannot ask `{url}`: {getattr(reason, 'strerror', None) or reason}") from None
-    found = _object(body).get("access_token")
-    if not isinstance(found, str) or not found:
+        raise TokenRequestError(f"cannot reach `{url}`: {getattr(reason, 'strerror', None) or reason}") from None
+    token = _object(body).get("access_token")
+    if not isinstance(token, str) or not token:
         raise TokenRequestError(f"`{url}` answers without a token: is it a node's admin address?")
-    return found
+    return token
 
 
 def is_in_the_clear(url: str) -> bool:
-    """Whether a password would go over a network without TLS; raises `TokenRequestError`."""
+    """Return whether a password would go over a network without TLS; raise `TokenRequestError`."""
     return urlsplit(_endpoint(url)).scheme == "http" and not _is_here(url)
 
 
@@ -95,18 +95,18 @@ def _endpoint(url: str) -> str:
 
 
 def _refusal(url: str, status: int, body: bytes) -> TokenRequestError:
-    said = _object(body)
-    error, why = said.get("error"), said.get("error_description", "")
-    is_endpoint = status not in (404, 405)  # elsewhere at a node an error is told in the same words
+    answer = _object(body)
+    error, why = answer.get("error"), answer.get("error_description", "")
+    is_endpoint = status not in (404, 405)  # elsewhere a node reports errors in the same form
     if not is_endpoint or not isinstance(error, str) or not isinstance(why, str):
         return TokenRequestError(f"`{url}` answers with status {status}")
-    shown = "".join(one if one.isprintable() else "?" for one in f"{error}: {why}" if one)[:500]
+    shown = "".join(character if character.isprintable() else "?" for character in f"{error}: {why}" if character)[:500]
     return TokenRequestError(f"`{url}` gives no token: {shown}", error)
 
 
 def _object(body: bytes) -> dict[str, Any]:
     try:
-        found = json.loads(body)
+        value = json.loads(body)
     except (ValueError, RecursionError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return value if isinstance(value, dict) else {}

@@ -1,4 +1,4 @@
-"""Authorisation tokens that a program shows: where they come from, and new ones before the old ones end."""
+"""Authorisation tokens that a program shows: where they come from, and their renewal before they end."""
 
 import asyncio
 import base64
@@ -11,12 +11,12 @@ from typing import Any
 
 Token = str | bytes
 Source = Token | Callable[[], Token | Awaitable[Token]]
-"""A token, or what gets a new one: a function that may block, or a coroutine function."""
+"""A token, or a function that gets a new one: it may block, or be a coroutine function."""
 
 _PAUSES = (1.0, 60.0)
-"""Seconds: the first before another try to get one, and the longest; each is twice the last."""
+"""Seconds: the first pause before trying again to get one, and the longest; each is twice the last."""
 _PART = 0.75
-"""Of its time, after which a token is renewed."""
+"""Fraction of its lifetime after which a token is renewed."""
 _log = logging.getLogger(__name__)
 
 
@@ -25,26 +25,26 @@ def as_text(token: Token) -> str:
 
 
 def claims_of(token: str) -> dict[str, Any]:
-    """What a token says, not verified; empty if it cannot be read. Whether it counts is for the node to know."""
+    """Return the claims of a token without verifying it; empty if it cannot be read. Only the node verifies it."""
     try:
         payload = json.loads(token)["payload"]
-        said = json.loads(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
+        claims = json.loads(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
     except (ValueError, TypeError, KeyError, RecursionError):
         return {}
-    return said if isinstance(said, dict) else {}
+    return claims if isinstance(claims, dict) else {}
 
 
 def renewal_of(token: str) -> float:
-    """When a token is to be renewed, in seconds since 1970: before it ends; never if it does not say when."""
-    said = claims_of(token)
-    begin, end = said.get("nbf"), said.get("exp")
+    """Return when to renew a token, in seconds since 1970: before it ends; never if it does not end."""
+    claims = claims_of(token)
+    begin, end = claims.get("nbf"), claims.get("exp")
     if not isinstance(begin, int) or not isinstance(end, int):
         return float("inf")
     return begin + _PART * (end - begin)
 
 
-class Tokens:
-    """The token of one client, now. On the event loop, unless it says otherwise."""
+class TokenRenewer:
+    """The current token of one client. For the event loop, unless a method says otherwise."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
@@ -55,7 +55,7 @@ class Tokens:
         self._last_chance = ""
 
     async def begin(self) -> None:
-        """Get the first; raises what the source raises."""
+        """Get the first token; raise what the source raises."""
         self._current = await self._get()
         if callable(self._source):
             self._task = asyncio.create_task(self._renew())
@@ -65,17 +65,18 @@ class Tokens:
             self._task.cancel()
 
     def current(self) -> str:
-        """The token to show; on any thread."""
+        """Return the token to show; on any thread."""
         return self._current
 
     def accepted(self) -> None:
-        """The node has taken it; on any thread."""
+        """Note that the node has accepted the token; on any thread."""
         self._last_chance = ""
 
     def refused(self, token: str) -> bool:
-        """The node has not taken a token: whether there is, or will be, another to try. On any thread.
+        """Note that the node has refused a token, and return whether there is, or will be, another to try. On any
+        thread.
 
-        One that was got because the one before was refused is the last.
+        A token that was got because the one before was refused is the last.
         """
         if not callable(self._source) or token == self._last_chance:
             return False
@@ -88,8 +89,8 @@ class Tokens:
             return as_text(self._source)
         if inspect.iscoroutinefunction(self._source):
             return as_text(await self._source())
-        found = await asyncio.to_thread(self._source)
-        return as_text(await found if inspect.isawaitable(found) else found)
+        token = await asyncio.to_thread(self._source)
+        return as_text(await token if inspect.isawaitable(token) else token)
 
     async def _renew(self) -> None:
         pause, longest = _PAUSES
@@ -97,7 +98,7 @@ class Tokens:
             await self._until_due()
             try:
                 token = await self._get()
-            except Exception as error:  # whatever a program's function raises: the next try may do better
+            except Exception as error:  # a program's function may raise anything: the next try may succeed
                 _log.warning("no new token: %s", error)
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, longest)
@@ -110,9 +111,9 @@ class Tokens:
                 await asyncio.sleep(pause)
 
     async def _until_due(self) -> None:
-        left = renewal_of(self._current) - time.time()
+        seconds = renewal_of(self._current) - time.time()
         try:
-            async with asyncio.timeout(max(0.0, left) if left != float("inf") else None):
+            async with asyncio.timeout(max(0.0, seconds) if seconds != float("inf") else None):
                 await self._refused.wait()
         except TimeoutError:
             return

@@ -11,7 +11,7 @@ import msgspec
 
 from penstock.broker.http.processes import CHECK_SECONDS
 from penstock.client import local_token
-from penstock.client.admin import AdminError, with_own
+from penstock.client.admin import AdminError, with_client_certificate
 
 SECONDS = 20.0
 LONG_SECONDS = CHECK_SECONDS + 10
@@ -128,7 +128,7 @@ class Asking:
 
 def _trusting(ca: str | None, pin: str | None) -> ssl.SSLContext:
     try:
-        return with_own(_pinned(pin) if pin else ssl.create_default_context(cafile=ca))
+        return with_client_certificate(_pinned(pin) if pin else ssl.create_default_context(cafile=ca))
     except AdminError as error:
         raise AskError(str(error)) from None
 

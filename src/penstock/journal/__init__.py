@@ -1,1 +1,1 @@
-"""The journal: a node's durable record of events and decisions, as files. `docs/journal.md` is its format."""
+"""A node's durable record of events and decisions, as files. `docs/journal.md` describes the format."""

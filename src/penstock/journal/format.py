@@ -1,6 +1,7 @@
-"""The format of journal segments, version 3: Arrow IPC streams. `docs/journal.md` is the page for who reads them.
+"""The format of journal segments, version 3: Arrow IPC streams. `docs/journal.md` describes it for readers.
 
-A segment is whole by itself: what a row names by number (`source`, `plan`) is defined in an earlier row of it.
+A segment is self-contained: whatever a row names by number (`source`, `plan`) is defined in an earlier row of the
+segment.
 """
 
 from datetime import UTC, datetime
@@ -11,31 +12,30 @@ import pyarrow as pa
 
 VERSION = 3
 READABLE = (1, 2, 3)
-"""Versions that are read. A segment of version 1 has no rows of kind `RETAINED`, one of version 2 no `statements` and
-`facts`; they are the same otherwise.
-"""
+"""Versions that can be read. A segment of version 1 has no rows of kind `RETAINED`; one of version 2 has no
+`statements` and `facts`."""
 
 
-class Kind(IntEnum):
-    """What a row is."""
+class RowKind(IntEnum):
+    """The kinds of rows."""
 
     ARRIVAL = 0
     """An event as it came to the node."""
     OUTPUT = 1
-    """What a monitor on the link made of the last arrival; without a packet if it is the same."""
+    """The output of a monitor on the link for the last arrival; without a packet if the monitor did not change it."""
     SOURCE = 2
-    """Defines the number in `source`: who publishes."""
+    """Defines the number in `source`: the publisher."""
     PLAN = 3
-    """Defines the number in `plan`: what is decided for all events of a topic from such a source."""
+    """Defines the number in `plan`: the decision for all events of a topic from such a source."""
     REVISION = 4
     """The policies in force from here on."""
     GAP = 5
-    """Rows that are missing: the journal could not be written, and the node was told to go on."""
+    """Rows that are missing: the journal could not be written, and the node was configured to go on."""
     RETAINED = 6
-    """A retained event as it was sent to somebody who subscribed later."""
+    """A retained event as it was sent to a later subscriber."""
 
 
-EVENT_KINDS = (Kind.ARRIVAL, Kind.OUTPUT, Kind.RETAINED)
+EVENT_KINDS = (RowKind.ARRIVAL, RowKind.OUTPUT, RowKind.RETAINED)
 
 
 SCHEMA = pa.schema(
@@ -52,33 +52,34 @@ SCHEMA = pa.schema(
 """`packet` is an MQTT PUBLISH in the version of its source; `detail` is JSON."""
 
 COMPACT = "compact"
-"""Folder of what was compacted, and in `QUARANTINE` of what could not be read then."""
+"""Folder of compacted files; `QUARANTINE` holds the rows that could not be read when they were compacted."""
 QUARANTINE = "quarantine"
 
 OPEN = "_open-"
-"""Before the name of the segment that is being written. Spark leaves out names that begin so."""
+"""Prefix of the segment that is being written. Spark ignores names that begin with an underscore."""
 DRAFT = "_draft-"
-"""Before the name of a file that is not whole yet and is of no use before it is."""
+"""Prefix of a file that is not complete yet and is useless until it is."""
 ENDING = ".arrow"
 COMPACT_ENDING = ".parquet"
 
 
 def schema_of(node: str, domain: str) -> pa.Schema:
-    """The schema with what holds of a whole segment."""
+    """Return the schema with the metadata of a segment."""
     return SCHEMA.with_metadata({"penstock.journal": str(VERSION), "node": node, "domain": domain})
 
 
 def segment_name(first: int, time: float) -> str:
-    """Names that sort as their rows do."""
+    """Return the name of a segment. Names sort as their rows do."""
     return f"{first:016d}-{int(time * 1000):x}{ENDING}"
 
 
 def compact_name(first: int, last: int) -> str:
-    """The name says which rows are inside, so that segments with the same rows can be told."""
+    """Return the name of a compacted file. It contains the first and last row number, so that duplicates can be
+    recognised."""
     return f"{first:016d}-{last:016d}{COMPACT_ENDING}"
 
 
 def partition(folder: Path, node: str, time: float) -> Path:
-    """Where a node's segments of a day are."""
+    """Return the folder of a node's segments of one day."""
     day = datetime.fromtimestamp(time, UTC).date().isoformat()
     return folder / f"node={node}" / f"date={day}"

@@ -1,7 +1,7 @@
-"""What jobs over a journal leave in it of themselves: what was run, when, how it ended, and their reports.
+"""The records that jobs leave in a journal: what was run, when, how it ended, and their reports.
 
 Each job has an id, and files of that name in the folder `jobs` of the journal: `ID.json`, and `ID.html` if there is a
-report. Whoever may not write there leaves nothing, and the job goes on.
+report. A job that may not write there leaves no record and continues.
 """
 
 import contextlib
@@ -19,10 +19,10 @@ import msgspec
 from penstock.journal.private import FOLDER_MODE, write_file
 
 FOLDER = "jobs"
-MOST_KEPT = 200
-"""Jobs of which something is kept; the oldest make room."""
-MOST_REPORT = 16 * 2**20
-"""Bytes of a report that is kept."""
+MAX_JOBS = 200
+"""Number of jobs whose records are kept; the oldest are deleted first."""
+MAX_REPORT_BYTES = 16 * 2**20
+"""Size in bytes of the largest report that is kept."""
 _ID = re.compile(r"[0-9a-f]{8,16}-[0-9a-f]{8}")
 _USER_OF_URL = re.compile(r"://[^/@\s]*@")
 _SECRET = re.compile(r"password|secret|token|key", re.IGNORECASE)
@@ -30,36 +30,36 @@ _SECRET = re.compile(r"password|secret|token|key", re.IGNORECASE)
 State = Literal["running", "done", "failed", "killed"]
 
 
-class Table(msgspec.Struct, frozen=True):
+class JobTable(msgspec.Struct, frozen=True):
     """A table that a job wrote."""
 
     folder: str
     rows: int | None = None
-    """None: it is not known."""
+    """None: unknown."""
 
 
 class Job(msgspec.Struct, frozen=True):
-    """A job, as it tells of itself."""
+    """A job, as its record describes it."""
 
     id: str
     job: str
     began: float
     arguments: tuple[str, ...]
-    """Of the command, without what is nobody's business."""
+    """The command's arguments, without secrets."""
     state: State = "running"
     ended: float | None = None
     code: int | None = None
     why: str = ""
-    """Why it has failed."""
+    """The reason of a failure."""
     counts: dict[str, int] = {}
-    tables: tuple[Table, ...] = ()
+    tables: tuple[JobTable, ...] = ()
     has_report: bool = False
     host: str = ""
     process: int = 0
 
 
-class Record:
-    """What a job leaves while it runs; whatever cannot be written is not."""
+class JobRecord:
+    """Writes the record of a running job; a record that cannot be written is skipped."""
 
     def __init__(self, journal: Path, job: str, options: Mapping[str, object]) -> None:
         id = f"{int(time.time() * 1000):x}-{secrets.token_hex(4)}"
@@ -70,8 +70,8 @@ class Record:
             _make_room(self._folder)
         self._write()
 
-    def tell(self, counts: Mapping[str, int] | None = None, tables: Sequence[Table] = (), report: str = "") -> None:
-        """What came of it."""
+    def add(self, counts: Mapping[str, int] | None = None, tables: Sequence[JobTable] = (), report: str = "") -> None:
+        """Add counts, tables and the report to the record."""
         is_kept = bool(report) and self._keep(f"{self._job.id}.html", report.encode())
         self._job = msgspec.structs.replace(
             self._job,
@@ -81,8 +81,8 @@ class Record:
         )
         self._write()
 
-    def tell_more(self, data: bytes) -> None:
-        """Something to look up in, as JSON: see `more`."""
+    def add_details(self, data: bytes) -> None:
+        """Keep JSON data that the console can look things up in: see `details`."""
         self._keep(f"{self._job.id}.more", data)
 
     def end(self, code: int, why: str = "") -> None:
@@ -94,8 +94,8 @@ class Record:
         self._keep(f"{self._job.id}.json", msgspec.json.encode(self._job))
 
     def _keep(self, name: str, data: bytes) -> bool:
-        """Whole or not at all."""
-        if len(data) > MOST_REPORT:
+        """Write a file atomically; return whether that succeeded."""
+        if len(data) > MAX_REPORT_BYTES:
             return False
         draft = self._folder / f"_{name}"
         try:
@@ -106,26 +106,26 @@ class Record:
         return True
 
 
-def listing(journal: Path) -> list[Job]:
-    """Jobs that left something, the newest first; what is no record is passed over."""
-    found = list[Job]()
+def list_jobs(journal: Path) -> list[Job]:
+    """Return the jobs that left a record, the newest first. Files that are not records are skipped."""
+    jobs = list[Job]()
     for path in (journal / FOLDER).glob("*.json"):
         if _ID.fullmatch(path.stem):
             with contextlib.suppress(OSError, msgspec.MsgspecError):
-                one = msgspec.json.decode(_read(journal, path.name), type=Job)
-                if one.id == path.stem:
-                    found.append(_as_it_is(one))
-    return sorted(found, key=lambda one: -one.began)
+                job = msgspec.json.decode(_read(journal, path.name), type=Job)
+                if job.id == path.stem:
+                    jobs.append(_as_it_is(job))
+    return sorted(jobs, key=lambda job: -job.began)
 
 
-def report(journal: Path, id: str) -> str | None:
-    """The report of a job; None if there is none. The id is all that says where it is."""
+def read_report(journal: Path, id: str) -> str | None:
+    """Return the report of a job, or None. The id alone determines the path."""
     data = _by_id(journal, id, "html")
     return None if data is None else data.decode(errors="replace")
 
 
-def more(journal: Path, id: str) -> bytes | None:
-    """What a job left to look up in; None if there is none."""
+def details(journal: Path, id: str) -> bytes | None:
+    """Return the details that a job kept, or None."""
     return _by_id(journal, id, "more")
 
 
@@ -139,41 +139,41 @@ def _by_id(journal: Path, id: str, ending: str) -> bytes | None:
 
 
 def _read(journal: Path, name: str) -> bytes:
-    """A file of the folder itself, never what a link in it leads to."""
+    """Read a file of the folder itself, never through a symbolic link."""
     handle = os.open(journal / FOLDER / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     with os.fdopen(handle, "rb") as file:
-        return file.read(MOST_REPORT)
+        return file.read(MAX_REPORT_BYTES)
 
 
-def _as_it_is(one: Job) -> Job:
-    """A job whose process is gone, and that has not said how it ended, was killed."""
-    if one.state != "running" or one.host != socket.gethostname():
-        return one
+def _as_it_is(job: Job) -> Job:
+    """Return the job marked as killed if its process has gone without recording an end."""
+    if job.state != "running" or job.host != socket.gethostname():
+        return job
     try:
-        os.kill(one.process, 0)
+        os.kill(job.process, 0)
     except ProcessLookupError:
-        return msgspec.structs.replace(one, state="killed")
+        return msgspec.structs.replace(job, state="killed")
     except OSError:
         pass
-    return one
+    return job
 
 
 def _arguments(options: Mapping[str, object]) -> tuple[str, ...]:
-    """As on a command line; a secret is never among them."""
-    found = list[str]()
+    """Return the options as command-line arguments, with secrets masked."""
+    arguments = list[str]()
     for name, value in options.items():
         if value in (None, False, [], "") or name == "json" or callable(value):
             continue
         option = "--from" if name in ("journal", "origin") else f"--{name.replace('_', '-')}"
-        for one in value if isinstance(value, list) else [value]:
-            said = "…" if _SECRET.search(name) else _USER_OF_URL.sub("://…@", str(one))
-            found += [option] if one is True else [option, said]
-    return tuple(found)
+        for item in value if isinstance(value, list) else [value]:
+            shown = "…" if _SECRET.search(name) else _USER_OF_URL.sub("://…@", str(item))
+            arguments += [option] if item is True else [option, shown]
+    return tuple(arguments)
 
 
 def _make_room(folder: Path) -> None:
     ids = sorted((path.stem for path in folder.glob("*.json") if _ID.fullmatch(path.stem)), key=_begun)
-    for id in ids[: max(0, len(ids) - MOST_KEPT + 1)]:
+    for id in ids[: max(0, len(ids) - MAX_JOBS + 1)]:
         for ending in ("json", "html", "more"):
             with contextlib.suppress(OSError):
                 (folder / f"{id}.{ending}").unlink()

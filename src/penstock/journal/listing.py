@@ -1,4 +1,4 @@
-"""Which files a journal has."""
+"""The files of a journal."""
 
 from collections.abc import Iterable
 from datetime import date
@@ -17,66 +17,66 @@ class Part(NamedTuple):
     first: int
     """The number of its first row."""
     last: int | None
-    """The number of its last row, if it is compacted; a segment does not say it."""
+    """The number of its last row, if the file is compacted; a segment does not record it."""
 
     @property
     def is_open(self) -> bool:
-        """It is being written."""
+        """Return whether the file is still being written."""
         return self.path.name.startswith(OPEN)
 
     @property
     def quarantine(self) -> Path:
-        """Where that is which could not be read when this was compacted, if there was any."""
+        """Return the path of the rows that could not be read when this file was compacted, if there were any."""
         home = self.path.parents[3]
         return home / QUARANTINE / f"node={self.node}" / f"date={self.day.isoformat()}" / self.path.name
 
     def has(self, other: "Part") -> bool:
-        """Whether the rows of another file are all in this one."""
+        """Return whether this file contains all rows of another file."""
         if self.last is None or self.node != other.node or self.path == other.path:
             return False
         return self.first <= other.first <= self.last and (other.last or other.first) <= self.last
 
 
 def parts(folder: Path, nodes: frozenset[str] | None = None, days: tuple[date, date] | None = None) -> list[Part]:
-    """The files of a journal, by node and then in order; of some nodes only, or of some days, both included.
+    """List the files of a journal by node, then in order; optionally of some nodes or days only (both days inclusive).
 
-    A file is left out if its rows are in a compacted one too: whoever compacts was stopped, or is still at it.
+    A segment whose rows are in a compacted file too is left out: compaction was interrupted, or is still running.
     """
-    found = every_part(folder, nodes)
-    gone = {part.path for part in covered(found)}
-    return [part for part in found if part.path not in gone and (days is None or days[0] <= part.day <= days[1])]
+    files = all_parts(folder, nodes)
+    duplicates = {part.path for part in covered(files)}
+    return [part for part in files if part.path not in duplicates and (days is None or days[0] <= part.day <= days[1])]
 
 
 def unknown_nodes(folder: Path, nodes: frozenset[str] | None) -> str:
-    """Which of these nodes the journal has nothing of, in words, and which there are; nothing if it has of all."""
-    known = {part.node for part in every_part(folder)}
-    unknown = sorted((nodes or frozenset()) - known)
+    """Return a message that names the nodes the journal has no rows of and the nodes it has; empty if it has all."""
+    recorded = {part.node for part in all_parts(folder)}
+    unknown = sorted((nodes or frozenset()) - recorded)
     if not unknown:
         return ""
-    there = ", ".join(f"`{node}`" for node in sorted(known))
-    said = "nodes" if len(unknown) > 1 else "node"
-    asked = ", ".join(f"`{node}`" for node in unknown)
-    return f"journal `{folder}` has nothing of {said} {asked}; there is {there or 'nothing in it'}"
+    listed = ", ".join(f"`{node}`" for node in sorted(recorded))
+    noun = "nodes" if len(unknown) > 1 else "node"
+    missing = ", ".join(f"`{node}`" for node in unknown)
+    return f"journal `{folder}` has no rows of {noun} {missing}; it has {listed or 'no rows at all'}"
 
 
-def every_part(folder: Path, nodes: frozenset[str] | None = None) -> list[Part]:
-    """All of them, also those whose rows are in another."""
-    found = [_part(path) for path in folder.glob(f"node=*/date=*/*{ENDING}") if _is_segment(path)]
+def all_parts(folder: Path, nodes: frozenset[str] | None = None) -> list[Part]:
+    """List all files, including those whose rows are in another file too."""
+    files = [_part(path) for path in folder.glob(f"node=*/date=*/*{ENDING}") if _is_segment(path)]
     compacted = (folder / COMPACT).glob(f"node=*/date=*/[0-9]*{COMPACT_ENDING}")
-    found += [_part(path) for path in compacted]
-    return sorted((part for part in found if nodes is None or part.node in nodes), key=_place)
+    files += [_part(path) for path in compacted]
+    return sorted((part for part in files if nodes is None or part.node in nodes), key=_place)
 
 
-def covered(found: Iterable[Part]) -> list[Part]:
-    """The files whose rows are all in a compacted one."""
-    gone: list[Part] = []
+def covered(files: Iterable[Part]) -> list[Part]:
+    """Return the files whose rows are all in a compacted file."""
+    duplicates: list[Part] = []
     widest: Part | None = None
-    for part in found:  # in order, a file that has others comes before them
+    for part in files:  # in order: a file that covers others comes before them
         if widest is not None and widest.has(part):
-            gone.append(part)
+            duplicates.append(part)
         elif part.last is not None:
             widest = part
-    return gone
+    return duplicates
 
 
 def _place(part: Part) -> tuple[str, int, int]:

@@ -1,4 +1,4 @@
-"""Files with payloads in them: for their owner, and for who is in its group to read."""
+"""Files with payloads: writable by their owner, readable by the owner's group."""
 
 import os
 from pathlib import Path
@@ -8,10 +8,10 @@ FOLDER_MODE = 0o750
 
 
 def make_folder(path: Path) -> None:
-    """It and those around it that are not there; what is there stays as it is."""
-    for one in (*reversed(path.parents), path):
-        if not one.is_dir():
-            one.mkdir(mode=FOLDER_MODE, exist_ok=True)
+    """Make a folder and its missing parents; existing ones keep their mode."""
+    for folder in (*reversed(path.parents), path):
+        if not folder.is_dir():
+            folder.mkdir(mode=FOLDER_MODE, exist_ok=True)
 
 
 def write_file(path: Path, data: bytes) -> None:

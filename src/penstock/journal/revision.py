@@ -1,4 +1,5 @@
-"""The policies that were in force: kept beside what they decided, so that it can be judged again as it was then."""
+"""Revisions: the policies that were in force, kept beside the events that they decided, so that events can be judged
+again."""
 
 import hashlib
 import importlib.util
@@ -16,7 +17,7 @@ from penstock.policy.monitors.monitor import module_file
 FOLDER = "revisions"
 DOMAIN = "domain.yaml"
 MONITORS = "monitors"
-"""Folder of the modules of Python monitors that were beside the domain file."""
+"""Folder of the modules of Python monitors that are beside the domain file."""
 ACCESS = "access"
 """Folder of the files with access policies."""
 STATEMENTS = "statements"
@@ -24,32 +25,36 @@ STATEMENTS = "statements"
 PRIVACY = "privacy"
 """Folder of the files with policies in XACML."""
 INSTALLED = "installed.json"
-"""The digests of those that were installed: they may need more than their own file."""
+"""The digests of installed monitor modules: they may depend on more than their own file."""
 _DIGITS = 16
 
 
 class Revision(NamedTuple):
-    """A domain and the files that it names, access control, policies and Python monitors, by what they say."""
+    """A domain and the files it names (access control, policies and Python monitors), identified by their content."""
 
     digest: str
     files: tuple[tuple[str, bytes], ...]
 
     @classmethod
     def of(cls, domain: Domain, folder: Path | None = None) -> "Revision":
-        """The revision of a domain as its files are now; `folder` is that of the domain file."""
+        """Return the revision of a domain as its files are now; `folder` is that of the domain file."""
         update: dict[str, object] = {
             "links": tuple(link.model_copy(update={"secret": None}) for link in domain.links)
-        }  # whoever may read the journal is not to pass for a node
+        }  # a reader of the journal must not be able to pass for a node
         access = list[tuple[str, bytes]]()
         if domain.access is not None and domain.access.files:
             access = [(f"{ACCESS}/{at}{file.suffix}", file.read_bytes()) for at, file in enumerate(domain.access.files)]
             update["access"] = domain.access.model_copy(update={"files": tuple(Path(name) for name, _ in access)})
         statements = list[tuple[str, bytes]]()
         if domain.statements is not None and domain.statements.files:
-            said = domain.statements.files
-            statements = [(f"{STATEMENTS}/{at}{one.file.suffix}", one.file.read_bytes()) for at, one in enumerate(said)]
+            statement_files = domain.statements.files
+            statements = [
+                (f"{STATEMENTS}/{at}{file.file.suffix}", file.file.read_bytes())
+                for at, file in enumerate(statement_files)
+            ]
             moved = [
-                one.model_copy(update={"file": Path(name)}) for one, (name, _) in zip(said, statements, strict=True)
+                file.model_copy(update={"file": Path(name)})
+                for file, (name, _) in zip(statement_files, statements, strict=True)
             ]
             update["statements"] = domain.statements.model_copy(update={"files": tuple(moved)})
         update["privacy"], privacy = _privacy(domain)
@@ -62,7 +67,7 @@ class Revision(NamedTuple):
         return cls(digest.hexdigest()[:_DIGITS], tuple(files))
 
     def keep(self, journal: Path) -> None:
-        """Write its files into a journal, unless it has them."""
+        """Write its files into a journal, unless the journal has them."""
         home = journal / FOLDER / self.digest
         if home.is_dir():
             return
@@ -73,27 +78,30 @@ class Revision(NamedTuple):
             write_file(draft / name, data)
         try:
             draft.rename(home)
-        except OSError:  # another node was faster
+        except OSError:  # another node wrote it first
             if not home.is_dir():
                 raise
 
 
 def _privacy(domain: Domain) -> tuple[tuple[PrivacySettings, ...], list[tuple[str, bytes]]]:
-    """What the domain says of policies in XACML, with other names of their files; and these."""
+    """Return the domain's XACML settings with the files renamed for the journal; and the files."""
     files: list[tuple[str, bytes]] = []
 
     def moved(paths: tuple[Path, ...], at: int, what: str) -> tuple[Path, ...]:
-        kept = [(f"{PRIVACY}/{at}-{what}-{n}{path.suffix}", path.read_bytes()) for n, path in enumerate(paths)]
-        files.extend(kept)
-        return tuple(Path(name) for name, _ in kept)
+        copies = [(f"{PRIVACY}/{at}-{what}-{n}{path.suffix}", path.read_bytes()) for n, path in enumerate(paths)]
+        files.extend(copies)
+        return tuple(Path(name) for name, _ in copies)
 
-    said = tuple(
-        one.model_copy(
-            update={"policies": moved(one.policies, at, "policy"), "references": moved(one.references, at, "reference")}
+    settings = tuple(
+        privacy.model_copy(
+            update={
+                "policies": moved(privacy.policies, at, "policy"),
+                "references": moved(privacy.references, at, "reference"),
+            }
         )
-        for at, one in enumerate(domain.privacy)
+        for at, privacy in enumerate(domain.privacy)
     )
-    return said, files
+    return settings, files
 
 
 def _modules(domain: Domain, folder: Path | None) -> Iterator[tuple[str, bytes]]:
@@ -112,7 +120,7 @@ def _modules(domain: Domain, folder: Path | None) -> Iterator[tuple[str, bytes]]
 
 
 def installed_digest(module_name: str) -> str | None:
-    """What tells the file of an installed module from others; None if there is no file."""
+    """Return the digest of an installed module's file; None if it has no file."""
     try:
         spec = importlib.util.find_spec(module_name)
     except (ImportError, ValueError):

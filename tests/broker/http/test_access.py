@@ -28,8 +28,8 @@ from penstock.broker.http.guard import IDLE_SECONDS, LONGEST_SECONDS, MOST_SESSI
 from penstock.broker.http.people import NO_USER
 from penstock.broker.http.secret_masks import MaskError, masked, unmasked
 from penstock.broker.identity.attempts import MOST_FROM
-from penstock.client.admin import CA, Admin, AdminError
-from penstock.client.local_token import find, place
+from penstock.client.admin import CA, AdminClient, AdminError
+from penstock.client.local_token import find, token_path
 from penstock.domain import Domain
 from penstock.domain.schema.admin import AdminSettings
 from penstock.policy.tokens.revocation import CARRIED
@@ -198,10 +198,10 @@ def test_over_tls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         address = base(node)
         assert address.startswith("https://")
         monkeypatch.setenv(CA, str(authority.file))
-        assert Admin(address).get("/api/about")["nodes"] == ["main"]
+        assert AdminClient(address).get("/api/about")["nodes"] == ["main"]
         monkeypatch.setenv(CA, str(Authority(tmp_path, "other").file))
         with pytest.raises(AdminError, match="certificate"):
-            Admin(address).get("/api/about")
+            AdminClient(address).get("/api/about")
         with pytest.raises((urllib.error.URLError, OSError)):
             urllib.request.urlopen(address.replace("https", "http"), timeout=20)
 
@@ -209,23 +209,23 @@ def test_over_tls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_local_token_is_new_at_each_start_and_gone_with_the_node() -> None:
     with running({"admin": "127.0.0.1:0"}) as node:
         first, address = find(base(node)), base(node)
-        file = place(address)
+        file = token_path(address)
         assert file.stat().st_mode & 0o777 == 0o600
         assert file.parent.stat().st_mode & 0o077 == 0
         node.stop(signal.SIGTERM)
         assert not file.exists()
         node.start()
         assert find(base(node)) != first
-        with pytest.raises(AdminError, match="no token that counts") as caught:
-            Admin(base(node), first).get("/api/about")
+        with pytest.raises(AdminError, match="no valid token") as caught:
+            AdminClient(base(node), first).get("/api/about")
         assert caught.value.status == 401
 
 
 def test_nobody_listens_there() -> None:
-    with pytest.raises(AdminError, match=r"cannot be asked: .*refused"):
-        Admin("127.0.0.1:1").get("/api/about")
+    with pytest.raises(AdminError, match=r"cannot be reached: .*refused"):
+        AdminClient("127.0.0.1:1").get("/api/about")
     with pytest.raises(AdminError, match="expected the admin address"):
-        Admin("ftp://127.0.0.1")
+        AdminClient("ftp://127.0.0.1")
 
 
 def test_a_stream_of_decisions() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from penstock.client.local_token import find
-from penstock.journal.jobs import Record
+from penstock.journal.jobs import JobRecord
 from tests.support.processes.commands import until
 from tests.support.processes.node import ANY_PORT, LiveNode, passwords, running
 
@@ -97,8 +97,8 @@ def test_without_a_journal_there_is_nothing_to_compare_on() -> None:
 
 
 def test_a_report_takes_the_right_to_see_content(live: LiveNode) -> None:
-    record = Record(live.folder / "journal", "audit", {"publish": "mqtt://ann:pa55@host"})
-    record.tell(report="<h1>who saw what</h1>")
+    record = JobRecord(live.folder / "journal", "audit", {"publish": "mqtt://ann:pa55@host"})
+    record.add(report="<h1>who saw what</h1>")
     status, told = ask(live, "/api/pipeline", "eve")
     (job,) = told["jobs"]
     assert (status, job["job"], job["state"], job["has_report"]) == (200, "audit", "running", True)

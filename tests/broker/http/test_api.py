@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from penstock.broker.http.api import ENDPOINTS
-from penstock.client.local_token import find, place
+from penstock.client.local_token import find, token_path
 from tests.support.clients.paho import Paho
 from tests.support.processes.commands import PATIENCE, until
 from tests.support.processes.node import ANY_PORT, LiveNode, passwords, running
@@ -88,7 +88,7 @@ def test_the_user_that_runs_the_node_may_do_all(live: LiveNode) -> None:
         "local",
         "change",
     )
-    assert place(base(live)).stat().st_mode & 0o077 == 0
+    assert token_path(base(live)).stat().st_mode & 0o077 == 0
 
 
 def test_people_log_in_and_out(live: LiveNode) -> None:

@@ -268,7 +268,7 @@ def both() -> Iterator[tuple[Nodes, str]]:
 
 def subscribe(paho: Paho, filter: str, **said: str) -> int:
     """SUBSCRIBE with these user properties; the reason code."""
-    return paho.subscribe(filter, 1, said=said)
+    return paho.subscribe(filter, 1, packet_properties=said)
 
 
 def settle(subscriber: Paho, publisher: Paho, topic: str) -> None:

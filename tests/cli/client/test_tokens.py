@@ -76,7 +76,9 @@ def test_request_prints_a_token(request_token: Request) -> None:
         pytest.param("idle", [], 3, "unauthorized_client: nothing is granted to client `idle`"),
         pytest.param("nobody", [], 1, "cannot read `nobody.password`"),
         pytest.param("pump", ["--password-file", "ann.password"], 3, "invalid_client: unknown user or wrong password"),
-        pytest.param("pump", ["--url", "http://127.0.0.1:1"], 1, "cannot ask `http://127.0.0.1:1`: Connection refused"),
+        pytest.param(
+            "pump", ["--url", "http://127.0.0.1:1"], 1, "cannot reach `http://127.0.0.1:1`: Connection refused"
+        ),
         pytest.param("pump", ["--url", "ftp://x"], 1, "is not such as http://127.0.0.1:8080"),
         pytest.param("pump", ["--url", "http://u:p@127.0.0.1"], 1, "is not such as http://127.0.0.1:8080"),
         pytest.param("pump", ["--url", "http://["], 1, "is not such as http://127.0.0.1:8080"),

@@ -229,7 +229,7 @@ def test_bad_questions_are_answered_with_what_is_wrong(live: tuple[Nodes, str], 
 
 def test_a_node_that_cannot_be_asked(live: tuple[Nodes, str]) -> None:
     code, _, err = run(penstock("explain", "--node", "http://127.0.0.1:1", "--from", "x", "--topic", "y"))
-    assert (code, "cannot be asked" in err) == (1, True)
+    assert (code, "cannot be reached" in err) == (1, True)
     code, _, err = run(penstock("explain", "--node", live[1], "--from", "mallory", "--topic", "y"))
     assert (code, "has no place" in err) == (1, True)
 

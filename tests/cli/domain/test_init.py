@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from penstock.cli.domain.certificate import Authority
 from penstock.cli.domain.init import main as init
 from penstock.cli.main import main
-from penstock.client.admin import Admin
+from penstock.client.admin import AdminClient
 from penstock.domain import load
 from tests.support.generators.examples import some
 from tests.support.processes.commands import finish, penstock, run, start
@@ -104,7 +104,7 @@ def test_it_runs_at_once_and_its_commands_work(tmp_path: Path) -> None:
         password = re.search(r"^  admin +(\w+)$", told, re.MULTILINE)
         assert password is not None
         login = json.dumps({"user": "admin", "password": password[1]}).encode()
-        entered = json.loads(Admin(f"127.0.0.1:{admin}").ask("POST", "/api/login", login))
+        entered = json.loads(AdminClient(f"127.0.0.1:{admin}").ask("POST", "/api/login", login))
     finally:
         node.terminate()
         finish(node)

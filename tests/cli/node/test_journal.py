@@ -59,7 +59,7 @@ SHOWN = {
 def test_a_node_that_recorded_nothing_is_named_with_those_that_did(journal: Path, command: str) -> None:
     code, out, error = _run(command, str(journal), "--node", "m")
     assert (code, out) == (2, "")
-    assert error == f"penstock: journal `{journal}` has nothing of node `m`; there is `n`\n"
+    assert error == f"penstock: journal `{journal}` has no rows of node `m`; it has `n`\n"
 
 
 def test_times_of_which_none_is_are_refused(journal: Path) -> None:
@@ -135,7 +135,7 @@ def test_tail_says_that_it_waits_for_a_node(journal: Path) -> None:
         assert tail.stderr is not None
         said = tail.stderr.readline()
         tail.kill()
-    assert said == f"penstock: journal `{journal}` has nothing of node `m`; there is `n`: waiting for it\n"
+    assert said == f"penstock: journal `{journal}` has no rows of node `m`; it has `n`: waiting for it\n"
 
 
 def test_tail_does_not_wait_for_a_node_that_the_domain_has_not(journal: Path) -> None:

@@ -81,7 +81,7 @@ def test_a_token_is_needed(nodes: Nodes, capsys: pytest.CaptureFixture[str], mon
     nodes.start_together()
     monkeypatch.setenv("PENSTOCK_ADMIN_TOKEN", "wrong")
     assert main([_file(nodes)]) == 1
-    assert "no token that counts there: set PENSTOCK_ADMIN_TOKEN" in capsys.readouterr().out
+    assert "no valid token: set PENSTOCK_ADMIN_TOKEN" in capsys.readouterr().out
 
 
 def test_it_is_watched(nodes: Nodes) -> None:
@@ -98,7 +98,7 @@ def test_it_is_watched(nodes: Nodes) -> None:
 def test_nothing_listens(capsys: pytest.CaptureFixture[str]) -> None:
     address = f"http://127.0.0.1:{free_port()}"
     assert main([address]) == 1
-    assert f"trouble: node at `{address}` cannot be asked" in capsys.readouterr().out
+    assert f"trouble: node at `{address}` cannot be reached" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -51,7 +51,7 @@ REFUSED = {
     "a function without a module": ((*TRUST, "--evaluate", "good"), "--evaluate is `module:function`, not `good`"),
     "a node that recorded nothing": (
         (*GOVERN, "--node", "nope", "--node", "n"),
-        "journal `j` has nothing of node `nope`; there is `n`",
+        "journal `j` has no rows of node `nope`; it has `n`",
     ),
 }
 

@@ -19,7 +19,7 @@ from penstock.engine.recorder import Recorder, Rows
 from penstock.journal.format import DRAFT
 from penstock.journal.private import FOLDER_MODE
 from penstock.journal.revision import Revision
-from penstock.journal.write.missing import Missing
+from penstock.journal.write.missing import MissingRows
 from penstock.journal.write.recover import recover
 from penstock.journal.write.segment import Segment
 
@@ -72,7 +72,7 @@ class Journal:
         self._revision: Revision | None = None
         self._missing = 0
         """Rows that are missing before the next one, and are not written down as a gap yet."""
-        self._left = Missing(self._folder, node)
+        self._left = MissingRows(self._folder, node)
         self._is_stopping = False
         self._thread = threading.Thread(target=self._run, name=f"{node}-journal", daemon=True)
 

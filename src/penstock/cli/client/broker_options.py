@@ -283,8 +283,8 @@ def _kind(given: ClientOptions) -> Callable[..., paho.Client]:
     if not given.groups and given.token is None:
         return paho.Client
     # The other uses of the command do not wait for these.
-    from penstock.client.proving import ProvingClient
-    from penstock.client.showing import ProvingWithToken, TokenAsPassword, TokenByMethod
+    from penstock.client.group_auth import ProvingClient
+    from penstock.client.token_auth import ProvingWithToken, TokenAsPassword, TokenByMethod
 
     groups = {group.name: group.secret for group in given.groups}
     if given.token is None:

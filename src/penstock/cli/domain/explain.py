@@ -15,7 +15,7 @@ from penstock.cli.exit_codes import EXIT_DOMAIN, EXIT_ERROR
 from penstock.cli.options import UsageError as BadOption
 from penstock.cli.policy.policy_files import policy_given
 from penstock.cli.table import print_table
-from penstock.client.admin import Admin
+from penstock.client.admin import AdminClient
 from penstock.domain import check, read
 from penstock.engine.explain.arrival import ExplainError, arrival, hypothetical
 from penstock.engine.explain.report import Account, DecisionAccount, account
@@ -257,7 +257,9 @@ def _of_node(options: argparse.Namespace) -> Account:
     asked += [("policy", _policy(options))] if options.policy else []
     asked += [("to", name) for name in options.to]
     try:
-        found = Admin(options.node).ask("POST", "/api/explain", _payload(options), asked, "application/octet-stream")
+        found = AdminClient(options.node).ask(
+            "POST", "/api/explain", _payload(options), asked, "application/octet-stream"
+        )
         return msgspec.json.decode(found, type=Account)
     except msgspec.MsgspecError as error:
         raise PenstockError(f"node at `{options.node}` cannot be asked: {error}") from None

@@ -17,8 +17,8 @@ from penstock.model.errors import DomainError, PenstockError, TopicError
 from penstock.model.topic import parse_filter
 
 if TYPE_CHECKING:
-    from penstock.journal.read.select import Wanted
-    from penstock.journal.read.stats import Stats
+    from penstock.journal.read.select import EventQuery
+    from penstock.journal.read.stats import JournalStats
 
 _EPILOG = """\
 JOURNAL is the journal's folder, or the domain file that names it. Nothing is started or connected; a journal that is
@@ -147,17 +147,17 @@ def _run(options: argparse.Namespace, folder: Path, known: frozenset[str] | None
     return 0
 
 
-def _wanted(options: argparse.Namespace) -> "Wanted":
-    from penstock.journal.read.select import Wanted
+def _wanted(options: argparse.Namespace) -> "EventQuery":
+    from penstock.journal.read.select import EventQuery
 
     since, until = getattr(options, "since", None), getattr(options, "until", None)
-    return Wanted(options.topic, options.client, since, until, options.effect)
+    return EventQuery(options.topic, options.client, since, until, options.effect)
 
 
 # --- events
 
 
-def _show(folder: Path, nodes: frozenset[str] | None, wanted: "Wanted", limit: int | None, as_json: bool) -> None:
+def _show(folder: Path, nodes: frozenset[str] | None, wanted: "EventQuery", limit: int | None, as_json: bool) -> None:
     from penstock.journal.read.select import select
     from penstock.journal.read.tables import read as read_journal
 
@@ -170,7 +170,7 @@ def _show(folder: Path, nodes: frozenset[str] | None, wanted: "Wanted", limit: i
             return
 
 
-def _tail(folder: Path, nodes: frozenset[str] | None, wanted: "Wanted", lines: int, as_json: bool) -> None:
+def _tail(folder: Path, nodes: frozenset[str] | None, wanted: "EventQuery", lines: int, as_json: bool) -> None:
     from penstock.journal.read.follow import Follower
     from penstock.journal.read.select import select
 
@@ -257,7 +257,7 @@ def _stats(folder: Path, nodes: frozenset[str] | None, as_json: bool) -> None:
         _print_counts(f"{one.node}: missing or unreadable", dict(one.problems))
 
 
-def _row(one: "Stats") -> tuple[str, ...]:
+def _row(one: "JournalStats") -> tuple[str, ...]:
     files = f"{one.files} ({one.compacted_files} compacted, {one.open_files} open)"
     times = [_stamp(moment) if moment else "" for moment in (one.first, one.last)]
     return (
@@ -277,7 +277,7 @@ def _print_counts(title: str, counts: dict[str, int]) -> None:
             print(f"  {count:>10}  {name}")
 
 
-def _figures(one: "Stats") -> dict[str, Any]:
+def _figures(one: "JournalStats") -> dict[str, Any]:
     return {
         "node": one.node,
         "rows": one.events,

@@ -11,7 +11,7 @@ import msgspec
 from penstock.cli.exit_codes import EXIT_DOMAIN, EXIT_ERROR
 from penstock.cli.node.overview import LinkLine, NodeLine, Overview, Seen, overview
 from penstock.cli.table import aligned
-from penstock.client.admin import Admin, AdminError
+from penstock.client.admin import AdminClient, AdminError
 from penstock.domain import check, read
 from penstock.domain.schema.domain import Domain
 from penstock.model.errors import DomainError
@@ -132,7 +132,7 @@ def look(places: dict[str, str | None]) -> Seen:
             seen.silent[name] = "it has no admin address"
             continue
         try:
-            told = msgspec.json.decode(Admin(address).ask("GET", "/api/nodes"), type=Nodes)
+            told = msgspec.json.decode(AdminClient(address).ask("GET", "/api/nodes"), type=Nodes)
         except (AdminError, msgspec.MsgspecError) as error:
             seen.silent[name] = str(error)
             continue

@@ -8,7 +8,7 @@ import msgspec
 
 from penstock.cli.exit_codes import EXIT_ERROR
 from penstock.cli.table import print_table
-from penstock.client.admin import Admin
+from penstock.client.admin import AdminClient
 from penstock.engine.trust.trust_status import Standing, TrustStanding
 from penstock.model.errors import PenstockError
 
@@ -61,7 +61,7 @@ def _apply(argv: list[str]) -> int:
 def ask(address: str) -> Standing:
     """What a node says of itself; raises `PenstockError`."""
     try:
-        return msgspec.json.decode(Admin(address).ask("GET", "/api/trust"), type=Standing)
+        return msgspec.json.decode(AdminClient(address).ask("GET", "/api/trust"), type=Standing)
     except msgspec.MsgspecError as error:
         raise PenstockError(f"node at `{address}` cannot be asked: {error}") from None
 

@@ -20,7 +20,7 @@ from penstock.cli.pipeline.shared import (
     run_job,
 )
 from penstock.cli.table import fit, print_table
-from penstock.journal.jobs import Table
+from penstock.journal.jobs import JobTable
 from penstock.pipeline.jobs.audit import DENIALS, RIGHTS, SEEN, UNUSED, Audit, audit
 from penstock.pipeline.tables import report
 
@@ -69,7 +69,7 @@ def run(spark: SparkSession, options: argparse.Namespace) -> None:
     counts = {"events": found.events, "denials": sum(one.events for one in found.denials)}
     counts |= {"unused rules": len(found.unused), "rights not used, or not all of them": len(found.rights)}
     more = json.dumps({"seen": plain(found.seen), "rights": plain(found.rights)}).encode()
-    leave(options, counts, [Table(str((options.to / name).resolve())) for name in names], page, more)
+    leave(options, counts, [JobTable(str((options.to / name).resolve())) for name in names], page, more)
     if options.json:
         told = plain(found)
         assert isinstance(told, dict)

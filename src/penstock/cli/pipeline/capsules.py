@@ -10,7 +10,7 @@ from penstock.cli.pipeline.shared import leave, run_job
 from penstock.cli.pipeline.signals import wait
 from penstock.cli.pipeline.stream import tell, tell_json
 from penstock.domain import Domain, load
-from penstock.journal.jobs import Table
+from penstock.journal.jobs import JobTable
 from penstock.pipeline.capsules.rows import Reference
 from penstock.pipeline.errors import ArgumentError, PipelineError
 from penstock.pipeline.jobs.capsules import TOLD_BY, Running, start
@@ -89,7 +89,7 @@ def _run(spark: SparkSession, options: argparse.Namespace) -> None:
         partitions = spark.sparkContext.defaultParallelism
         reference = Reference(policies, name)
         runnings.append(Running(reference, origin, options.to / name, options.max_bytes, partitions))
-    leave(options, tables=[Table(str((options.to / one.reference.name).resolve())) for one in runnings])
+    leave(options, tables=[JobTable(str((options.to / one.reference.name).resolve())) for one in runnings])
     told = tell_json if options.json else tell
     queries = []
     try:

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from penstock.cli.pipeline.shared import add_options, days_of, leave, nodes_of, read_options, run_job
 from penstock.cli.table import print_table
-from penstock.journal.jobs import Table
+from penstock.journal.jobs import JobTable
 from penstock.pipeline.jobs.govern import every_subject, write_views
 from penstock.pipeline.spark.policies import Asker, Policies, as_it_stands, as_it_stood
 
@@ -68,8 +68,8 @@ def _govern(spark: SparkSession, options: argparse.Namespace) -> None:
     askers = every_subject(policies) if options.all_subjects else _askers(options)
     made = write_views(spark, options.journal, options.to, policies, askers, nodes_of(options), days_of(options))
     seconds = time.monotonic() - began
-    written = [Table(str(made.view.resolve()), sum(made.counts.values()))]
-    written += [Table(str(one.resolve())) for one in (made.metrics,) if one is not None]
+    written = [JobTable(str(made.view.resolve()), sum(made.counts.values()))]
+    written += [JobTable(str(one.resolve())) for one in (made.metrics,) if one is not None]
     leave(options, {"subjects": len(made.counts), "not readable": made.quarantined}, written)
     if options.json:
         told = {

@@ -25,7 +25,7 @@ from penstock.cli.pipeline.shared import (
 )
 from penstock.cli.table import fit, print_table
 from penstock.domain import load
-from penstock.journal.jobs import Table
+from penstock.journal.jobs import JobTable
 from penstock.journal.read.sample import sample
 from penstock.model.errors import DomainError
 from penstock.pipeline.jobs.replay import CHANGES, Claim, Replay, replay, replay_few
@@ -143,7 +143,7 @@ def tell(found: Replay, options: argparse.Namespace, seconds: float) -> int:
     page = _page(found, options.domain) if options.html is not None or is_recorded(options) else ""
     if options.html is not None:
         options.html.write_text(page, encoding="utf-8")
-    written = () if options.to is None else (Table(str((options.to / CHANGES).resolve())),)
+    written = () if options.to is None else (JobTable(str((options.to / CHANGES).resolve())),)
     counts = {name: sum(getattr(one, name) for one in found.totals) for name in ("gained", "lost", "changed")}
     failing = sum(not claim.holds for claim in found.claims)
     leave(options, {"events": found.events, **counts, "assertions that fail": failing}, written, page)

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from penstock.cli.exit_codes import EXIT_DOMAIN, EXIT_ERROR, EXIT_USAGE
 from penstock.cli.pipeline.signals import held, noted
-from penstock.journal.jobs import Record, Table
+from penstock.journal.jobs import JobRecord, JobTable
 from penstock.journal.listing import parts, unknown_nodes
 from penstock.language.errors import ConditionError
 from penstock.model.errors import DomainError, PenstockError
@@ -130,7 +130,7 @@ def run_here(options: argparse.Namespace, work: Callable[[], int]) -> int:
         code = EXIT_DOMAIN if isinstance(error, DomainError) else EXIT_ERROR
         code = EXIT_USAGE if isinstance(error, ArgumentError) else code
     finally:
-        record: Record | None = getattr(options, "record", None)
+        record: JobRecord | None = getattr(options, "record", None)
         if record is not None:
             if is_over or why:
                 record.end(code, why)
@@ -139,12 +139,12 @@ def run_here(options: argparse.Namespace, work: Callable[[], int]) -> int:
     return code
 
 
-def _record(name: str, options: argparse.Namespace) -> Record | None:
+def _record(name: str, options: argparse.Namespace) -> JobRecord | None:
     """Where a job says what it is; None if it is over no journal, or tries something on a sample."""
     place = getattr(options, "journal", None) or getattr(options, "origin", None)
     if place is None or "://" in str(place) or not Path(place).is_dir() or getattr(options, "last", None) is not None:
         return None
-    return Record(Path(place), name, vars(options))
+    return JobRecord(Path(place), name, vars(options))
 
 
 def is_recorded(options: argparse.Namespace) -> bool:
@@ -155,16 +155,16 @@ def is_recorded(options: argparse.Namespace) -> bool:
 def leave(
     options: argparse.Namespace,
     counts: Mapping[str, int] | None = None,
-    tables: Sequence[Table] = (),
+    tables: Sequence[JobTable] = (),
     report: str = "",
     more: bytes = b"",
 ) -> None:
     """Leave with the job's record what came of it, if it has one."""
-    record: Record | None = getattr(options, "record", None)
+    record: JobRecord | None = getattr(options, "record", None)
     if record is not None:
-        record.tell(counts, tables, report)
+        record.add(counts, tables, report)
         if more:
-            record.tell_more(more)
+            record.add_details(more)
 
 
 def plain(value: object) -> object:

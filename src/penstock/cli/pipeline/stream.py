@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from penstock.cli.pipeline.shared import leave, nodes_of, run_job
 from penstock.cli.pipeline.signals import wait
-from penstock.journal.jobs import Table
+from penstock.journal.jobs import JobTable
 from penstock.pipeline.errors import ArgumentError
 from penstock.pipeline.jobs.govern import VIEW, every_subject
 from penstock.pipeline.jobs.stream import Batch, Stream, start
@@ -89,7 +89,7 @@ def _stream(spark: SparkSession, options: argparse.Namespace) -> None:
         options.max_bytes,
         spark.sparkContext.defaultParallelism,
     )
-    leave(options, tables=[Table(str((options.to / VIEW).resolve()))])
+    leave(options, tables=[JobTable(str((options.to / VIEW).resolve()))])
     publisher = None
     if options.publish is not None:
         check_prefix(options.topic_prefix, len(askers))

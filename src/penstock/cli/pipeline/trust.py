@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from penstock.cli.pipeline.shared import add_options, days_of, leave, nodes_of, plain, read_options, run_job
 from penstock.cli.table import fit, print_table
 from penstock.domain.units import DURATION_FORM, parse_duration
-from penstock.journal.jobs import Table
+from penstock.journal.jobs import JobTable
 from penstock.model.errors import PolicyError
 from penstock.pipeline.jobs.trust import Asked, Fleet, moment, rate
 from penstock.pipeline.spark.policies import as_it_stands
@@ -108,7 +108,7 @@ def run(spark: SparkSession, options: argparse.Namespace) -> int:
     )
     differences = [one for node, holds in held for one in compare(fleet, node, holds)]
     differ = [one for one in differences if one.exceeds(options.tolerance)]
-    written = () if options.to is None else (Table(str(options.to.resolve()), len(fleet.ratings)),)
+    written = () if options.to is None else (JobTable(str(options.to.resolve()), len(fleet.ratings)),)
     leave(options, {"ratings": len(fleet.ratings), "other than nodes hold": len(differ)}, written)
     if options.json:
         print(json.dumps(_told(fleet, differences, options.tolerance, time.monotonic() - began), indent=2))

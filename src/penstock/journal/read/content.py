@@ -1,8 +1,8 @@
-"""Content as typed columns, where a domain declares what it is.
+"""Content as typed columns, where a domain declares its schema.
 
-A column is filled only where content is exactly as declared: all that is there is declared and of the declared type
-(where that is double, integers are doubles).
-So what is in it is all that the payload says, and where it is null the payload has to be asked.
+A column is filled only where the content is exactly as declared: every attribute is declared and has the declared type
+(where that is double, integers are doubles). So a column contains everything the payload says; where it is null, read
+the payload.
 """
 
 from collections.abc import Callable, Iterator
@@ -52,14 +52,15 @@ class _Unfit(Exception):
 
 
 def typed_columns(rules: tuple[ContentRule, ...]) -> tuple[Typed, ...]:
-    """The columns for a domain's rules: those with a schema are counted from 0, those with `dyn` in it have none."""
+    """Return the columns for a domain's rules. Rules with a schema are counted from 0; those that contain `dyn` have
+    none."""
     declared = [rule for rule in rules if rule.schema_ is not None]
-    found = ((COLUMN.format(number), rule, arrow_type(rule.declared)) for number, rule in enumerate(declared))
-    return tuple(Typed(name, rule, kind) for name, rule, kind in found if kind is not None)
+    columns = ((COLUMN.format(number), rule, arrow_type(rule.declared)) for number, rule in enumerate(declared))
+    return tuple(Typed(name, rule, kind) for name, rule, kind in columns if kind is not None)
 
 
 def arrow_type(kind: Type) -> pa.DataType | None:
-    """The type of a column with values of a declared type; None if there is none."""
+    """Return the Arrow type for values of a declared type, or None if there is none."""
     match kind:
         case ListType(element):
             inner = arrow_type(element)
@@ -68,7 +69,7 @@ def arrow_type(kind: Type) -> pa.DataType | None:
             inner = arrow_type(value)
             return None if inner is None else pa.map_(pa.string(), inner)
         case Record(fields, others):
-            inner_types = [(name, arrow_type(each)) for name, each in fields.items()]
+            inner_types = [(name, arrow_type(type)) for name, type in fields.items()]
             if others is not None or not fields or any(inner is None for _, inner in inner_types):
                 return None
             return pa.struct([pa.field(name, inner) for name, inner in inner_types])
@@ -77,29 +78,33 @@ def arrow_type(kind: Type) -> pa.DataType | None:
 
 
 def rules_of(journal: Path, revision: str) -> tuple[ContentRule, ...]:
-    """What a revision's domain says of content; nothing if the journal does not have it any more."""
+    """Return a revision's content rules; empty if the journal no longer has the revision."""
     path = journal / FOLDER / revision / DOMAIN
     try:
         return read(path, {}).domain.content if revision and path.exists() else ()
-    except DomainError:  # of another version of Penstock
+    except DomainError:  # written by another version of Penstock
         return ()
 
 
 class Typing:
-    """Puts typed columns beside the bytes of events, by the rules of a domain."""
+    """Adds typed columns beside the bytes of events, by the rules of a domain."""
 
     def __init__(self, rules: tuple[ContentRule, ...]) -> None:
         self._rules = rules
         self._reader = reader(rules)
         self.columns = typed_columns(rules)
-        self._fits = [_fit(one.rule.declared) for one in self.columns]
+        self._fits = [_fit(column.rule.declared) for column in self.columns]
         self._places: dict[str, int] = {}
         self.schema = pa.schema(
-            [*EVENTS, *(pa.field(one.column, one.type) for one in self.columns), pa.field(UNREADABLE, pa.string())]
+            [
+                *EVENTS,
+                *(pa.field(column.column, column.type) for column in self.columns),
+                pa.field(UNREADABLE, pa.string()),
+            ]
         )
 
     def add(self, events: pa.Table) -> pa.Table:
-        """The events with their typed columns."""
+        """Return the events with their typed columns."""
         values: list[list[Value]] = [[None] * events.num_rows for _ in self.columns]
         problems: list[str | None] = [None] * events.num_rows
         for row, place, content in self._contents(events) if self.columns else ():
@@ -107,7 +112,7 @@ class Typing:
                 values[place][row] = self._read(place, content)
             except _Unfit as error:
                 problems[row] = str(error)
-        columns = [pa.array(column, one.type) for column, one in zip(values, self.columns, strict=True)]
+        columns = [pa.array(data, column.type) for data, column in zip(values, self.columns, strict=True)]
         return pa.table([*events.columns, *columns, pa.array(problems, pa.string())], schema=self.schema)
 
     def _contents(self, events: pa.Table) -> Iterator[tuple[int, int, Content]]:
@@ -121,9 +126,10 @@ class Typing:
                 yield row, place, self._reader.read(Event(topic, payload, properties=properties))
 
     def _place(self, topic: str) -> int:
-        """Which column is for a topic: that of the first rule about it; -1 if that has none."""
-        rule = next((rule for rule in self._rules if any(matches(one, topic) for one in rule.topics)), None)
-        return next((place for place, one in enumerate(self.columns) if one.rule is rule), -1)
+        """Return the index of the column for a topic: that of the first rule that matches; -1 if the rule has no
+        column."""
+        rule = next((rule for rule in self._rules if any(matches(filter, topic) for filter in rule.topics)), None)
+        return next((place for place, column in enumerate(self.columns) if column.rule is rule), -1)
 
     def _read(self, place: int, content: Content) -> Value:
         attributes = content.attributes
@@ -136,14 +142,14 @@ Fit = Callable[[Value], Any]
 
 
 def _fit(kind: Type) -> Fit:
-    """What makes a value of a declared type one for a column; raises `_Unfit` for what is not of that type."""
+    """Return a function that converts a value of a declared type for its column; it raises `_Unfit` for other types."""
     match kind:
         case ListType(element):
             return _list_fit(_nullable(_fit(element)))
         case MapType(_, value):
             return _map_fit(_nullable(_fit(value)))
         case Record(fields, _):
-            return _record_fit({name: _fit(each) for name, each in fields.items()})
+            return _record_fit({name: _fit(type) for name, type in fields.items()})
         case _:
             return _scalar_fit(kind)
 
@@ -156,7 +162,7 @@ def _list_fit(element: Fit) -> Fit:
     def fit(value: Value) -> Any:
         if type(value) is not list:
             raise _Unfit("not as declared: a list was expected")
-        return [element(each) for each in value]
+        return [element(item) for item in value]
 
     return fit
 
@@ -165,7 +171,7 @@ def _map_fit(inner: Fit) -> Fit:
     def fit(value: Value) -> Any:
         if not isinstance(value, dict) or any(type(key) is not str for key in value):
             raise _Unfit("not as declared: a map was expected")
-        return [(key, inner(each)) for key, each in value.items()]
+        return [(key, inner(item)) for key, item in value.items()]
 
     return fit
 
@@ -174,13 +180,13 @@ def _record_fit(fields: dict[str, Fit]) -> Fit:
     def fit(value: Value) -> Any:
         if not isinstance(value, dict):
             raise _Unfit("not as declared: a record was expected")
-        made = {}
-        for name, each in value.items():
-            known = fields.get(name)
-            if known is None:
-                raise _Unfit(f"not as declared: there is a `{name}`")
-            made[name] = known(each)
-        return made
+        converted = {}
+        for name, item in value.items():
+            field = fields.get(name)
+            if field is None:
+                raise _Unfit(f"not as declared: `{name}` is not declared")
+            converted[name] = field(item)
+        return converted
 
     return fit
 
@@ -189,12 +195,12 @@ def _scalar_fit(kind: Type) -> Fit:
     expected = _SCALARS[kind][1]
 
     def fit(value: Value) -> Any:
-        given = type(value)
-        if given is not expected:
-            raise _Unfit(f"not as declared: a value of type {types.of_python(given)} where {kind} was expected")
+        actual = type(value)
+        if actual is not expected:
+            raise _Unfit(f"not as declared: a value of type {types.of_python(actual)} where {kind} was expected")
         if expected is Timestamp:
             if value.nanos % _MICROSECOND:
-                raise _Unfit("a time that is finer than microseconds")
+                raise _Unfit("a time finer than microseconds")
             return value.nanos // _MICROSECOND
         return Decimal(int(value)) if expected is Uint else value
 

@@ -1,4 +1,4 @@
-"""A segment as tables: its events, one for each row, and what in it cannot be read."""
+"""A segment as tables: its events, one per row, and the rows that cannot be read."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -10,9 +10,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.journal.format import EVENT_KINDS, OPEN, READABLE, Kind
+from penstock.journal.format import EVENT_KINDS, OPEN, READABLE, RowKind
 from penstock.journal.read.packets import Packets, read_packets
-from penstock.journal.write.recover import read_whole
+from penstock.journal.write.recover import read_intact
 
 _TIME = pa.timestamp("us", "UTC")
 
@@ -26,7 +26,7 @@ REACHED = pa.struct(
         pa.field("qos", pa.int8(), nullable=False),
     ]
 )
-"""Whom a node sent an event to: a session. `qos` is the subscription's."""
+"""A session that a node sent an event to. `qos` is the subscription's."""
 
 EVENTS = pa.schema(
     [
@@ -61,7 +61,7 @@ EVENTS = pa.schema(
         pa.field("facts", pa.string()),
     ]
 )
-"""One row for each event: as it came to a node, or as the monitors on its link made it. See `docs/journal.md`."""
+"""One row per event: as it came to a node, or as the monitors on its link changed it. See `docs/journal.md`."""
 
 QUARANTINE = pa.schema(
     [
@@ -73,7 +73,7 @@ QUARANTINE = pa.schema(
         pa.field("problem", pa.string(), nullable=False),
     ]
 )
-"""What cannot be read or is not there, and why."""
+"""Rows that are missing or cannot be read, with the reason."""
 
 ARRIVAL, OUTPUT, RETAINED = "arrival", "output", "retained"
 _SOURCE_COLUMNS = ("client_id", "user", "entity", "link_type", "neighbour", "version")
@@ -87,67 +87,67 @@ Ints = npt.NDArray[np.int64]
 
 
 class _Rows(NamedTuple):
-    """The rows of a segment that are events, and what the others define."""
+    """The event rows of a segment, and the definitions of its other rows."""
 
     table: pa.Table
     sources: dict[int, dict[str, Any]]
     plans: dict[int, dict[str, Any]]
     revisions: pa.StringArray
-    """For each row, the policies in force."""
+    """For each row, the revision of the policies in force."""
 
 
-class Read(NamedTuple):
-    """What is in one file."""
+class SegmentContents(NamedTuple):
+    """The contents of one file."""
 
     events: pa.Table
     lost: pa.Table
-    """What cannot be read."""
+    """Rows that cannot be read."""
     last: int
-    """The number of its last row, whatever that is; -1 if it has none."""
+    """The number of the last row of any kind; -1 if there is none."""
     is_damaged: bool
-    """Something is wrong with the file itself."""
+    """The file itself is damaged."""
 
 
 def read_segment(path: Path) -> tuple[pa.Table, pa.Table]:
-    """The events of a segment, in order, and what in it cannot be read."""
-    return take_in(path)[:2]
+    """Return the events of a segment in order, and the rows that cannot be read."""
+    return load_segment(path)[:2]
 
 
-def take_in(path: Path) -> Read:
-    """All that is in a segment."""
+def load_segment(path: Path) -> SegmentContents:
+    """Read a whole segment."""
     node = path.parent.parent.name.removeprefix("node=")
-    read = read_whole(path)
+    read = read_intact(path)
     lost = _Quarantine(node, path.name)
     if read.schema is None or read.version not in READABLE:
         lost.add(read.problem or f"its version is {read.version}; versions {', '.join(map(str, READABLE))} are read")
-        return Read(EVENTS.empty_table(), lost.table(), -1, True)
+        return SegmentContents(EVENTS.empty_table(), lost.table(), -1, True)
     is_damaged = bool(read.problem) and not path.name.startswith(OPEN)
     if is_damaged:
         lost.add(read.problem)
     try:
         events = events_of(read.batches, node, lost.add_rows)
     except (pa.ArrowException, msgspec.MsgspecError, LookupError, TypeError, ValueError, AttributeError) as error:
-        # Damage that Arrow does not see: what rows say of each other makes no sense, so none of them is taken.
+        # Damage that Arrow does not detect: the rows contradict each other, so none of them is used.
         lost = _Quarantine(node, path.name)
         lost.add(f"its rows make no sense: {type(error).__name__}: {error}")
-        return Read(EVENTS.empty_table(), lost.table(), read.last, True)
-    return Read(events, lost.table(), read.last, is_damaged)
+        return SegmentContents(EVENTS.empty_table(), lost.table(), read.last, True)
+    return SegmentContents(events, lost.table(), read.last, is_damaged)
 
 
 def events_of(batches: list[pa.RecordBatch], node: str, refuse: Callable[[pa.Table, pa.Array], None]) -> pa.Table:
-    """The events that are in batches; `refuse` is told which rows are none, and why."""
+    """Return the events in batches. `refuse` is called with the rows that are not events, and the reason."""
     if not batches:
         return EVENTS.empty_table()
     rows = _sort_out(pa.Table.from_batches(batches), refuse)
     table = rows.table
     if not table.num_rows:
         return EVENTS.empty_table()
-    # A number that nothing defines is that of nobody; the row is refused below.
+    # A number without a definition belongs to no source; the row is refused below.
     sources, source_at = _defined(rows.sources, table["source"])
     plans, plan_at = _defined(rows.plans, table["plan"])
-    packets = _read_all(table, np.array([one.get("packets", 0) for one in sources], np.int8)[source_at])
+    packets = _read_all(table, np.array([source.get("packets", 0) for source in sources], np.int8)[source_at])
     kinds = table["kind"].to_numpy()
-    is_output = kinds == Kind.OUTPUT
+    is_output = kinds == RowKind.OUTPUT
     arrival_at = _arrivals(is_output)
     same = is_output & (pc.binary_length(table["packet"]).to_numpy() == 0)
     packets = Packets(*(_of_arrivals(column, same, arrival_at) for column in packets))
@@ -156,7 +156,7 @@ def events_of(batches: list[pa.RecordBatch], node: str, refuse: Callable[[pa.Tab
     places = np.where(is_output, np.arange(len(seq)) - arrival_at - 1, 0)
     verdicts = _verdicts(table["detail"].combine_chunks(), plans, plan_at)
     by_source = _taken(sources, _SOURCE_COLUMNS, pa.array(source_at))
-    told = {
+    columns = {
         "node": pa.repeat(pa.scalar(node), len(seq)),
         "seq": table["seq"],
         "time": table["time"],
@@ -172,12 +172,12 @@ def events_of(batches: list[pa.RecordBatch], node: str, refuse: Callable[[pa.Tab
     good = pc.is_null(problem)
     if good.false_count:
         refuse(table.filter(pc.invert(good)), problem.drop_null())
-    events = pa.table([told[field.name] for field in EVENTS], names=EVENTS.names).filter(good)
+    events = pa.table([columns[field.name] for field in EVENTS], names=EVENTS.names).filter(good)
     return events.cast(EVENTS).combine_chunks()
 
 
 def _sort_out(table: pa.Table, refuse: Callable[[pa.Table, pa.Array], None]) -> _Rows:
-    """Tell events from definitions."""
+    """Separate events from definitions."""
     kinds = table["kind"].to_numpy()
     sources: dict[int, dict[str, Any]] = {}
     plans: dict[int, dict[str, Any]] = {}
@@ -187,31 +187,31 @@ def _sort_out(table: pa.Table, refuse: Callable[[pa.Table, pa.Array], None]) -> 
         row = {name: table[name][int(place)].as_py() for name in ("kind", "source", "plan", "detail")}
         detail = _decode(row["detail"]) if row["detail"] else {}
         match row["kind"]:
-            case Kind.SOURCE:
+            case RowKind.SOURCE:
                 sources[row["source"]] = detail
-            case Kind.PLAN:
+            case RowKind.PLAN:
                 plans[row["plan"]] = detail
-            case Kind.REVISION:
+            case RowKind.REVISION:
                 revisions.append(detail["revision"])
                 since.append(int(place))
-            case Kind.GAP:
+            case RowKind.GAP:
                 text = f"{detail['rows']} rows are missing before this one: the journal could not be written"
                 refuse(table.slice(int(place), 1), pa.array([text]))
             case _:
-                refuse(table.slice(int(place), 1), pa.array([f"kind {row['kind']} is not known"]))
+                refuse(table.slice(int(place), 1), pa.array([f"unknown row kind {row['kind']}"]))
     places = np.flatnonzero(are_events)
     in_force = np.searchsorted(np.array(since), places, side="right") - 1
     return _Rows(table.take(pa.array(places)), sources, plans, pa.array(revisions).take(pa.array(in_force)))
 
 
-def _defined(known: dict[int, dict[str, Any]], numbers: pa.ChunkedArray) -> tuple[list[dict[str, Any]], Ints]:
-    """What is defined, with nothing at the end, and for each row where in it its number is."""
-    found = pc.index_in(numbers, pa.array(list(known), pa.int32()))
-    return [*known.values(), {}], found.fill_null(len(known)).to_numpy().astype(np.int64)
+def _defined(definitions: dict[int, dict[str, Any]], numbers: pa.ChunkedArray) -> tuple[list[dict[str, Any]], Ints]:
+    """Return the definitions, with an empty one at the end, and for each row the index of its definition."""
+    places = pc.index_in(numbers, pa.array(list(definitions), pa.int32()))
+    return [*definitions.values(), {}], places.fill_null(len(definitions)).to_numpy().astype(np.int64)
 
 
 def _read_all(table: pa.Table, versions: npt.NDArray[np.int8]) -> Packets:
-    """All packets, chunk by chunk: what one chunk takes is bounded."""
+    """Read all packets chunk by chunk, so that the memory in use stays bounded."""
     parts, start = [], 0
     for chunk in _joined(table["packet"]):
         parts.append(read_packets(chunk.fill_null(b""), versions[start : start + len(chunk)]))
@@ -220,10 +220,10 @@ def _read_all(table: pa.Table, versions: npt.NDArray[np.int8]) -> Packets:
 
 
 def _joined(column: pa.ChunkedArray) -> Iterator[pa.Array]:
-    """The column in chunks that are worth an effort and not too large."""
+    """Yield the column in chunks that are neither tiny nor too large."""
     some: list[pa.Array] = []
     for chunk in column.chunks:
-        if some and sum(each.nbytes for each in some) + chunk.nbytes > _CHUNK_BYTES:
+        if some and sum(part.nbytes for part in some) + chunk.nbytes > _CHUNK_BYTES:
             yield pa.concat_arrays(some)
             some = []
         some.append(chunk)
@@ -232,12 +232,12 @@ def _joined(column: pa.ChunkedArray) -> Iterator[pa.Array]:
 
 
 def _arrivals(is_output: npt.NDArray[np.bool_]) -> Ints:
-    """For each row, where the arrival is that it belongs to; -1: nowhere."""
+    """Return for each row the index of the arrival it belongs to; -1: none."""
     return np.maximum.accumulate(np.where(is_output, -1, np.arange(len(is_output))))
 
 
 def _of_arrivals(column: pa.Array, same: npt.NDArray[np.bool_], arrival_at: Ints) -> pa.Array:
-    """The column where what a monitor left as it was has what came."""
+    """Return the column, with the arrival's value where a monitor left the event unchanged."""
     if not same.any():
         return column
     return column.take(pa.array(np.where(same & (arrival_at >= 0), arrival_at, np.arange(len(same)))))
@@ -251,9 +251,9 @@ def _problems(
 ) -> pa.StringArray:
     problem = of_packets
     for missing, text in (
-        (no_plan, "nothing says what was decided about it"),
-        (no_source, "nothing says who sent it"),
-        (no_arrival, "nothing came of which it could have been made"),
+        (no_plan, "its plan is not defined"),
+        (no_source, "its source is not defined"),
+        (no_arrival, "it has no arrival"),
     ):
         if missing.any():
             problem = pc.if_else(pa.array(missing), text, problem)
@@ -261,12 +261,16 @@ def _problems(
 
 
 def _taken(defined: list[dict[str, Any]], names: tuple[str, ...], at: pa.Array) -> dict[str, pa.Array]:
-    """Columns of what rows name by number."""
-    return {name: pa.array([one.get(name) for one in defined], EVENTS.field(name).type).take(at) for name in names}
+    """Return columns of the definitions that rows name by number."""
+    return {
+        name: pa.array([definition.get(name) for definition in defined], EVENTS.field(name).type).take(at)
+        for name in names
+    }
 
 
 def _verdicts(details: pa.StringArray, plans: list[dict[str, Any]], plan_at: Ints) -> dict[str, pa.Array]:
-    """What was decided: by the plan, and for some rows about this one event. Each combination is made once."""
+    """Return what was decided: by the plan, and for some rows about the single event. Each combination is computed
+    once."""
     distinct = details.dictionary_encode()
     own: list[dict[str, Any]] = [*(_decode(text) for text in distinct.dictionary.to_pylist()), {}]
     own_at = distinct.indices.fill_null(len(own) - 1).to_numpy().astype(np.int64)
@@ -278,7 +282,7 @@ def _verdicts(details: pa.StringArray, plans: list[dict[str, Any]], plan_at: Int
 def _decided(plan: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
     is_own = "effect" in own
     reached = [] if is_own and own["effect"] == "suppress" else [*plan.get("reached", ())]
-    reached = [one for one in reached if one not in own.get("missed", ())] + own.get("chosen", [])
+    reached = [receiver for receiver in reached if receiver not in own.get("missed", ())] + own.get("chosen", [])
     verdict = {name: (own if is_own else plan).get(name, "") for name in _VERDICT_COLUMNS}
     facts = {**own.get("facts", {}), **{name: plan[name] for name in ("statements",) if name in plan}}
     return {
@@ -289,29 +293,29 @@ def _decided(plan: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _paths(told: pa.ListArray, neighbours: pa.StringArray) -> pa.ListArray:
-    """The nodes that events have been through: what is told, else just the neighbour."""
+def _paths(recorded: pa.ListArray, neighbours: pa.StringArray) -> pa.ListArray:
+    """Return the nodes that events have passed: the recorded path, or just the neighbour."""
     offsets = np.zeros(len(neighbours) + 1, np.int32)
     np.cumsum(pc.is_valid(neighbours).to_numpy(zero_copy_only=False), out=offsets[1:])
     alone = pa.ListArray.from_arrays(pa.array(offsets), neighbours.drop_null())
-    return alone if told.null_count == len(told) else pc.if_else(pc.is_valid(told), told, alone)
+    return alone if recorded.null_count == len(recorded) else pc.if_else(pc.is_valid(recorded), recorded, alone)
 
 
 class _Quarantine:
-    """What of one file cannot be read."""
+    """Collects the rows of one file that cannot be read."""
 
     def __init__(self, node: str, file: str) -> None:
         self._node, self._file = node, file
         self._rows: list[dict[str, Any]] = []
 
     def add(self, problem: str) -> None:
-        """Something about the file itself."""
+        """Record a problem of the file itself."""
         self._rows.append({"node": self._node, "file": self._file, "problem": problem})
 
     def add_rows(self, rows: pa.Table, problems: pa.Array) -> None:
-        """Rows that are no events."""
-        told = rows.select(["seq", "time", "packet"]).to_pylist()
-        for row, problem in zip(told, problems.to_pylist(), strict=True):
+        """Record rows that are not events."""
+        values = rows.select(["seq", "time", "packet"]).to_pylist()
+        for row, problem in zip(values, problems.to_pylist(), strict=True):
             self._rows.append({"node": self._node, "file": self._file, **row, "problem": problem})
 
     def table(self) -> pa.Table:

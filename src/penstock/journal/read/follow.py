@@ -1,4 +1,4 @@
-"""A journal while it is written: events as they come."""
+"""Following a journal while it is written."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,44 +15,44 @@ _EVENT_KINDS = pa.array(EVENT_KINDS, pa.int8())
 
 
 class Follower:
-    """Gives what was written since it was asked last. What is there at first can be passed over."""
+    """Returns the rows written since the last call. Existing rows can be skipped."""
 
     def __init__(self, folder: Path, nodes: frozenset[str] | None = None) -> None:
         self._folder = folder
         self._nodes = nodes
         self._files: dict[str, _File] = {}
         self._seen: dict[str, int] = {}
-        """By node, the number of the last row that was given."""
+        """By node, the number of the last row that was returned."""
 
     def skip(self) -> None:
-        """Pass over what is there already."""
+        """Skip the rows that exist already."""
         for _ in self.more():
             pass
 
     def more(self) -> Iterator[pa.Table]:
-        """What is new, by node and in order."""
-        known: dict[str, _File] = {}
+        """Yield new events, by node and in order."""
+        files: dict[str, _File] = {}
         for part in parts(self._folder, self._nodes):
             try:
-                events = self._read(part, known)
-            except FileNotFoundError:  # it has another name now: the next time
+                events = self._read(part, files)
+            except FileNotFoundError:  # it was renamed meanwhile: read it next time
                 continue
             events = events.filter(pc.greater(events["seq"], self._seen.get(part.node, -1)))
             if events.num_rows:
                 self._seen[part.node] = events["seq"][-1].as_py()
                 yield events
-        self._files = known
+        self._files = files
 
-    def _read(self, part: Part, known: dict[str, "_File"]) -> pa.Table:
+    def _read(self, part: Part, files: dict[str, "_File"]) -> pa.Table:
         if part.last is not None:
             return EVENTS.empty_table() if part.last <= self._seen.get(part.node, -1) else read_part(part).events
         key = str(part.path.with_name(part.path.name.removeprefix(OPEN)))
-        file = known[key] = self._files.get(key) or _File(part.node)
+        file = files[key] = self._files.get(key) or _File(part.node)
         return file.more(part.path)
 
 
 class _File:
-    """One segment, read as far as it is written."""
+    """One segment, read as far as it has been written."""
 
     def __init__(self, node: str) -> None:
         self._node = node
@@ -77,6 +77,6 @@ class _File:
                         self._schema = pa.ipc.read_schema(message)
                     else:
                         yield pa.ipc.read_record_batch(message, self._schema)
-                except (EOFError, pa.ArrowException, OSError):  # the end, or a batch that is not whole yet
+                except (EOFError, pa.ArrowException, OSError):  # the end, or an incomplete batch
                     return
                 self._at = file.tell()

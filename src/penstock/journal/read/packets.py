@@ -1,6 +1,6 @@
 """Many PUBLISH packets to columns at once.
 
-A packet without properties is taken apart by arithmetic on whole columns; one with properties is decoded by itself.
+Packets without properties are split by arithmetic on whole columns; each packet with properties is decoded separately.
 """
 
 from typing import Any, NamedTuple
@@ -21,11 +21,11 @@ Flags = npt.NDArray[np.bool_]
 
 _EMPTY = np.zeros(0, np.uint8)
 _LENGTH_BYTES = 4
-"""The most that a packet's length takes."""
+"""The most bytes that a packet's length takes."""
 
 
 class Packets(NamedTuple):
-    """Columns of packets; where `problem` says something, the others say nothing."""
+    """Columns of packets; where `problem` is set, the others are null."""
 
     topic: pa.StringArray
     payload: pa.BinaryArray
@@ -33,41 +33,41 @@ class Packets(NamedTuple):
     retain: pa.BooleanArray
     content_type: pa.StringArray
     properties: pa.BinaryArray
-    """Those that travel, in wire form; also what is only for nodes, such as policies."""
+    """Forwarded properties in wire form, including those only for nodes, such as policies."""
     expiry: pa.Int64Array
     path: pa.ListArray
-    """The nodes it has been through, if a neighbour said so."""
+    """The nodes it has passed, if a neighbour sent them."""
     id: pa.StringArray
     problem: pa.StringArray
 
 
 def read_packets(packets: pa.BinaryArray, versions: npt.NDArray[np.int8]) -> Packets:
-    """Take packets apart, each of the MQTT version that stands beside it."""
+    """Split packets into columns; `versions` holds the MQTT version of each packet."""
     cut = _Cut(packets, versions)
     slow = np.flatnonzero(cut.has_properties & ~cut.is_bad)
-    told = _Told(packets, slow)
+    by_property = _PropertyColumns(packets, slow)
     is_bad = cut.is_bad.copy()
-    is_bad[slow[told.is_bad]] = True
+    is_bad[slow[by_property.is_bad]] = True
     topic, wrong = _topics(cut.slices(cut.topic_start, cut.topic_end, ~is_bad))
     is_bad |= wrong
     starts = cut.payload_start.copy()
-    starts[slow] = cut.end[slow] - told.payload_sizes
+    starts[slow] = cut.end[slow] - by_property.payload_sizes
     payload = cut.slices(starts, cut.end, ~is_bad)
     problem = np.full(len(packets), None, object)
     problem[is_bad] = "it is not a PUBLISH packet"
-    problem[wrong] = "its topic is not one"
-    problem[slow[told.is_bad]] = told.problems
+    problem[wrong] = "its topic is not valid"
+    problem[slow[by_property.is_bad]] = by_property.problems
     bad = pa.array(is_bad)
     return Packets(
         _without(topic, bad),
         _without(payload, bad),
         pa.array(cut.first >> 1 & 3, pa.int8(), mask=is_bad),
         pa.array(cut.first & 1 != 0, pa.bool_(), mask=is_bad),
-        told.column("content_type", pa.string(), len(packets)),
-        _without(told.column("properties", pa.binary(), len(packets)).fill_null(b""), bad),
-        told.column("expiry", pa.int64(), len(packets)),
-        told.column("path", pa.list_(pa.string()), len(packets)),
-        told.column("id", pa.string(), len(packets)),
+        by_property.column("content_type", pa.string(), len(packets)),
+        _without(by_property.column("properties", pa.binary(), len(packets)).fill_null(b""), bad),
+        by_property.column("expiry", pa.int64(), len(packets)),
+        by_property.column("path", pa.list_(pa.string()), len(packets)),
+        by_property.column("id", pa.string(), len(packets)),
         pa.array(problem, pa.string()),
     )
 
@@ -77,7 +77,7 @@ def _without(column: pa.Array, bad: pa.BooleanArray) -> pa.Array:
 
 
 class _Cut:
-    """Where the parts of packets are in the bytes of all of them."""
+    """The positions of the parts of packets in the concatenated bytes."""
 
     def __init__(self, packets: pa.BinaryArray, versions: npt.NDArray[np.int8]) -> None:
         _, offsets, data = packets.buffers()
@@ -102,9 +102,9 @@ class _Cut:
         self.is_bad |= (self.topic_end == self.topic_start) & ~is_new
         self.payload_start = after + is_new
 
-    def slices(self, starts: Ints, ends: Ints, wanted: Flags) -> pa.BinaryArray:
-        """From each packet what is between two places; nothing of those that are not wanted."""
-        sizes = np.where(wanted, ends - starts, 0)
+    def slices(self, starts: Ints, ends: Ints, is_wanted: Flags) -> pa.BinaryArray:
+        """Return from each packet the bytes between two positions; nothing for packets that are not wanted."""
+        sizes = np.where(is_wanted, ends - starts, 0)
         some = sizes > 0
         step = np.zeros(len(self.data) + 1, np.int8)
         step[starts[some]] = 1
@@ -115,14 +115,14 @@ class _Cut:
         return pa.Array.from_buffers(pa.binary(), len(sizes), [None, pa.py_buffer(offsets), pa.py_buffer(data)])
 
     def _at(self, places: Ints) -> npt.NDArray[np.uint8]:
-        """The bytes at these places; 0 beyond the end of all."""
+        """Return the bytes at these positions; 0 beyond the end."""
         if not len(self.data):
             return np.zeros(len(places), np.uint8)
         inside = places < len(self.data)
         return np.where(inside, self.data[np.where(inside, places, 0)], np.uint8(0))
 
     def _varint(self, places: Ints) -> tuple[Ints, Ints]:
-        """The lengths that stand at these places, and where they end."""
+        """Return the variable-length integers at these positions, and where they end."""
         value = np.zeros(len(places), np.int64)
         after = places.copy()
         going = np.ones(len(places), np.bool_)
@@ -137,12 +137,13 @@ class _Cut:
 
 
 def _topics(raw: pa.BinaryArray) -> tuple[pa.StringArray, Flags]:
-    """Topics as text, and which of them are none. An empty one is left: its packet is bad already, or has an alias."""
+    """Return topics as text, and which of them are invalid. Empty ones are kept: the packet is bad already, or has an
+    alias."""
     distinct = raw.dictionary_encode()
     texts, good = [], []
-    for one in distinct.dictionary.to_pylist():
+    for topic in distinct.dictionary.to_pylist():
         try:
-            texts.append(topic_of(one) if one else "")
+            texts.append(topic_of(topic) if topic else "")
             good.append(True)
         except WireError:
             texts.append("")
@@ -153,24 +154,26 @@ def _topics(raw: pa.BinaryArray) -> tuple[pa.StringArray, Flags]:
     return pa.array(texts, pa.string()).take(distinct.indices), ~np.array(good, np.bool_)[places]
 
 
-class _Told:
-    """What the packets with properties say by these, each decoded by itself."""
+class _PropertyColumns:
+    """Columns from the packets with properties, each decoded separately."""
 
     def __init__(self, packets: pa.BinaryArray, places: Ints) -> None:
         self._places = places
         read = [_decoded(packets[int(place)].as_py()) for place in places]
-        self.is_bad: Flags = np.array([isinstance(one, str) for one in read], np.bool_)
-        self.problems = [one for one in read if isinstance(one, str)]
-        self.payload_sizes: Ints = np.array([0 if isinstance(one, str) else len(one.payload) for one in read], np.int64)
-        self._said = [{} if isinstance(one, str) else _said(one) for one in read]
+        self.is_bad: Flags = np.array([isinstance(packet, str) for packet in read], np.bool_)
+        self.problems = [packet for packet in read if isinstance(packet, str)]
+        self.payload_sizes: Ints = np.array(
+            [0 if isinstance(packet, str) else len(packet.payload) for packet in read], np.int64
+        )
+        self._said = [{} if isinstance(packet, str) else _property_values(packet) for packet in read]
 
     def column(self, name: str, kind: pa.DataType, count: int) -> pa.Array:
-        """One property of all packets."""
+        """Return one property of all packets as a column."""
         if not self._said:
             return pa.nulls(count, kind)
         which = np.full(count, -1, np.int64)
         which[self._places] = np.arange(len(self._places))
-        return pa.array([said.get(name) for said in self._said], kind).take(pa.array(which, mask=which < 0))
+        return pa.array([values.get(name) for values in self._said], kind).take(pa.array(which, mask=which < 0))
 
 
 def _decoded(packet: bytes) -> Publish | str:
@@ -183,7 +186,7 @@ def _decoded(packet: bytes) -> Publish | str:
     return read if read.topic else "it has a topic alias instead of a topic"
 
 
-def _said(packet: Publish) -> dict[str, Any]:
+def _property_values(packet: Publish) -> dict[str, Any]:
     properties = packet.properties
     path = next((value for name, value in properties.user_properties if name == user_properties.PATH), None)
     return {

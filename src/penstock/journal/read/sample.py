@@ -1,4 +1,4 @@
-"""The end of a journal as a small journal of its own: enough to try something on what has happened of late."""
+"""The newest part of a journal as a small journal of its own, to try a policy on recent traffic."""
 
 import heapq
 import os
@@ -16,26 +16,26 @@ from penstock.journal.revision import FOLDER as REVISIONS
 _TRIES = 5
 
 
-class Sample(NamedTuple):
-    """What of a small journal counts: its files have rows from before that too."""
+class JournalSample(NamedTuple):
+    """The part of a sampled journal that counts: its files also contain earlier rows."""
 
     since: datetime | None
-    """From then on; None: all of it."""
+    """Count rows from this time on; None: all."""
     arrivals: int
-    """So many events have come to nodes since then."""
+    """Number of events that came to nodes since then."""
 
 
-def sample(journal: Path, to: Path, last: int, nodes: frozenset[str] | None = None) -> Sample:
-    """Fill the folder `to` with the newest files of a journal that have the last so many arrivals, and its policies.
+def sample(journal: Path, to: Path, last: int, nodes: frozenset[str] | None = None) -> JournalSample:
+    """Copy the newest files of a journal with the last `last` arrivals, and its policies, into the folder `to`.
 
     Each node has a file there, so that it is known which nodes recorded. `last` is at least 1.
     """
-    for left in reversed(range(_TRIES)):
+    for tries_left in reversed(range(_TRIES)):
         try:
             taken = _take(journal, to, last, nodes)
             break
-        except FileNotFoundError:  # it was sealed or compacted meanwhile: what has its rows is taken instead
-            if not left:
+        except FileNotFoundError:  # it was sealed or compacted meanwhile: use the file that has its rows now
+            if not tries_left:
                 raise
             shutil.rmtree(to, ignore_errors=True)
     newest = heapq.nlargest(last, (time for _, times in taken for time in times))
@@ -46,11 +46,11 @@ def sample(journal: Path, to: Path, last: int, nodes: frozenset[str] | None = No
             (to / part.path.relative_to(journal)).unlink()
     if (journal / REVISIONS).is_dir():
         shutil.copytree(journal / REVISIONS, to / REVISIONS)
-    return Sample(since, sum(since is None or time >= since for _, times in taken for time in times))
+    return JournalSample(since, sum(since is None or time >= since for _, times in taken for time in times))
 
 
 def _take(journal: Path, to: Path, last: int, nodes: frozenset[str] | None) -> list[tuple[Part, list[datetime]]]:
-    """Of each node the newest files with so many arrivals, and when these came."""
+    """Return each node's newest files that together have `last` arrivals, with the times of the arrivals."""
     taken = list[tuple[Part, list[datetime]]]()
     counts = dict[str, int]()
     for part in reversed(parts(journal, nodes)):
@@ -62,13 +62,13 @@ def _take(journal: Path, to: Path, last: int, nodes: frozenset[str] | None) -> l
 
 
 def _arrivals(part: Part, place: Path) -> list[datetime]:
-    """When events came that a file has; it is at `place` too from now on, whatever becomes of it."""
+    """Return the times of a file's arrivals. From now on `place` keeps the file, even if the journal deletes it."""
     place.parent.mkdir(parents=True, exist_ok=True)
     try:
         os.link(part.path, place)
     except FileNotFoundError:
         raise
-    except OSError:  # on another disk, or of another user
+    except OSError:  # on another disk, or owned by another user
         shutil.copyfile(part.path, place)
     events = read_part(part._replace(path=place)).events
     return list(events.filter(pc.equal(events["kind"], ARRIVAL))["time"].to_pylist())

@@ -1,4 +1,4 @@
-"""A journal in figures."""
+"""Statistics of a journal."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -13,12 +13,12 @@ from penstock.journal.read.events import ARRIVAL
 from penstock.journal.read.tables import read_part
 
 Denial = tuple[str, str]
-"""A stage, and its rule."""
+"""A stage and its rule."""
 
 
 @dataclass(slots=True)
-class Stats:
-    """What one node has recorded."""
+class JournalStats:
+    """The statistics of one node's rows."""
 
     node: str
     files: int = 0
@@ -26,52 +26,52 @@ class Stats:
     compacted_files: int = 0
     bytes: int = 0
     events: int = 0
-    """Rows: arrivals, and what monitors made."""
+    """Number of rows: arrivals and monitors' outputs."""
     arrivals: int = 0
     first: datetime | None = None
     last: datetime | None = None
     topics: Counter[str] = field(default_factory=Counter)
-    """Arrivals by topic; and in `denials` what was suppressed, by stage and rule."""
+    """Arrivals by topic; `denials` counts suppressed events by stage and rule."""
     denials: Counter[Denial] = field(default_factory=Counter)
     problems: Counter[str] = field(default_factory=Counter)
-    """What is missing or cannot be read."""
+    """Rows that are missing or cannot be read, by reason."""
 
     @property
     def rate(self) -> float:
-        """Arrivals in a second, from the first to the last."""
+        """Return arrivals per second between the first and the last."""
         seconds = (self.last - self.first).total_seconds() if self.first and self.last else 0.0
         return self.arrivals / seconds if seconds else 0.0
 
 
-def stats(folder: Path, nodes: frozenset[str] | None = None) -> list[Stats]:
-    """The figures of each node of a journal."""
-    found: dict[str, Stats] = {}
+def stats(folder: Path, nodes: frozenset[str] | None = None) -> list[JournalStats]:
+    """Return the statistics of each node of a journal."""
+    by_node: dict[str, JournalStats] = {}
     for part in parts(folder, nodes):
         try:
             size, read = part.path.stat().st_size, read_part(part)
         except FileNotFoundError:  # sealed or compacted at this moment
             continue
-        one = found.setdefault(part.node, Stats(part.node))
-        one.files += 1
-        one.open_files += part.is_open
-        one.compacted_files += part.last is not None
-        one.bytes += size
-        _count(one, read.events)
-        one.problems.update(read.lost["problem"].to_pylist())
-    return list(found.values())
+        node_stats = by_node.setdefault(part.node, JournalStats(part.node))
+        node_stats.files += 1
+        node_stats.open_files += part.is_open
+        node_stats.compacted_files += part.last is not None
+        node_stats.bytes += size
+        _count(node_stats, read.events)
+        node_stats.problems.update(read.lost["problem"].to_pylist())
+    return list(by_node.values())
 
 
-def _count(one: Stats, events: pa.Table) -> None:
+def _count(stats: JournalStats, events: pa.Table) -> None:
     if not events.num_rows:
         return
     arrivals = events.filter(pc.equal(events["kind"], ARRIVAL))
-    one.events += events.num_rows
-    one.arrivals += arrivals.num_rows
+    stats.events += events.num_rows
+    stats.arrivals += arrivals.num_rows
     times = pc.min_max(events["time"]).as_py()
-    one.first = times["min"] if one.first is None else min(one.first, times["min"])
-    one.last = times["max"] if one.last is None else max(one.last, times["max"])
-    one.topics.update({row["values"]: row["counts"] for row in pc.value_counts(arrivals["topic"]).to_pylist()})
+    stats.first = times["min"] if stats.first is None else min(stats.first, times["min"])
+    stats.last = times["max"] if stats.last is None else max(stats.last, times["max"])
+    stats.topics.update({row["values"]: row["counts"] for row in pc.value_counts(arrivals["topic"]).to_pylist()})
     denied = (
         events.filter(pc.not_equal(events["effect"], "pass")).group_by(["stage", "rule"]).aggregate([([], "count_all")])
     )
-    one.denials.update({(row["stage"], row["rule"]): row["count_all"] for row in denied.to_pylist()})
+    stats.denials.update({(row["stage"], row["rule"]): row["count_all"] for row in denied.to_pylist()})

@@ -1,4 +1,4 @@
-"""A journal as tables: its files, sealed and open, compacted or not, by node and day."""
+"""A journal as tables: sealed, open and compacted files, by node and day."""
 
 from collections.abc import Iterator
 from datetime import date
@@ -9,13 +9,13 @@ import pyarrow.parquet as pq
 
 from penstock.journal.listing import Part as Part
 from penstock.journal.listing import parts as parts
-from penstock.journal.read.events import EVENTS, QUARANTINE, Read, take_in
+from penstock.journal.read.events import EVENTS, QUARANTINE, SegmentContents, load_segment
 
 
 def read(
     folder: Path, nodes: frozenset[str] | None = None, days: tuple[date, date] | None = None
 ) -> Iterator[tuple[pa.Table, pa.Table]]:
-    """Events and what cannot be read, file by file: by node, and then in order."""
+    """Yield the events and the unreadable rows of each file: by node, then in order."""
     done: dict[str, int] = {}
     pending = parts(folder, nodes, days)
     while pending:
@@ -23,33 +23,33 @@ def read(
         if (part.last if part.last is not None else part.first) <= done.get(part.node, -1):
             continue
         try:
-            found = read_part(part)
-        except FileNotFoundError:  # it was sealed or compacted meanwhile: what has its rows is taken instead
+            contents = read_part(part)
+        except FileNotFoundError:  # it was sealed or compacted meanwhile: read the file that has its rows now
             pending = parts(folder, nodes, days)
-            pending = [one for one in pending if one.node >= part.node]
+            pending = [later for later in pending if later.node >= part.node]
             continue
         since = done.get(part.node, -1)
-        done[part.node] = max(found.last, since)
-        yield _after(found.events, since), _after(found.lost, since)
+        done[part.node] = max(contents.last, since)
+        yield _after(contents.events, since), _after(contents.lost, since)
 
 
-def read_part(part: Part) -> Read:
-    """All that is in one file."""
+def read_part(part: Part) -> SegmentContents:
+    """Read one file."""
     if part.last is None:
-        return take_in(part.path)
+        return load_segment(part.path)
     stored = pq.ParquetFile(part.path).read(columns=EVENTS.names)
     for field in EVENTS:
-        if field.name not in stored.schema.names:  # of an earlier version
+        if field.name not in stored.schema.names:  # written by an earlier version
             stored = stored.append_column(field, pa.nulls(stored.num_rows, field.type))
     events = stored.select(EVENTS.names).cast(EVENTS)
     lost = pq.ParquetFile(part.quarantine).read() if part.quarantine.exists() else QUARANTINE.empty_table()
-    return Read(events, lost.cast(QUARANTINE), part.last, False)
+    return SegmentContents(events, lost.cast(QUARANTINE), part.last, False)
 
 
 def read_all(
     folder: Path, nodes: frozenset[str] | None = None, days: tuple[date, date] | None = None
 ) -> tuple[pa.Table, pa.Table]:
-    """All of it at once."""
+    """Return all events and all unreadable rows."""
     events, lost = [EVENTS.empty_table()], [QUARANTINE.empty_table()]
     for some, unread in read(folder, nodes, days):
         events.append(some)
@@ -58,7 +58,7 @@ def read_all(
 
 
 def _after(table: pa.Table, seq: int) -> pa.Table:
-    """What was not seen before, if a file has taken the place of one that was."""
+    """Return the rows that were not read before, if a file has replaced one that was."""
     if not table.num_rows or seq < 0:
         return table
     return table.filter(pa.compute.fill_null(pa.compute.greater(table["seq"], seq), True))

@@ -1,8 +1,8 @@
 """Sealed segments to Parquet: fewer and smaller files, with content in typed columns.
 
-A compacted file has the numbers of its first and last row in its name. It gets that name in one step, when it is whole;
-then the files that it was made of are deleted. Readers leave out files whose rows are in a compacted one, so nobody
-sees a row twice in between, and whoever is stopped in between has lost nothing.
+A compacted file has the numbers of its first and last row in its name. It is renamed atomically when it is complete;
+then the segments it was made of are deleted. Readers skip files whose rows are in a compacted one, so no row is read
+twice in between, and an interrupted compaction loses nothing.
 """
 
 import fcntl
@@ -19,21 +19,21 @@ import pyarrow.parquet as pq
 
 from penstock.journal.format import COMPACT, COMPACT_ENDING, DRAFT, VERSION, compact_name
 from penstock.journal.format import QUARANTINE as QUARANTINE_FOLDER
-from penstock.journal.listing import Part, covered, every_part
+from penstock.journal.listing import Part, all_parts, covered
 from penstock.journal.private import FILE_MODE, FOLDER_MODE, make_folder
 from penstock.journal.read.content import Typing, rules_of
-from penstock.journal.read.events import QUARANTINE, Read
+from penstock.journal.read.events import QUARANTINE, SegmentContents
 from penstock.journal.read.tables import read_part
 from penstock.model.errors import PenstockError
 
 TARGET = 256 * 2**20
-"""Bytes of segments for one file. As Parquet they are fewer."""
+"""Bytes of segments for one file. As Parquet they take less."""
 _ROW_GROUP = 128 * 1024
 _LOCK = ".lock"
 
 
 class Compacted(NamedTuple):
-    """What one file was made of."""
+    """A compacted file and the files it replaced."""
 
     path: Path
     files: int
@@ -43,13 +43,13 @@ class Compacted(NamedTuple):
 
 
 def compact(folder: Path, nodes: frozenset[str] | None = None, target: int = TARGET) -> Iterator[Compacted]:
-    """Compact what is sealed, by node and day; says what was done, file by file.
+    """Compact sealed segments by node and day, and yield each compacted file.
 
-    Segments that are damaged are left as they are. Raises `PenstockError` if somebody else is at it.
+    Damaged segments are left as they are. Raises `PenstockError` if another process is compacting.
     """
     with _alone(folder):
         _clear(folder, nodes)
-        sealed = [part for part in every_part(folder, nodes) if not part.is_open]
+        sealed = [part for part in all_parts(folder, nodes) if not part.is_open]
         for (node, _), of_day in groupby(sealed, lambda part: (part.node, part.day)):
             yield from _compact_day(folder, node, list(of_day), target)
 
@@ -67,15 +67,15 @@ def _alone(folder: Path) -> Iterator[None]:
 
 
 def _clear(folder: Path, nodes: frozenset[str] | None) -> None:
-    """Remove what a run that was stopped left behind."""
-    for part in covered(every_part(folder, nodes)):
+    """Remove the remains of an interrupted run."""
+    for part in covered(all_parts(folder, nodes)):
         _remove(part)
     for home in (folder / COMPACT, folder / QUARANTINE_FOLDER):
         for draft in home.glob(f"node=*/date=*/{DRAFT}*"):
             draft.unlink()
-    known = {part.quarantine for part in every_part(folder) if part.last is not None}
+    expected = {part.quarantine for part in all_parts(folder) if part.last is not None}
     for path in (folder / QUARANTINE_FOLDER).glob(f"node=*/date=*/*{COMPACT_ENDING}"):
-        if path not in known:
+        if path not in expected:
             path.unlink()
 
 
@@ -83,36 +83,36 @@ def _compact_day(folder: Path, node: str, of_day: list[Part], target: int) -> It
     batch: _Batch | None = None
     for part in of_day:
         size = part.path.stat().st_size
-        found = None if part.last is not None and size > target // 2 else read_part(part)
-        if found is None or found.is_damaged:
+        contents = None if part.last is not None and size > target // 2 else read_part(part)
+        if contents is None or contents.is_damaged:
             if batch is not None:
                 yield from batch.finish()
             batch = None
             continue
-        typing = _typing(folder, tuple(_revisions(found)))
+        typing = _typing(folder, tuple(_revisions(contents)))
         if batch is not None and not batch.takes(size, typing):
             yield from batch.finish()
             batch = None
         if batch is None:
             batch = _Batch(folder, node, part, typing, target)
-        batch.add(part, found, size)
+        batch.add(part, contents, size)
     if batch is not None:
         yield from batch.finish()
 
 
-def _revisions(found: Read) -> list[str]:
-    return sorted(found.events["revision"].unique().to_pylist())
+def _revisions(contents: SegmentContents) -> list[str]:
+    return sorted(contents.events["revision"].unique().to_pylist())
 
 
 @lru_cache(maxsize=64)
 def _typing(folder: Path, revisions: tuple[str, ...]) -> Typing:
-    """The columns for rows of these revisions: none where they disagree about content."""
+    """Return the columns for rows of these revisions; none if the revisions disagree about content."""
     rules = [rules_of(folder, revision) for revision in revisions]
-    return Typing(rules[0] if rules and all(one == rules[0] for one in rules) else ())
+    return Typing(rules[0] if rules and all(other == rules[0] for other in rules) else ())
 
 
 class _Batch:
-    """One file in the making."""
+    """One file that is being made."""
 
     def __init__(self, folder: Path, node: str, part: Part, typing: Typing, target: int) -> None:
         self._parts: list[Part] = []
@@ -126,44 +126,44 @@ class _Batch:
         self._quarantine = folder / QUARANTINE_FOLDER / f"node={node}" / part.path.parent.name
         make_folder(self._home)
         self._draft = self._home / f"{DRAFT}{part.first:016d}{COMPACT_ENDING}"
-        told = {"penstock.journal": str(VERSION), "node": node}
+        metadata = {"penstock.journal": str(VERSION), "node": node}
         self._writer = pq.ParquetWriter(
             self._draft,
-            typing.schema.with_metadata(told),
+            typing.schema.with_metadata(metadata),
             compression="zstd",
             sorting_columns=[pq.SortingColumn(typing.schema.get_field_index("seq"))],
         )
 
     def takes(self, size: int, typing: Typing) -> bool:
-        """Whether a file of this size and with these columns goes in too."""
+        """Return whether a file of this size and with these columns fits in."""
         return self._size + size <= self._target and typing.schema.equals(self._typing.schema)
 
-    def add(self, part: Part, found: Read, size: int) -> None:
+    def add(self, part: Part, contents: SegmentContents, size: int) -> None:
         if not self._parts and part.last is not None:
-            self._first = found.events  # it may stay alone, and then there is nothing to do
+            self._first = contents.events  # it may stay the only file, and then there is nothing to do
         else:
             self._write(self._first)
             self._first = None
-            self._write(found.events)
-        self._lost.append(found.lost)
+            self._write(contents.events)
+        self._lost.append(contents.lost)
         self._parts.append(part)
         self._size += size
-        self._rows += found.events.num_rows
-        self._last = max(found.last, part.first)
+        self._rows += contents.events.num_rows
+        self._last = max(contents.last, part.first)
 
     def _write(self, events: pa.Table | None) -> None:
         if events is not None:
             self._writer.write_table(self._typing.add(events), row_group_size=_ROW_GROUP)
 
     def finish(self) -> Iterator[Compacted]:
-        """Give it its name, and delete what it was made of; nothing if that is just one file which is compacted."""
+        """Rename the file and delete the files it replaces; do nothing if that is just one compacted file."""
         self._writer.close()
         if len(self._parts) == 1 and self._parts[0].last is not None:
             self._draft.unlink()
             return
         name = compact_name(self._parts[0].first, self._last)
         lost = pa.concat_tables([QUARANTINE.empty_table(), *self._lost])
-        if lost.num_rows:  # before the file itself: one without the other is not taken for anything
+        if lost.num_rows:  # before the file itself: neither is used without the other
             make_folder(self._quarantine)
             draft = self._quarantine / f"{DRAFT}{name}"
             pq.write_table(lost, draft, compression="zstd")
@@ -177,7 +177,7 @@ class _Batch:
 
 
 def _settle(draft: Path, path: Path) -> None:
-    """Name a file when the disk has it, and have the disk know the name."""
+    """Sync a file, rename it, and sync its folder."""
     draft.chmod(FILE_MODE)
     _sync(draft, os.O_RDONLY)
     draft.rename(path)

@@ -1,6 +1,7 @@
-"""How many rows are missing of which the journal does not say so yet: kept for a run that ends before it can.
+"""The number of rows that are missing and not yet recorded as a gap, kept for a run that ends before it can record
+them.
 
-It is the name of an empty file: a disk that is full has room for that, and to give it another name.
+The number is in the name of an empty file: even a full disk has room for that.
 """
 
 import os
@@ -12,16 +13,16 @@ from penstock.journal.private import FILE_MODE, make_folder
 MISSING = "_missing-"
 
 
-class Missing:
-    """The rows that are missing of one node, as the next run will find them."""
+class MissingRows:
+    """The missing rows of one node, as the next run will find them."""
 
     def __init__(self, folder: Path, node: str) -> None:
         self._home = folder / f"node={node}"
         self._kept: int | None = None
-        """What the disk has; None until that is known."""
+        """The number on disk; None until it is known."""
 
     def find(self) -> int:
-        """How many an earlier run has left; the first time only."""
+        """Return how many rows an earlier run has left as missing; the first time only."""
         if self._kept is not None:
             return 0
         names = [path.name.removeprefix(MISSING) for path in self._home.glob(f"{MISSING}*")]
@@ -29,7 +30,8 @@ class Missing:
         return self._kept
 
     def keep(self, count: int) -> None:
-        """So many are missing now. If the disk does not even take this, it is as before, and tried the next time."""
+        """Store the number of missing rows. If the disk refuses even this, the old number stays and the next call tries
+        again."""
         if self._kept is None or count == self._kept:
             return
         with suppress(OSError):

@@ -1,4 +1,4 @@
-"""Writing a segment: rows of a recorder become Arrow batches."""
+"""Writing a segment: the rows of a recorder become Arrow batches."""
 
 import os
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.engine.recorder import CUT, Note, Reached, Rows, Source
-from penstock.journal.format import OPEN, SCHEMA, Kind, partition, schema_of, segment_name
+from penstock.journal.format import OPEN, SCHEMA, RowKind, partition, schema_of, segment_name
 from penstock.journal.private import FILE_MODE, make_folder
 from penstock.model.verdict import Verdict
 
@@ -21,13 +21,13 @@ _number = itemgetter(Note._fields.index("number"))
 _END = b"\xff\xff\xff\xff\0\0\0\0"
 _CLOSED = -1
 
-Definition = tuple[Kind, int | None, int | None, Any]
+Definition = tuple[RowKind, int | None, int | None, Any]
 
 
 class Segment:
-    """One file that is being written. What is appended is in it as a whole, or not at all.
+    """One file that is being written. A batch is appended completely or not at all.
 
-    What is said of a revision or a gap is in it together with the next rows: without these it is of no use.
+    A revision or a gap is written together with the next rows: without these it is useless.
     """
 
     def __init__(self, folder: Path, node: str, domain: str, first: int, time: float) -> None:
@@ -41,26 +41,26 @@ class Segment:
         self._file = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, FILE_MODE)
         self._sources: dict[Source, int] = {}
         self._seen: dict[int, int] = {}
-        """Sources by identity: finding one so is quicker."""
+        """Sources by identity: the lookup is faster."""
         self._held: list[Source] = []
-        """All of these, so that no other can have the same."""
+        """Keeps the sources alive, so that no other object gets the same identity."""
         self._plans = np.zeros(0, np.bool_)
-        """Whether a plan is defined, by its number."""
-        self._sink = _Sink()
+        """By number, whether a plan is defined."""
+        self._sink = _PieceSink()
         self._writer = pa.ipc.new_stream(pa.PythonFile(self._sink, "w"), schema_of(node, domain))
 
     def revision(self, seq: int, time: float, revision: str) -> int:
-        """Say which policies are in force; returns the next sequence number."""
-        self._writer.write_batch(_defining(seq, time, [(Kind.REVISION, None, None, {"revision": revision})]))
+        """Record which policies are in force; return the next sequence number."""
+        self._writer.write_batch(_defining(seq, time, [(RowKind.REVISION, None, None, {"revision": revision})]))
         return seq + 1
 
     def gap(self, seq: int, time: float, missing: int) -> int:
-        """Say that rows are missing."""
-        self._writer.write_batch(_defining(seq, time, [(Kind.GAP, None, None, {"rows": missing})]))
+        """Record that rows are missing; return the next sequence number."""
+        self._writer.write_batch(_defining(seq, time, [(RowKind.GAP, None, None, {"rows": missing})]))
         return seq + 1
 
     def write(self, seq: int, rows: Rows) -> int:
-        """Append rows; returns the next sequence number."""
+        """Append rows; return the next sequence number."""
         if not rows.notes:
             return seq
         plans = np.fromiter(map(_number, rows.notes), np.int32, len(rows.notes))
@@ -76,7 +76,7 @@ class Segment:
         return seq + len(rows.notes)
 
     def seal(self) -> Path:
-        """Nothing more comes: it gets its name, and the disk has it. If that fails, it is to be abandoned."""
+        """Rename the finished segment and sync it to disk. If that fails, call `abandon`."""
         self._append()
         self._put([_END])
         os.fsync(self._file)
@@ -84,7 +84,8 @@ class Segment:
         return self.sealed
 
     def abandon(self) -> bool:
-        """It cannot be written any more: what is in it is kept. Whether that is done; if not, recovery will do it."""
+        """Keep what is in a segment that can no longer be written. Return whether that succeeded; if not, recovery will
+        do it."""
         try:
             os.ftruncate(self._file, self.size)
             self._leave()
@@ -114,42 +115,42 @@ class Segment:
     def _put(self, parts: list[Any]) -> int:
         size = sum(map(len, parts))
         done = os.writev(self._file, parts)
-        if done < size:  # a disk that is nearly full takes a part, and says only the next time that it is
-            left = memoryview(b"".join(parts))[done:]
-            while left:
-                left = left[os.write(self._file, left) :]
+        if done < size:  # a disk that is nearly full takes a part, and reports the error on the next write
+            rest = memoryview(b"".join(parts))[done:]
+            while rest:
+                rest = rest[os.write(self._file, rest) :]
         return size
 
     def _numbers(self, sources: list[Source]) -> npt.NDArray[np.int32]:
         return np.fromiter(map(self._seen.__getitem__, map(id, sources)), np.int32, len(sources))
 
     def _new_sources(self, sources: list[Source]) -> list[Definition]:
-        made: list[Definition] = []
-        given = {id(source): source for source in sources}
-        for key in given.keys() - self._seen.keys():
-            source = given[key]
+        definitions: list[Definition] = []
+        distinct = {id(source): source for source in sources}
+        for key in distinct.keys() - self._seen.keys():
+            source = distinct[key]
             number = self._sources.get(source)
             if number is None:
                 number = self._sources[source] = len(self._sources)
-                made.append((Kind.SOURCE, number, None, source._asdict()))
+                definitions.append((RowKind.SOURCE, number, None, source._asdict()))
             self._seen[key] = number
             self._held.append(source)
-        return made
+        return definitions
 
     def _new_plans(self, rows: Rows, numbers: npt.NDArray[np.int32]) -> list[Definition]:
         most = int(numbers.max())
         if most >= len(self._plans):
             self._plans = np.concatenate((self._plans, np.zeros(most + 1, np.bool_)))
         (places,) = np.nonzero(~self._plans[numbers])
-        made: list[Definition] = []
+        definitions: list[Definition] = []
         for number, place in dict(zip(numbers[places].tolist(), places.tolist(), strict=True)).items():
             self._plans[number] = True
-            made.append((Kind.PLAN, None, number, _told(rows.notes[place])))
-        return made
+            definitions.append((RowKind.PLAN, None, number, _plan_detail(rows.notes[place])))
+        return definitions
 
 
-class _Sink:
-    """Takes what Arrow writes, piece by piece: what is large is not copied."""
+class _PieceSink:
+    """Takes the pieces that Arrow writes without copying large ones."""
 
     closed = False
 
@@ -160,10 +161,10 @@ class _Sink:
         self._parts.append(data)
 
     def flush(self) -> None:
-        """Nothing is kept back."""
+        """Do nothing: no data is held back."""
 
     def take(self) -> list[Any]:
-        """What has come since the last time."""
+        """Return the pieces written since the last call."""
         parts, self._parts = self._parts, []
         return parts
 
@@ -174,8 +175,8 @@ def _batch(seq: int, rows: Rows, plans: npt.NDArray[np.int32], sources: npt.NDAr
     bounds[1:] = np.fromiter(rows.ends, np.int64, len(rows.ends))
     lengths = bounds[1:] - bounds[:-1]
     kinds = np.zeros(count, np.int8)
-    kinds[rows.outputs] = Kind.OUTPUT
-    kinds[rows.retained] = Kind.RETAINED
+    kinds[rows.outputs] = RowKind.OUTPUT
+    kinds[rows.retained] = RowKind.RETAINED
     columns = [
         _column("seq", np.arange(seq, seq + count)),
         _column("time", np.repeat(_micros(rows.times), lengths)),
@@ -203,16 +204,16 @@ def _defining(seq: int, time: float, rows: list[Definition]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
 
 
-# `pyarrow.array` imports pandas, where it is installed: much for a node. And it looks at each value.
+# `pyarrow.array` imports pandas where it is installed, which is expensive for a node. And it inspects each value.
 
 
 def _column(name: str, values: npt.NDArray[Any], is_there: npt.NDArray[np.bool_] | None = None) -> pa.Array:
-    """The values as they are; those that are not there are null."""
+    """Return the values as a column; missing ones are null."""
     return pa.Array.from_buffers(SCHEMA.field(name).type, len(values), [_bits(is_there), pa.py_buffer(values)])
 
 
 def _texts(texts: Sequence[bytes | None]) -> pa.Array:
-    """Strings, as bytes of UTF-8."""
+    """Return strings as a column of UTF-8 bytes."""
     offsets = np.zeros(len(texts) + 1, np.int32)
     np.cumsum([len(text or b"") for text in texts], out=offsets[1:])
     data = pa.py_buffer(b"".join(text for text in texts if text))
@@ -230,7 +231,7 @@ def _bits(is_there: npt.NDArray[np.bool_] | None) -> pa.Buffer | None:
 
 
 def _packets(bounds: npt.NDArray[np.int64], data: Sequence[bytes], cuts: Sequence[bytes]) -> pa.Array:
-    """One array of all packets: in runs they are one after the other already."""
+    """Return one array of all packets: runs of packets are contiguous already."""
     offsets = np.zeros(bounds[-1] + 1, np.int32)
     ends = np.cumsum(np.fromiter(map(len, data), np.int32, len(data)), dtype=np.int32)
     offsets[bounds[1:]] = ends
@@ -248,33 +249,33 @@ def _micros(times: Sequence[float]) -> npt.NDArray[np.int64]:
     return (np.fromiter(times, np.float64, len(times)) * 1_000_000).astype(np.int64)
 
 
-def _told(note: Note) -> dict[str, Any]:
-    told: dict[str, Any] = {**_verdict(note.verdict), "reached": [_reached(one) for one in note.reached]}
+def _plan_detail(note: Note) -> dict[str, Any]:
+    detail: dict[str, Any] = {**_verdict(note.verdict), "reached": [_reached(receiver) for receiver in note.reached]}
     if note.is_open:
-        told["open"] = True
+        detail["open"] = True
     if note.groups:
-        told["groups"] = note.groups
+        detail["groups"] = note.groups
     if note.statements:
-        told["statements"] = note.statements
-    return told
+        detail["statements"] = note.statements
+    return detail
 
 
 def _details(rows: Rows, count: int) -> pa.Array:
-    """What was decided about single events; there is little of it."""
+    """Return the decisions about single events; few events have one."""
     if not rows.verdicts and not rows.chosen and not rows.missed and not rows.facts:
         return pa.nulls(count, pa.string())
     details: list[bytes | None] = [None] * count
     for row in rows.verdicts.keys() | rows.chosen.keys() | rows.missed.keys() | rows.facts.keys():
-        told: dict[str, Any] = {}
+        detail: dict[str, Any] = {}
         if row in rows.verdicts:
-            told |= _verdict(rows.verdicts[row])
+            detail |= _verdict(rows.verdicts[row])
         if row in rows.chosen:
-            told["chosen"] = [_reached(one) for one in rows.chosen[row]]
+            detail["chosen"] = [_reached(receiver) for receiver in rows.chosen[row]]
         if row in rows.missed:
-            told["missed"] = [_reached(one) for one in rows.missed[row]]
+            detail["missed"] = [_reached(receiver) for receiver in rows.missed[row]]
         if row in rows.facts:
-            told["facts"] = rows.facts[row]
-        details[row] = _encode(told)
+            detail["facts"] = rows.facts[row]
+        details[row] = _encode(detail)
     return _texts(details)
 
 
@@ -282,5 +283,5 @@ def _verdict(verdict: Verdict) -> dict[str, str]:
     return {"effect": verdict.effect.value, "stage": verdict.stage, "rule": verdict.rule, "reason": verdict.reason}
 
 
-def _reached(one: Reached) -> dict[str, Any]:
-    return one._asdict()
+def _reached(receiver: Reached) -> dict[str, Any]:
+    return receiver._asdict()

@@ -23,7 +23,7 @@ from penstock.journal.format import DRAFT
 from penstock.journal.listing import Part, parts
 from penstock.journal.read.events import QUARANTINE
 from penstock.journal.read.tables import read_part
-from penstock.journal.write.recover import read_whole
+from penstock.journal.write.recover import read_intact
 from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.tables.tables import EVENT_TYPES
 
@@ -234,6 +234,6 @@ def _end(part: Part) -> int:
 def _end_of_segment(path: str, first: int) -> int:
     """A segment does not say which row is its last."""
     try:
-        return max(read_whole(Path(path)).last, first) + 1
+        return max(read_intact(Path(path)).last, first) + 1
     except FileNotFoundError:
         return first

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from penstock.client.admin import Admin, AdminError
+from penstock.client.admin import AdminClient, AdminError
 from penstock.model.errors import PolicyError
 from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.jobs.trust import Fleet, Rated
@@ -37,7 +37,7 @@ def ask(url: str) -> tuple[str, dict[str, Evidence]]:
     if not url.startswith(("http://", "https://")):
         raise PipelineError(f"`{url}` is not the address of a node's admin HTTP: expected http://HOST:PORT")
     try:
-        told = Admin(url).get("/api/trust")
+        told = AdminClient(url).get("/api/trust")
         if told["trust"] is None:
             raise PipelineError(f"node `{told['node']}` has no trust: its domain says nothing of it")
         return str(told["node"]), dict(_held(told))

@@ -34,12 +34,12 @@ async def _jobs(asked: Asked) -> Jobs:
     journal = journal_of(asked)
     if journal is None:
         return Jobs("", ())
-    return Jobs(str(journal), tuple(await asyncio.to_thread(jobs.listing, journal)))
+    return Jobs(str(journal), tuple(await asyncio.to_thread(jobs.list_jobs, journal)))
 
 
 async def _report(asked: Asked) -> Report:
     journal, id = journal_of(asked), asked.query.get("id", "")
-    found = await asyncio.to_thread(jobs.report, journal, id) if journal is not None else None
+    found = await asyncio.to_thread(jobs.read_report, journal, id) if journal is not None else None
     if found is None:
         raise Refused("there is no such report", 404)
     return Report(id, found)

@@ -320,7 +320,7 @@ class _Audit(msgspec.Struct, frozen=True):
 
 
 def _last_audit(journal: Path, name: str) -> LastAudit | None:
-    last = next((one for one in jobs.listing(journal) if one.job == "audit" and one.state == "done"), None)
+    last = next((one for one in jobs.list_jobs(journal) if one.job == "audit" and one.state == "done"), None)
     found = _audit(journal, last.id) if last is not None else None
     if last is None or found is None:
         return None
@@ -332,7 +332,7 @@ def _last_audit(journal: Path, name: str) -> LastAudit | None:
 @lru_cache(maxsize=1)
 def _audit(journal: Path, id: str) -> _Audit | None:
     try:
-        return msgspec.json.decode(jobs.more(journal, id) or b"", type=_Audit)
+        return msgspec.json.decode(jobs.details(journal, id) or b"", type=_Audit)
     except msgspec.MsgspecError:
         return None
 

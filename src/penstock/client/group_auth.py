@@ -1,4 +1,5 @@
-"""paho-mqtt with proofs of membership of trust groups: it knows AUTH packets only by name, so they are handled here.
+"""paho-mqtt with proofs of membership of trust groups. paho-mqtt knows AUTH packets only by name, so they are handled
+here.
 
 Each connection proves anew, with a fresh nonce, and again before the proof expires.
 """
@@ -23,7 +24,7 @@ _log = logging.getLogger(__name__)
 
 
 class ProvingClient(paho.Client):
-    """A paho-mqtt client that proves to the node that it is in groups, and lets the node prove it first."""
+    """A paho-mqtt client that proves to the node that it is in groups, after the node has proven it."""
 
     def __init__(self, *arguments: Any, groups: Mapping[str, bytes], **options: Any) -> None:
         """`groups`: their secrets by name."""
@@ -33,22 +34,22 @@ class ProvingClient(paho.Client):
         self._renewal = math.inf
         self._accepted: dict[str, float] = {}
         self.problem = ""
-        """Why the last exchange came to nothing; empty if it did not."""
+        """The reason why the last exchange failed; empty if it did not."""
 
     @property
     def accepted(self) -> frozenset[str]:
-        """The groups of which the node has accepted the proof; none of them for longer than it said."""
+        """Return the groups whose proof the node has accepted and that have not expired."""
         now = time.monotonic()
         return frozenset(group for group, until in self._accepted.items() if now < until)
 
-    # --- what paho-mqtt calls
+    # --- called by paho-mqtt
 
     def _send_connect(self, keepalive: int) -> MQTTErrorCode:
         self._accepted, self._renewal = {}, math.inf
-        said = self._connect_properties or Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]
-        said.AuthenticationMethod = METHOD
-        said.AuthenticationData = self._new_claim()
-        self._connect_properties = said
+        properties = self._connect_properties or Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]
+        properties.AuthenticationMethod = METHOD
+        properties.AuthenticationData = self._new_claim()
+        self._connect_properties = properties
         return super()._send_connect(keepalive)
 
     def _packet_handle(self) -> MQTTErrorCode:
@@ -70,8 +71,8 @@ class ProvingClient(paho.Client):
     # --- the exchange
 
     def _new_claim(self) -> bytes:
-        said = bytes(self._client_id).decode()
-        self._claimant = Claimant(said, self._group_secrets, secrets.token_bytes(NONCE_BYTES))
+        client_id = bytes(self._client_id).decode()
+        self._claimant = Claimant(client_id, self._group_secrets, secrets.token_bytes(NONCE_BYTES))
         return self._claimant.claim
 
     def _checked(self, handle: Callable[[], None]) -> MQTTErrorCode:
@@ -87,13 +88,13 @@ class ProvingClient(paho.Client):
         packet = bytes(self._in_packet["packet"])
         reason, data = packet[0] if packet else _SUCCESS, _data_of(PacketTypes.AUTH, packet[1:])
         if self._claimant is None or data is None:
-            raise ProofError("AUTH that does not belong to an exchange")
+            raise ProofError("unexpected AUTH: no exchange is under way")
         if reason == _CONTINUE:
             self._send_auth(_CONTINUE, self._claimant.answer(data))
         elif reason == _SUCCESS:
             self._conclude(data)
         else:
-            raise ProofError(f"AUTH with reason {reason:#04x} is not expected here")
+            raise ProofError(f"unexpected AUTH with reason {reason:#04x}")
 
     def _hear_connack(self) -> None:
         packet = bytes(self._in_packet["packet"])
@@ -115,23 +116,23 @@ class ProvingClient(paho.Client):
                 _log.warning("trust group `%s` is not proven: the node is not in it, or has another secret", group)
 
     def _send_auth(self, reason: int, data: bytes) -> None:
-        said = Properties(PacketTypes.AUTH)  # type: ignore[no-untyped-call]
-        said.AuthenticationMethod = METHOD
-        said.AuthenticationData = data
-        body = bytes((reason,)) + said.pack()  # type: ignore[no-untyped-call]
+        properties = Properties(PacketTypes.AUTH)  # type: ignore[no-untyped-call]
+        properties.AuthenticationMethod = METHOD
+        properties.AuthenticationData = data
+        body = bytes((reason,)) + properties.pack()  # type: ignore[no-untyped-call]
         packet = bytearray((_AUTH,))
         self._pack_remaining_length(packet, len(body))
         self._packet_queue(_AUTH, packet + body, 0, 0)
 
 
 def _data_of(kind: int, data: bytes) -> bytes | None:
-    """The authentication data among the properties of a packet; None unless it is of our method."""
-    said = Properties(kind)  # type: ignore[no-untyped-call]
+    """Return the authentication data among the properties of a packet; None unless it is of our method."""
+    properties = Properties(kind)  # type: ignore[no-untyped-call]
     try:
-        said.unpack(data)  # type: ignore[no-untyped-call]
-    except Exception as error:  # whatever a packet makes it raise
+        properties.unpack(data)  # type: ignore[no-untyped-call]
+    except Exception as error:  # a packet may make it raise anything
         raise ProofError(f"properties that cannot be read: {error}") from None
-    if getattr(said, "AuthenticationMethod", None) != METHOD:
+    if getattr(properties, "AuthenticationMethod", None) != METHOD:
         return None
-    found = getattr(said, "AuthenticationData", None)
-    return bytes(found) if found is not None else None
+    value = getattr(properties, "AuthenticationData", None)
+    return bytes(value) if value is not None else None

@@ -14,7 +14,7 @@ from paho.mqtt.enums import MQTTErrorCode
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
-from penstock.client.proving import ProvingClient
+from penstock.client.group_auth import ProvingClient
 from penstock.client.tokens import renewal_of
 
 METHOD = "penstock-token"
@@ -22,14 +22,14 @@ METHOD = "penstock-token"
 _SUCCESS, _REAUTHENTICATE = 0x00, 0x19
 _AUTH = PacketTypes.AUTH << 4
 _AGAIN = 1.0
-"""Seconds before it is asked again whether there is a new token."""
+"""Seconds between checks for a new token."""
 
 Current = Callable[[], str]
-"""Gives the token of now. It is called on paho-mqtt's thread, and should not block for long."""
+"""Returns the current token. It is called on paho-mqtt's thread, and should not block for long."""
 
 
 class TokenAsPassword(paho.Client):
-    """Each connection begins with the token of then as its password."""
+    """Sends the current token as the password of each new connection."""
 
     def __init__(self, *arguments: Any, token: Current, **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -40,16 +40,16 @@ class TokenAsPassword(paho.Client):
     def _send_connect(self, keepalive: int) -> MQTTErrorCode:
         self.shown = self._token()
         self._password = self.shown.encode()
-        self._username = self._username or b""  # before MQTT 5 there is no password without a user name
+        self._username = self._username or b""  # before MQTT 5 a password needs a user name
         return super()._send_connect(keepalive)
 
 
 class ProvingWithToken(TokenAsPassword, ProvingClient):
-    """Proofs of trust groups take the one authentication method that a connection has; so the token is the password."""
+    """Sends the token as the password: proofs of trust groups take the one authentication method of a connection."""
 
 
 class TokenByMethod(paho.Client):
-    """Shows the token when it connects, and another on the same connection when there is one and it is time."""
+    """Shows the token when it connects, and a newer one on the same connection before the old one ends."""
 
     def __init__(self, *arguments: Any, token: Current, **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -58,21 +58,21 @@ class TokenByMethod(paho.Client):
         self.shown = ""
         """The token that was shown last."""
 
-    # --- what paho-mqtt calls
+    # --- called by paho-mqtt
 
     def _send_connect(self, keepalive: int) -> MQTTErrorCode:
         self._take(self._token())
-        said = self._connect_properties or Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]
-        said.AuthenticationMethod = METHOD
-        said.AuthenticationData = self.shown.encode()
-        self._connect_properties = said
+        properties = self._connect_properties or Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]
+        properties.AuthenticationMethod = METHOD
+        properties.AuthenticationData = self.shown.encode()
+        self._connect_properties = properties
         return super()._send_connect(keepalive)
 
     def _packet_handle(self) -> MQTTErrorCode:
         if self._in_packet["command"] & 0xF0 != _AUTH:
             return super()._packet_handle()
         packet = bytes(self._in_packet["packet"])
-        is_taken = not packet or packet[0] == _SUCCESS  # if not, the node says why when it disconnects
+        is_taken = not packet or packet[0] == _SUCCESS  # otherwise the node gives the reason when it disconnects
         return MQTTErrorCode.MQTT_ERR_SUCCESS if is_taken else MQTTErrorCode.MQTT_ERR_PROTOCOL
 
     def loop_misc(self) -> MQTTErrorCode:
@@ -85,16 +85,16 @@ class TokenByMethod(paho.Client):
                 self._show_again()
         return super().loop_misc()
 
-    # --- its own
+    # --- private
 
     def _take(self, token: str) -> None:
         self.shown, self._renewal = token, renewal_of(token)
 
     def _show_again(self) -> None:
-        said = Properties(PacketTypes.AUTH)  # type: ignore[no-untyped-call]
-        said.AuthenticationMethod = METHOD
-        said.AuthenticationData = self.shown.encode()
-        body = bytes((_REAUTHENTICATE,)) + said.pack()  # type: ignore[no-untyped-call]
+        properties = Properties(PacketTypes.AUTH)  # type: ignore[no-untyped-call]
+        properties.AuthenticationMethod = METHOD
+        properties.AuthenticationData = self.shown.encode()
+        body = bytes((_REAUTHENTICATE,)) + properties.pack()  # type: ignore[no-untyped-call]
         packet = bytearray((_AUTH,))
         self._pack_remaining_length(packet, len(body))
         self._packet_queue(_AUTH, packet + body, 0, 0)
