@@ -98,8 +98,8 @@ def test_an_explanation_shows_conditions_and_what_they_came_to(plant: Rehearsal)
         "edit: suppress by calm: in state `q0`, `celsius > 900.0` is false, `draft` fails: there is no `draft`"
     ]
     assert told(plant, b'{"celsius": 1.5}', "engineer") == [
-        "emit: pass by seen-by-engineers: in state `q0`, `has(celsius)` holds"
+        "shape: pass by seen-by-engineers: in state `q0`, `has(celsius)` holds"
     ]
     (damaged,) = told(plant, b'{"celsius"', "engineer")
-    assert damaged.startswith("emit: suppress by seen-by-engineers: in state `q0`, `has(celsius)` fails: not JSON: ")
+    assert damaged.startswith("shape: suppress by seen-by-engineers: in state `q0`, `has(celsius)` fails: not JSON: ")
     assert plant.states("calm") == {("plant", "office"): "q0"}, "to explain changes nothing"

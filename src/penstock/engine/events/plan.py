@@ -9,7 +9,7 @@ are no steps: then the plan is a list of sessions that take the packet's own byt
 
 from collections.abc import Callable
 from enum import Enum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from penstock.engine.matching.predicates import Predicates
 from penstock.engine.sessions.session import Session, Subscribed
@@ -218,6 +218,23 @@ class Waits(Enum):
     RETAINED = "retained"
     DELAYED = "delayed"
     QUEUED = "queued"
+    RESENT = "resent"
+    """Sent before, and not acknowledged."""
+
+    @property
+    def is_rechecked(self) -> bool:
+        """Whether it only has to be asked about: it has been through the stages already."""
+        return self in (Waits.QUEUED, Waits.RESENT)
+
+
+class Stage(Protocol):
+    """One step of an event's way: a module in `stages/`."""
+
+    __name__: str
+    """Its last part is the name of the stage."""
+
+    def plan(self, draft: "Draft") -> None:
+        """Decide all that topic and link can decide; leave the rest as steps for each event or each delivery."""
 
 
 class Draft:
@@ -271,6 +288,10 @@ class Draft:
     def verdict(self) -> Verdict:
         """What the stages so far say of every event."""
         return PASS if self.plan is None else self.plan.verdict
+
+    def ask(self, stage: "Stage") -> None:
+        """Let a stage plan its part."""
+        stage.plan(self)
 
     def for_each_event(self, step: "EventStep") -> None:
         """Leave something to be done for each event."""

@@ -12,7 +12,7 @@ from penstock.model.verdict import Effect, Verdict
 
 def plan(draft: Draft) -> None:
     """Sort the matched subscriptions into targets, and find those that take a packet's own bytes."""
-    if draft.waits is not Waits.QUEUED:
+    if draft.waits is None or not draft.waits.is_rechecked:
         draft.for_each_delivery(run)
     steps, delivery_steps = tuple(draft.steps), tuple(draft.delivery_steps)
     if draft.waits is not None:

@@ -27,7 +27,7 @@ def plan(draft: Draft) -> None:
     if concerns(draft.node, draft.topic):
         draft.is_projected = True
     if draft.node.sparkplug is not None:
-        draft.for_each_delivery(ask_queued if draft.waits is Waits.QUEUED else run)
+        draft.for_each_delivery(ask_queued if draft.waits is not None and draft.waits.is_rechecked else run)
 
 
 NOT_READABLE = Verdict("project", Effect.SUPPRESS, "access")

@@ -33,7 +33,7 @@ def plan(draft: Draft) -> None:
         draft.is_projected = True
     if draft.node.contracts is None:
         return
-    if draft.waits is Waits.QUEUED:
+    if draft.waits is not None and draft.waits.is_rechecked:
         draft.for_each_delivery(ask_queued)
         return
     if draft.waits is Waits.DELAYED:
