@@ -48,7 +48,7 @@ import yaml
 
 from penstock.domain import Domain, Ensemble, Limits, ensemble
 from penstock.engine.federation import overlay
-from penstock.engine.stages import edit
+from penstock.engine.stages import runner
 from penstock.model.sparkplug.payload import read_sparkplug
 from penstock.policy.access.acl import Acl
 from penstock.wire.packet import (
@@ -74,8 +74,8 @@ from tests.support.models.invariants import check_node
 FOLDER = Path(__file__).parents[2] / "cases"
 
 
-STAGES = ("admit", "prune", "conform", "edit", "match", "route", "judge", "shape", "release", "project", "emit")
-"""The folders of cases, in the order of the stages."""
+STAGES = runner.names()
+"""Each has a folder of cases."""
 
 POLICIES = frozenset({"access", "brokering", "contracts", "monitors", "statements"})
 """Keys of a domain that plans depend on."""
@@ -289,9 +289,8 @@ _VERBS: dict[str, Callable[[Player, Any], None]] = {
 
 
 def code_of(stage: str) -> Path:
-    """The module of a stage. What monitors on links out do is still done by those on links in."""
-    file = Path(edit.__file__).with_name(f"{stage}.py")
-    return file if file.is_file() or stage != "shape" else Path(edit.__file__)
+    """The module of a stage."""
+    return Path(runner.__file__).with_name(f"{stage}.py")
 
 
 @contextmanager
