@@ -1,4 +1,7 @@
-"""Conditions of monitors in nodes: the content decides, whatever was decided for the topic before; and it is told."""
+"""The stage edit: what does the monitor of the incoming link make of an event?
+
+Here: conditions of monitors, and what is told of them.
+"""
 
 import pytest
 
@@ -6,7 +9,10 @@ from penstock.engine.explain.arrival import arrival
 from penstock.engine.explain.walk import explain
 from penstock.engine.rehearsal.rehearsal import Rehearsal
 from penstock.model.event import Event
+from tests.support.cases.playing import case_tests
 from tests.support.memory.rehearsed import play, stage
+
+test_cases = case_tests("edit")
 
 FURNACE = """
 nodes: {plant: {listen: "127.0.0.1:1883"}, office: {listen: "127.0.0.1:1884"}}
