@@ -13,6 +13,7 @@ import msgspec
 from penstock.cli.domain.staging import Stage, everything
 from penstock.cli.exit_codes import EXIT_DOMAIN, EXIT_ERROR
 from penstock.cli.options import UsageError as BadOption
+from penstock.cli.parsers import command_parser
 from penstock.cli.policy.policy_files import policy_given
 from penstock.cli.table import print_table
 from penstock.client.admin import AdminClient
@@ -41,12 +42,11 @@ class UsageError(PenstockError):
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="penstock explain",
-        description="Say why an event is delivered, changed or withheld: every stage, the rule that spoke, and what it"
+    parser = command_parser(
+        "explain",
+        "Say why an event is delivered, changed or withheld: every stage, the rule that spoke, and what it"
         " did, towards each receiver.",
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        _EPILOG,
     )
     parser.add_argument("file", nargs="?", type=Path, metavar="FILE", help="the domain file")
     parser.add_argument("--node", metavar="URL", help="admin address of a live node, as http://127.0.0.1:8080")

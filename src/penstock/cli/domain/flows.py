@@ -12,6 +12,7 @@ from penstock.analysis.graph import Graph, Kind, flow_graph
 from penstock.analysis.moves import ANY_TOPIC, Closure
 from penstock.analysis.picture import picture
 from penstock.cli.exit_codes import EXIT_DOMAIN, EXIT_ERROR
+from penstock.cli.parsers import command_parser
 from penstock.cli.table import print_table
 from penstock.domain import Ensemble, check, ensemble, read
 from penstock.domain.finding import hint
@@ -57,11 +58,8 @@ class Answer:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="penstock flows",
-        description="Show from where to where information can flow in a domain. Nothing is started or connected.",
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+    parser = command_parser(
+        "flows", "Show from where to where information can flow in a domain. Nothing is started or connected.", _EPILOG
     )
     parser.add_argument("file", type=Path, metavar="FILE", help="the domain file")
     parser.add_argument("--from", dest="source", metavar="X", help="only flows from this entity, each with its way")

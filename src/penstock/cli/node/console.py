@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 from penstock.cli.exit_codes import EXIT_ERROR
+from penstock.cli.parsers import command_parser
 from penstock.domain import Tls
 from penstock.domain.units import Address, parse_address
 from penstock.model.errors import PenstockError
@@ -18,12 +19,7 @@ Exit code: 0, 1 if it cannot be served, 2 for bad arguments.
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="penstock console",
-        description="Serve the console, a page for operators, of a node that runs.",
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = command_parser("console", "Serve the console, a page for operators, of a node that runs.", _EPILOG)
     parser.add_argument("node", metavar="URL", help="the admin address of a node")
     parser.add_argument("--at", metavar="HOST:PORT", default="127.0.0.1:18083", help="where (default 127.0.0.1:18083)")
     parser.add_argument("--cert", type=Path, metavar="FILE", help="PEM certificate of the page, for HTTPS")

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from penstock.cli.exit_codes import EXIT_DOMAIN, EXIT_ERROR, EXIT_USAGE
+from penstock.cli.parsers import command_parser
 from penstock.cli.table import print_table
 from penstock.domain import read
 from penstock.model.errors import DomainError, PenstockError, TopicError
@@ -32,11 +33,8 @@ _MOST_PAYLOAD = 200
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="penstock journal",
-        description="Look at what nodes have recorded of events and decisions, and compact it.",
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+    parser = command_parser(
+        "journal", "Look at what nodes have recorded of events and decisions, and compact it.", _EPILOG
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="tail|show|stats|compact")
     tail = _command(commands, "tail", "show events as they are recorded, until interrupted")

@@ -10,6 +10,7 @@ from pathlib import Path
 from penstock.broker.store.persisted import Selection, plain
 from penstock.broker.store.store import Store, StoreError
 from penstock.cli.exit_codes import EXIT_ERROR
+from penstock.cli.parsers import command_parser
 from penstock.cli.table import print_table
 from penstock.engine.ledger import Persisted
 
@@ -22,11 +23,10 @@ _MOST_PAYLOAD = 200
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="penstock persisted",
-        description="Show the messages that policies have had persisted in the store of a node, or delete them.",
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+    parser = command_parser(
+        "persisted",
+        "Show the messages that policies have had persisted in the store of a node, or delete them.",
+        _EPILOG,
     )
     parser.add_argument("--store", type=Path, required=True, metavar="FILE", help="the store of a node")
     parser.add_argument("--collection", metavar="NAME", help="only of this collection")

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 from penstock.cli.exit_codes import EXIT_DOMAIN, EXIT_ERROR
+from penstock.cli.parsers import command_parser
 from penstock.domain import Domain, default_domain, read
 from penstock.model.errors import DomainError, PenstockError
 
@@ -15,10 +16,10 @@ class UsageError(PenstockError):
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="penstock run",
-        description="Run all nodes of a domain file. Without a file: one open node on loopback.",
-        epilog="SIGHUP reloads the file, SIGTERM drains and exits.",
+    parser = command_parser(
+        "run",
+        "Run all nodes of a domain file. Without a file: one open node on loopback.",
+        "SIGHUP reloads the file, SIGTERM drains and exits.",
     )
     parser.add_argument("file", nargs="?", type=Path, metavar="FILE", help="the domain file")
     parser.add_argument(

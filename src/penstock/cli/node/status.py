@@ -10,6 +10,7 @@ import msgspec
 
 from penstock.cli.exit_codes import EXIT_DOMAIN, EXIT_ERROR
 from penstock.cli.node.overview import LinkLine, NodeLine, Overview, Seen, overview
+from penstock.cli.parsers import command_parser
 from penstock.cli.table import aligned
 from penstock.client.admin import AdminClient, AdminError
 from penstock.domain import check, read
@@ -30,12 +31,7 @@ check.
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="penstock status",
-        description="Show how nodes are: clients, links, rates, denials, journal, trouble.",
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = command_parser("status", "Show how nodes are: clients, links, rates, denials, journal, trouble.", _EPILOG)
     parser.add_argument(
         "where",
         nargs="?",

@@ -7,6 +7,7 @@ import sys
 import msgspec
 
 from penstock.cli.exit_codes import EXIT_ERROR
+from penstock.cli.parsers import command_parser
 from penstock.cli.table import print_table
 from penstock.client.admin import AdminClient
 from penstock.engine.trust.trust_status import Standing, TrustStanding
@@ -30,12 +31,7 @@ def main(argv: list[str]) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="penstock trust",
-        description="Show how far nodes trust each other, and set it.",
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = command_parser("trust", "Show how far nodes trust each other, and set it.", _EPILOG)
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     show = commands.add_parser(
         "show",

@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 
 from penstock.cli.exit_codes import EXIT_DOMAIN, EXIT_ERROR
+from penstock.cli.parsers import command_parser
 from penstock.cli.table import print_table
 from penstock.domain import check, ensemble, read
 from penstock.domain.finding import hint
@@ -27,12 +28,7 @@ _NO_RULES = (RuleFit("", Standing.UNRELATED, ("they have no topic in common",)),
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="penstock contracts",
-        description="Say which contracts of producers and consumers fit.",
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = command_parser("contracts", "Say which contracts of producers and consumers fit.", _EPILOG)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     match = commands.add_parser("match", help="for every pair whether and why it fits")
     match.add_argument("domain", type=Path, metavar="DOMAIN", help="the domain file")
