@@ -8,7 +8,6 @@ from penstock.cli.exit_codes import EXIT_ERROR
 from penstock.cli.parsers import command_parser
 from penstock.domain import Tls
 from penstock.domain.units import Address, parse_address
-from penstock.model.errors import PenstockError
 
 _EPILOG = """\
 URL is the admin address of a node, as http://127.0.0.1:8080. `penstock run` starts the console by itself for a node
@@ -62,15 +61,8 @@ def main(argv: list[str]) -> int:
         print(f"penstock: the console needs `{error.name}`: install `penstock[console]`", file=sys.stderr)
         return EXIT_ERROR
     ca, pin = (str(path) if path is not None else None for path in (options.ca, options.pin))
-    try:
-        serve(
-            Served(node, at, _tls(options), ca, pin, tuple(options.also), tuple(options.host)),
-            _ready,
-            options.until_eof,
-        )
-    except (PenstockError, OSError) as error:
-        print(f"penstock: {error}", file=sys.stderr)
-        return EXIT_ERROR
+    served = Served(node, at, _tls(options), ca, pin, tuple(options.also), tuple(options.host))
+    serve(served, _ready, options.until_eof)
     return 0
 
 

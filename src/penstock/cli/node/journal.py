@@ -10,11 +10,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from penstock.cli.exit_codes import EXIT_DOMAIN, EXIT_ERROR, EXIT_USAGE
+from penstock.cli.exit_codes import EXIT_ERROR, EXIT_USAGE
 from penstock.cli.parsers import command_parser
 from penstock.cli.table import print_table
 from penstock.domain import read
-from penstock.model.errors import DomainError, PenstockError, TopicError
+from penstock.model.errors import PenstockError, TopicError
 from penstock.model.topic import parse_filter
 
 if TYPE_CHECKING:
@@ -92,16 +92,8 @@ def main(argv: list[str]) -> int:
         parser.error(f"--from {since.isoformat()} is after --to {until.isoformat()}")
     try:
         return _run(options, *_folder(options.journal))
-    except DomainError as error:
-        print(f"penstock: {error}", file=sys.stderr)
-        return EXIT_DOMAIN
     except ModuleNotFoundError as error:
         print(f"penstock: journals need `{error.name}`: install `penstock[journal]`", file=sys.stderr)
-        return EXIT_ERROR
-    except BrokenPipeError:
-        raise
-    except (PenstockError, OSError) as error:
-        print(f"penstock: {error}", file=sys.stderr)
         return EXIT_ERROR
     except KeyboardInterrupt:
         return 0

@@ -8,14 +8,13 @@ from pathlib import Path
 
 import msgspec
 
-from penstock.cli.exit_codes import EXIT_DOMAIN, EXIT_ERROR
+from penstock.cli.exit_codes import EXIT_ERROR
 from penstock.cli.node.overview import LinkLine, NodeLine, Overview, Seen, overview
 from penstock.cli.parsers import command_parser
 from penstock.cli.table import aligned
 from penstock.client.admin import AdminClient, AdminError
 from penstock.domain import check, read
 from penstock.domain.schema.domain import Domain
-from penstock.model.errors import DomainError
 
 DEFAULT_FILE = Path("domain.yaml")
 SECONDS = 1.0
@@ -60,11 +59,7 @@ def _parser() -> argparse.ArgumentParser:
 def main(argv: list[str]) -> int:
     parser = _parser()
     options = parser.parse_args(argv)
-    try:
-        places = _places(parser, options.where, options.node)
-    except DomainError as error:
-        print(error, file=sys.stderr)
-        return EXIT_DOMAIN
+    places = _places(parser, options.where, options.node)
     try:
         before = look(places)
         while True:

@@ -23,11 +23,7 @@ def main(argv: list[str]) -> int:
     if argv and argv[0] == "apply":
         return _apply(argv[1:])
     options = _parser().parse_args(argv)
-    try:
-        return int(options.run(options))
-    except PenstockError as error:
-        print(f"penstock trust: {error}", file=sys.stderr)
-        return EXIT_ERROR
+    return int(options.run(options))
 
 
 def _parser() -> argparse.ArgumentParser:

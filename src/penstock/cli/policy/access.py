@@ -14,14 +14,13 @@ import msgspec
 from penstock.analysis.access import PRIVILEGES, Right, Sample, find_actor, metric_right, possible, rights
 from penstock.analysis.access_conflicts import KINDS, Finding, conflicts
 from penstock.cli.domain.explain import UsageError, metrics_in
-from penstock.cli.exit_codes import EXIT_DOMAIN, EXIT_ERROR
 from penstock.cli.parsers import command_parser
 from penstock.cli.policy.births import add_options, sample_of
 from penstock.cli.table import print_table
 from penstock.domain import Domain, Ensemble, check, ensemble, read
 from penstock.engine.sparkplug.messages import Actor, moment
 from penstock.engine.stages.prune import usurped
-from penstock.model.errors import ContentError, DomainError, PenstockError, PolicyError, TopicError
+from penstock.model.errors import ContentError, PolicyError, TopicError
 from penstock.model.sparkplug.message import parse
 from penstock.model.sparkplug.plain import write_plain
 from penstock.model.sparkplug.topic import MessageTopic, message_topic
@@ -77,12 +76,6 @@ def main(argv: list[str]) -> int:
             _why(whole, whole.access, sample, options)
     except (UsageError, PolicyError, TopicError) as error:
         parser.error(str(error))
-    except DomainError as error:
-        print(f"penstock: {error}", file=sys.stderr)
-        return EXIT_DOMAIN
-    except PenstockError as error:
-        print(f"penstock: {error}", file=sys.stderr)
-        return EXIT_ERROR
     return 0
 
 

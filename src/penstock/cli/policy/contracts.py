@@ -2,19 +2,16 @@
 
 import argparse
 import json
-import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import msgspec
 
-from penstock.cli.exit_codes import EXIT_DOMAIN, EXIT_ERROR
 from penstock.cli.parsers import command_parser
 from penstock.cli.table import print_table
 from penstock.domain import check, ensemble, read
 from penstock.domain.finding import hint
-from penstock.model.errors import DomainError, PenstockError
 from penstock.policy.contracts.contract_set import Contracts
 from penstock.policy.contracts.fit import RuleFit, Standing, Way, match_all, way
 from penstock.policy.contracts.release import PRIVACY
@@ -42,15 +39,8 @@ def _parser() -> argparse.ArgumentParser:
 def main(argv: list[str]) -> int:
     parser = _parser()
     options = parser.parse_args(argv)
-    try:
-        source = read(options.domain)
-        contracts = ensemble(check(source, nodes=()).domain, source.folder).contracts
-    except DomainError as error:
-        print(error, file=sys.stderr)
-        return EXIT_DOMAIN
-    except PenstockError as error:
-        print(f"penstock contracts: {error}", file=sys.stderr)
-        return EXIT_ERROR
+    source = read(options.domain)
+    contracts = ensemble(check(source, nodes=()).domain, source.folder).contracts
     if contracts is None or not (contracts.producers or contracts.consumers or contracts.privacy):
         parser.error(f"`{options.domain}` has no `contracts`")
     wrong = _unknown(contracts, options)
