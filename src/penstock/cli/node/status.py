@@ -8,13 +8,13 @@ from pathlib import Path
 
 import msgspec
 
-from penstock.cli.exit_codes import EXIT_DOMAIN, EXIT_ERROR
+from penstock.cli.exit_codes import EXIT_ERROR
 from penstock.cli.node.overview import LinkLine, NodeLine, Overview, Seen, overview
+from penstock.cli.parsers import command_parser
 from penstock.cli.table import aligned
 from penstock.client.admin import AdminClient, AdminError
 from penstock.domain import check, read
 from penstock.domain.schema.domain import Domain
-from penstock.model.errors import DomainError
 
 DEFAULT_FILE = Path("domain.yaml")
 SECONDS = 1.0
@@ -30,12 +30,7 @@ check.
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="penstock status",
-        description="Show how nodes are: clients, links, rates, denials, journal, trouble.",
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = command_parser("status", "Show how nodes are: clients, links, rates, denials, journal, trouble.", _EPILOG)
     parser.add_argument(
         "where",
         nargs="?",
@@ -64,11 +59,7 @@ def _parser() -> argparse.ArgumentParser:
 def main(argv: list[str]) -> int:
     parser = _parser()
     options = parser.parse_args(argv)
-    try:
-        places = _places(parser, options.where, options.node)
-    except DomainError as error:
-        print(error, file=sys.stderr)
-        return EXIT_DOMAIN
+    places = _places(parser, options.where, options.node)
     try:
         before = look(places)
         while True:

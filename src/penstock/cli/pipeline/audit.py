@@ -9,6 +9,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from penstock.cli.parsers import command_parser
 from penstock.cli.pipeline.shared import (
     add_options,
     days_of,
@@ -38,12 +39,11 @@ _RIGHTS = ("subject", "node", "rule", "access", "filter", "reads", "writes", "su
 
 def parser() -> argparse.ArgumentParser:
     """What the command line may have."""
-    made = argparse.ArgumentParser(
-        prog="penstock pipeline audit",
-        description="Say who saw what and when, what was denied by which rule, which rules decided nothing, and which"
+    made = command_parser(
+        "pipeline audit",
+        "Say who saw what and when, what was denied by which rule, which rules decided nothing, and which"
         " rights nobody used.",
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        _EPILOG,
     )
     add_options(made)
     made.add_argument("--domain", type=Path, metavar="FILE", help="look at the rules of this domain file")

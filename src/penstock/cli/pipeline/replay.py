@@ -11,6 +11,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from penstock.cli.exit_codes import EXIT_ERROR
+from penstock.cli.parsers import command_parser
 from penstock.cli.pipeline.shared import (
     add_options,
     days_of,
@@ -55,11 +56,10 @@ _BY_RULE = ("rule", "because", "gained", "lost", "changed")
 
 def parser() -> argparse.ArgumentParser:
     """What the command line may have."""
-    made = argparse.ArgumentParser(
-        prog="penstock pipeline replay",
-        description="Say what a draft of a domain would change: who gains or loses which events, by which rule.",
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+    made = command_parser(
+        "pipeline replay",
+        "Say what a draft of a domain would change: who gains or loses which events, by which rule.",
+        _EPILOG,
     )
     add_options(made)
     made.add_argument("--domain", type=Path, required=True, metavar="DRAFT", help="the draft, a domain file")

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from penstock.cli.parsers import command_parser
 from penstock.cli.pipeline.shared import add_options, days_of, leave, nodes_of, plain, read_options, run_job
 from penstock.cli.table import fit, print_table
 from penstock.domain.units import DURATION_FORM, parse_duration
@@ -32,11 +33,8 @@ EXIT_DIFFERENT = 1
 
 def parser() -> argparse.ArgumentParser:
     """What the command line may have."""
-    made = argparse.ArgumentParser(
-        prog="penstock pipeline trust",
-        description="Work out what nodes hold of their neighbours from what they recorded.",
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+    made = command_parser(
+        "pipeline trust", "Work out what nodes hold of their neighbours from what they recorded.", _EPILOG
     )
     add_options(made)
     made.add_argument("--domain", type=Path, required=True, metavar="FILE", help="the domain file")

@@ -8,15 +8,14 @@ from collections.abc import Iterator
 from penstock.domain.finding import Entities, Finding, Said, hint, listed
 from penstock.domain.schema.contracts import compiled, given, mistakes
 from penstock.domain.schema.domain import Domain
-from penstock.model.quality import NO_QUALITY
 from penstock.model.topic import overlaps
 from penstock.model.yaml.tree import Step
 from penstock.policy.contracts.contract import (
     ConsumerContract,
     PrivacyRule,
     ProducerContract,
-    abac_attributes,
     commitments,
+    request_attributes,
 )
 from penstock.policy.contracts.contract_set import EVERYBODY, Contracts, said_wants
 from penstock.policy.contracts.fit import Pair, Standing, match_all
@@ -138,7 +137,7 @@ def _without_contract(domain: Domain, contracts: Contracts) -> Iterator[Said]:
 def _asks_no_more(contracts: Contracts, producer: ProducerContract, rule: PrivacyRule, client: str) -> bool:
     """Whether a rule asks nothing that is not known of a client which guarantees nothing."""
     bare = contracts.of(client, ConsumerContract("none", frozenset({client}), ()))
-    asked = abac_attributes(bare, producer.name, (), NO_QUALITY)
+    asked = request_attributes(bare)
     return not any(one.why_not(asked) for one in commitments(rule))
 
 
