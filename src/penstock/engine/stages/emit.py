@@ -2,7 +2,7 @@
 
 from penstock.engine.contracts import release_recheck
 from penstock.engine.events import user_properties
-from penstock.engine.events.plan import PASS, Draft, Plan, Waits, interned_plan
+from penstock.engine.events.plan import PASS, Draft, Plan, interned_plan
 from penstock.engine.sessions.render import Forms
 from penstock.engine.sessions.session import Delivery, Session
 from penstock.engine.sessions.window import send_or_queue

@@ -6,7 +6,7 @@ said, and who have had the same, share one view (`policy/sparkplug/edge_nodes.py
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from penstock.engine.events.plan import Draft, Waits
+from penstock.engine.events.plan import Draft
 from penstock.engine.ledger import Withheld
 from penstock.engine.sessions.render import Forms
 from penstock.engine.sessions.session import Delivery, Session
