@@ -13,7 +13,7 @@ from penstock.model.verdict import Effect, Verdict
 def plan(draft: Draft) -> None:
     """Sort the matched subscriptions into targets, and find those that take a packet's own bytes."""
     if draft.waits is None or not draft.waits.is_rechecked:
-        draft.for_each_delivery(run)
+        draft.for_each_delivery(run, is_for_plain=False)
     steps, delivery_steps = tuple(draft.steps), tuple(draft.delivery_steps)
     if draft.waits is not None:
         draft.plan = Plan(PASS)
@@ -28,7 +28,7 @@ def plan(draft: Draft) -> None:
         plan.closed, plan.steps, plan.delivery_steps = draft.closed, steps, delivery_steps
         plan.is_open = True
     else:
-        about = (steps, delivery_steps, draft.statements, draft.closed, telling, draft.is_projected)
+        about = (steps, delivery_steps, draft.statements, draft.closed, telling, draft.passes_bytes)
         plan = interned_plan(draft.node.interned, draft.matched, groups, onlookers, *about)
     draft.plans.routes[draft.topic] = draft.plan = plan
 

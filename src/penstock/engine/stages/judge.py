@@ -56,7 +56,7 @@ def plan(draft: Draft) -> None:
     if draft.waits is Waits.RETAINED:
         draft.for_each_delivery(begin_retained)
     if draft.waits is not Waits.DELAYED:
-        draft.for_each_delivery(run)
+        draft.for_each_delivery(run, is_for_plain=False)
 
 
 def begin_retained(delivery: Delivery) -> Verdict | None:

@@ -38,8 +38,8 @@ def plan(draft: Draft) -> None:
         draft.for_each_event(births.learn)
     if node.contracts is not None and node.contracts.concerns(topic):
         draft.for_each_event(situations.run)
-    draft.for_each_event(judge.begin)  # rules of policy statements that come before matching
-    draft.for_each_event(run)
+    draft.for_each_event(judge.begin, is_for_plain=False)  # rules of policy statements that come before matching
+    draft.for_each_event(run, is_for_plain=False)
     narrowed: Predicates[Subscribed] = Predicates()
     # [MQTT-3.3.2-3] [MQTT-4.7.3-4]
     for found in node.index.match(topic):
