@@ -165,14 +165,14 @@ class Rehearsal:
             peer.publish(topic, payload, qos, retain, policy, properties, expiry)
 
     def prove(self, entity: str, groups: Iterable[str], node: str | None = None) -> None:
-        """Have a client prove that it is in these trust groups and no others, wherever it is connected, or at one node."""
+        """Have a client prove that it is in these trust groups only, wherever it is connected or at one node."""
         for peer in self._connected(entity, node):
             peer.secrets = {group: made_up_secret(group) for group in groups}
             peer.prove(self.assembly.make_nonce())
         self.run()
 
     def show(self, entity: str, publish: Iterable[str], subscribe: Iterable[str]) -> None:
-        """Connect a client again wherever it is, with a token for these filters in place of those that it is granted."""
+        """Connect a client again wherever it is, with a token for these filters instead of its own."""
         self.assembly.shown[entity] = frozenset(publish), frozenset(subscribe)
         for node in [at for name, at in self.assembly.peers if name == entity]:
             self.connect(entity, node)
