@@ -20,7 +20,7 @@ from penstock.wire.packet import (
 )
 from penstock.wire.reason import Reason
 from penstock.wire.session import CLOSED, LEAVING, OPEN
-from tests.support.joined import Client, Joined
+from tests.support.memory.joined import Client, Joined
 
 LARGE = 20_000
 
