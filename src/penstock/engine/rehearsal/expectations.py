@@ -6,7 +6,7 @@ from itertools import zip_longest
 
 from penstock.domain.schema.tests import Expected, ExpectedVerdict, Message
 from penstock.engine.explain.report import values_of
-from penstock.engine.rehearsal.actor import Delivered
+from penstock.engine.rehearsal.peer import Delivered
 from penstock.model.decision import Decision
 from penstock.model.sparkplug.message import parse
 from penstock.model.verdict import Verdict
