@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from penstock.model.topic import covers, matches
 from penstock.policy.tokens.encoding import from_base64url, to_base64url
-from penstock.policy.tokens.errors import Reason, TokenError
+from penstock.policy.tokens.errors import TokenError, TokenFault
 from penstock.policy.tokens.token import Claims, Party, Token, issue, may_publish, may_subscribe, parse_token, sign
 from penstock.policy.tokens.verification import verify
 from tests.support.memory.tokens import CLAIMS, KEY_SET, KEYS, NODES, NOW, PLANT, encoded, outer, token, written
@@ -86,7 +86,7 @@ def test_no_other_claims_go_under_a_signature(made: Token, other: Claims) -> Non
         return
     with pytest.raises(TokenError) as caught:
         verify(Token(other, made.signatures), KEY_SET, other.not_before, other.audience)
-    assert caught.value.reason is Reason.BAD_SIGNATURE
+    assert caught.value.reason is TokenFault.BAD_SIGNATURE
 
 
 def flipped(data: bytes, at: int, by: int) -> bytes:

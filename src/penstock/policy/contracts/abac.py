@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 
-class Category(StrEnum):
+class AttributeCategory(StrEnum):
     """Whose attribute it is, as XACML has it."""
 
     SUBJECT = "subject"
@@ -20,10 +20,10 @@ class Category(StrEnum):
     ENVIRONMENT = "environment"
 
 
-class Name(NamedTuple):
-    """Which attribute is meant: `Name(Category.SUBJECT, "purpose")`."""
+class AttributeName(NamedTuple):
+    """Which attribute is meant: `AttributeName(Category.SUBJECT, "purpose")`."""
 
-    category: Category
+    category: AttributeCategory
     attribute: str
 
     def __str__(self) -> str:
@@ -31,7 +31,7 @@ class Name(NamedTuple):
 
 
 Texts = frozenset[str]
-Attributes = Mapping[Name, Texts | float]
+Attributes = Mapping[AttributeName, Texts | float]
 """What is known for a request: texts, of which there may be none, or one number."""
 
 
@@ -73,7 +73,7 @@ _OF_NUMBERS: Mapping[Relation, Callable[[float, float], bool]] = {
 class Compare:
     """One condition on one attribute."""
 
-    name: Name
+    name: AttributeName
     relation: Relation
     texts: Texts = frozenset()
     number: float = 0.0
@@ -84,7 +84,7 @@ class Compare:
         return f"{self.name} {self.relation}" + ("" if self.relation is Relation.KNOWN else f" {self.number:g}")
 
     def why_not(self, attributes: Attributes) -> str:
-        """Why it does not hold; empty if it does."""
+        """Return why it does not hold; empty if it does."""
         found = attributes.get(self.name)
         if found is None:
             return f"{self.name} is not known"
@@ -98,7 +98,7 @@ class Compare:
 
 
 @dataclass(frozen=True, slots=True)
-class Obligation:
+class AbacObligation:
     """What must be done with what is permitted, by its name and its arguments as text or number."""
 
     name: str
@@ -106,12 +106,12 @@ class Obligation:
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class AbacRule:
     """Permits if all of its conditions hold."""
 
     id: str
     conditions: tuple[Compare, ...]
-    obligations: tuple[Obligation, ...] = ()
+    obligations: tuple[AbacObligation, ...] = ()
 
     def why_not(self, attributes: Attributes) -> tuple[str, ...]:
         reasons = (one.why_not(attributes) for one in self.conditions)
@@ -125,19 +125,19 @@ class AbacPolicy:
     id: str
     target: tuple[Compare, ...]
     """What it is about: on all else it says nothing."""
-    rules: tuple[Rule, ...]
+    rules: tuple[AbacRule, ...]
 
 
-class Ruling(NamedTuple):
+class AbacRuling(NamedTuple):
     """What a policy says of a request."""
 
-    rule: Rule | None
+    rule: AbacRule | None
     """The one that permits."""
     reasons: tuple[str, ...] = ()
     """Why none does."""
 
 
-def decide(policy: AbacPolicy, attributes: Attributes) -> Ruling | None:
+def decide(policy: AbacPolicy, attributes: Attributes) -> AbacRuling | None:
     """What a policy says of a request; None if it is not about it."""
     if any(one.why_not(attributes) for one in policy.target):
         return None
@@ -145,6 +145,6 @@ def decide(policy: AbacPolicy, attributes: Attributes) -> Ruling | None:
     for rule in policy.rules:
         wrong = rule.why_not(attributes)
         if not wrong:
-            return Ruling(rule)
+            return AbacRuling(rule)
         reasons += [f"rule `{rule.id}`: {reason}" for reason in wrong]
-    return Ruling(None, tuple(reasons) or ("no rule permits anything",))
+    return AbacRuling(None, tuple(reasons) or ("no rule permits anything",))

@@ -8,7 +8,7 @@
 
 | of a consumer | becomes |
 | --- | --- |
-| filter, condition of a want | the subscription; the condition is asked of what is released: `Want.unmet` |
+| filter, condition of a want | the subscription; the condition is asked of what is released: `ContextWant.unmet` |
 | quality needs of a want | a check of each event at release: `quality_need.why_not` |
 | privacy guarantees (purpose, retention, situations, attributes) | attributes of requests: `abac_attributes` |
 """
@@ -24,33 +24,33 @@ from penstock.model.errors import PolicyError, TopicError
 from penstock.model.quality import Quality, check_id
 from penstock.model.topic import parse_filter
 from penstock.policy.contracts.abac import (
+    AbacObligation,
     AbacPolicy,
+    AbacRule,
+    AttributeCategory,
+    AttributeName,
     Attributes,
-    Category,
     Compare,
-    Name,
-    Obligation,
     Relation,
-    Rule,
     Texts,
 )
 from penstock.policy.contracts.degrade import Aggregate, Degradation, Delay, Grid, Keep, Step
 from penstock.policy.quality.needs import Constraint, Need
-from penstock.policy.statements.advertisement import Advertisement, Scope
+from penstock.policy.statements.advertisement import ProducerAdvertisement, Scope
 
-MOST_RULES = 64
+MAX_RULES = 64
 """Of a producer's contract; and wants of a consumer's."""
 
-_subject = partial(Name, Category.SUBJECT)
+_subject = partial(AttributeName, AttributeCategory.SUBJECT)
 PURPOSE = _subject("purpose")
 PROMISED = _subject("situation")
 """The situations that a consumer commits itself to act in."""
 RETENTION = _subject("retention")
 """Seconds that a consumer keeps what it gets."""
-SITUATION = Name(Category.ENVIRONMENT, "situation")
+SITUATION = AttributeName(AttributeCategory.ENVIRONMENT, "situation")
 """Those that are open."""
-CONTRACT = Name(Category.RESOURCE, "contract")
-ACTION = Name(Category.ACTION, "action")
+CONTRACT = AttributeName(AttributeCategory.RESOURCE, "contract")
+ACTION = AttributeName(AttributeCategory.ACTION, "action")
 ACCESS = "access"
 RETAIN = "retain"
 """The obligation to delete after so many seconds."""
@@ -64,9 +64,9 @@ Subject = tuple[tuple[str, Texts], ...]
 """Attributes of a subject, by name."""
 
 
-def quality_name(need: Need) -> Name:
-    """The attribute that a quality metric of an event is."""
-    return Name(Category.RESOURCE, f"quality:{need.key}")
+def quality_name(need: Need) -> AttributeName:
+    """Return the attribute that a quality metric of an event is."""
+    return AttributeName(AttributeCategory.RESOURCE, f"quality:{need.key}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,8 +120,8 @@ class ProducerContract:
         _check_bound(self.name, self.producers)
         _check_filter(self.filter)
         ids = [rule.id for rule in self.rules]
-        if len(ids) > MOST_RULES or len(set(ids)) < len(ids):
-            raise PolicyError(f"contract `{self.name}` has more than {MOST_RULES} rules, or two of one id")
+        if len(ids) > MAX_RULES or len(set(ids)) < len(ids):
+            raise PolicyError(f"contract `{self.name}` has more than {MAX_RULES} rules, or two of one id")
 
     @property
     def is_private(self) -> bool:
@@ -130,7 +130,7 @@ class ProducerContract:
 
 
 @dataclass(frozen=True, slots=True)
-class Want:
+class ContextWant:
     """Context that a consumer wants, and the quality that it needs."""
 
     name: str
@@ -145,7 +145,7 @@ class Want:
 
     @property
     def asks(self) -> bool:
-        """Whether it asks more of events than that they are on its topics."""
+        """True if it asks more of events than that they are on its topics."""
         return self.condition is not None or bool(self.needs)
 
     def unmet(self, content: Content) -> str:
@@ -162,7 +162,7 @@ class ConsumerContract:
 
     name: str
     consumers: Texts
-    wants: tuple[Want, ...]
+    wants: tuple[ContextWant, ...]
     purposes: Texts = frozenset()
     """All that it uses context for; one that says none gets nothing that is private."""
     situations: Texts = frozenset()
@@ -176,8 +176,8 @@ class ConsumerContract:
         check_id(self.name)
         _check_bound(self.name, self.consumers)
         names = [want.name for want in self.wants]
-        if len(names) > MOST_RULES or len(set(names)) < len(names):
-            raise PolicyError(f"contract `{self.name}` has more than {MOST_RULES} wants, or two of one name")
+        if len(names) > MAX_RULES or len(set(names)) < len(names):
+            raise PolicyError(f"contract `{self.name}` has more than {MAX_RULES} wants, or two of one name")
         _check_retention(f"contract `{self.name}`", self.retention)
         if taken := RESERVED & {name for name, _ in self.attributes}:
             raise PolicyError(f"contract `{self.name}`: `{min(taken)}` is not an attribute that can be given")
@@ -186,17 +186,17 @@ class ConsumerContract:
 # --- what they compile to
 
 
-def advertisement(contract: ProducerContract) -> Advertisement:
-    """The advertisement that a producer's contract makes for it."""
-    return Advertisement(f"contract {contract.name}", contract.filter, contract.condition, contract.scope)
+def advertisement(contract: ProducerContract) -> ProducerAdvertisement:
+    """Return the advertisement that a producer's contract makes for it."""
+    return ProducerAdvertisement(f"contract {contract.name}", contract.filter, contract.condition, contract.scope)
 
 
 def abac_policy(contract: ProducerContract) -> AbacPolicy:
-    """The privacy requirements of a producer as an ABAC policy; raises `PolicyError` if there are none."""
+    """Return the privacy requirements of a producer as an ABAC policy; raises `PolicyError` if there are none."""
     if not contract.rules:
         raise PolicyError(f"contract `{contract.name}` has no privacy requirement")
     target = (Compare(CONTRACT, Relation.ANY_OF, frozenset({contract.name})),)
-    rules = (Rule(rule.id, tuple(_conditions(rule)), tuple(_obligations(rule))) for rule in contract.rules)
+    rules = (AbacRule(rule.id, tuple(_conditions(rule)), tuple(_obligations(rule))) for rule in contract.rules)
     return AbacPolicy(contract.name, target, tuple(rules))
 
 
@@ -204,7 +204,7 @@ def abac_attributes(
     contract: ConsumerContract, about: str, open_situations: Collection[str], quality: Quality
 ) -> Attributes:
     """What a request for an event of a producer's contract says, of this quality, in these situations."""
-    given: dict[Name, Texts | float] = {_subject(name): values for name, values in contract.attributes}
+    given: dict[AttributeName, Texts | float] = {_subject(name): values for name, values in contract.attributes}
     given |= {PURPOSE: contract.purposes, PROMISED: contract.situations}
     if contract.retention is not None:
         given[RETENTION] = contract.retention
@@ -238,23 +238,23 @@ def commitments(rule: PrivacyRule) -> Iterator[Compare]:
         yield Compare(PROMISED, Relation.NONE_OF, rule.outside)
 
 
-def _obligations(rule: PrivacyRule) -> Iterator[Obligation]:
+def _obligations(rule: PrivacyRule) -> Iterator[AbacObligation]:
     if rule.retention is not None:
-        yield Obligation(RETAIN, (("seconds", rule.retention),))
+        yield AbacObligation(RETAIN, (("seconds", rule.retention),))
     for one in rule.degrade:
         match one:
             case Grid():
                 place = (("latitude", one.latitude), ("longitude", one.longitude))
-                yield Obligation("grid", (*place, ("metres", one.metres), *_span(one.span)))
+                yield AbacObligation("grid", (*place, ("metres", one.metres), *_span(one.span)))
             case Step():
-                yield Obligation("step", (("attribute", one.attribute), ("size", one.size), *_span(one.span)))
+                yield AbacObligation("step", (("attribute", one.attribute), ("size", one.size), *_span(one.span)))
             case Keep():
-                yield Obligation("keep", tuple(("attribute", name) for name in one.attributes))
+                yield AbacObligation("keep", tuple(("attribute", name) for name in one.attributes))
             case Delay():
-                yield Obligation("delay", (("seconds", one.seconds),))
+                yield AbacObligation("delay", (("seconds", one.seconds),))
             case Aggregate():
                 names = tuple(("attribute", name) for name in one.attributes)
-                yield Obligation("aggregate", (("seconds", one.seconds), ("least", float(one.least)), *names))
+                yield AbacObligation("aggregate", (("seconds", one.seconds), ("least", float(one.least)), *names))
 
 
 def _span(span: float | None) -> tuple[tuple[str, float], ...]:
