@@ -40,7 +40,7 @@ def test_no_evaluation_costs_more_than_the_bill(text: str, content: dict[str, An
     bills: list[bill.Bill] = []
     with ExitStack() as stack:
         # Content as large as this one, of which every character costs a step.
-        stack.enter_context(patch.object(bill, "MOST_NODES", values_of(content)))
+        stack.enter_context(patch.object(bill, "MAX_NODES", values_of(content)))
         for module in (bill, functions, comparison):
             stack.enter_context(patch.object(module, "CHARACTERS", 1))
         stack.enter_context(patch.object(bill, "_TEXT", MADE))

@@ -16,7 +16,7 @@ from penstock.pipeline.spark.policies import Asker
 from penstock.pipeline.spark.session import readable
 from penstock.pipeline.stages.situations import NOTHING_OPEN, Openings, Span, Timeline
 from penstock.pipeline.state.situations import VERSION, read_state, write_state
-from penstock.policy.contracts.situation import Opened
+from penstock.policy.contracts.situation import OpenSituation
 from tests.engine.contracts.test_paris import paris_domain
 from tests.pipeline.stages.test_contracts import SUBJECTS, city
 from tests.support.scenes.contracts import (
@@ -37,7 +37,7 @@ pytestmark = pytest.mark.recorded
 
 def test_what_is_open_comes_back() -> None:
     openings = Openings(None)  # type: ignore[arg-type]
-    openings.open["b1"] = {"fire": Opened(1.0, 2.5, "me")}
+    openings.open["b1"] = {"fire": OpenSituation(1.0, 2.5, "me")}
     assert read_state(write_state(openings)) == openings.open
     assert read_state(None) == {}
     with pytest.raises(PipelineError, match=f"states of version {VERSION + 1}"):

@@ -9,7 +9,7 @@ import pytest
 from penstock.pipeline.trust.network_run import BAD, HONEST, RULES, Flow, Ground, Play, Setting, lay_out
 from penstock.pipeline.trust.networks import TOPOLOGIES, Routes, make_links, make_routes
 from penstock.policy.trust.rating import RULES as POLICIES
-from penstock.policy.trust.rating import Average, Came, Evidence, Thresholds, Weights, in_millionths, may_sign
+from penstock.policy.trust.rating import Average, Evidence, ReceivedToken, Thresholds, Weights, in_millionths, may_sign
 
 SMALL = Ground(size=40, publishers=6, rounds=4, reach=3)
 
@@ -58,7 +58,7 @@ def _by_policy(play: Play) -> Flow:
             sender = str(routes.node[source])
             if source not in tokens:
                 continue
-            came = Came(tokens[source], sender, {sender, *_least(play, source)})
+            came = ReceivedToken(tokens[source], sender, {sender, *_least(play, source)})
             ruling = POLICIES[setting.rule](came, mine, least, thresholds)
             if play.is_lax[node] or ruling.accepts:
                 signs = bool(play.is_lax[node]) or may_sign(sender, mine, thresholds)

@@ -37,7 +37,7 @@ from penstock.model.errors import PenstockError
 from penstock.model.event import Event
 from penstock.model.subject import Subject
 from penstock.model.topic import parse_filter
-from penstock.policy.statements.advertisement import Advertisement
+from penstock.policy.statements.advertisement import ProducerAdvertisement
 from penstock.policy.statements.statement import Policy
 
 IN_MEMORY = ":memory:"
@@ -265,7 +265,7 @@ class Store:
             if session is not None:
                 condition = make_condition(asked) if asked else None
                 made = restore_advertised(node, session, filter, policy)
-                session.advertisements[name] = Advertisement(name, filter, condition, scope, made)
+                session.advertisements[name] = ProducerAdvertisement(name, filter, condition, scope, made)
                 advertised(node, session, name)
 
     def _load_retained(self, node: Node, now: float) -> None:
@@ -321,7 +321,7 @@ def _subscription_row(session: int, one: Subscribed) -> tuple[object, ...]:
     return (session, one.filter, one.name, *options, one.asked, one.is_local, _text(one.policy))
 
 
-def _advertisement_row(session: int, one: Advertisement) -> tuple[object, ...]:
+def _advertisement_row(session: int, one: ProducerAdvertisement) -> tuple[object, ...]:
     asked = one.condition.text if one.condition is not None else ""
     return (session, one.name, one.filter, asked, one.scope, _text(one.policy))
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import msgspec
 
-from penstock.analysis.access import PRIVILEGES, Right, Sample, find_actor, metric_right, possible, rights
-from penstock.analysis.access_conflicts import KINDS, Finding, conflicts
+from penstock.analysis.access import PRIVILEGES, PlantSample, TopicRight, find_actor, metric_right, possible, rights
+from penstock.analysis.access_conflicts import KINDS, AccessFinding, conflicts
 from penstock.cli.domain.explain import UsageError, metrics_in
 from penstock.cli.parsers import command_parser
 from penstock.cli.policy.births import add_options, sample_of
@@ -26,10 +26,10 @@ from penstock.model.sparkplug.plain import write_plain
 from penstock.model.sparkplug.topic import MessageTopic, message_topic
 from penstock.model.topic import check_topic
 from penstock.policy.sparkplug.bulk_files import uncollected
-from penstock.policy.sparkplug.name_patterns import Names
+from penstock.policy.sparkplug.name_patterns import NamePatterns
 from penstock.policy.sparkplug.policies import Access, AccessPolicy, Privilege
-from penstock.policy.sparkplug.reasons import Word, excepting, names, words
-from penstock.policy.sparkplug.views import Known, Request
+from penstock.policy.sparkplug.reasons import PolicyWord, excepting, names, words
+from penstock.policy.sparkplug.views import BirthRecord, ViewRequest
 
 _EPILOG = """\
 A subject is written as in policies: a client id, GROUP/EDGE, user:NAME or group:NAME.
@@ -86,7 +86,7 @@ def _print(told: object) -> None:
 # --- grants
 
 
-def _grants(whole: Ensemble, access: Access, sample: Sample | None, options: argparse.Namespace) -> None:
+def _grants(whole: Ensemble, access: Access, sample: PlantSample | None, options: argparse.Namespace) -> None:
     actor = find_actor(whole, options.subject)
     policies = [one for one in access.policies if one.subject in (*actor.ids, "*")]
     found = [] if sample is None else list(rights(access, whole.edges, actor, sample))
@@ -122,7 +122,7 @@ def _row(policy: AccessPolicy) -> tuple[str, ...]:
     return policy.privilege, policy.filter, ", ".join(policy.exceptions) or "-", when, policy.id
 
 
-def _right(right: Right) -> tuple[str, ...]:
+def _right(right: TopicRight) -> tuple[str, ...]:
     when = " or ".join(f"`{text}`" for text in right.conditions) or "always"
     of: dict[str, list[str]] = {"always": [], "sometimes": [], "never": []}
     for name, one in right.metrics.items():
@@ -149,7 +149,7 @@ class _Answer(msgspec.Struct):
     policies: list[dict[str, Any]]
 
 
-def _why(whole: Ensemble, access: Access, sample: Sample | None, options: argparse.Namespace) -> None:
+def _why(whole: Ensemble, access: Access, sample: PlantSample | None, options: argparse.Namespace) -> None:
     actor = find_actor(whole, options.subject)
     try:
         place = message_topic(check_topic(options.topic))
@@ -170,7 +170,7 @@ def _why(whole: Ensemble, access: Access, sample: Sample | None, options: argpar
         print()
 
 
-def _request(place: MessageTopic, sample: Sample | None, options: argparse.Namespace) -> Request | None:
+def _request(place: MessageTopic, sample: PlantSample | None, options: argparse.Namespace) -> ViewRequest | None:
     """The message that is asked about; None if nothing is said of what is in it."""
     if options.value is None and options.metrics is None:
         return None
@@ -180,9 +180,9 @@ def _request(place: MessageTopic, sample: Sample | None, options: argparse.Names
             said[options.metric] = json.loads(options.value)
         except ValueError:
             said[options.metric] = options.value  # a text without its quotes
-    known = Known() if sample is None or place.source is None else sample.plant.known(place.source)
+    known = BirthRecord() if sample is None or place.source is None else sample.plant.known(place.source)
     try:
-        return Request(place, parse(write_plain(said)), known, moment(time.time()))
+        return ViewRequest(place, parse(write_plain(said)), known, moment(time.time()))
     except ContentError as error:
         raise UsageError(str(error)) from None
 
@@ -192,7 +192,7 @@ def _answer(
     access: Access,
     actor: Actor,
     place: MessageTopic,
-    request: Request | None,
+    request: ViewRequest | None,
     may: Privilege,
     options: argparse.Namespace,
 ) -> _Answer:
@@ -209,18 +209,18 @@ def _answer(
     return _Answer(may, answer, reason, told)
 
 
-def _says(word: Word, metric: str) -> dict[str, str]:
+def _says(word: PolicyWord, metric: str) -> dict[str, str]:
     excludes = metric in word.exceptions
     says = "takes it out" if excludes else "grants" if word.grants else "does not apply"
     return {"says": says, "because": word.reason or "it applies"}
 
 
 def _depends(policy: AccessPolicy, metric: str) -> dict[str, str]:
-    says = "takes it out" if metric in Names(policy.exceptions) else "grants"
+    says = "takes it out" if metric in NamePatterns(policy.exceptions) else "grants"
     return {"says": says, "because": f"when `{policy.condition.text}`" if policy.condition is not None else "always"}
 
 
-def _by_words(said: Sequence[Word], metric: str) -> tuple[str, str]:
+def _by_words(said: Sequence[PolicyWord], metric: str) -> tuple[str, str]:
     granting = [word.policy.id for word in said if word.grants]
     if not granting:
         return "no", "no policy that is about it applies"
@@ -243,7 +243,7 @@ def _in_general(policies: Sequence[AccessPolicy], metric: str) -> tuple[str, str
 # --- conflicts
 
 
-def _conflicts(domain: Domain, access: Access, sample: Sample | None, options: argparse.Namespace) -> None:
+def _conflicts(domain: Domain, access: Access, sample: PlantSample | None, options: argparse.Namespace) -> None:
     with uncollected():
         found = list(conflicts(domain, access.policies, None if sample is None else sample.plant))
     counts = Counter(one.kind for one in found)
@@ -258,7 +258,7 @@ def _conflicts(domain: Domain, access: Access, sample: Sample | None, options: a
     print(f"{len(access.policies)} policies: {told or 'nothing found'}")
 
 
-def _first(found: Sequence[Finding], limit: int) -> Iterator[Finding]:
+def _first(found: Sequence[AccessFinding], limit: int) -> Iterator[AccessFinding]:
     """So many of each kind."""
     left = dict.fromkeys(KINDS, limit)
     for kind in KINDS:

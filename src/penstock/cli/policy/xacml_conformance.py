@@ -2,7 +2,7 @@
 
 Two layouts are known. Flat: `IIA001Policy.xml`, `IIA001Request.xml`, `IIA001Response.xml`; `IIE001PolicyId1.xml` and
 such for policies that are referred to, and `IID029Policy1.xml` for several that decide. Folders: `IIA001/Policy.xml`,
-`Request.xml`, `Response.xml`, with policies that are referred to in folders beside; `Request.xml.ignore` where the
+`Request.xml`, `XacmlResponse.xml`, with policies that are referred to in folders beside; `Request.xml.ignore` where the
 policy is no policy.
 """
 
@@ -18,7 +18,7 @@ from penstock.policy.xacml.evaluation.decision import Duty
 from penstock.policy.xacml.evaluation.pdp import refused
 from penstock.policy.xacml.forms.response_xml import read_response
 from penstock.policy.xacml.names import PROCESSING_ERROR
-from penstock.policy.xacml.response import Response, Result
+from penstock.policy.xacml.response import XacmlResponse, XacmlResult
 from penstock.policy.xacml.status import Unsupported
 from penstock.policy.xacml.tree import Root
 from penstock.policy.xacml.values.values import XPathExpression
@@ -106,7 +106,7 @@ def _play(case: Case) -> tuple[Outcome, str]:
     return Outcome.PASS, _other_status(response, expected)
 
 
-def _respond(case: Case) -> Response:
+def _respond(case: Case) -> XacmlResponse:
     """What we say; what is no policy or no request has a response too. Raises `Unsupported`."""
     assert case.request is not None
     try:
@@ -120,7 +120,7 @@ def _respond(case: Case) -> Response:
         return (refused(error),)
 
 
-def _only_one(responses: list[Response]) -> Response:
+def _only_one(responses: list[XacmlResponse]) -> XacmlResponse:
     """Of several initial policies one may decide (IID029, IID030); the norm does not say how they are combined."""
     deciding = [one for one in responses if any(result.decision in ("Permit", "Deny") for result in one)]
     if len(deciding) > 1:
@@ -142,7 +142,7 @@ def _available(file: Path) -> Root | None:
     return root
 
 
-def difference(found: Response, expected: Response) -> str | None:
+def difference(found: XacmlResponse, expected: XacmlResponse) -> str | None:
     """What is other than expected, in the order of the norm's elements; None if nothing."""
     if len(found) != len(expected):
         return f"{len(found)} results, not {len(expected)}"
@@ -152,7 +152,7 @@ def difference(found: Response, expected: Response) -> str | None:
     return None
 
 
-def _result(found: Result, expected: Result) -> str | None:
+def _result(found: XacmlResult, expected: XacmlResult) -> str | None:
     if found.decision != expected.decision:
         because = f" ({found.status.message})" if found.status.message else ""
         return f"{found.decision}{because}, not {expected.decision}"
@@ -172,7 +172,7 @@ def _duties(duties: tuple[Duty, ...]) -> list[tuple[str, list[tuple[object, ...]
     return sorted((duty.id, [tuple(one._replace(value=_bare(one.value))) for one in duty.assigned]) for duty in duties)
 
 
-def _attributes(result: Result) -> set[tuple[object, ...]]:
+def _attributes(result: XacmlResult) -> set[tuple[object, ...]]:
     return {
         (category.name, attribute.id, attribute.issuer, value.type, _bare(value.value))
         for category in result.categories
@@ -186,7 +186,7 @@ def _bare(value: object) -> object:
     return value._replace(prefixes=()) if isinstance(value, XPathExpression) else value
 
 
-def _other_status(found: Response, expected: Response) -> str:
+def _other_status(found: XacmlResponse, expected: XacmlResponse) -> str:
     pairs = ((one.status.code, other.status.code) for one, other in zip(found, expected, strict=True))
     different = [f"status {_short(one)}, not {_short(other)}" for one, other in pairs if one != other]
     return different[0] if different else ""

@@ -10,7 +10,7 @@ from penstock.domain.schema.contents import Expression
 from penstock.domain.schema.domain import Domain
 from penstock.language.condition import Condition
 from penstock.language.errors import ConditionError
-from penstock.language.types import Record
+from penstock.language.types import RecordType
 from penstock.model.topic import covers
 from penstock.policy.access.covering import is_covered
 
@@ -52,7 +52,7 @@ def warnings(domain: Domain) -> Iterator[Said]:
                 yield from _never_met((filter,), classes[:at], loc)
 
 
-def compiled(expression: Expression, declared: Record) -> Condition | str:
+def compiled(expression: Expression, declared: RecordType) -> Condition | str:
     """The condition, or what is wrong with it."""
     try:
         return expression.compiled(declared)

@@ -18,7 +18,7 @@ from penstock.policy.contracts.contract import (
     request_attributes,
 )
 from penstock.policy.contracts.contract_set import EVERYBODY, Contracts, said_wants
-from penstock.policy.contracts.fit import Pair, Standing, match_all
+from penstock.policy.contracts.fit import ClientFit, FitLevel, match_all
 from penstock.policy.contracts.privacy import wrong_duties
 from penstock.policy.contracts.privacy_types import odd_types
 from penstock.policy.xacml.functions.patterns import wrong_patterns
@@ -83,7 +83,7 @@ def warnings(domain: Domain) -> Iterator[Said]:
             yield Said((*where, "opens"), what)
 
 
-def _never_met(contracts: Contracts, pairs: list[Pair]) -> Iterator[Said]:
+def _never_met(contracts: Contracts, pairs: list[ClientFit]) -> Iterator[Said]:
     for consumer in contracts.consumers:
         for want in consumer.wants:
             met = [
@@ -91,21 +91,21 @@ def _never_met(contracts: Contracts, pairs: list[Pair]) -> Iterator[Said]:
                 for pair in pairs
                 if pair.fit.consumer == consumer.name
                 for one in pair.fit.wants
-                if one.want == want.name and one.standing is not Standing.UNRELATED
+                if one.want == want.name and one.standing is not FitLevel.UNRELATED
             ]
-            if met and all(one.standing is Standing.FAILS for _, one in met):
+            if met and all(one.standing is FitLevel.FAILS for _, one in met):
                 pair, one = met[0]
                 why = "; ".join(dict.fromkeys(reason for rule in one.rules for reason in rule.reasons))
                 what = f"no contract ever meets want `{want.name}`; contract `{pair.fit.producer}`: {why}"
                 yield Said(("contracts", "consumers", consumer.name, "wants", want.name), what)
 
 
-def _for_nobody(contracts: Contracts, pairs: list[Pair]) -> Iterator[Said]:
+def _for_nobody(contracts: Contracts, pairs: list[ClientFit]) -> Iterator[Said]:
     if contracts.bring:
         return  # who gets it, clients will say
     for producer in contracts.producers:
         found = [pair.fit.standing for pair in pairs if pair.fit.producer == producer.name]
-        if producer.is_private and not any(one > Standing.FAILS for one in found):
+        if producer.is_private and not any(one > FitLevel.FAILS for one in found):
             what = f"nobody ever gets anything of contract `{producer.name}`: no consumer's contract fits it"
             yield Said(("contracts", "producers", producer.name), what)
 

@@ -9,32 +9,32 @@ from penstock.domain.schema.capsules import FUNCTION, CapsuleOperation, Inferenc
 from penstock.language.condition import Condition
 from penstock.language.errors import ConditionError
 from penstock.language.expression import Expression, make_expression
-from penstock.language.types import ANYTHING, Record
+from penstock.language.types import ANYTHING, RecordType
 from penstock.model.errors import PolicyError
-from penstock.model.quality import Catalogue, Key
+from penstock.model.quality import Catalogue, MetricKey
 from penstock.policy.capsules.capsule import (
     END,
     INPUTS,
     MICROSECONDS,
     QUALITY,
     START,
-    Aggregate,
     Aggregated,
+    AggregateFunction,
+    AggregateReduction,
     Capsule,
-    Function,
-    Fuse,
-    Infer,
-    Keep,
+    CapsuleOutput,
+    CapsuleStep,
+    CapsuleWindow,
+    FuseReduction,
+    InferStep,
+    KeepStep,
+    KeyPlace,
     Late,
-    Output,
-    Place,
-    Put,
+    PutStep,
     Reduction,
-    Remove,
-    Rule,
-    Step,
-    Where,
-    Window,
+    RemoveStep,
+    SituationRule,
+    WhereStep,
     result_types,
 )
 from penstock.policy.contracts.text_form import read_indicator
@@ -85,7 +85,7 @@ class _Compiler:
         self._catalogue = catalogue_of(domain)
         declared = [domain.declared(filter) for filter in self._settings.input.topics]
         self._events = declared[0] if all(one == declared[0] for one in declared) else ANYTHING
-        self._with_quality = Record({**self._events.fields, QUALITY: ANYTHING}, self._events.others)
+        self._with_quality = RecordType({**self._events.fields, QUALITY: ANYTHING}, self._events.others)
 
     def capsule(self) -> Capsule | None:
         settings, where = self._settings, self._settings.input.where
@@ -96,7 +96,7 @@ class _Compiler:
         reduction = self._reduction(at, settings.operations[at])
         if reduction is None:
             return None
-        after: list[Step | None] = []
+        after: list[CapsuleStep | None] = []
         for index, one in enumerate(settings.operations[at + 1 :], at + 1):
             made = tuple(step for step in after if step is not None)
             after.append(self._step(index, one, result_types(reduction, made), is_after=True))
@@ -108,28 +108,28 @@ class _Compiler:
         parts = (condition, window, taken, reduction, steps, output)
         return Capsule(self._name, settings.client, settings.input.topics, *parts, self._catalogue)
 
-    def _window(self) -> Window | None:
+    def _window(self) -> CapsuleWindow | None:
         said = self._settings.window
         time = None if said.time is None else self._try(("window", "time"), make_expression, said.time, self._events)
         times = _micros(said.length), _micros(said.slide or said.length), _micros(said.lateness)
         more = Late(said.late), time, _micros(said.skew), said.expected or 0
-        return self._try(("window",), Window, *times, *more)
+        return self._try(("window",), CapsuleWindow, *times, *more)
 
     def _reduction(self, at: int, said: CapsuleOperation) -> Reduction | None:
         if said.aggregate is not None:
             loc: Loc = ("operations", at, "aggregate")
             by = self._by(loc, said.aggregate.by, said.aggregate.values)
             values = tuple(_aggregated(name, text) for name, text in said.aggregate.values.items())
-            return Aggregate(by, values)
+            return AggregateReduction(by, values)
         assert said.fuse is not None
         loc = ("operations", at, "fuse")
         by = self._by(loc, said.fuse.by, said.fuse.values)
         weight = self._try((*loc, "weight"), self._weight, said.fuse.weight)
         fused = tuple((name, tuple(path.split("."))) for name, path in said.fuse.values.items())
         source = None if said.fuse.source is None else _place(said.fuse.source)
-        return None if weight is None else Fuse(by, fused, weight, source)
+        return None if weight is None else FuseReduction(by, fused, weight, source)
 
-    def _by(self, loc: Loc, by: dict[str, int | str], values: dict[str, str]) -> tuple[tuple[str, Place], ...]:
+    def _by(self, loc: Loc, by: dict[str, int | str], values: dict[str, str]) -> tuple[tuple[str, KeyPlace], ...]:
         for name in (*by, *values):
             if name in _RESERVED:
                 self._problems.append(((*loc, "by" if name in by else "values", name), f"every result has `{name}`"))
@@ -138,48 +138,50 @@ class _Compiler:
                 self._problems.append(((*loc, "values", name), f"the group has a `{name}` already"))
         return tuple((name, _place(said)) for name, said in by.items())
 
-    def _step(self, index: int, said: CapsuleOperation, types: Record, is_after: bool = False) -> Step | None:
+    def _step(
+        self, index: int, said: CapsuleOperation, types: RecordType, is_after: bool = False
+    ) -> CapsuleStep | None:
         loc: Loc = ("operations", index)
         if said.keep is not None:
             needs = self._try((*loc, "keep"), parse_constraints, said.keep, self._catalogue)
-            return None if needs is None else Keep(needs)
+            return None if needs is None else KeepStep(needs)
         if said.where is not None:
             condition: Condition | None = self._try((*loc, "where"), said.where.compiled, types)
-            return None if condition is None else Where(condition)
+            return None if condition is None else WhereStep(condition)
         if said.set is not None:
             values = [
                 (self._try((*loc, "set", name), self._key, name), self._value((*loc, "set", name), value, types))
                 for name, value in said.set.items()
             ]
-            return Put(tuple((key, value) for key, value in values if key is not None and value is not None))
+            return PutStep(tuple((key, value) for key, value in values if key is not None and value is not None))
         if said.remove is not None:
             keys = [self._try((*loc, "remove", at), self._key, name) for at, name in enumerate(said.remove)]
-            return Remove(tuple(key for key in keys if key is not None))
+            return RemoveStep(tuple(key for key in keys if key is not None))
         assert said.infer is not None
         if not is_after:
             self._problems.append(
                 ((*loc, "infer"), "it stands before `aggregate` or `fuse`, whose results it is about")
             )
             return None
-        return Infer(tuple(self._rule((*loc, "infer", at), rule, types) for at, rule in enumerate(said.infer)))
+        return InferStep(tuple(self._rule((*loc, "infer", at), rule, types) for at, rule in enumerate(said.infer)))
 
-    def _rule(self, loc: Loc, rule: InferenceRule, types: Record) -> Rule:
+    def _rule(self, loc: Loc, rule: InferenceRule, types: RecordType) -> SituationRule:
         for name in rule.set:
             if name in _RESERVED:
                 self._problems.append(((*loc, "set", name), f"every result has `{name}`"))
         when = None if rule.when is None else self._try((*loc, "when"), rule.when.compiled, types)
-        return Rule(when, tuple(rule.set.items()))
+        return SituationRule(when, tuple(rule.set.items()))
 
-    def _value(self, loc: Loc, said: float | str, types: Record) -> float | Expression | None:
+    def _value(self, loc: Loc, said: float | str, types: RecordType) -> float | Expression | None:
         return self._try(loc, make_expression, said, types) if isinstance(said, str) else float(said)
 
-    def _key(self, name: str) -> Key:
+    def _key(self, name: str) -> MetricKey:
         (need,) = parse_constraints(name, self._catalogue)
         if not isinstance(need, Need) or need.relation is not None or self._catalogue.find(need.key) is None:
             raise PolicyError(f"`{name}` is not an indicator such as `precision`")
         return need.key
 
-    def _weight(self, name: str) -> Key:
+    def _weight(self, name: str) -> MetricKey:
         key = self._key(name)
         if self._catalogue.kind(key) != "precision":
             definition = self._catalogue.definition(key)
@@ -187,10 +189,10 @@ class _Compiler:
                 raise PolicyError(f"metric `{key}` has no range to weigh by")
         return key
 
-    def _output(self, reduction: Reduction, types: Record) -> Output | None:
+    def _output(self, reduction: Reduction, types: RecordType) -> CapsuleOutput | None:
         said = self._settings.output
         pairs = [(n, self._try(("output", "payload", n), make_expression, e, types)) for n, e in said.payload.items()]
-        made = Output(said.topic, tuple((n, e) for n, e in pairs if e is not None), said.quality == "content")
+        made = CapsuleOutput(said.topic, tuple((n, e) for n, e in pairs if e is not None), said.quality == "content")
         names = [name for name, _ in reduction.by]
         for hole in made.holes:
             if hole not in names:
@@ -212,7 +214,7 @@ def _micros(seconds: float) -> int:
     return round(seconds * MICROSECONDS)
 
 
-def _place(said: int | str) -> Place:
+def _place(said: int | str) -> KeyPlace:
     return said if isinstance(said, int) else tuple(said.split("."))
 
 
@@ -220,4 +222,4 @@ def _aggregated(name: str, text: str) -> Aggregated:
     match = FUNCTION.fullmatch(text)
     assert match is not None
     function, path, count = match.groups()
-    return Aggregated(name, Function(count or function), tuple(path.split(".")) if path else ())
+    return Aggregated(name, AggregateFunction(count or function), tuple(path.split(".")) if path else ())

@@ -13,9 +13,9 @@ from penstock.domain.yaml.files import FileRole
 from penstock.model.errors import PolicyError
 from penstock.model.quality import Catalogue
 from penstock.policy.contracts.contract import RESERVED, Subject
-from penstock.policy.contracts.contract_set import Collecting, Contracts
+from penstock.policy.contracts.contract_set import CollectorAssignment, Contracts
 from penstock.policy.contracts.privacy import PrivacyPolicy, given_types
-from penstock.policy.contracts.privacy_types import Given, Values, refused_types, text_of, typed, types_of
+from penstock.policy.contracts.privacy_types import GivenTypes, Values, refused_types, text_of, typed, types_of
 from penstock.policy.contracts.text_form import (
     mistake_at,
     read_collector,
@@ -128,7 +128,7 @@ def compiled(domain: Domain) -> Contracts | None:
         tuple(read_consumer(name, said, catalogue) for name, said in contracts.consumers.items()),
         tuple(read_situation(name, said) for name, said in contracts.situations.items()),
         tuple(
-            Collecting(
+            CollectorAssignment(
                 one.topics,
                 frozenset(one.clients),
                 tuple(read_collector(said, catalogue, one.sensor) for said in one.collect),
@@ -207,7 +207,7 @@ def _values(client: ClientSettings) -> Values:
     return tuple((name, values) for name, values in found if values)
 
 
-def given(domain: Domain, private: PrivacySettings) -> Given:
+def given(domain: Domain, private: PrivacySettings) -> GivenTypes:
     """The types of all that nodes give these policies."""
     found: dict[tuple[str, frozenset[str]], str] = {}
     for client, settings in domain.clients.items():

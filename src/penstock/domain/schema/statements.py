@@ -21,7 +21,7 @@ from penstock.language.statements.statement import Message, Statement
 from penstock.language.statements.xml import from_xml
 from penstock.language.types import ANYTHING
 from penstock.model.errors import PolicyError
-from penstock.policy.statements.assignments import Given, Grant, Statements
+from penstock.policy.statements.assignments import AssignedPolicy, SettingGrant, Statements
 from penstock.policy.statements.statement import compile_statement, make_policy, policy_on
 
 EVERYBODY = "*"
@@ -150,7 +150,7 @@ class StatementSettings(Settings):
         return Statements(
             tuple(_given(one, known) for one in self.apply),
             tuple(
-                Grant(
+                SettingGrant(
                     None if EVERYBODY in one.to else frozenset(one.to),
                     frozenset(Message(carrier.capitalize()) for carrier in one.set),
                     None if EVERYBODY in one.elements else frozenset(one.elements),
@@ -160,12 +160,12 @@ class StatementSettings(Settings):
         )
 
 
-def _given(one: ApplySettings, known: dict[str, Statement]) -> Given:
+def _given(one: ApplySettings, known: dict[str, Statement]) -> AssignedPolicy:
     carrier = Message(one.to.capitalize())
     policy = policy_on(compile_statement(known[one.policy]), carrier)
     clients = None if EVERYBODY in one.of else frozenset(one.of)
     condition = None if one.where is None else one.where.compiled(ANYTHING)
-    return Given(one.policy, policy, carrier, clients, frozenset(one.at), one.filter, condition)
+    return AssignedPolicy(one.policy, policy, carrier, clients, frozenset(one.at), one.filter, condition)
 
 
 def problem_of(one: ApplySettings, statement: Statement) -> str:

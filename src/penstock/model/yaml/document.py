@@ -66,7 +66,7 @@ _TEXT_TAGS = ("!", f"{_CORE}str")
 
 
 def scalar(text: str) -> Scalar:
-    """A value that stands without quotes: nothing, true or false, a number, or else a text."""
+    """Return a value that stands without quotes: nothing, true or false, a number, or else a text."""
     lower = text.lower()
     if lower in _WORDS and text in (lower, lower.title(), lower.upper()):
         return Scalar(text, _WORDS[lower])
@@ -80,7 +80,7 @@ def scalar(text: str) -> Scalar:
 
 
 def read_document(file: Path, problems: list[Problem]) -> Entry:
-    """The tree of one file.
+    """Return the tree of one file.
 
     Mistakes after which the rest can still be read are added to `problems`; others raise `DomainError`.
     """
@@ -88,7 +88,7 @@ def read_document(file: Path, problems: list[Problem]) -> Entry:
 
 
 def text_of_file(file: Path) -> str:
-    """The text of a file that is not too large; raises `DomainError`."""
+    """Return the text of a file that is not too large; raises `DomainError`."""
     try:
         with file.open("rb") as stream:
             data = stream.read(MAX_BYTES + 1)
@@ -110,7 +110,7 @@ def _reason(error: OSError) -> str:
 
 
 def yaml_loader() -> Any:
-    """The parser to read YAML with: libyaml's if it is there, else the slower one."""
+    """Return the parser to read YAML with: libyaml's if it is there, else the slower one."""
     return getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
@@ -124,7 +124,7 @@ def read_values(text: str, bounds: Bounds | None = None) -> object:
 
 
 def compose(text: str, file: str, folder: Path, problems: list[Problem], bounds: Bounds | None = None) -> Entry:
-    """The tree of a YAML text; `file` is its name in messages, `folder` what it is relative to."""
+    """Return the tree of a YAML text; `file` is its name in messages, `folder` what it is relative to."""
     composer = _Composer(yaml.parse(text, Loader=yaml_loader()), Place(file, 0, folder), problems, bounds or Bounds())
     try:
         return composer.document()
@@ -261,5 +261,5 @@ class _Composer:
 
 
 def second(place: Place, path: tuple[Step, ...], first: Place) -> Problem:
-    """The mistake of a key that is there twice."""
+    """Return the mistake of a key that is there twice."""
     return place.problem(path, f"found a second `{path[-1]}`, expected only the one at {first}")

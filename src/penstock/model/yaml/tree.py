@@ -79,7 +79,7 @@ def path_text(path: Several[Step]) -> str:
 
 
 def plain(node: Node) -> object:
-    """The value alone, as lists, dictionaries and scalars."""
+    """Return the value alone, as lists, dictionaries and scalars."""
     match node:
         case Scalar(value=value):
             return value
@@ -90,7 +90,7 @@ def plain(node: Node) -> object:
 
 
 def child(node: Node, step: Step) -> Entry | None:
-    """The value one step below, if there is one."""
+    """Return the value one step below, if there is one."""
     if isinstance(node, Mapping) and isinstance(step, str):
         return node.entries.get(step)
     if isinstance(node, Sequence) and isinstance(step, int) and 0 <= step < len(node.items):
@@ -99,10 +99,10 @@ def child(node: Node, step: Step) -> Entry | None:
 
 
 def locate(root: Entry, path: Several[Step]) -> Spot:
-    """The nearest value along `path`.
+    """Return the nearest value along `path`.
 
-    Steps that the file does not have are left out: a short form is validated as the long form it stands for,
-    so that `listen[0].address` may have been written as `listen`.
+    Steps that the file does not have are left out: a short form is validated as the long form it stands for, so that
+    `listen[0].address` may have been written as `listen`.
     """
     entry, found = root, list[Step]()
     for step in path:
@@ -129,6 +129,6 @@ def found_text(node: Node) -> str:
 
 
 def shown(text: str) -> str:
-    """A text from the input, on one line and not too long."""
+    """Return a text from the input, on one line and not too long."""
     line = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
     return line if len(line) <= 60 else f"{line[:57]}..."

@@ -9,11 +9,11 @@ import re
 from functools import lru_cache
 
 from penstock.model.errors import ContentError, PolicyError
-from penstock.model.quality import MOST_VALUES, Key, MetricValue
+from penstock.model.quality import MAX_VALUES, MetricKey, MetricValue
 from penstock.model.values import Timestamp
-from penstock.policy.quality.carriage import CLAIMED, MOST_PROPERTY, read_time
+from penstock.policy.quality.carriage import CLAIMED, MAX_PROPERTY, read_time
 
-Claims = dict[Key, tuple[float, Timestamp, Timestamp | None]]
+Claims = dict[MetricKey, tuple[float, Timestamp, Timestamp | None]]
 """By metric: the value, when it was measured, and when it was last changed."""
 
 _USER_PROPERTY = 0x26
@@ -46,7 +46,7 @@ def read_claims(properties: bytes) -> Claims | None:
             return None
         size = properties[name] << 8 | properties[name + 1]
         at = name + 2 + size
-        said = _ENTRY.fullmatch(properties, name + 2, at) if at <= end and size <= MOST_PROPERTY else None
+        said = _ENTRY.fullmatch(properties, name + 2, at) if at <= end and size <= MAX_PROPERTY else None
         if said is None:
             return None
         ids, number, created, modified = said.groups()
@@ -57,13 +57,13 @@ def read_claims(properties: bytes) -> Claims | None:
         if changed is None and modified is not None:
             return None
         found[key] = value, measured, changed
-    return found if 0 < len(found) <= MOST_VALUES else None
+    return found if 0 < len(found) <= MAX_VALUES else None
 
 
 @lru_cache(maxsize=1024)  # there are a few, and many values
-def _key(text: bytes) -> Key | None:
+def _key(text: bytes) -> MetricKey | None:
     ids = _IDS.fullmatch(text)
-    return None if ids is None else Key(*(id.decode() for id in ids.groups()))
+    return None if ids is None else MetricKey(*(id.decode() for id in ids.groups()))
 
 
 @lru_cache(maxsize=1024)  # mostly, all values of an event are of the same time
@@ -78,6 +78,6 @@ def _time(text: bytes) -> Timestamp | None:
 @lru_cache(maxsize=1024)
 def _second(text: bytes) -> Timestamp | None:
     try:
-        return MetricValue(Key("a", "a", "a"), 0.0, read_time(f"{text.decode()}Z")).created
+        return MetricValue(MetricKey("a", "a", "a"), 0.0, read_time(f"{text.decode()}Z")).created
     except (ContentError, PolicyError):
         return None

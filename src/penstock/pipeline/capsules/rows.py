@@ -21,7 +21,7 @@ from penstock.domain.compile.capsules import compiled
 from penstock.domain.schema.contents import reader
 from penstock.engine.events import user_properties
 from penstock.language.evaluators.times import timestamp_to_string
-from penstock.model.content.content import Attributes, Content, Format, Reader, Widen
+from penstock.model.content.content import Attributes, Content, ContentReader, Format, Widen
 from penstock.model.content.json_objects import read_objects
 from penstock.model.errors import ContentError, PolicyError
 from penstock.model.event import Event
@@ -31,8 +31,8 @@ from penstock.pipeline.capsules.claims import Claims, read_claims
 from penstock.pipeline.capsules.columns import columns_of
 from penstock.pipeline.spark.policies import Policies, Standing
 from penstock.pipeline.stages.release import UNTIL
-from penstock.policy.capsules.capsule import MICROSECONDS, Capsule, Fuse, Late, Window
-from penstock.policy.capsules.steps import Taken, take
+from penstock.policy.capsules.capsule import MICROSECONDS, Capsule, CapsuleWindow, FuseReduction, Late
+from penstock.policy.capsules.steps import CapsuleInput, take
 from penstock.policy.contracts.release import RETAIN_UNTIL, read_retain
 from penstock.policy.quality.carriage import ATTACHED, CLAIMED, MEMBER, read_properties, read_quality
 from penstock.wire.properties import Properties, encode_properties
@@ -73,13 +73,13 @@ class Reference:
         """Raises `PolicyError`."""
         return _compiled(self.standing, self.name)[0]
 
-    def reader(self) -> Reader:
+    def reader(self) -> ContentReader:
         """What reads the content of events."""
         return _compiled(self.standing, self.name)[1]
 
 
 @lru_cache(maxsize=64)
-def _compiled(standing: Standing, name: str) -> tuple[Capsule, Reader]:
+def _compiled(standing: Standing, name: str) -> tuple[Capsule, ContentReader]:
     domain = standing.domain()
     return compiled(domain, name), reader(domain.content)
 
@@ -92,7 +92,7 @@ def row_types(capsule: Capsule) -> pa.Schema:
     fields += [(f"n{at}", pa.float64()) for at in range(len(capsule.reduction.paths))]
     for at in range(len(capsule.metrics)):
         fields += [(f"q{at}", pa.float64()), (f"c{at}", pa.int64()), (f"a{at}", pa.int64())]
-    if isinstance(capsule.reduction, Fuse):
+    if isinstance(capsule.reduction, FuseReduction):
         fields += [("source", pa.string()), ("seq", pa.int64()), ("place", pa.int32()), ("part", pa.int32())]
     return pa.schema(fields)
 
@@ -111,7 +111,7 @@ def taken(rows: DataFrame, reference: Reference, closed: int | None) -> DataFram
     return read.mapInArrow(work, from_arrow_schema(types))
 
 
-def late_starts(window: Window, at: int, now: int) -> list[int]:
+def late_starts(window: CapsuleWindow, at: int, now: int) -> list[int]:
     """The windows of a time that are closed by now."""
     if at + window.lateness >= now:  # they end after that time
         return []
@@ -138,7 +138,7 @@ class _Reading:
             yield quick
             yield pa.RecordBatch.from_pylist([{"arrival": max(arrival)}], schema=self._types)
             return
-        kept, said, places, aside = list[Taken](), list[Claims](), list[int](), list[dict[str, Any]]()
+        kept, said, places, aside = list[CapsuleInput](), list[Claims](), list[int](), list[dict[str, Any]]()
         carried = self._carried(batch)
         for at, content in enumerate(self._contents(topics, batch)):
             came = arrival[at]

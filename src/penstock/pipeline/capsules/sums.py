@@ -14,12 +14,12 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from penstock.model.errors import PolicyError
-from penstock.model.quality import Direction, Key, MetricValue, Quality
+from penstock.model.quality import Direction, MetricKey, MetricValue, Quality
 from penstock.model.values import Timestamp
 from penstock.pipeline.capsules.rows import Reference
 from penstock.pipeline.stages.release import UNTIL
-from penstock.policy.capsules.capsule import MICROSECONDS, Aggregate, Capsule, Function, Fuse
-from penstock.policy.capsules.steps import Made, Reduced, Taken, conclude, fused
+from penstock.policy.capsules.capsule import MICROSECONDS, AggregateFunction, AggregateReduction, Capsule, FuseReduction
+from penstock.policy.capsules.steps import CapsuleInput, CapsuleResult, ReducedGroup, conclude, fused
 from penstock.policy.quality.carriage import write_properties
 from penstock.policy.quality.summaries import Statistic, Summary, propagate_summaries, statistic_of
 from penstock.wire.properties import Properties, encode_properties
@@ -100,23 +100,23 @@ def _sums(capsule: Capsule) -> list[_Sum]:
     is_input = F.col("start").isNotNull()
     sums = [_Sum("seen", "max", F.col("arrival")), _Sum("inputs", "sum", is_input.cast("long"))]
     sums.append(_Sum(UNTIL, "min", F.col(UNTIL)))  # what is made of several is kept no longer than any of them
-    if isinstance(capsule.reduction, Fuse):
+    if isinstance(capsule.reduction, FuseReduction):
         return [*sums, _Sum("items", "list", F.when(is_input, _item(capsule)))]
     return [*sums, *_of_values(capsule.reduction), *_of_quality(capsule, capsule.reduction)]
 
 
-def _of_values(reduction: Aggregate) -> Iterator[_Sum]:
+def _of_values(reduction: AggregateReduction) -> Iterator[_Sum]:
     for at, path in enumerate(reduction.paths):
         asked = {one.function for one in reduction.values if one.path == path}
-        if asked & {Function.MEAN, Function.SUM}:
+        if asked & {AggregateFunction.MEAN, AggregateFunction.SUM}:
             yield _Sum(f"s{at}", "sum", F.col(f"n{at}"))
-        if Function.MIN in asked:
+        if AggregateFunction.MIN in asked:
             yield _Sum(f"l{at}", "min", F.col(f"n{at}"))
-        if Function.MAX in asked:
+        if AggregateFunction.MAX in asked:
             yield _Sum(f"h{at}", "max", F.col(f"n{at}"))
 
 
-def _of_quality(capsule: Capsule, reduction: Aggregate) -> Iterator[_Sum]:
+def _of_quality(capsule: Capsule, reduction: AggregateReduction) -> Iterator[_Sum]:
     for at, key in enumerate(capsule.metrics):
         value = _aged(capsule, at, key)
         yield _Sum(f"m{at}", "sum", F.col(f"q{at}").isNotNull().cast("long"))
@@ -133,7 +133,7 @@ def _of_quality(capsule: Capsule, reduction: Aggregate) -> Iterator[_Sum]:
                 yield _Sum(name, "sum", value)
 
 
-def _aged(capsule: Capsule, at: int, key: Key) -> Column:
+def _aged(capsule: Capsule, at: int, key: MetricKey) -> Column:
     """A metric at the end of the window: ages have grown by then, as `quality_propagate.aged` has it."""
     value = F.col(f"q{at}")
     if capsule.catalogue.kind(key) != "freshness":
@@ -189,7 +189,7 @@ def _result(capsule: Capsule, row: dict[str, Any]) -> dict[str, Any] | None:
     return None if made is None else {**known, "inputs": reduced.inputs, **_told(made)}
 
 
-def _told(made: Made) -> dict[str, Any]:
+def _told(made: CapsuleResult) -> dict[str, Any]:
     carried = Properties(content_type=_JSON, user_properties=made.properties)
     return {
         "topic": made.topic,
@@ -200,29 +200,29 @@ def _told(made: Made) -> dict[str, Any]:
     }
 
 
-def _reduced(capsule: Capsule, group: tuple[str, ...], row: dict[str, Any]) -> Reduced:
+def _reduced(capsule: Capsule, group: tuple[str, ...], row: dict[str, Any]) -> ReducedGroup:
     start, reduction = row["start"], capsule.reduction
-    if isinstance(reduction, Fuse):
+    if isinstance(reduction, FuseReduction):
         items = sorted(row["items"], key=lambda one: (one["arrival"], one["seq"], one["place"], one["part"]))
         return fused(capsule, start, group, [_input(capsule, group, one) for one in items])
     inputs, values = row["inputs"], dict[str, float | int]()
     for one in reduction.values:
         at = reduction.paths.index(one.path) if one.path else 0
         match one.function:
-            case Function.COUNT:
+            case AggregateFunction.COUNT:
                 values[one.name] = inputs
-            case Function.MEAN:
+            case AggregateFunction.MEAN:
                 values[one.name] = row[f"s{at}"] / inputs
-            case Function.SUM:
+            case AggregateFunction.SUM:
                 values[one.name] = row[f"s{at}"]
-            case Function.MIN:
+            case AggregateFunction.MIN:
                 values[one.name] = row[f"l{at}"]
-            case Function.MAX:
+            case AggregateFunction.MAX:
                 values[one.name] = row[f"h{at}"]
-    return Reduced(start, group, inputs, values, _quality(capsule, reduction, row))
+    return ReducedGroup(start, group, inputs, values, _quality(capsule, reduction, row))
 
 
-def _quality(capsule: Capsule, reduction: Aggregate, row: dict[str, Any]) -> Quality:
+def _quality(capsule: Capsule, reduction: AggregateReduction, row: dict[str, Any]) -> Quality:
     summaries = {
         key: Summary(
             row[f"m{at}"],
@@ -237,13 +237,13 @@ def _quality(capsule: Capsule, reduction: Aggregate, row: dict[str, Any]) -> Qua
     return propagate_summaries(reduction.operations, row["inputs"], summaries, capsule.catalogue, now, expected)
 
 
-def _input(capsule: Capsule, group: tuple[str, ...], item: dict[str, Any]) -> Taken:
+def _input(capsule: Capsule, group: tuple[str, ...], item: dict[str, Any]) -> CapsuleInput:
     values = [
         MetricValue(key, value, _time(created), None if created == changed else _time(changed))
         for key, value, created, changed in zip(capsule.metrics, item["q"], item["c"], item["a"], strict=True)
         if value is not None
     ]
-    return Taken(item["at"], group, tuple(item["n"]), Quality(values), item["source"])
+    return CapsuleInput(item["at"], group, tuple(item["n"]), Quality(values), item["source"])
 
 
 def _time(micros: int) -> Timestamp:

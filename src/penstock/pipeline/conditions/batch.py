@@ -13,7 +13,7 @@ from pyspark.sql import Column
 from pyspark.sql.pandas.functions import arrow_udf
 
 from penstock.language.condition import Condition, condition_of
-from penstock.language.errors import Failure, Kind, Outcome
+from penstock.language.errors import Failure, FailureKind, Outcome
 from penstock.language.parser import parse
 from penstock.language.printer import show
 from penstock.language.tree import Tree, reads
@@ -55,7 +55,7 @@ def _outcomes(outcomes: list[Outcome]) -> pa.Array:
     return pa.StructArray.from_arrays([pa.array(values, pa.bool_()), pa.array(errors, pa.string())], ["value", "error"])
 
 
-_NO_CONTENT = Failure(Kind.UNREADABLE_CONTENT, "there is no content")
+_NO_CONTENT = Failure(FailureKind.UNREADABLE_CONTENT, "there is no content")
 
 
 def _decide_records(condition: Condition, batch: pa.Array) -> list[Outcome]:

@@ -17,7 +17,7 @@ from pyspark.sql.types import StructType
 
 from penstock.language.condition import Condition
 from penstock.language.tree import Attribute, Has, Tree, XPath, walk
-from penstock.language.types import ANYTHING, Record
+from penstock.language.types import ANYTHING, RecordType
 from penstock.model.content.content import Format
 from penstock.pipeline.conditions.batch import over_payload, over_struct
 from penstock.pipeline.conditions.gaps import GAPS as GAPS
@@ -26,7 +26,7 @@ from penstock.pipeline.conditions.native.compiler import Outcome, compile_native
 from penstock.pipeline.conditions.native.parts import Part
 from penstock.pipeline.conditions.native.shapes import column_type, names_collide
 
-Schema = StructType | Record | None
+Schema = StructType | RecordType | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +122,7 @@ def _tree(condition: Condition | Tree) -> Tree:
 def _struct(schema: Schema) -> StructType | None:
     if schema is None or schema == ANYTHING:
         return None
-    found = column_type(schema) if isinstance(schema, Record) else schema
+    found = column_type(schema) if isinstance(schema, RecordType) else schema
     assert isinstance(found, StructType)
     return found
 

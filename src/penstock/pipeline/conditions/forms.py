@@ -13,10 +13,10 @@ from pyspark.sql import functions as F
 from penstock.language import types
 from penstock.language.parser import parse
 from penstock.language.tree import EQUALITY, ORDER, Binary, Literal, Tree, Variable, rebuilt
-from penstock.language.types import Scalar
+from penstock.language.types import ScalarType
 from penstock.pipeline.conditions.native.parts import Cell, Part
 
-_KINDS: dict[str, tuple[Scalar, str]] = {
+_KINDS: dict[str, tuple[ScalarType, str]] = {
     "double": (types.DOUBLE, "double"),
     "int": (types.INT, "bigint"),
     "string": (types.STRING, "string"),

@@ -16,7 +16,7 @@ from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.jobs.rule_usage import ACL, Client, Named, Nodes, line, listed_clients, rules, uses
 from penstock.pipeline.spark.policies import Policies, Policy, as_it_stands, as_it_stood
 from penstock.pipeline.tables import tables
-from penstock.policy.access.acl import Rule
+from penstock.policy.access.acl import AclRule
 
 SEEN, DENIALS, UNUSED, RIGHTS = "seen", "denials", "unused", "rights"
 """The tables that are written."""
@@ -232,7 +232,7 @@ def _rights(nodes: Nodes, client: Client, exercised: _Exercised) -> Iterator[Rig
     rights = nodes.rights(client)
     if rights is None:
         return
-    by_line: dict[str, list[Rule]] = defaultdict(list)
+    by_line: dict[str, list[AclRule]] = defaultdict(list)
     for rule in (*rights.topics, *rights.patterns):
         if rule.access != "deny":
             by_line[line(client.node, rule)].append(rule)
@@ -244,7 +244,7 @@ def _rights(nodes: Nodes, client: Client, exercised: _Exercised) -> Iterator[Rig
             yield Right(client.entity, client.node, text, rule.access, rule.filter, reads, writes, suggestion)
 
 
-def _suggestion(rule: Rule, read: set[str], written: set[str]) -> str:
+def _suggestion(rule: AclRule, read: set[str], written: set[str]) -> str:
     """What would be enough."""
     if not read and not written:
         return "never used: remove"

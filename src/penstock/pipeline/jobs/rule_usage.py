@@ -21,8 +21,8 @@ from penstock.model.event import Event
 from penstock.model.topic_tree import FilterIndex, place_index
 from penstock.pipeline.spark.policies import Policy, Standing, link_into
 from penstock.pipeline.stages.edit import event_of, rows_of
-from penstock.policy.access.acl import Access, Rights, Rule
-from penstock.policy.access.brokering import Table
+from penstock.policy.access.acl import Access, AclRule, Rights
+from penstock.policy.access.brokering import BrokeringTable
 from penstock.policy.monitors.automaton import Automaton
 from penstock.policy.monitors.transitions import label_of
 
@@ -146,7 +146,7 @@ def rules(policy: Policy, recording: frozenset[str]) -> list[Named]:
     return list(dict.fromkeys(found))
 
 
-def line(node: str, rule: Rule) -> str:
+def line(node: str, rule: AclRule) -> str:
     """A line of an access control file: its number, and what it says."""
     return rule.source[rule.source.rindex(f"{node}.acl:") :] if f"{node}.acl:" in rule.source else rule.source
 
@@ -193,7 +193,7 @@ def _statements(policy: Policy, node: str) -> Iterator[_ByFilter]:
             yield _ByFilter(given.filter, publisher, (STATEMENT, "", said), client)
 
 
-def pair(table: Table, source: str, target: str) -> str:
+def pair(table: BrokeringTable, source: str, target: str) -> str:
     """An entry of a brokering table."""
     return f"{'allow' if table.lists_allowed else 'deny'} from {source} to {target}"
 

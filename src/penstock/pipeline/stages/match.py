@@ -14,7 +14,7 @@ from pyspark.sql import Column
 from penstock.language.condition import Condition, condition_of
 from penstock.language.evaluators.closures import Decider
 from penstock.language.parser import parse
-from penstock.model.content.content import Attributes, Content, Format, Reader, Widen
+from penstock.model.content.content import Attributes, Content, ContentReader, Format, Widen
 from penstock.model.content.json_objects import read_objects
 from penstock.model.event import Event
 from penstock.pipeline.spark.policies import Policies
@@ -105,7 +105,7 @@ def _kinds(policies: Policies, rows: pa.RecordBatch) -> tuple[list["_Kind"], Num
 class _Kind:
     """Events that are read alike."""
 
-    reader: Reader
+    reader: ContentReader
     event: Event
     """One of them."""
     is_json: bool

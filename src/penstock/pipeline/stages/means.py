@@ -24,7 +24,7 @@ from penstock.model.errors import ContentError
 from penstock.model.quality import Quality
 from penstock.pipeline.stages.edit import event_of, rows_of
 from penstock.pipeline.stages.release import Releases, Stage, stage_of, waiting
-from penstock.policy.contracts.aggregate import Window, absorb, begin_of, due
+from penstock.policy.contracts.aggregate import MeanWindow, absorb, begin_of, due
 
 Row = dict[str, Any]
 _MICROSECONDS = 1_000_000
@@ -43,7 +43,7 @@ class Collected(NamedTuple):
     """What has come of a mean: the last row, and all that counts."""
 
     row: Row
-    window: Window
+    window: MeanWindow
 
 
 @dataclass
@@ -114,7 +114,7 @@ class Collector:
         self._next[name] = soonest
 
 
-def _end(about: Collecting, window: Window) -> float:
+def _end(about: Collecting, window: MeanWindow) -> float:
     return (window.number + 1) * about.aggregate.seconds
 
 

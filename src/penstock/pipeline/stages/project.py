@@ -24,7 +24,7 @@ from penstock.model.verdict import Effect
 from penstock.pipeline.spark.policies import Asker, Policies, Policy
 from penstock.pipeline.stages.edit import event_of, rows_of
 from penstock.pipeline.tables.executor import F
-from penstock.policy.sparkplug.edge_nodes import Plant, Reader
+from penstock.policy.sparkplug.edge_nodes import Plant, PlantReader
 
 
 def is_governed() -> Column:
@@ -96,7 +96,7 @@ class Edge:
     """What is known of an edge node at a node, and what subjects have had of it."""
 
     plant: Plant = field(default_factory=Plant)
-    readers: dict[str, Reader] = field(default_factory=dict)
+    readers: dict[str, PlantReader] = field(default_factory=dict)
 
 
 Enter = Callable[[str, str], Edge]
@@ -183,5 +183,5 @@ class Project(_Plants):
         session = self._sessions[at]
         actor = actor_of(node, session) if session is not None and node.sparkplug is not None else None
         if actor is not None:
-            actor.reader = self.edge.readers.setdefault(subject, Reader())
+            actor.reader = self.edge.readers.setdefault(subject, PlantReader())
         return session

@@ -24,7 +24,7 @@ from penstock.pipeline.stages.conform import is_as_recorded
 from penstock.pipeline.stages.edit import event_of, rows_of
 from penstock.pipeline.tables.executor import F
 from penstock.pipeline.tables.filters import is_on
-from penstock.policy.contracts.situation import NONE_OPEN, Opened, OpenSituations
+from penstock.policy.contracts.situation import NONE_OPEN, OpenSituation, OpenSituations
 
 EVERYWHERE = ""
 """In place of a node's name."""
@@ -87,13 +87,13 @@ class Timeline:
                 begins = 0 if scope == EVERYWHERE else 1
                 at = bisect_right(spans, place[begins:], key=lambda one: one.begins[begins:])
                 if at and now < spans[at - 1].until and place[begins:] < (spans[at - 1].ends or _NEVER)[begins:]:
-                    found[name] = Opened(now, spans[at - 1].until, "")
+                    found[name] = OpenSituation(now, spans[at - 1].until, "")
         return found
 
     def open_later(self, scope: str, now: float) -> OpenSituations:
         """What was open at a time at which no event came."""
         return {
-            name: Opened(now, one.until, "")
+            name: OpenSituation(now, one.until, "")
             for (where, name), spans in self.spans.items()
             for one in spans
             if where == scope and one.begins[0] <= now < min(one.until, (one.ends or _NEVER)[0])

@@ -13,12 +13,12 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle, TimerValues
 from pyspark.sql.types import StructType
 
-from penstock.model.sparkplug.topic import Source
+from penstock.model.sparkplug.topic import SparkplugSource
 from penstock.pipeline.spark.policies import Asker, Policies
 from penstock.pipeline.stages.project import Edge, Enter, Project, Prune, Steps, beside, edge, is_governed
 from penstock.pipeline.state.monitors import BUCKETS, unpacked
-from penstock.policy.sparkplug.edge_nodes import Numbered, Plant, Reader
-from penstock.policy.sparkplug.views import Known, Standing
+from penstock.policy.sparkplug.edge_nodes import Numbered, Plant, PlantReader
+from penstock.policy.sparkplug.views import BirthRecord, WithheldMetrics
 
 VERSION = 1
 _STATE = "version int, edges binary"
@@ -31,10 +31,10 @@ class _Kept(msgspec.Struct):
 
     node: str
     edge: str
-    known: list[tuple[Source, Known]]
-    numbered: list[tuple[Source, Numbered]]
-    standings: list[tuple[str, Source, Standing]]
-    numbers: list[tuple[str, Source, int, int]]
+    known: list[tuple[SparkplugSource, BirthRecord]]
+    numbered: list[tuple[SparkplugSource, Numbered]]
+    standings: list[tuple[str, SparkplugSource, WithheldMetrics]]
+    numbers: list[tuple[str, SparkplugSource, int, int]]
 
 
 @dataclass
@@ -61,9 +61,9 @@ class Memory:
 def _edge(kept: _Kept) -> Edge:
     made = Edge(Plant(dict(kept.known), dict(kept.numbered)))
     for subject, source, standing in kept.standings:
-        made.readers.setdefault(subject, Reader()).standings[source] = standing
+        made.readers.setdefault(subject, PlantReader()).standings[source] = standing
     for subject, source, seq, lost in kept.numbers:
-        made.readers.setdefault(subject, Reader()).numbers[source] = seq, lost
+        made.readers.setdefault(subject, PlantReader()).numbers[source] = seq, lost
     return made
 
 

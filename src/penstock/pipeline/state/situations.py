@@ -21,7 +21,7 @@ from penstock.pipeline.stages.situations import COLUMNS, Openings, is_signal
 from penstock.pipeline.state import delayed
 from penstock.pipeline.state.delayed import Waiting
 from penstock.pipeline.state.monitors import BUCKETS, unpacked
-from penstock.policy.contracts.situation import NONE_OPEN, Opened
+from penstock.policy.contracts.situation import NONE_OPEN, OpenSituation
 
 VERSION = 1
 _STATE = "version int, nodes binary"
@@ -39,11 +39,11 @@ class _Kept(msgspec.Struct, array_like=True):
     by: str
 
 
-def read_state(value: tuple[Any, ...] | None) -> dict[str, dict[str, Opened]]:
+def read_state(value: tuple[Any, ...] | None) -> dict[str, dict[str, OpenSituation]]:
     """What is open, by node; raises `PipelineError` for a state of another version."""
-    found: dict[str, dict[str, Opened]] = {}
+    found: dict[str, dict[str, OpenSituation]] = {}
     for one in msgspec.json.decode(unpacked(value, VERSION), type=list[_Kept]):
-        found.setdefault(one.node, {})[one.situation] = Opened(one.since, one.until, one.by)
+        found.setdefault(one.node, {})[one.situation] = OpenSituation(one.since, one.until, one.by)
     return found
 
 

@@ -5,7 +5,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DataType, MapType, NullType, StructType
 
 from penstock.language import types
-from penstock.language.errors import Kind
+from penstock.language.errors import FailureKind
 from penstock.language.values import Uint, as_key
 from penstock.pipeline.conditions.gaps import Gap
 from penstock.pipeline.conditions.native.parts import (
@@ -32,7 +32,7 @@ from penstock.pipeline.conditions.native.parts import (
 from penstock.pipeline.conditions.native.relations import may_be_key, present
 from penstock.pipeline.conditions.native.shapes import KEPT, common, fitted, read, shape_of, stored
 
-_MISSING = Kind.NO_SUCH_ATTRIBUTE
+_MISSING = FailureKind.NO_SUCH_ATTRIBUTE
 
 
 def field(record: Cell, name: str) -> Part:
@@ -65,7 +65,7 @@ def select(operand: Part, name: str) -> Part:
     if is_never(operand):
         return operand
     if kind_of(operand) is not dict:
-        return fail(Kind.NO_MATCHING_OVERLOAD, operand)
+        return fail(FailureKind.NO_MATCHING_OVERLOAD, operand)
     return _entry(operand, Constant(name))
 
 
@@ -83,7 +83,7 @@ def has(operand: Part, name: str) -> Part:
         case _ if is_never(operand):
             return operand
         case _:
-            return fail(Kind.NO_MATCHING_OVERLOAD, operand)
+            return fail(FailureKind.NO_MATCHING_OVERLOAD, operand)
     return made(types.BOOL, column, (operand,), before=no_nulls(operand), uses=2)
 
 
@@ -95,7 +95,7 @@ def index(operand: Part, key: Part) -> Part:
         return _element(opened(operand), key)
     if kind_of(operand) is dict:
         return _entry(operand, key)
-    return fail(Kind.NO_MATCHING_OVERLOAD, operand, key)
+    return fail(FailureKind.NO_MATCHING_OVERLOAD, operand, key)
 
 
 def _entry(operand: Part, key: Part) -> Part:
@@ -150,21 +150,21 @@ def _chosen(part: Part, *operands: Part) -> Part:
 
 def _element(operand: Part, key: Part) -> Part:
     if kind_of(key) not in (int, Uint, float):
-        return fail(Kind.NO_MATCHING_OVERLOAD, operand, key)
+        return fail(FailureKind.NO_MATCHING_OVERLOAD, operand, key)
     match operand, key:
         case _, Constant(float(number)) if not number.is_integer():
-            return never(*errors_of(operand), *no_nulls(operand), kind(Kind.INVALID_ARGUMENT))
+            return never(*errors_of(operand), *no_nulls(operand), kind(FailureKind.INVALID_ARGUMENT))
         case Items(parts), Constant(number):
             there = 0 <= number < len(parts)
-            return _chosen(parts[int(number)], operand) if there else fail(Kind.OUT_OF_RANGE, operand)
+            return _chosen(parts[int(number)], operand) if there else fail(FailureKind.OUT_OF_RANGE, operand)
     array = as_array(operand)
     assert isinstance(array.shape, ArrayType)
     whole, place, uses = _place(cell(key))
     size = F.array_size(array.value)
     before = (
         *no_nulls(array, key),
-        *((where(~whole, Kind.INVALID_ARGUMENT),) if whole is not None else ()),
-        where(F.coalesce((place < 0) | (place >= size), F.lit(True)), Kind.OUT_OF_RANGE),
+        *((where(~whole, FailureKind.INVALID_ARGUMENT),) if whole is not None else ()),
+        where(F.coalesce((place < 0) | (place >= size), F.lit(True)), FailureKind.OUT_OF_RANGE),
     )
     data = array.shape.elementType
     nullable = array.shape.containsNull or isinstance(data, NullType)

@@ -14,13 +14,13 @@ from penstock.language.errors import EvaluationError
 from penstock.language.evaluators.functions import Overload
 from penstock.language.evaluators.patterns import match_cost
 from penstock.language.evaluators.work import CHARACTERS, parts
-from penstock.language.limits import MOST_MATCHED, MOST_SIZE, MOST_WORK
+from penstock.language.limits import MAX_MATCHED, MAX_SIZE, MAX_WORK
 from penstock.language.tree import (
     Attribute,
     Binary,
     Call,
     Conditional,
-    Index,
+    IndexAccess,
     ListOf,
     Literal,
     Macro,
@@ -29,11 +29,11 @@ from penstock.language.tree import (
     Variable,
 )
 from penstock.language.values import Value
-from penstock.model.content.bounds import MOST_NODES
+from penstock.model.content.bounds import MAX_NODES
 from penstock.pipeline.conditions.gaps import Gap
 from penstock.pipeline.conditions.native.parts import Constant, Entries, Items, Part, kind_of
 
-_TEXT = MOST_SIZE // CHARACTERS
+_TEXT = MAX_SIZE // CHARACTERS
 """Steps for all texts of a content together, and for each text that a condition can make."""
 
 _LONG = (str, bytes, list, dict)
@@ -60,7 +60,7 @@ class Bill:
 
     def check(self) -> None:
         """Raises `Gap` if that is more than it may take."""
-        if self.total > MOST_WORK:
+        if self.total > MAX_WORK:
             raise Gap("work that has to be counted")
 
     @contextmanager
@@ -111,7 +111,7 @@ class Bill:
         if overload.cost is match_cost:
             assert isinstance(given[-1], Constant)
             with suppress(EvaluationError):  # what is no pattern always fails
-                self._add(node, match_cost(range(MOST_MATCHED), given[-1].value) * self._times())
+                self._add(node, match_cost(range(MAX_MATCHED), given[-1].value) * self._times())
             return
         operands = list(zip(node.operands, given, strict=True))
         steps = overload.cost(*[self._longest(*operand) for operand in operands])
@@ -162,7 +162,7 @@ class Bill:
             case Conditional(_, yes, no):
                 return max(self._elements(yes), self._elements(no))
             case _:
-                return MOST_NODES if self._is_content(tree) else MOST_SIZE
+                return MAX_NODES if self._is_content(tree) else MAX_SIZE
 
     def _depth(self, tree: Tree, part: Part | None = None) -> float:
         """The most steps that going through a value takes, with all that is inside it."""
@@ -181,13 +181,13 @@ class Bill:
                 return max(self._depth(yes), self._depth(no))
         if part is not None and kind_of(part) in (str, bytes):
             return _TEXT
-        return MOST_NODES + _TEXT if self._is_content(tree) else math.inf
+        return MAX_NODES + _TEXT if self._is_content(tree) else math.inf
 
     def _longest(self, tree: Tree, part: Part) -> object:
         """Something that is as long as the longest value of a part."""
         if isinstance(part, Constant):
             return part.value
-        return range(self._elements(tree, part) if kind_of(part) is list else MOST_SIZE)
+        return range(self._elements(tree, part) if kind_of(part) is list else MAX_SIZE)
 
 
 def _steps_through(value: Value) -> int:
@@ -206,7 +206,7 @@ def _root(tree: Tree) -> Tree:
     """What a value is a part of."""
     while True:
         match tree:
-            case Select(operand, _) | Index(operand, _) | Macro("filter", operand):
+            case Select(operand, _) | IndexAccess(operand, _) | Macro("filter", operand):
                 tree = operand
             case _:
                 return tree

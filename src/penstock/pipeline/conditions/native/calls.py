@@ -6,11 +6,11 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, MapType, StructType
 
 from penstock.language import types
-from penstock.language.errors import EvaluationError, Kind
+from penstock.language.errors import EvaluationError, FailureKind
 from penstock.language.evaluators.functions import Overloads
 from penstock.language.evaluators.patterns import compiled
 from penstock.language.evaluators.times import fixed_offset
-from penstock.language.limits import MOST_MATCHED, MOST_SIZE
+from penstock.language.limits import MAX_MATCHED, MAX_SIZE
 from penstock.language.values import Duration, Timestamp, TypeName, Uint, Value
 from penstock.language.values import kind as name_of_type
 from penstock.pipeline.conditions.gaps import Gap
@@ -63,7 +63,7 @@ def called(function: str, overloads: Overloads | None, parts: tuple[Part, ...]) 
     """A function of arguments that are not all constant; none of them fails in any case."""
     kinds = tuple(map(kind_of, parts))
     if overloads is None or (kinds not in overloads and (object,) * len(parts) not in overloads):
-        return fail(Kind.NO_MATCHING_OVERLOAD, *parts)
+        return fail(FailureKind.NO_MATCHING_OVERLOAD, *parts)
     match function, kinds:
         case "dyn", _:
             return parts[0]
@@ -84,14 +84,14 @@ def calculated(symbol: str, overloads: Overloads, left: Part, right: Part) -> Pa
     """`left + right` and other arithmetic."""
     kinds = kind_of(left), kind_of(right)
     if kinds not in overloads:
-        return fail(Kind.NO_MATCHING_OVERLOAD, left, right)
+        return fail(FailureKind.NO_MATCHING_OVERLOAD, left, right)
     return _joined(opened(left), opened(right)) if kinds == (list, list) else _run(TABLE[symbol, kinds], left, right)
 
 
 def negated(part: Part) -> Part:
     """`-part`"""
     native = arithmetic.NEGATION.get(kind_of(part))
-    return fail(Kind.NO_MATCHING_OVERLOAD, part) if native is None else _run(native, part)
+    return fail(FailureKind.NO_MATCHING_OVERLOAD, part) if native is None else _run(native, part)
 
 
 def _run(native: Native, *parts: Part) -> Cell:
@@ -136,8 +136,8 @@ def _joined(left: Part, right: Part) -> Part:
     shape = common([each.shape for each in arrays if isinstance(each.shape, ArrayType)])
     assert isinstance(shape, ArrayType)
     first, second = (fitted(each.value, stored(each.shape), shape) for each in arrays)
-    value = F.when(F.array_size(first) + F.array_size(second) <= MOST_SIZE, F.concat(first, second))
-    return made(shape, value, arrays, before=no_nulls(*arrays), fails=Kind.TOO_COSTLY, uses=2)
+    value = F.when(F.array_size(first) + F.array_size(second) <= MAX_SIZE, F.concat(first, second))
+    return made(shape, value, arrays, before=no_nulls(*arrays), fails=FailureKind.TOO_COSTLY, uses=2)
 
 
 def _matches(text: Part, pattern: Part) -> Cell:
@@ -150,8 +150,8 @@ def _matches(text: Part, pattern: Part) -> Cell:
     test = native_pattern(pattern.value)
     if test is None:
         raise Gap("matches")
-    found = F.when(F.length(column(text).value) <= MOST_MATCHED, test(column(text).value))
-    return _cell(Made(types.BOOL, found, Kind.TOO_COSTLY, uses=2), text)
+    found = F.when(F.length(column(text).value) <= MAX_MATCHED, test(column(text).value))
+    return _cell(Made(types.BOOL, found, FailureKind.TOO_COSTLY, uses=2), text)
 
 
 def _on_calendar(function: str, moment: Part, zone: Part | None = None) -> Cell:

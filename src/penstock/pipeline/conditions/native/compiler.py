@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from penstock.language import types
-from penstock.language.errors import EvaluationError, Kind
+from penstock.language.errors import EvaluationError, FailureKind
 from penstock.language.evaluators.functions import (
     FUNCTIONS,
     METHODS,
@@ -35,7 +35,7 @@ from penstock.language.tree import (
     Call,
     Conditional,
     Has,
-    Index,
+    IndexAccess,
     ListOf,
     Literal,
     Macro,
@@ -95,7 +95,7 @@ def compile_native(tree: Tree, schema: StructType, content: Column, given: "Scop
     compiler.bill.check()
     error = F.coalesce(F.lit(None).cast("string"), *found.errors)
     if reads(tree):
-        unreadable = F.lit(Kind.UNREADABLE_CONTENT.value)
+        unreadable = F.lit(FailureKind.UNREADABLE_CONTENT.value)
         return Outcome(F.when(content.isNotNull(), found.value), F.when(content.isNull(), unreadable).otherwise(error))
     return Outcome(found.value, error)
 
@@ -105,7 +105,7 @@ def truth(part: Part) -> Cell:
     if is_never(part):
         return never(*errors_of(part))
     if kind_of(part) is not bool:
-        return fail(Kind.NO_MATCHING_OVERLOAD, part)
+        return fail(FailureKind.NO_MATCHING_OVERLOAD, part)
     found = column(part)
     return made(types.BOOL, found.value, (found,), before=no_nulls(found)) if found.nullable else found
 
@@ -149,13 +149,13 @@ class _Compiler:
                     lambda part: has(part, name),
                     self.part(operand, scope),
                 )
-            case Index(operand, key):
+            case IndexAccess(operand, key):
                 return _folded(index_value, index, *self._parts((operand, key), scope))
             case Call():
                 return self._call(node, scope)
             case XPath():
                 # Columns are not a document; `columns.py` asks the payload if there is one.
-                return fail(Kind.UNREADABLE_CONTENT)
+                return fail(FailureKind.UNREADABLE_CONTENT)
             case Unary("!", operand):
                 return _folded(invert, _inverted, self.part(operand, scope))
             case Unary(_, operand):
@@ -245,7 +245,7 @@ class _Compiler:
         if is_never(range_):
             return range_
         if kind_of(range_) not in (list, dict):
-            return fail(Kind.NO_MATCHING_OVERLOAD, range_)
+            return fail(FailureKind.NO_MATCHING_OVERLOAD, range_)
         if isinstance(range_, Entries) and not errors_of(range_):
             range_ = Items(tuple(map(Constant, keys(dict(range_.parts)))))
         most = self.bill.macro(node, range_)

@@ -6,8 +6,8 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from penstock.language import types
-from penstock.language.errors import Kind
-from penstock.language.values import LEAST_INT, MOST_INT, Uint
+from penstock.language.errors import FailureKind
+from penstock.language.values import MAX_INT, MIN_INT, Uint
 from penstock.pipeline.conditions.native.arithmetic import within_uint
 from penstock.pipeline.conditions.native.parts import UINT, where
 from penstock.pipeline.conditions.native.tables import Made, Table
@@ -21,40 +21,40 @@ _HALF = float(1 << 63)
 
 
 def _invalid(right: Column) -> tuple[Column, ...]:
-    return (where(~right, Kind.INVALID_ARGUMENT),)
+    return (where(~right, FailureKind.INVALID_ARGUMENT),)
 
 
 def _int_of_uint(value: Column) -> Made:
-    return Made(types.INT, value.try_cast("long"), Kind.OUT_OF_RANGE)
+    return Made(types.INT, value.try_cast("long"), FailureKind.OUT_OF_RANGE)
 
 
 def _int_of_double(value: Column) -> Made:
     # CEL: the least int as a double is already out of range.
-    inside = F.when((value > float(LEAST_INT)) & (value < _HALF), value)
-    return Made(types.INT, inside.cast("long"), Kind.OUT_OF_RANGE, uses=3)
+    inside = F.when((value > float(MIN_INT)) & (value < _HALF), value)
+    return Made(types.INT, inside.cast("long"), FailureKind.OUT_OF_RANGE, uses=3)
 
 
 def _int_of_string(text: Column) -> Made:
     right = text.rlike(_INTEGER)
-    return Made(types.INT, F.when(right, text.try_cast("long")), Kind.OUT_OF_RANGE, _invalid(right), uses=2)
+    return Made(types.INT, F.when(right, text.try_cast("long")), FailureKind.OUT_OF_RANGE, _invalid(right), uses=2)
 
 
 def _uint_of_int(value: Column) -> Made:
-    return Made(types.UINT, F.when(value >= 0, value).cast(UINT), Kind.OUT_OF_RANGE, uses=2)
+    return Made(types.UINT, F.when(value >= 0, value).cast(UINT), FailureKind.OUT_OF_RANGE, uses=2)
 
 
 def _uint_of_double(value: Column) -> Made:
     # A double becomes a decimal by way of its shortest digits, which are not all of it; a bigint is exact.
     low = F.when((value >= 0) & (value < _HALF), value).cast("long").cast(UINT)
     high = F.when((value >= _HALF) & (value < 2 * _HALF), value - F.lit(_HALF)).cast("long")
-    whole = F.coalesce(low, (high.cast(UINT) + F.lit(Decimal(MOST_INT + 1))).cast(UINT))
-    return Made(types.UINT, whole, Kind.OUT_OF_RANGE, uses=6)
+    whole = F.coalesce(low, (high.cast(UINT) + F.lit(Decimal(MAX_INT + 1))).cast(UINT))
+    return Made(types.UINT, whole, FailureKind.OUT_OF_RANGE, uses=6)
 
 
 def _uint_of_string(text: Column) -> Made:
     right = text.rlike(_INTEGER)
     whole = F.when(right, within_uint(text.try_cast("decimal(28,0)")))
-    return Made(types.UINT, whole, Kind.OUT_OF_RANGE, _invalid(right), uses=2)
+    return Made(types.UINT, whole, FailureKind.OUT_OF_RANGE, _invalid(right), uses=2)
 
 
 def _double_of_string(text: Column) -> Made:
@@ -65,12 +65,12 @@ def _double_of_string(text: Column) -> Made:
 
 def _string_of_bytes(value: Column) -> Made:
     text = value.cast("string")
-    return Made(types.STRING, F.when(F.is_valid_utf8(text), text), Kind.INVALID_ARGUMENT, uses=2)
+    return Made(types.STRING, F.when(F.is_valid_utf8(text), text), FailureKind.INVALID_ARGUMENT, uses=2)
 
 
 def _bool_of_string(text: Column) -> Made:
     truth = F.when(text.isin(_TRUE), F.lit(True)).when(text.isin(_FALSE), F.lit(False))
-    return Made(types.BOOL, truth, Kind.INVALID_ARGUMENT, uses=2)
+    return Made(types.BOOL, truth, FailureKind.INVALID_ARGUMENT, uses=2)
 
 
 FUNCTIONS: Table = {

@@ -13,15 +13,15 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, MapType, StructType
 
 from penstock.language import types
-from penstock.language.errors import Kind
-from penstock.language.types import Scalar
+from penstock.language.errors import FailureKind
+from penstock.language.types import ScalarType
 from penstock.language.values import Duration, Timestamp, TypeName, Uint, Value
 from penstock.pipeline.conditions.gaps import Gap
 
-Shape = Scalar | ArrayType | MapType | StructType
+Shape = ScalarType | ArrayType | MapType | StructType
 """The type of a column's values: a type of the language, or what has parts as Spark has it."""
 
-NEVER = Scalar("never")
+NEVER = ScalarType("never")
 """The type of what always fails."""
 
 UINT, NANOS = "decimal(20,0)", "decimal(22,0)"
@@ -134,12 +134,12 @@ def _burden(part: Part) -> int:
     return part.burden if isinstance(part, Cell) else sum(map(_burden, inside(part)))
 
 
-def kind(failure: Kind) -> Column:
+def kind(failure: FailureKind) -> Column:
     """The kind of a failure, as a column."""
     return F.lit(failure.value)
 
 
-def where(condition: Column, failure: Kind) -> Column:
+def where(condition: Column, failure: FailureKind) -> Column:
     """The error of rows for which something is so."""
     return F.when(condition, kind(failure))
 
@@ -149,7 +149,7 @@ def made(
     value: Column,
     operands: Iterable[Part],
     *,
-    fails: Kind | None = None,
+    fails: FailureKind | None = None,
     before: tuple[Column, ...] = (),
     nullable: bool = False,
     uses: int = 1,
@@ -194,7 +194,7 @@ def _first_of(errors: tuple[Column, ...]) -> Column:
     return F.coalesce(*errors) if errors else F.lit(None).cast("string")
 
 
-def fail(failure: Kind, *operands: Part) -> Cell:
+def fail(failure: FailureKind, *operands: Part) -> Cell:
     """What fails in any case, after its operands had their chance to."""
     return never(*errors_of(*operands), kind(failure))
 
@@ -226,7 +226,7 @@ def _passed(cell: Cell) -> Column:
 def no_nulls(*parts: Part) -> tuple[Column, ...]:
     """The errors of functions that do not take null."""
     return tuple(
-        where(part.value.isNull(), Kind.NO_MATCHING_OVERLOAD)
+        where(part.value.isNull(), FailureKind.NO_MATCHING_OVERLOAD)
         for part in parts
         if isinstance(part, Cell) and part.nullable
     )

@@ -8,7 +8,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DataType, MapType, NullType, StructType
 
 from penstock.language import types
-from penstock.language.errors import Kind
+from penstock.language.errors import FailureKind
 from penstock.language.values import Duration, Timestamp, Uint, as_key
 from penstock.pipeline.conditions.gaps import Gap
 from penstock.pipeline.conditions.native.parts import (
@@ -152,7 +152,7 @@ def order(symbol: str, left: Part, right: Part) -> Cell:
         return never(*errors_of(left, right))
     first, second = kind_of(left), kind_of(right)
     if not (first in _NUMBERS and second in _NUMBERS) and not (first is second and first in _ORDERED):
-        return fail(Kind.NO_MATCHING_OVERLOAD, left, right)
+        return fail(FailureKind.NO_MATCHING_OVERLOAD, left, right)
     column = _in_order(symbol, left, right)
     return made(types.BOOL, column, (left, right), before=no_nulls(left, right), uses=_uses(left, right))
 
@@ -192,7 +192,7 @@ def contains(left: Part, right: Part) -> Cell:
         case Cell(StructType()) as record:
             column = _in_record(left, solid(record))
         case _:
-            return fail(Kind.NO_MATCHING_OVERLOAD, left, right)
+            return fail(FailureKind.NO_MATCHING_OVERLOAD, left, right)
     return made(types.BOOL, column, (left, right), before=no_nulls(right), uses=uses)
 
 

@@ -35,7 +35,7 @@ from pyspark.sql.types import (
 )
 
 from penstock.language import types
-from penstock.language.types import ListType, Record, Type
+from penstock.language.types import ListType, RecordType, Type
 from penstock.pipeline.conditions.gaps import Gap
 from penstock.pipeline.conditions.native.parts import NANOS, Cell, Shape
 from penstock.pipeline.errors import PipelineError
@@ -65,7 +65,7 @@ def column_type(type_: Type) -> DataType:
             return ArrayType(column_type(element))
         case types.MapType(key, value):
             return MapType(column_type(key), column_type(value))
-        case Record():
+        case RecordType():
             if type_.others is not None:
                 raise PipelineError("a record with attributes that are not declared has no column type")
             return StructType([StructField(name, column_type(each)) for name, each in type_.fields.items()])

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from pyspark.sql import Column
 
-from penstock.language.errors import Kind
+from penstock.language.errors import FailureKind
 from penstock.pipeline.conditions.native.parts import Shape
 
 
@@ -19,7 +19,7 @@ class Made:
 
     shape: Shape
     value: Column
-    fails: Kind | None = None
+    fails: FailureKind | None = None
     before: tuple[Column, ...] = ()
     uses: int = 1
 

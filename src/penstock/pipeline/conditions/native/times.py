@@ -7,8 +7,8 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from penstock.language import types
-from penstock.language.errors import Kind
-from penstock.language.values import LEAST_INT, MOST_INT, Duration, Timestamp
+from penstock.language.errors import FailureKind
+from penstock.language.values import MAX_INT, MIN_INT, Duration, Timestamp
 from penstock.model.values import FIRST_SECOND, LAST_SECOND, SECOND
 from penstock.pipeline.conditions.native.bounds import within
 from penstock.pipeline.conditions.native.parts import NANOS, where
@@ -25,7 +25,7 @@ def _nanos(seconds: Column) -> Column:
 
 def _moved(nanos: Column) -> Made:
     there = within(nanos, FIRST_SECOND * SECOND, LAST_SECOND * SECOND + SECOND - 1)
-    return Made(types.TIMESTAMP, there.cast(NANOS), Kind.OUT_OF_RANGE)
+    return Made(types.TIMESTAMP, there.cast(NANOS), FailureKind.OUT_OF_RANGE)
 
 
 def _wide(duration: Column) -> Column:
@@ -33,7 +33,7 @@ def _wide(duration: Column) -> Column:
 
 
 def _between(left: Column, right: Column) -> Made:
-    return Made(types.DURATION, within(left - right, LEAST_INT, MOST_INT).cast("long"), Kind.OUT_OF_RANGE)
+    return Made(types.DURATION, within(left - right, MIN_INT, MAX_INT).cast("long"), FailureKind.OUT_OF_RANGE)
 
 
 OPERATORS: Table = {
@@ -42,10 +42,10 @@ OPERATORS: Table = {
     ("-", (Timestamp, Duration)): lambda left, right: _moved(left - _wide(right)),
     ("-", (Timestamp, Timestamp)): _between,
     ("+", (Duration, Duration)): lambda left, right: Made(
-        types.DURATION, F.try_add(left, right), Kind.OUT_OF_RANGE, uses=2
+        types.DURATION, F.try_add(left, right), FailureKind.OUT_OF_RANGE, uses=2
     ),
     ("-", (Duration, Duration)): lambda left, right: Made(
-        types.DURATION, F.try_subtract(left, right), Kind.OUT_OF_RANGE
+        types.DURATION, F.try_subtract(left, right), FailureKind.OUT_OF_RANGE
     ),
 }
 """Arithmetic with time."""
@@ -57,8 +57,8 @@ def _from_string(text: Column) -> Made:
     right = text.rlike(_FORM) & in_utc.isNotNull() & ~F.startswith(text, F.lit("0000"))
     seconds = F.unix_seconds(F.when(right, in_utc)) - _offset(text)
     fraction = F.rpad(F.regexp_extract(text, r"\.([0-9]{1,9})", 1), 9, "0").try_cast("decimal(9,0)")
-    invalid = where(~right, Kind.INVALID_ARGUMENT)
-    return Made(types.TIMESTAMP, (_nanos(seconds) + fraction).cast(NANOS), Kind.OUT_OF_RANGE, (invalid,), uses=9)
+    invalid = where(~right, FailureKind.INVALID_ARGUMENT)
+    return Made(types.TIMESTAMP, (_nanos(seconds) + fraction).cast(NANOS), FailureKind.OUT_OF_RANGE, (invalid,), uses=9)
 
 
 def _offset(text: Column) -> Column:
@@ -78,7 +78,7 @@ def to_seconds(nanos: Column) -> Column:
 CONVERSIONS: Table = {
     ("int", (Timestamp,)): lambda value: Made(types.INT, to_seconds(value)),
     ("timestamp", (str,)): _from_string,
-    ("timestamp", (int,)): lambda seconds: Made(types.TIMESTAMP, _nanos(seconds).cast(NANOS), Kind.OUT_OF_RANGE),
+    ("timestamp", (int,)): lambda seconds: Made(types.TIMESTAMP, _nanos(seconds).cast(NANOS), FailureKind.OUT_OF_RANGE),
     ("timestamp", (Timestamp,)): lambda value: Made(types.TIMESTAMP, value),
     ("duration", (Duration,)): lambda value: Made(types.DURATION, value),
 }
@@ -117,7 +117,7 @@ def milliseconds(nanos: Column) -> Made:
 def on_calendar(name: str, nanos: Column, offset: int) -> Made:
     """What a timestamp says on the calendar of places with an offset from UTC, in seconds."""
     there = within(to_seconds(nanos) + F.lit(offset), FIRST_SECOND, LAST_SECOND).cast("long")
-    return Made(types.INT, CALENDAR[name](there).cast("long"), Kind.OUT_OF_RANGE)
+    return Made(types.INT, CALENDAR[name](there).cast("long"), FailureKind.OUT_OF_RANGE)
 
 
 def _whole(unit: int) -> Native:
