@@ -1,4 +1,4 @@
-"""The runner: every entrance goes through the stages in the order of the tuple; nothing else puts them in a sequence."""
+"""The runner: every entrance goes through the stages in the tuple's order; nothing else puts them in a sequence."""
 
 import ast
 from collections.abc import Callable
@@ -9,11 +9,13 @@ from typing import Any
 import pytest
 
 import penstock.engine
+from penstock.domain import ensemble
 from penstock.engine.events.passage import Passage
 from penstock.engine.events.plan import Draft
 from penstock.engine.explain.arrival import arrival, hypothetical
 from penstock.engine.explain.walk import explain
 from penstock.engine.rehearsal.policy_test import try_out
+from penstock.engine.rehearsal.rehearsal import Rehearsal
 from penstock.engine.sessions.session import Delivery
 from penstock.engine.stages import runner
 from penstock.model.verdict import Effect, Verdict
@@ -285,17 +287,15 @@ def test_a_stage_that_refuses_is_explained(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_policy_tests_ask_every_stage_in_order(probes: Probes) -> None:
-    text = (
-        ONE
-        + """
+    text = f"""{ONE}
 tests:
   it arrives:
-    steps: [{publish: {by: ann, topic: a, payload: "1"}, expect: {bob: [a]}}]
+    subscribe: {{bob: "#"}}
+    steps: [{{publish: {{ann: a}}, expect: {{bob: a}}}}]
 """
-    )
     written = domain(text)
-    (title, test), *_ = written.tests.items()
-    result = try_out(title, test, stage(text, subscribe=None))
+    ((title, test),) = written.tests.items()
+    result = try_out(title, test, Rehearsal(written, ensemble(written)))
     assert result.passed, result
     assert probes.delivered()
     assert probes.came()
