@@ -13,7 +13,7 @@ from penstock.language.evaluators.reference import steps
 from penstock.language.parser import parse
 from penstock.language.values import Value
 from penstock.pipeline.conditions.columns import explain_column
-from penstock.pipeline.conditions.gaps import Gap
+from penstock.pipeline.conditions.gaps import NativeGap
 from penstock.pipeline.conditions.native import bill
 from penstock.pipeline.conditions.native.compiler import compile_native
 from tests.support.generators.conditions import expressions, usual_contents
@@ -47,7 +47,7 @@ def test_no_evaluation_costs_more_than_the_bill(text: str, content: dict[str, An
         stack.enter_context(patch.object(bill.Bill, "check", lambda made: bills.append(made)))
         try:
             compile_native(asked.tree, asked.schema, F.col("content"))
-        except Gap:
+        except NativeGap:
             return
         (made,) = bills
         assert steps(asked.tree, content) <= made.total

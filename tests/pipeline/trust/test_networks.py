@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from penstock.pipeline.trust.network_run import BAD, HONEST, RULES, Flow, Ground, Play, Setting, lay_out
+from penstock.pipeline.trust.network_run import BAD, HONEST, RULES, Ground, Play, RoundFlow, Setting, lay_out
 from penstock.pipeline.trust.networks import TOPOLOGIES, Routes, make_links, make_routes
 from penstock.policy.trust.rating import RULES as POLICIES
 from penstock.policy.trust.rating import Average, Evidence, ReceivedToken, Thresholds, Weights, in_millionths, may_sign
@@ -38,13 +38,13 @@ def _least(play: Play, place: int) -> dict[str, Average]:
     return found
 
 
-def _by_policy(play: Play) -> Flow:
+def _by_policy(play: Play) -> RoundFlow:
     """The flow of a round, as the pure rules have it: one token, one node at a time."""
     setting, routes, before = play.setting, play.routes, _before(play.routes)
     ratings, links = play.ratings(), play.routes.links
     thresholds = Thresholds(setting.sign, setting.accept, setting.signers)
     count = len(routes.node)
-    flow = Flow(np.zeros(count, np.bool_), np.zeros(count, np.bool_), np.zeros(count, np.int64))
+    flow = RoundFlow(np.zeros(count, np.bool_), np.zeros(count, np.bool_), np.zeros(count, np.int64))
     tokens: dict[int, set[str]] = {}
     for place in range(count):
         node = int(routes.node[place])

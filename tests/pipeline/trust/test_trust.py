@@ -16,7 +16,7 @@ from penstock.engine.statements.facts import Seen
 from penstock.journal.read.tables import read_all
 from penstock.model.content.content import Content
 from penstock.pipeline.errors import PipelineError
-from penstock.pipeline.jobs.trust import Asked, Fleet, rate
+from penstock.pipeline.jobs.trust import Fleet, TrustOptions, rate
 from penstock.pipeline.spark.policies import Policies, judged_by
 from penstock.pipeline.stages.judge import remembered
 from penstock.policy.trust.evaluation import Evaluate, Interaction, evaluated
@@ -179,7 +179,7 @@ def folded(journal: Path, weights: Weights, judge: Evaluate) -> dict[tuple[str, 
 def test_another_penalty_half_life_and_function(tmp_path: Path, interpreted: SparkSession) -> None:
     then = domain(evidence={"evaluate": f"{JUDGES}:everything"})
     Play(tmp_path / "journal", Random(), then)
-    asked = Asked(penalty=7, half_life=25.0, evaluate=f"{JUDGES}:by_length")
+    asked = TrustOptions(penalty=7, half_life=25.0, evaluate=f"{JUDGES}:by_length")
     found = rate(interpreted, tmp_path / "journal", policies(then, tmp_path), asked)
     close(found, folded(tmp_path / "journal", found.weights, by_length), Weights(7, 0.5, 25.0))
     assert (found.problem == "ValueError: not to be judged") is (found.failed > 0)

@@ -22,7 +22,7 @@ from penstock.cli.pipeline.shared import (
 )
 from penstock.cli.table import fit, print_table
 from penstock.journal.jobs import JobTable
-from penstock.pipeline.jobs.audit import DENIALS, RIGHTS, SEEN, UNUSED, Audit, audit
+from penstock.pipeline.jobs.audit import DENIALS, RIGHTS, SEEN, UNUSED, AuditReport, audit
 from penstock.pipeline.tables import report
 
 _EPILOG = """\
@@ -30,7 +30,7 @@ Rules and rights are those of --domain, or of the policies in force last; all th
 With --to, the tables `seen`, `denials`, `unused` and `rights` are written as Parquet.
 Exit code: 0, 1 if the job fails, 2 for bad arguments, 3 if the domain does not check.
 """
-_MOST_ROWS = 40
+_MAX_ROWS = 40
 _SEEN = ("subject", "topic", "publisher", "events", "first", "last")
 _DENIALS = ("node", "stage", "rule", "publisher", "topic", "events", "first", "last", "because")
 _UNUSED = ("kind", "node", "rule")
@@ -38,7 +38,7 @@ _RIGHTS = ("subject", "node", "rule", "access", "filter", "reads", "writes", "su
 
 
 def parser() -> argparse.ArgumentParser:
-    """What the command line may have."""
+    """Return the parser of the command line."""
     made = command_parser(
         "pipeline audit",
         "Say who saw what and when, what was denied by which rule, which rules decided nothing, and which"
@@ -58,7 +58,7 @@ def main(argv: list[str]) -> int:
 
 
 def run(spark: SparkSession, options: argparse.Namespace) -> None:
-    """The job, and what it prints."""
+    """Run the job and print its results."""
     began = time.monotonic()
     found = audit(spark, options.journal, options.to, options.domain, nodes_of(options), days_of(options))
     seconds = time.monotonic() - began
@@ -78,7 +78,7 @@ def run(spark: SparkSession, options: argparse.Namespace) -> None:
         _show(found, seconds)
 
 
-def _show(found: Audit, seconds: float) -> None:
+def _show(found: AuditReport, seconds: float) -> None:
     _tell("who saw what", _SEEN, found.seen)
     _tell("denials", _DENIALS[:-1], [denial[:-1] for denial in found.denials])
     _tell(f"rules that decided nothing, of {sum(kind.rules for kind in found.kinds)}", _UNUSED, found.unused)
@@ -91,13 +91,13 @@ def _tell(
 ) -> None:
     print(f"{title}: {len(rows) or 'none'}")
     if rows:
-        print_table(titles, [tuple(fit(report.told(cell)) for cell in row) for row in rows[:_MOST_ROWS]])
-    if len(rows) > _MOST_ROWS:
-        print(f"and {len(rows) - _MOST_ROWS} more: see --json or --html")
+        print_table(titles, [tuple(fit(report.told(cell)) for cell in row) for row in rows[:_MAX_ROWS]])
+    if len(rows) > _MAX_ROWS:
+        print(f"and {len(rows) - _MAX_ROWS} more: see --json or --html")
     print()
 
 
-def _page(found: Audit, journal: Path) -> str:
+def _page(found: AuditReport, journal: Path) -> str:
     denied, never, wider = Counter[str](), Counter[str](), Counter[str]()
     saw = defaultdict[str, list[tuple[datetime, int]]](list)
     for when in found.when:

@@ -7,18 +7,17 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from penstock.cli.parsers import command_parser
-from penstock.cli.pipeline.shared import leave, run_job
+from penstock.cli.pipeline.shared import add_stream_options, check_stream_options, leave, run_job
 from penstock.cli.pipeline.signals import wait
 from penstock.cli.pipeline.stream import tell, tell_json
 from penstock.domain import Domain, load
 from penstock.journal.jobs import JobTable
-from penstock.pipeline.capsules.rows import Reference
+from penstock.pipeline.capsules.rows import CapsuleReference
 from penstock.pipeline.errors import ArgumentError, PipelineError
 from penstock.pipeline.jobs.capsules import TOLD_BY, Running, start
-from penstock.pipeline.mqtt.connection import Broker
-from penstock.pipeline.mqtt.publish import Publisher
+from penstock.pipeline.mqtt.connection import BrokerAddress
+from penstock.pipeline.mqtt.publish import ViewPublisher
 from penstock.pipeline.spark.policies import following, judged_by
-from penstock.pipeline.tables.journal_stream import MOST_BYTES
 
 _EPILOG = """\
 Of each capsule there are tables in FOLDER/NAME: `results`, a row for each window and group; `quarantine`, events that
@@ -58,25 +57,20 @@ def _parser() -> argparse.ArgumentParser:
         help="also publish results, as the capsule's client: to mqtt://[user[:password]@]host[:port], else to the"
         " broker of --from, else to the node that the domain has the client at",
     )
-    add("--once", action="store_true", help="end when all that is there now is done")
-    add("--every", type=float, default=1.0, metavar="SECONDS", help="look for what is new so often (default: 1)")
-    add("--max-bytes", type=int, default=MOST_BYTES, metavar="N", help="of segments, for one batch (default: 64 MiB)")
-    add("--master", metavar="URL", help="where Spark runs (default: what SPARK_REMOTE says, else local[*])")
-    add("--json", action="store_true", help="print one JSON object for each batch")
+    add_stream_options(parser, "all that is there now is done", "what is new")
     return parser
 
 
 def main(argv: list[str]) -> int:
     parser = _parser()
     options = parser.parse_args(argv)
-    if options.every <= 0 or options.max_bytes <= 0:
-        parser.error("--every and --max-bytes are more than 0")
+    check_stream_options(parser, options)
     return run_job("capsules", options, lambda spark: _run(spark, options), lambda _: {})
 
 
 def _run(spark: SparkSession, options: argparse.Namespace) -> None:
     domain = load(options.domain)
-    publishers = dict[str, Publisher]()
+    publishers = dict[str, ViewPublisher]()
     runnings = list[Running]()
     for name in _names(domain, options.capsule):
         origin = origin_of(domain, name, options)
@@ -85,9 +79,9 @@ def _run(spark: SparkSession, options: argparse.Namespace) -> None:
         else:
             policies = judged_by(domain, options.domain.parent)
         if options.publish is not None:
-            publishers[name] = Publisher(target_of(domain, name, options, origin), "", by=TOLD_BY)
+            publishers[name] = ViewPublisher(target_of(domain, name, options, origin), "", by=TOLD_BY)
         partitions = spark.sparkContext.defaultParallelism
-        reference = Reference(policies, name)
+        reference = CapsuleReference(policies, name)
         runnings.append(Running(reference, origin, options.to / name, options.max_bytes, partitions))
     leave(options, tables=[JobTable(str((options.to / one.reference.name).resolve())) for one in runnings])
     told = tell_json if options.json else tell
@@ -118,16 +112,16 @@ def _names(domain: Domain, asked: list[str] | None) -> list[str]:
     return list(dict.fromkeys(asked or domain.capsules))
 
 
-def origin_of(domain: Domain, name: str, options: argparse.Namespace) -> Path | Broker:
-    """Where the events of a capsule come from."""
+def origin_of(domain: Domain, name: str, options: argparse.Namespace) -> Path | BrokerAddress:
+    """Return where the events of a capsule come from."""
     if not options.origin.startswith(_SCHEMES):
         return Path(options.origin)
     return _as_client(domain, name, options.origin, "")
 
 
-def target_of(domain: Domain, name: str, options: argparse.Namespace, origin: Path | Broker) -> Broker:
-    """The broker that results go to; where events come from it too, the client needs a second connection."""
-    is_second = isinstance(origin, Broker)
+def target_of(domain: Domain, name: str, options: argparse.Namespace, origin: Path | BrokerAddress) -> BrokerAddress:
+    """Return the broker that results go to; where events come from it too, the client needs a second connection."""
+    is_second = isinstance(origin, BrokerAddress)
     url = options.publish or (options.origin if is_second else _node_url(domain, name))
     client = domain.capsules[name].client
     if is_second and domain.clients[client].client_id(client) is not None:
@@ -138,11 +132,11 @@ def target_of(domain: Domain, name: str, options: argparse.Namespace, origin: Pa
     return _as_client(domain, name, url, _OUT if is_second else "")
 
 
-def _as_client(domain: Domain, name: str, url: str, ending: str) -> Broker:
+def _as_client(domain: Domain, name: str, url: str, ending: str) -> BrokerAddress:
     client = domain.capsules[name].client
     settings = domain.clients[client]
     id = settings.client_id(client) or f"{client}-{name}"
-    made = Broker.of_url(url, f"{id}{ending}")
+    made = BrokerAddress.of_url(url, f"{id}{ending}")
     return made if made.username is not None else replace(made, username=settings.user)
 
 

@@ -29,7 +29,7 @@ from penstock.domain import load
 from penstock.journal.jobs import JobTable
 from penstock.journal.read.sample import sample
 from penstock.model.errors import DomainError
-from penstock.pipeline.jobs.replay import CHANGES, Claim, Replay, replay, replay_few
+from penstock.pipeline.jobs.replay import CHANGES, AssertionResult, ReplayReport, replay, replay_few
 from penstock.pipeline.spark.session import SMALL
 from penstock.pipeline.tables import report
 
@@ -44,7 +44,7 @@ With --to, each event that changes for somebody is a row of the table FOLDER/cha
 Exit code: 0, 1 if the job fails or an assertion of the draft fails on what was recorded, 2 for bad arguments, 3 if the
 draft does not check.
 """
-_MOST_ROWS = 40
+_MAX_ROWS = 40
 _ONE_CORE, _FEW = "local[1]", 20_000
 """Where samples are tried, and how many events are so few that it takes longer to start Spark."""
 _MOST = 1_000_000
@@ -55,7 +55,7 @@ _BY_RULE = ("rule", "because", "gained", "lost", "changed")
 
 
 def parser() -> argparse.ArgumentParser:
-    """What the command line may have."""
+    """Return the parser of the command line."""
     made = command_parser(
         "pipeline replay",
         "Say what a draft of a domain would change: who gains or loses which events, by which rule.",
@@ -93,7 +93,7 @@ def main(argv: list[str]) -> int:
 
 
 def _is_few(options: argparse.Namespace) -> bool:
-    """Whether it is less work than to start Spark, and fits into memory."""
+    """Return whether it is less work than to start Spark, and fits into memory."""
     try:
         clients = len(load(options.domain).clients) if options.last <= _FEW else _MOST
     except (DomainError, OSError):  # it is told when the draft is looked at
@@ -111,7 +111,7 @@ def _on_sample(spark: SparkSession, options: argparse.Namespace, folder: Path) -
 
 
 def _here(options: argparse.Namespace, folder: Path) -> int:
-    """On a sample, in this process."""
+    """Run the job on a sample, in this process."""
     began = time.monotonic()
     settings_for(options)
     since = _sample(options, folder)
@@ -120,7 +120,7 @@ def _here(options: argparse.Namespace, folder: Path) -> int:
 
 
 def _sample(options: argparse.Namespace, folder: Path) -> datetime | None:
-    """The journal is from now on a sample of it, from this time on."""
+    """Make a sample of the journal, from this time on, the journal that is read."""
     found = sample(options.journal, folder / "journal", options.last, nodes_of(options))
     options.journal = folder / "journal"
     return found.since
@@ -131,14 +131,14 @@ def _subjects(options: argparse.Namespace) -> tuple[str, ...]:
 
 
 def run(spark: SparkSession, options: argparse.Namespace, since: datetime | None = None) -> int:
-    """The job, and what it prints; returns the exit code."""
+    """Run the job and print its results; returns the exit code."""
     began = time.monotonic()
     about = nodes_of(options), days_of(options), _subjects(options)
     found = replay(spark, options.journal, options.domain, options.to, *about, since)
     return tell(found, options, time.monotonic() - began)
 
 
-def tell(found: Replay, options: argparse.Namespace, seconds: float) -> int:
+def tell(found: ReplayReport, options: argparse.Namespace, seconds: float) -> int:
     """Print what came of it, and write what is asked for; returns the exit code."""
     page = _page(found, options.domain) if options.html is not None or is_recorded(options) else ""
     if options.html is not None:
@@ -158,19 +158,19 @@ def tell(found: Replay, options: argparse.Namespace, seconds: float) -> int:
     return 0 if found.holds else EXIT_ERROR
 
 
-def _show(found: Replay, seconds: float) -> None:
+def _show(found: ReplayReport, seconds: float) -> None:
     rows = [tuple(map(str, total)) for total in found.totals]
     print_table(("subject", "then", "draft", "gained", "lost", "changed"), rows)
     if found.changes:
         print()
-        print_table(_TITLES, [_cells(change[:10]) for change in found.changes[:_MOST_ROWS]])
-        if len(found.changes) > _MOST_ROWS:
-            print(f"and {len(found.changes) - _MOST_ROWS} more: see --json, --html or --to")
+        print_table(_TITLES, [_cells(change[:10]) for change in found.changes[:_MAX_ROWS]])
+        if len(found.changes) > _MAX_ROWS:
+            print(f"and {len(found.changes) - _MAX_ROWS} more: see --json, --html or --to")
         print()
-        print_table(_BY_RULE, [_cells(rule) for rule in found.rules[:_MOST_ROWS]])
+        print_table(_BY_RULE, [_cells(rule) for rule in found.rules[:_MAX_ROWS]])
     if found.metrics:
         print()
-        print_table(_METRICS, [_cells(metric) for metric in found.metrics[:_MOST_ROWS]])
+        print_table(_METRICS, [_cells(metric) for metric in found.metrics[:_MAX_ROWS]])
     print(f"\n{found.events} events played again in {seconds:.1f} s")
     for claim in found.claims:
         if not claim.holds:
@@ -185,7 +185,7 @@ def _cells(row: tuple[object, ...]) -> tuple[str, ...]:
     return tuple(fit(str(cell)) for cell in row)
 
 
-def _breaches(claim: Claim) -> list[str]:
+def _breaches(claim: AssertionResult) -> list[str]:
     return [
         f"{report.moment(one.time)} {one.publisher} published `{one.said}` at {one.node} (seq {one.seq}):"
         f" {one.subject} would have got `{one.topic}`"
@@ -193,7 +193,7 @@ def _breaches(claim: Claim) -> list[str]:
     ]
 
 
-def _page(found: Replay, draft: Path) -> str:
+def _page(found: ReplayReport, draft: Path) -> str:
     period = f", {report.moment(found.first)} to {report.moment(found.last)} UTC" if found.first and found.last else ""
     failing = [claim for claim in found.claims if not claim.holds]
     claims = [report.text(f"{claim.text}: {claim.events:,} events speak against it", is_bad=True) for claim in failing]

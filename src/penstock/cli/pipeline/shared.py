@@ -20,6 +20,7 @@ from penstock.language.errors import ConditionError
 from penstock.model.errors import DomainError, PenstockError
 from penstock.pipeline.errors import ArgumentError, PipelineError
 from penstock.pipeline.spark.session import SMALL, open_session, readable
+from penstock.pipeline.tables.journal_stream import MAX_BYTES
 from penstock.pipeline.tables.tables import Days
 
 _PERIOD = 0.5
@@ -34,7 +35,7 @@ def _day(text: str) -> date:
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Where to run, and which part of a journal to read."""
+    """Add options for where to run, and which part of a journal to read."""
     parser.add_argument(
         "--from", dest="journal", type=Path, required=True, metavar="JOURNAL", help="the folder of a journal"
     )
@@ -47,7 +48,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def add_master(parser: argparse.ArgumentParser) -> None:
-    """Where to run, and how to say what came of it."""
+    """Add options for where to run, and how to print results."""
     parser.add_argument(
         "--master",
         metavar="URL",
@@ -57,8 +58,24 @@ def add_master(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
+def add_stream_options(parser: argparse.ArgumentParser, until: str, new: str) -> None:
+    """Add options of a job that goes on: with `--once` up to where it goes, and what it looks for otherwise."""
+    add = parser.add_argument
+    add("--once", action="store_true", help=f"end when {until}")
+    add("--every", type=float, default=1.0, metavar="SECONDS", help=f"look for {new} so often (default: 1)")
+    add("--max-bytes", type=int, default=MAX_BYTES, metavar="N", help="of segments, for one batch (default: 64 MiB)")
+    add("--master", metavar="URL", help="where Spark runs (default: what SPARK_REMOTE says, else local[*])")
+    add("--json", action="store_true", help="print one JSON object for each batch")
+
+
+def check_stream_options(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
+    """End the command if these options make no sense."""
+    if options.every <= 0 or options.max_bytes <= 0:
+        parser.error("--every and --max-bytes are more than 0")
+
+
 def read_options(parser: argparse.ArgumentParser, argv: list[str]) -> argparse.Namespace:
-    """What the command line says, if it makes sense together."""
+    """Return the options of the command line; ends the command if they contradict each other."""
     options = parser.parse_args(argv)
     if options.since is not None and options.until is not None and options.since > options.until:
         parser.error(f"--since {options.since} is after --until {options.until}")
@@ -76,7 +93,7 @@ def days_of(options: argparse.Namespace) -> Days | None:
 
 
 def settings_for(options: argparse.Namespace) -> Mapping[str, str]:
-    """How a session is best set for the part of the journal that is to be read."""
+    """Return the settings of a session for the part of the journal that is to be read."""
     nothing = unknown_nodes(options.journal, nodes_of(options))
     if nothing:
         raise ArgumentError(nothing)
@@ -117,7 +134,7 @@ def run_job(
 
 
 def run_here(options: argparse.Namespace, work: Callable[[], int]) -> int:
-    """The same for what opens its session itself, or needs none."""
+    """Do the same for a job that opens its session itself, or needs none."""
     code, why, is_over = 0, "", False
     try:
         code = work()
@@ -140,7 +157,7 @@ def run_here(options: argparse.Namespace, work: Callable[[], int]) -> int:
 
 
 def _record(name: str, options: argparse.Namespace) -> JobRecord | None:
-    """Where a job says what it is; None if it is over no journal, or tries something on a sample."""
+    """Return where a job records itself; None if it reads no journal, or tries something on a sample."""
     place = getattr(options, "journal", None) or getattr(options, "origin", None)
     if place is None or "://" in str(place) or not Path(place).is_dir() or getattr(options, "last", None) is not None:
         return None
@@ -148,7 +165,7 @@ def _record(name: str, options: argparse.Namespace) -> JobRecord | None:
 
 
 def is_recorded(options: argparse.Namespace) -> bool:
-    """Whether the job has a record to leave something with."""
+    """Return whether the job has a record."""
     return getattr(options, "record", None) is not None
 
 
@@ -178,7 +195,7 @@ def plain(value: object) -> object:
 
 @contextmanager
 def _progress(spark: SparkSession, name: str) -> Iterator[None]:
-    """A line that says how far Spark is, for whoever sits before a terminal."""
+    """Show on a terminal how far Spark is."""
     if not sys.stderr.isatty():
         yield
         return

@@ -15,9 +15,9 @@ from penstock.cli.table import fit, print_table
 from penstock.domain.units import DURATION_FORM, parse_duration
 from penstock.journal.jobs import JobTable
 from penstock.model.errors import PolicyError
-from penstock.pipeline.jobs.trust import Asked, Fleet, moment, rate
+from penstock.pipeline.jobs.trust import Fleet, TrustOptions, moment, rate
 from penstock.pipeline.spark.policies import as_it_stands
-from penstock.pipeline.trust.live_ratings import Difference, ask, compare
+from penstock.pipeline.trust.live_ratings import RatingDifference, ask, compare
 from penstock.policy.trust.rating import Weights
 
 _EPILOG = """\
@@ -27,12 +27,12 @@ Parquet; `penstock trust apply` sets them at a node. With --compare, what nodes 
 against it, and differs if good, bad or the rating are further apart than --tolerance.
 Exit code: 0, 1 if the job fails or a node holds something else, 2 for bad arguments, 3 if the domain does not check.
 """
-_MOST_ROWS = 200
+_MAX_ROWS = 200
 EXIT_DIFFERENT = 1
 
 
 def parser() -> argparse.ArgumentParser:
-    """What the command line may have."""
+    """Return the parser of the command line."""
     made = command_parser(
         "pipeline trust", "Work out what nodes hold of their neighbours from what they recorded.", _EPILOG
     )
@@ -94,10 +94,10 @@ def main(argv: list[str]) -> int:
 
 
 def run(spark: SparkSession, options: argparse.Namespace) -> int:
-    """The job, and what it prints."""
+    """Run the job and print its results."""
     began = time.monotonic()
     policies = as_it_stands(options.domain, options.journal)
-    asked = Asked(options.penalty, options.half_life, options.evaluate, options.at, options.longest)
+    asked = TrustOptions(options.penalty, options.half_life, options.evaluate, options.at, options.longest)
     held = [
         ask(url) for url in options.compare
     ]  # what a node holds goes on to change: ask before the job takes its time
@@ -119,7 +119,7 @@ def run(spark: SparkSession, options: argparse.Namespace) -> int:
     return EXIT_DIFFERENT if differ else 0
 
 
-def _told(fleet: Fleet, differences: list[Difference], tolerance: float, seconds: float) -> dict[str, object]:
+def _told(fleet: Fleet, differences: list[RatingDifference], tolerance: float, seconds: float) -> dict[str, object]:
     return {
         "at": moment(fleet.at),
         "penalty": fleet.weights.penalty,
@@ -144,7 +144,7 @@ def _told(fleet: Fleet, differences: list[Difference], tolerance: float, seconds
     }
 
 
-def _show(fleet: Fleet, differences: list[Difference], tolerance: float) -> None:
+def _show(fleet: Fleet, differences: list[RatingDifference], tolerance: float) -> None:
     print(f"ratings as of {moment(fleet.at)}")
     rows = [
         (
@@ -156,13 +156,13 @@ def _show(fleet: Fleet, differences: list[Difference], tolerance: float) -> None
             f"{one.rating:.4f}",
             ", ".join(f"{source} {good}/{bad}" for source, good, bad in one.sources),
         )
-        for one in fleet.ratings[:_MOST_ROWS]
+        for one in fleet.ratings[:_MAX_ROWS]
     ]
     print_table(("node", "neighbour", "good", "bad", "at", "rating", "good/bad by source"), rows)
     _more(len(fleet.ratings))
     if fleet.paths is not None:
         print("\nleast-trustworthy paths")
-        ways = [(one.origin, one.node, str(one.edges), f"{one.rating:.4f}") for one in fleet.paths[:_MOST_ROWS]]
+        ways = [(one.origin, one.node, str(one.edges), f"{one.rating:.4f}") for one in fleet.paths[:_MAX_ROWS]]
         print_table(("from", "to", "edges", "rating"), ways)
         _more(len(fleet.paths))
     if differences:
@@ -174,11 +174,11 @@ def _show(fleet: Fleet, differences: list[Difference], tolerance: float) -> None
 
 
 def _more(count: int) -> None:
-    if count > _MOST_ROWS:
-        print(f"and {count - _MOST_ROWS} more: see the table, or --json")
+    if count > _MAX_ROWS:
+        print(f"and {count - _MAX_ROWS} more: see the table, or --json")
 
 
-def _line(one: Difference, tolerance: float) -> tuple[str, ...]:
+def _line(one: RatingDifference, tolerance: float) -> tuple[str, ...]:
     pairs = ["-" if each is None else f"{each.good:.3f}/{each.bad:.3f}" for each in (one.held, one.recorded)]
     ratings = ["-" if each is None else f"{each:.4f}" for each in (one.held_rating, one.recorded_rating)]
     return (one.node, one.neighbour, *pairs, *ratings, "differs" if one.exceeds(tolerance) else "")

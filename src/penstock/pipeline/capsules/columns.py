@@ -19,7 +19,7 @@ Objects = Sequence[Mapping[str, Value]]
 
 
 def columns_of(capsule: Capsule, topics: Sequence[str], objects: Objects) -> dict[str, Any] | None:
-    """By name, the columns for the groups, the numbers and the sources of events; None if one of these has none."""
+    """Return by name the columns for the groups, the numbers and the sources of events; None if one has none."""
     reduction = capsule.reduction
     source = reduction.source if isinstance(reduction, FuseReduction) else None
     made: dict[str, Any] = {"source": [""] * len(topics) if source is None else _keys(source, topics, objects)}
@@ -30,8 +30,8 @@ def columns_of(capsule: Capsule, topics: Sequence[str], objects: Objects) -> dic
 
 def _keys(place: KeyPlace, topics: Sequence[str], objects: Objects) -> list[str] | None:
     if isinstance(place, int):
-        found = [_level(topic, place) for topic in topics]
-        return None if None in found else [one for one in found if one is not None]
+        levels = [_level(topic, place) for topic in topics]
+        return None if None in levels else [level for level in levels if level is not None]
     values = _values(place, objects)
     kinds = set(map(type, values))
     if kinds == {int}:
@@ -59,8 +59,8 @@ def _numbers(path: tuple[str, ...], objects: Objects) -> pa.Array | None:
 
 
 def _values(path: tuple[str, ...], objects: Objects) -> list[Any]:
-    """What is there in each; None if nothing is."""
-    found: list[Any] = [*objects]
+    """Return the values of each column; None if it has none."""
+    values: list[Any] = [*objects]
     for name in path:
-        found = [one.get(name) if type(one) is dict else None for one in found]
-    return found
+        values = [value.get(name) if type(value) is dict else None for value in values]
+    return values

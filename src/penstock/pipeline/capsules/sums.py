@@ -16,8 +16,8 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from penstock.model.errors import PolicyError
 from penstock.model.quality import Direction, MetricKey, MetricValue, Quality
 from penstock.model.values import Timestamp
-from penstock.pipeline.capsules.rows import Reference
-from penstock.pipeline.stages.release import UNTIL
+from penstock.pipeline.capsules.rows import CapsuleReference
+from penstock.pipeline.tables.view import UNTIL
 from penstock.policy.capsules.capsule import MICROSECONDS, AggregateFunction, AggregateReduction, Capsule, FuseReduction
 from penstock.policy.capsules.steps import CapsuleInput, CapsuleResult, ReducedGroup, conclude, fused
 from penstock.policy.quality.carriage import write_properties
@@ -61,7 +61,7 @@ def _keys(capsule: Capsule) -> list[str]:
 
 
 def summed(rows: DataFrame, capsule: Capsule, closed: int | None) -> DataFrame:
-    """What was taken, by window and group; without windows that were over when an event came."""
+    """Return the sums by window and group; without windows that were over when an event came."""
     window = capsule.window
     last = F.col("at") - F.pmod(F.col("at"), F.lit(window.slide))
     if window.length == window.slide:
@@ -72,27 +72,27 @@ def summed(rows: DataFrame, capsule: Capsule, closed: int | None) -> DataFrame:
         placed = rows.withColumn("start", F.explode_outer(starts))
     now = F.col("arrival") if closed is None else F.greatest(F.col("arrival"), F.lit(closed))
     in_time = F.col("start").isNull() | (F.col("start") + F.lit(window.length + window.lateness) > now)
-    return _aggregated(placed.filter(in_time), capsule, {one.name: one.of for one in _sums(capsule)})
+    return _aggregated(placed.filter(in_time), capsule, {total.name: total.of for total in _sums(capsule)})
 
 
 def together(parts: DataFrame, capsule: Capsule) -> DataFrame:
     """Parts of the same windows and groups, put together."""
-    return _aggregated(parts, capsule, {one.name: F.col(one.name) for one in _sums(capsule)}, are_parts=True)
+    return _aggregated(parts, capsule, {total.name: F.col(total.name) for total in _sums(capsule)}, are_parts=True)
 
 
 def is_open(capsule: Capsule, closed: int) -> Column:
-    """Whether a window is not over yet."""
+    """Return whether a window is not over yet."""
     return F.col("start") + F.lit(capsule.window.length + capsule.window.lateness) > F.lit(closed)
 
 
 def _aggregated(rows: DataFrame, capsule: Capsule, of: Mapping[str, Column], are_parts: bool = False) -> DataFrame:
     made = []
-    for one in _sums(capsule):
-        if one.how == "list":
-            found = F.flatten(F.collect_list(of[one.name])) if are_parts else F.collect_list(of[one.name])
+    for total in _sums(capsule):
+        if total.how == "list":
+            column = F.flatten(F.collect_list(of[total.name])) if are_parts else F.collect_list(of[total.name])
         else:
-            found = getattr(F, one.how)(of[one.name])
-        made.append(found.alias(one.name))
+            column = getattr(F, total.how)(of[total.name])
+        made.append(column.alias(total.name))
     return rows.groupBy(*_keys(capsule)).agg(*made)
 
 
@@ -107,7 +107,7 @@ def _sums(capsule: Capsule) -> list[_Sum]:
 
 def _of_values(reduction: AggregateReduction) -> Iterator[_Sum]:
     for at, path in enumerate(reduction.paths):
-        asked = {one.function for one in reduction.values if one.path == path}
+        asked = {value.function for value in reduction.values if value.path == path}
         if asked & {AggregateFunction.MEAN, AggregateFunction.SUM}:
             yield _Sum(f"s{at}", "sum", F.col(f"n{at}"))
         if AggregateFunction.MIN in asked:
@@ -121,7 +121,9 @@ def _of_quality(capsule: Capsule, reduction: AggregateReduction) -> Iterator[_Su
         value = _aged(capsule, at, key)
         yield _Sum(f"m{at}", "sum", F.col(f"q{at}").isNotNull().cast("long"))
         yield _Sum(f"f{at}", "min", F.col(f"c{at}"))
-        for statistic in dict.fromkeys(statistic_of(one, key, capsule.catalogue) for one in reduction.operations):
+        for statistic in dict.fromkeys(
+            statistic_of(operation, key, capsule.catalogue) for operation in reduction.operations
+        ):
             name = f"{_LETTERS[statistic]}{at}"
             if statistic is Statistic.WORST:
                 is_higher = capsule.catalogue.definition(key).direction is Direction.HIGHER
@@ -134,7 +136,7 @@ def _of_quality(capsule: Capsule, reduction: AggregateReduction) -> Iterator[_Su
 
 
 def _aged(capsule: Capsule, at: int, key: MetricKey) -> Column:
-    """A metric at the end of the window: ages have grown by then, as `quality_propagate.aged` has it."""
+    """Return a metric at the end of the window: ages have grown by then, as `quality_propagate.aged` has it."""
     value = F.col(f"q{at}")
     if capsule.catalogue.kind(key) != "freshness":
         return value
@@ -145,7 +147,7 @@ def _aged(capsule: Capsule, at: int, key: MetricKey) -> Column:
 
 
 def _item(capsule: Capsule) -> Column:
-    """All that is known of an input."""
+    """Return all that is known of an input."""
     metrics = range(len(capsule.metrics))
     return F.struct(
         *("arrival", "seq", "place", "part", "at", "source"),
@@ -157,13 +159,13 @@ def _item(capsule: Capsule) -> Column:
 # --- results
 
 
-def results(sums: DataFrame, reference: Reference) -> DataFrame:
-    """What is made of windows that are over, with the columns `RESULTS`."""
+def results(sums: DataFrame, reference: CapsuleReference) -> DataFrame:
+    """Return the results of windows that are over, with the columns `RESULTS`."""
 
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         capsule = reference.capsule()
         for batch in batches:
-            made = [one for row in batch.to_pylist() if (one := _result(capsule, row)) is not None]
+            made = [result for row in batch.to_pylist() if (result := _result(capsule, row)) is not None]
             yield pa.RecordBatch.from_pylist(made, schema=RESULTS)
 
     return sums.drop("problem", "event", "seen").mapInArrow(work, from_arrow_schema(RESULTS))
@@ -203,22 +205,24 @@ def _told(made: CapsuleResult) -> dict[str, Any]:
 def _reduced(capsule: Capsule, group: tuple[str, ...], row: dict[str, Any]) -> ReducedGroup:
     start, reduction = row["start"], capsule.reduction
     if isinstance(reduction, FuseReduction):
-        items = sorted(row["items"], key=lambda one: (one["arrival"], one["seq"], one["place"], one["part"]))
-        return fused(capsule, start, group, [_input(capsule, group, one) for one in items])
+        items = sorted(
+            row["items"], key=lambda itemue: (itemue["arrival"], itemue["seq"], itemue["place"], itemue["part"])
+        )
+        return fused(capsule, start, group, [_input(capsule, group, itemue) for itemue in items])
     inputs, values = row["inputs"], dict[str, float | int]()
-    for one in reduction.values:
-        at = reduction.paths.index(one.path) if one.path else 0
-        match one.function:
+    for value in reduction.values:
+        at = reduction.paths.index(value.path) if value.path else 0
+        match value.function:
             case AggregateFunction.COUNT:
-                values[one.name] = inputs
+                values[value.name] = inputs
             case AggregateFunction.MEAN:
-                values[one.name] = row[f"s{at}"] / inputs
+                values[value.name] = row[f"s{at}"] / inputs
             case AggregateFunction.SUM:
-                values[one.name] = row[f"s{at}"]
+                values[value.name] = row[f"s{at}"]
             case AggregateFunction.MIN:
-                values[one.name] = row[f"l{at}"]
+                values[value.name] = row[f"l{at}"]
             case AggregateFunction.MAX:
-                values[one.name] = row[f"h{at}"]
+                values[value.name] = row[f"h{at}"]
     return ReducedGroup(start, group, inputs, values, _quality(capsule, reduction, row))
 
 

@@ -10,7 +10,7 @@ from penstock.pipeline.conditions.native.parts import Shape
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Made:
+class NativeCall:
     """What a function makes of its arguments' columns.
 
     The value is NULL where one of them is, and where the function fails; then as `before` says, else as `fails` does.
@@ -24,5 +24,5 @@ class Made:
     uses: int = 1
 
 
-Native = Callable[..., Made]
+Native = Callable[..., NativeCall]
 Table = Mapping[tuple[str, tuple[type, ...]], Native]
