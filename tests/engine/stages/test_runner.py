@@ -69,9 +69,9 @@ class Probes:
         self.deliveries.clear()
 
     def delivered(self) -> bool:
-        """Whether some delivery has been through all places, in order, and none through them in another order."""
-        in_order = [_rounds(places) for places in self.deliveries.values()]
-        return any(in_order) and all(in_order)
+        """Whether some delivery has been through all places, and each through the first ones of them, in order."""
+        rounds = [one for places in self.deliveries.values() for one in _rounds(places)]
+        return list(range(PLACES)) in rounds and all(one == list(range(len(one))) for one in rounds)
 
     def came(self) -> bool:
         """The same of events."""
@@ -80,9 +80,10 @@ class Probes:
         )
 
 
-def _rounds(places: list[int]) -> bool:
-    """Whether places are whole rounds of the tuple: one delivery after the other."""
-    return bool(places) and places == list(range(PLACES)) * (len(places) // PLACES)
+def _rounds(places: list[int]) -> list[list[int]]:
+    """The places by delivery: each begins at the first."""
+    starts = [at for at, place in enumerate(places) if place == 0]
+    return [places[start:end] for start, end in zip(starts, [*starts[1:], len(places)], strict=True)]
 
 
 @pytest.fixture
@@ -297,7 +298,7 @@ tests:
     ((title, test),) = written.tests.items()
     result = try_out(title, test, Rehearsal(written, ensemble(written)))
     assert result.passed, result
-    assert probes.delivered()
+    assert probes.delivered(), probes.deliveries
     assert probes.came()
 
 
