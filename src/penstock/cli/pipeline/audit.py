@@ -60,30 +60,30 @@ def main(argv: list[str]) -> int:
 def run(spark: SparkSession, options: argparse.Namespace) -> None:
     """Run the job and print its results."""
     began = time.monotonic()
-    found = audit(spark, options.journal, options.to, options.domain, nodes_of(options), days_of(options))
+    audited = audit(spark, options.journal, options.to, options.domain, nodes_of(options), days_of(options))
     seconds = time.monotonic() - began
-    page = _page(found, options.journal) if options.html is not None or is_recorded(options) else ""
+    page = _page(audited, options.journal) if options.html is not None or is_recorded(options) else ""
     if options.html is not None:
         options.html.write_text(page, encoding="utf-8")
     names = (SEEN, DENIALS, UNUSED, RIGHTS) if options.to is not None else ()
-    counts = {"events": found.events, "denials": sum(one.events for one in found.denials)}
-    counts |= {"unused rules": len(found.unused), "rights not used, or not all of them": len(found.rights)}
-    more = json.dumps({"seen": plain(found.seen), "rights": plain(found.rights)}).encode()
+    counts = {"events": audited.events, "denials": sum(denial.events for denial in audited.denials)}
+    counts |= {"unused rules": len(audited.unused), "rights not used, or not all of them": len(audited.rights)}
+    more = json.dumps({"seen": plain(audited.seen), "rights": plain(audited.rights)}).encode()
     leave(options, counts, [JobTable(str((options.to / name).resolve())) for name in names], page, more)
     if options.json:
-        told = plain(found)
-        assert isinstance(told, dict)
-        print(json.dumps({**told, "seconds": round(seconds, 3)}, indent=2))
+        described = plain(audited)
+        assert isinstance(described, dict)
+        print(json.dumps({**described, "seconds": round(seconds, 3)}, indent=2))
     else:
-        _show(found, seconds)
+        _show(audited, seconds)
 
 
-def _show(found: AuditReport, seconds: float) -> None:
-    _tell("who saw what", _SEEN, found.seen)
-    _tell("denials", _DENIALS[:-1], [denial[:-1] for denial in found.denials])
-    _tell(f"rules that decided nothing, of {sum(kind.rules for kind in found.kinds)}", _UNUSED, found.unused)
-    _tell("rights that nobody used, or not all of them", _RIGHTS, found.rights)
-    print(f"{found.events} events of clients in {seconds:.1f} s; rules of revision {found.revision}")
+def _show(audited: AuditReport, seconds: float) -> None:
+    _tell("who saw what", _SEEN, audited.seen)
+    _tell("denials", _DENIALS[:-1], [denial[:-1] for denial in audited.denials])
+    _tell(f"rules that decided nothing, of {sum(kind.rules for kind in audited.kinds)}", _UNUSED, audited.unused)
+    _tell("rights that nobody used, or not all of them", _RIGHTS, audited.rights)
+    print(f"{audited.events} events of clients in {seconds:.1f} s; rules of revision {audited.revision}")
 
 
 def _tell(
@@ -97,39 +97,41 @@ def _tell(
     print()
 
 
-def _page(found: AuditReport, journal: Path) -> str:
+def _page(audited: AuditReport, journal: Path) -> str:
     denied, never, wider = Counter[str](), Counter[str](), Counter[str]()
     saw = defaultdict[str, list[tuple[datetime, int]]](list)
-    for when in found.when:
+    for when in audited.when:
         saw[when.subject].append((when.time, when.events))
-    for right in found.rights:
+    for right in audited.rights:
         (wider if right.reads or right.writes else never)[right.subject] += 1
-    for denial in found.denials:
+    for denial in audited.denials:
         denied[f"{denial.stage} {denial.rule}"] += denial.events
     return report.page(
         f"Audit of {journal.name}",
-        f"{found.events:,} events of clients. Rules and rights are those of revision {found.revision}.",
+        f"{audited.events:,} events of clients. Rules and rights are those of revision {audited.revision}.",
         report.section(
             "Over time",
             report.timeline(
-                ("passed", "denied"), [(step.time, (step.events - step.denied, step.denied)) for step in found.steps]
+                ("passed", "denied"), [(step.time, (step.events - step.denied, step.denied)) for step in audited.steps]
             ),
         ),
         report.section(
             "Who saw what, and when",
             report.strips(saw),
-            report.table(_SEEN, found.seen),
+            report.table(_SEEN, audited.seen),
         ),
         report.section(
             "Denials",
             report.bars(("events",), [(name, (count,)) for name, count in denied.items()]),
-            report.table(_DENIALS, found.denials),
+            report.table(_DENIALS, audited.denials),
         ),
         report.section(
             "Rules that decided nothing",
             report.text("Candidates for removal; but a rule for the worst day is not used on others."),
-            report.bars(("used", "unused"), [(one.kind, (one.rules - one.unused, one.unused)) for one in found.kinds]),
-            report.table(_UNUSED, found.unused),
+            report.bars(
+                ("used", "unused"), [(kind.kind, (kind.rules - kind.unused, kind.unused)) for kind in audited.kinds]
+            ),
+            report.table(_UNUSED, audited.unused),
         ),
         report.section(
             "Rights that nobody used, or not all of them",
@@ -137,6 +139,6 @@ def _page(found: AuditReport, journal: Path) -> str:
                 ("wider than used", "never used"),
                 [(name, (wider[name], never[name])) for name in dict.fromkeys((*wider, *never))],
             ),
-            report.table(_RIGHTS, found.rights),
+            report.table(_RIGHTS, audited.rights),
         ),
     )

@@ -83,14 +83,14 @@ def _run(spark: SparkSession, options: argparse.Namespace) -> None:
         partitions = spark.sparkContext.defaultParallelism
         reference = CapsuleReference(policies, name)
         runnings.append(Running(reference, origin, options.to / name, options.max_bytes, partitions))
-    leave(options, tables=[JobTable(str((options.to / one.reference.name).resolve())) for one in runnings])
-    told = tell_json if options.json else tell
+    leave(options, tables=[JobTable(str((options.to / running.reference.name).resolve())) for running in runnings])
+    show = tell_json if options.json else tell
     queries = []
     try:
-        for one in runnings:
-            publisher = publishers.get(one.reference.name)
+        for running in runnings:
+            publisher = publishers.get(running.reference.name)
             publish = None if publisher is None else publisher.publish
-            queries.append(start(spark, one, options.once, options.every, publish, told))
+            queries.append(start(spark, running, options.once, options.every, publish, show))
         if options.once:
             wait(*(query.awaitTermination for query in queries))
         else:  # one that ends, ends all: otherwise nobody would notice
@@ -107,7 +107,7 @@ def _names(domain: Domain, asked: list[str] | None) -> list[str]:
         raise PipelineError("the domain has no capsules")
     for name in asked or ():
         if name not in domain.capsules:
-            known = ", ".join(f"`{one}`" for one in domain.capsules)
+            known = ", ".join(f"`{name}`" for name in domain.capsules)
             raise ArgumentError(f"there is no capsule `{name}`; the domain has {known}")
     return list(dict.fromkeys(asked or domain.capsules))
 

@@ -22,10 +22,10 @@ Exit code: 0, 1 if the job fails, 2 for bad arguments.
 
 def _time(text: str) -> datetime:
     try:
-        found = datetime.fromisoformat(text)
+        time = datetime.fromisoformat(text)
     except ValueError:
         raise argparse.ArgumentTypeError(f"expected a time, as 2026-01-31T08:00:00Z, found `{text}`") from None
-    return found.replace(tzinfo=UTC) if found.tzinfo is None else found
+    return time.replace(tzinfo=UTC) if time.tzinfo is None else time
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -46,9 +46,9 @@ def main(argv: list[str]) -> int:
 def _forget(spark: SparkSession, options: argparse.Namespace) -> None:
     made = forget(spark, options.tables, options.at)
     if options.json:
-        print(json.dumps({one.table: {"deleted": one.counts, "left": one.left} for one in made}, indent=2))
+        print(json.dumps({table.table: {"deleted": table.counts, "left": table.left} for table in made}, indent=2))
         return
-    rows = [(one.table, subject, str(count)) for one in made for subject, count in one.counts.items()]
+    rows = [(table.table, subject, str(count)) for table in made for subject, count in table.counts.items()]
     if rows:
         print_table(("table", "subject", "deleted"), rows)
-    print("; ".join(f"{one.left} rows are left in {options.tables / one.table}" for one in made))
+    print("; ".join(f"{table.left} rows are left in {options.tables / table.table}" for table in made))

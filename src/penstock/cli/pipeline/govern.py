@@ -65,10 +65,10 @@ def _govern(spark: SparkSession, options: argparse.Namespace) -> None:
     made = write_views(spark, options.journal, options.to, policies, askers, nodes_of(options), days_of(options))
     seconds = time.monotonic() - began
     written = [JobTable(str(made.view.resolve()), sum(made.counts.values()))]
-    written += [JobTable(str(one.resolve())) for one in (made.metrics,) if one is not None]
+    written += [JobTable(str(metrics.resolve())) for metrics in (made.metrics,) if metrics is not None]
     leave(options, {"subjects": len(made.counts), "not readable": made.quarantined}, written)
     if options.json:
-        told = {
+        described = {
             "subjects": made.counts,
             "quarantined": made.quarantined,
             "view": str(made.view),
@@ -76,7 +76,7 @@ def _govern(spark: SparkSession, options: argparse.Namespace) -> None:
             "metrics": str(made.metrics) if made.metrics is not None else None,
             "seconds": round(seconds, 3),
         }
-        print(json.dumps(told, indent=2))
+        print(json.dumps(described, indent=2))
         return
     print_table(("subject", "events"), [(name, str(count)) for name, count in made.counts.items()])
     print(f"written to {made.view} in {seconds:.1f} s")

@@ -115,15 +115,15 @@ def _here(options: argparse.Namespace, folder: Path) -> int:
     began = time.monotonic()
     settings_for(options)
     since = _sample(options, folder)
-    found = replay_few(options.journal, options.domain, nodes_of(options), _subjects(options), since)
-    return tell(found, options, time.monotonic() - began)
+    replayed = replay_few(options.journal, options.domain, nodes_of(options), _subjects(options), since)
+    return tell(replayed, options, time.monotonic() - began)
 
 
 def _sample(options: argparse.Namespace, folder: Path) -> datetime | None:
     """Make a sample of the journal, from this time on, the journal that is read."""
-    found = sample(options.journal, folder / "journal", options.last, nodes_of(options))
+    sampled = sample(options.journal, folder / "journal", options.last, nodes_of(options))
     options.journal = folder / "journal"
-    return found.since
+    return sampled.since
 
 
 def _subjects(options: argparse.Namespace) -> tuple[str, ...]:
@@ -134,50 +134,52 @@ def run(spark: SparkSession, options: argparse.Namespace, since: datetime | None
     """Run the job and print its results; returns the exit code."""
     began = time.monotonic()
     about = nodes_of(options), days_of(options), _subjects(options)
-    found = replay(spark, options.journal, options.domain, options.to, *about, since)
-    return tell(found, options, time.monotonic() - began)
+    replayed = replay(spark, options.journal, options.domain, options.to, *about, since)
+    return tell(replayed, options, time.monotonic() - began)
 
 
-def tell(found: ReplayReport, options: argparse.Namespace, seconds: float) -> int:
+def tell(replayed: ReplayReport, options: argparse.Namespace, seconds: float) -> int:
     """Print what came of it, and write what is asked for; returns the exit code."""
-    page = _page(found, options.domain) if options.html is not None or is_recorded(options) else ""
+    page = _page(replayed, options.domain) if options.html is not None or is_recorded(options) else ""
     if options.html is not None:
         options.html.write_text(page, encoding="utf-8")
     written = () if options.to is None else (JobTable(str((options.to / CHANGES).resolve())),)
-    counts = {name: sum(getattr(one, name) for one in found.totals) for name in ("gained", "lost", "changed")}
-    failing = sum(not claim.holds for claim in found.claims)
-    leave(options, {"events": found.events, **counts, "assertions that fail": failing}, written, page)
+    counts = {name: sum(getattr(total, name) for total in replayed.totals) for name in ("gained", "lost", "changed")}
+    failing = sum(not claim.holds for claim in replayed.claims)
+    leave(options, {"events": replayed.events, **counts, "assertions that fail": failing}, written, page)
     if options.json:
-        told = plain(found)
-        assert isinstance(told, dict)
-        claims = [{**one, "holds": claim.holds} for one, claim in zip(told["claims"], found.claims, strict=True)]
-        more = {"claims": claims, "rules": plain(found.rules), "holds": found.holds, "seconds": round(seconds, 3)}
-        print(json.dumps({**told, **more}, indent=2))
+        described = plain(replayed)
+        assert isinstance(described, dict)
+        claims = [
+            {**fields, "holds": claim.holds} for fields, claim in zip(described["claims"], replayed.claims, strict=True)
+        ]
+        more = {"claims": claims, "rules": plain(replayed.rules), "holds": replayed.holds, "seconds": round(seconds, 3)}
+        print(json.dumps({**described, **more}, indent=2))
     else:
-        _show(found, seconds)
-    return 0 if found.holds else EXIT_ERROR
+        _show(replayed, seconds)
+    return 0 if replayed.holds else EXIT_ERROR
 
 
-def _show(found: ReplayReport, seconds: float) -> None:
-    rows = [tuple(map(str, total)) for total in found.totals]
+def _show(replayed: ReplayReport, seconds: float) -> None:
+    rows = [tuple(map(str, total)) for total in replayed.totals]
     print_table(("subject", "then", "draft", "gained", "lost", "changed"), rows)
-    if found.changes:
+    if replayed.changes:
         print()
-        print_table(_TITLES, [_cells(change[:10]) for change in found.changes[:_MAX_ROWS]])
-        if len(found.changes) > _MAX_ROWS:
-            print(f"and {len(found.changes) - _MAX_ROWS} more: see --json, --html or --to")
+        print_table(_TITLES, [_cells(change[:10]) for change in replayed.changes[:_MAX_ROWS]])
+        if len(replayed.changes) > _MAX_ROWS:
+            print(f"and {len(replayed.changes) - _MAX_ROWS} more: see --json, --html or --to")
         print()
-        print_table(_BY_RULE, [_cells(rule) for rule in found.rules[:_MAX_ROWS]])
-    if found.metrics:
+        print_table(_BY_RULE, [_cells(rule) for rule in replayed.rules[:_MAX_ROWS]])
+    if replayed.metrics:
         print()
-        print_table(_METRICS, [_cells(metric) for metric in found.metrics[:_MAX_ROWS]])
-    print(f"\n{found.events} events played again in {seconds:.1f} s")
-    for claim in found.claims:
+        print_table(_METRICS, [_cells(metric) for metric in replayed.metrics[:_MAX_ROWS]])
+    print(f"\n{replayed.events} events played again in {seconds:.1f} s")
+    for claim in replayed.claims:
         if not claim.holds:
             print(f"\n`{claim.text}` fails: {claim.events} events show it")
             for line in _breaches(claim):
                 print(f"  {line}")
-    if found.claims and found.holds:
+    if replayed.claims and replayed.holds:
         print("no event speaks against an assertion")
 
 
@@ -187,48 +189,56 @@ def _cells(row: tuple[object, ...]) -> tuple[str, ...]:
 
 def _breaches(claim: AssertionResult) -> list[str]:
     return [
-        f"{report.moment(one.time)} {one.publisher} published `{one.said}` at {one.node} (seq {one.seq}):"
-        f" {one.subject} would have got `{one.topic}`"
-        for one in claim.first
+        f"{report.moment(breach.time)} {breach.publisher} published `{breach.said}` at {breach.node}"
+        f" (seq {breach.seq}): {breach.subject} would have got `{breach.topic}`"
+        for breach in claim.first
     ]
 
 
-def _page(found: ReplayReport, draft: Path) -> str:
-    period = f", {report.moment(found.first)} to {report.moment(found.last)} UTC" if found.first and found.last else ""
-    failing = [claim for claim in found.claims if not claim.holds]
+def _page(replayed: ReplayReport, draft: Path) -> str:
+    period = (
+        f", {report.moment(replayed.first)} to {report.moment(replayed.last)} UTC"
+        if replayed.first and replayed.last
+        else ""
+    )
+    failing = [claim for claim in replayed.claims if not claim.holds]
     claims = [report.text(f"{claim.text}: {claim.events:,} events speak against it", is_bad=True) for claim in failing]
-    shown = [(one.time, one.node, one.seq, one.publisher, one.said, one.subject) for c in failing for one in c.first]
-    told = [(claim.text, claim.told, claim.events) for claim in found.claims]
+    shown = [
+        (breach.time, breach.node, breach.seq, breach.publisher, breach.said, breach.subject)
+        for c in failing
+        for breach in c.first
+    ]
+    assertions = [(claim.text, claim.told, claim.events) for claim in replayed.claims]
     return report.page(
         f"Replay of {draft.name}",
-        f"{found.events:,} events that clients published{period}; then: by the policies in force when each came.",
+        f"{replayed.events:,} events that clients published{period}; then: by the policies in force when each came.",
         report.section(
             "Assertions",
             *claims,
-            report.table(("assertion", "", "events"), told),
+            report.table(("assertion", "", "events"), assertions),
             *([report.table(("time", "node", "seq", "publisher", "topic", "would reach"), shown)] if shown else []),
         ),
         report.section(
             "By subject",
             report.bars(
                 ("gained", "lost", "changed"),
-                [(one.subject, (one.gained, one.lost, one.changed)) for one in found.totals],
+                [(total.subject, (total.gained, total.lost, total.changed)) for total in replayed.totals],
             ),
-            report.table(("subject", "then", "draft", "gained", "lost", "changed"), found.totals),
+            report.table(("subject", "then", "draft", "gained", "lost", "changed"), replayed.totals),
         ),
         report.section(
             "By rule",
             report.text("The draft's rule takes away what is lost; the rule of then held back what is gained."),
             report.bars(
                 ("gained", "lost", "changed"),
-                [(one.reason or one.rule, (one.gained, one.lost, one.changed)) for one in found.rules],
+                [(rule.reason or rule.rule, (rule.gained, rule.lost, rule.changed)) for rule in replayed.rules],
             ),
-            report.table(_BY_RULE, found.rules),
+            report.table(_BY_RULE, replayed.rules),
         ),
         report.section(
             "Over time",
-            report.timeline(("gained", "lost"), [(step.time, (step.gained, step.lost)) for step in found.steps]),
+            report.timeline(("gained", "lost"), [(step.time, (step.gained, step.lost)) for step in replayed.steps]),
         ),
-        report.section("By topic", report.table((*_TITLES, "because"), found.changes)),
-        *([report.section("By metric", report.table(_METRICS, found.metrics))] if found.metrics else []),
+        report.section("By topic", report.table((*_TITLES, "because"), replayed.changes)),
+        *([report.section("By metric", report.table(_METRICS, replayed.metrics))] if replayed.metrics else []),
     )

@@ -113,11 +113,11 @@ def run_job(
     """
 
     def work() -> int:
-        found = settings(options)
+        session_settings = settings(options)
         options.record = _record(name, options)
         logging.getLogger().addHandler(logging.NullHandler())  # an interrupted call is no more than that
         with held():
-            spark = open_session(options.master, f"penstock {name}", found)
+            spark = open_session(options.master, f"penstock {name}", session_settings)
         try:
             with noted() as is_interrupted:
                 try:
@@ -189,8 +189,8 @@ def plain(value: object) -> object:
     if isinstance(value, datetime):
         return value.astimezone(UTC).isoformat()
     if isinstance(value, tuple) and hasattr(value, "_asdict"):
-        return {key: plain(one) for key, one in value._asdict().items()}
-    return [plain(one) for one in value] if isinstance(value, tuple) else value
+        return {key: plain(member) for key, member in value._asdict().items()}
+    return [plain(element) for element in value] if isinstance(value, tuple) else value
 
 
 @contextmanager
@@ -217,7 +217,7 @@ def _tell(spark: SparkSession, name: str, over: threading.Event) -> None:
         print(f"{name} …", end="", file=sys.stderr, flush=True)
         return
     while not over.wait(_PERIOD):
-        stages = [info for one in tracker.getActiveStageIds() if (info := tracker.getStageInfo(one)) is not None]
-        done, all_ = sum(one.numCompletedTasks for one in stages), sum(one.numTasks for one in stages)
+        stages = [info for stage in tracker.getActiveStageIds() if (info := tracker.getStageInfo(stage)) is not None]
+        done, all_ = sum(stage.numCompletedTasks for stage in stages), sum(stage.numTasks for stage in stages)
         if all_:
             print(f"\r\033[K{name}: {done} of {all_} tasks under way", end="", file=sys.stderr, flush=True)

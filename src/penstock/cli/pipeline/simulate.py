@@ -96,14 +96,14 @@ def run(spark: SparkSession, trials: list[SimulationTrial], options: argparse.Na
     rows = simulate(spark, trials, options.seed).persist()
     if options.to is not None:
         rows.write.parquet(str(options.to))
-    found = summary(rows, options.rounds // 2).collect()
+    settings = summary(rows, options.rounds // 2).collect()
     seconds = time.monotonic() - began
     if options.json:
-        print(json.dumps({"settings": [row.asDict() for row in found], "seconds": round(seconds, 3)}, indent=2))
+        print(json.dumps({"settings": [row.asDict() for row in settings], "seconds": round(seconds, 3)}, indent=2))
         return
-    shown = [name for name in _SWEPT if len({row[name] for row in found}) > 1] or ["rule"]
-    print_table((*shown, *MEASURES), [(*(str(row[name]) for name in shown), *_measures(row)) for row in found])
-    print(f"{len(found)} settings on {options.replicates} networks each in {seconds:.1f} s")
+    shown = [name for name in _SWEPT if len({row[name] for row in settings}) > 1] or ["rule"]
+    print_table((*shown, *MEASURES), [(*(str(row[name]) for name in shown), *_measures(row)) for row in settings])
+    print(f"{len(settings)} settings on {options.replicates} networks each in {seconds:.1f} s")
 
 
 def _measures(row: Row) -> list[str]:

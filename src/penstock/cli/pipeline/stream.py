@@ -86,8 +86,8 @@ def _stream(spark: SparkSession, options: argparse.Namespace) -> None:
     if options.publish is not None:
         check_prefix(options.topic_prefix, len(askers))
         publisher = ViewPublisher(BrokerAddress.of_url(options.publish, options.client_id), options.topic_prefix)
-    told = tell_json if options.json else tell
-    query = start(spark, stream, options.once, options.every, publisher.publish if publisher else None, told)
+    show = tell_json if options.json else tell
+    query = start(spark, stream, options.once, options.every, publisher.publish if publisher else None, show)
     try:
         wait(query.awaitTermination)
     finally:

@@ -104,8 +104,8 @@ def run(spark: SparkSession, options: argparse.Namespace) -> int:
     fleet = rate(
         spark, options.journal, policies, asked, nodes_of(options), days_of(options), options.to, options.paths
     )
-    differences = [one for node, holds in held for one in compare(fleet, node, holds)]
-    differ = [one for one in differences if one.exceeds(options.tolerance)]
+    differences = [difference for node, holds in held for difference in compare(fleet, node, holds)]
+    differ = [difference for difference in differences if difference.exceeds(options.tolerance)]
     written = () if options.to is None else (JobTable(str(options.to.resolve()), len(fleet.ratings)),)
     leave(options, {"ratings": len(fleet.ratings), "other than nodes hold": len(differ)}, written)
     if options.json:
@@ -130,15 +130,17 @@ def _told(fleet: Fleet, differences: list[RatingDifference], tolerance: float, s
         "failed": fleet.failed,
         "differences": [
             {
-                "node": one.node,
-                "neighbour": one.neighbour,
-                "held": None if one.held is None else {"good": one.held.good, "bad": one.held.bad},
-                "recorded": None if one.recorded is None else {"good": one.recorded.good, "bad": one.recorded.bad},
-                "held_rating": one.held_rating,
-                "recorded_rating": one.recorded_rating,
-                "differs": one.exceeds(tolerance),
+                "node": difference.node,
+                "neighbour": difference.neighbour,
+                "held": None if difference.held is None else {"good": difference.held.good, "bad": difference.held.bad},
+                "recorded": None
+                if difference.recorded is None
+                else {"good": difference.recorded.good, "bad": difference.recorded.bad},
+                "held_rating": difference.held_rating,
+                "recorded_rating": difference.recorded_rating,
+                "differs": difference.exceeds(tolerance),
             }
-            for one in differences
+            for difference in differences
         ],
         "seconds": round(seconds, 3),
     }
@@ -148,28 +150,31 @@ def _show(fleet: Fleet, differences: list[RatingDifference], tolerance: float) -
     print(f"ratings as of {moment(fleet.at)}")
     rows = [
         (
-            fit(one.node),
-            fit(one.neighbour),
-            f"{one.good:.3f}",
-            f"{one.bad:.3f}",
-            moment(one.at) or "never",
-            f"{one.rating:.4f}",
-            ", ".join(f"{source} {good}/{bad}" for source, good, bad in one.sources),
+            fit(rating.node),
+            fit(rating.neighbour),
+            f"{rating.good:.3f}",
+            f"{rating.bad:.3f}",
+            moment(rating.at) or "never",
+            f"{rating.rating:.4f}",
+            ", ".join(f"{source} {good}/{bad}" for source, good, bad in rating.sources),
         )
-        for one in fleet.ratings[:_MAX_ROWS]
+        for rating in fleet.ratings[:_MAX_ROWS]
     ]
     print_table(("node", "neighbour", "good", "bad", "at", "rating", "good/bad by source"), rows)
     _more(len(fleet.ratings))
     if fleet.paths is not None:
         print("\nleast-trustworthy paths")
-        ways = [(one.origin, one.node, str(one.edges), f"{one.rating:.4f}") for one in fleet.paths[:_MAX_ROWS]]
+        ways = [
+            (rating.origin, rating.node, str(rating.edges), f"{rating.rating:.4f}")
+            for rating in fleet.paths[:_MAX_ROWS]
+        ]
         print_table(("from", "to", "edges", "rating"), ways)
         _more(len(fleet.paths))
     if differences:
         print("\nwhat nodes hold, beside what was recorded")
         print_table(
             ("node", "neighbour", "held good/bad", "recorded good/bad", "held rating", "recorded rating", ""),
-            [_line(one, tolerance) for one in differences],
+            [_line(rating, tolerance) for rating in differences],
         )
 
 
@@ -178,7 +183,9 @@ def _more(count: int) -> None:
         print(f"and {count - _MAX_ROWS} more: see the table, or --json")
 
 
-def _line(one: RatingDifference, tolerance: float) -> tuple[str, ...]:
-    pairs = ["-" if each is None else f"{each.good:.3f}/{each.bad:.3f}" for each in (one.held, one.recorded)]
-    ratings = ["-" if each is None else f"{each:.4f}" for each in (one.held_rating, one.recorded_rating)]
-    return (one.node, one.neighbour, *pairs, *ratings, "differs" if one.exceeds(tolerance) else "")
+def _line(difference: RatingDifference, tolerance: float) -> tuple[str, ...]:
+    pairs = [
+        "-" if each is None else f"{each.good:.3f}/{each.bad:.3f}" for each in (difference.held, difference.recorded)
+    ]
+    ratings = ["-" if each is None else f"{each:.4f}" for each in (difference.held_rating, difference.recorded_rating)]
+    return (difference.node, difference.neighbour, *pairs, *ratings, "differs" if difference.exceeds(tolerance) else "")
