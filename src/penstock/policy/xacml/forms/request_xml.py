@@ -1,4 +1,4 @@
-"""Requests from XML, and to it (5.42 to 5.46)."""
+"""Requests in XML (5.42 to 5.46)."""
 
 from xml.sax.saxutils import quoteattr
 
@@ -16,7 +16,7 @@ _ID = "http://www.w3.org/XML/1998/namespace\nid"
 
 
 def read_request(data: bytes) -> XacmlRequest:
-    """Raises `XacmlError`."""
+    """Read a request; raises `XacmlError`."""
     root = read_xml(data, MAX_REQUEST_BYTES, MAX_REQUEST_NODES)
     if core(root) != "Request":
         raise root.wrong(f"expected a `Request`, not `{root.name}`")
@@ -29,7 +29,7 @@ def read_request(data: bytes) -> XacmlRequest:
             case "Attributes":
                 categories.append(read_category(child))
             case "MultiRequests":
-                references += (_reference(one) for one in child.children)
+                references += (_reference(reference) for reference in child.children)
             case name:
                 raise child.wrong(f"`{name}` does not belong in `Request`")
     return XacmlRequest(
@@ -52,7 +52,7 @@ def _reference(element: XmlElement) -> tuple[str, ...]:
 
 
 def read_category(element: XmlElement) -> RequestCategory:
-    """Return an `Attributes` element; raises `XacmlError`."""
+    """Read an `Attributes` element; raises `XacmlError`."""
     attributes: list[RequestAttribute] = []
     content: RequestContent | None = None
     for child in element.children:
@@ -98,7 +98,7 @@ def show_request(request: XacmlRequest) -> str:
     if request.references:
         lines.append("  <MultiRequests>")
         for reference in request.references:
-            named = "".join(f"<AttributesReference ReferenceId={quoteattr(one)}/>" for one in reference)
+            named = "".join(f"<AttributesReference ReferenceId={quoteattr(id_)}/>" for id_ in reference)
             lines.append(f"    <RequestReference>{named}</RequestReference>")
         lines.append("  </MultiRequests>")
     return "\n".join([*lines, "</Request>", ""])

@@ -29,7 +29,7 @@ class Higher(NamedTuple):
 
 
 def _any(outcomes: Any) -> bool:
-    """Return whether one is true; what fails does not matter then (A.3.12: as if by `or`)."""
+    """Return whether one is true; failures do not matter then (A.3.12: as if by `or`)."""
     failure = None
     for outcome in outcomes:
         try:
@@ -69,13 +69,13 @@ def _all_of(apply: Apply, bags: Sequence[Bag]) -> bool:
 
 def _all_of_any(apply: Apply, bags: Sequence[Bag]) -> bool:
     first, second = bags
-    return _all(_later(_any, [_later(apply, one, other) for other in second]) for one in first)
+    return _all(_later(_any, [_later(apply, member, other) for other in second]) for member in first)
 
 
 def _any_of_all(apply: Apply, bags: Sequence[Bag]) -> bool:
-    """As the text says: for each of the second bag, any of the first. (The name suggests the other way round.)"""
+    """Return whether for each member of the second bag any of the first fits, as the norm's text says, not its name."""
     first, second = bags
-    return _all(_later(_any, [_later(apply, one, other) for one in first]) for other in second)
+    return _all(_later(_any, [_later(apply, member, other) for member in first]) for other in second)
 
 
 def _map(apply: Apply, bags: Sequence[Bag]) -> Bag:
@@ -115,7 +115,7 @@ HIGHER: dict[str, Higher] = {
 OPTIONAL = frozenset(
     {FUNCTION_3 + "access-permitted"} | {f"{FUNCTION_1}xpath-node-{name}" for name in ("count", "equal", "match")}
 )
-"""What the norm has and may be left out: a decision inside a decision; XPath as it was in 1.0."""
+"""Optional functions of the norm that are not supported: a decision inside a decision; XPath as it was in 1.0."""
 
 
 def function_named(identifier: str) -> XacmlFunction:
