@@ -153,4 +153,27 @@ class Written:
         return dict(self.schema)
 
 
+Pair = tuple[str, str]
+
+
+def pair_form(pattern: str, between: str, expected: str, schema: str) -> Written:
+    """Return how two names are written with a word or sign between them.
+
+    `pattern` is what a name may be, `schema` the same for editors, `expected` what a message says.
+    """
+    parts = re.compile(rf"\s*({pattern}){between}({pattern})\s*", re.ASCII)
+
+    def read(value: object) -> Pair:
+        if isinstance(value, tuple) and len(value) == 2:
+            return str(value[0]), str(value[1])
+        match = parts.fullmatch(value) if isinstance(value, str) else None
+        if match is None:
+            raise mistake(expected)
+        return match[1], match[2]
+
+    sign = between.replace(r"\s*", " ").replace(r"\s+", " ")
+    form = {"type": "string", "pattern": rf"^\s*{schema}{between}{schema}\s*$"}
+    return Written(read, sign.join, form)
+
+
 HostPort = Annotated[Address, Written(parse_address, str, {"type": "string", "pattern": "^.+:[0-9]{1,5}$"})]
