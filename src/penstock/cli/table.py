@@ -4,6 +4,7 @@ import sys
 from collections.abc import Sequence
 
 _MOST_LETTERS = 60
+_MAX_PAYLOAD = 200
 
 
 def fit(cell: str) -> str:
@@ -37,3 +38,17 @@ def aligned(titles: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> list[st
         "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
         for line in (titles, *rows)
     ]
+
+
+def printable(text: str) -> str:
+    """A text in which what a terminal would take for orders is escaped."""
+    return "".join(one if one.isprintable() else repr(one)[1:-1] for one in text)
+
+
+def payload_text(payload: bytes) -> str:
+    """The beginning of a payload, on one line: as text if it is text, else as hexadecimal digits."""
+    try:
+        text = printable(payload.decode())
+    except UnicodeDecodeError:
+        return f"{len(payload)} bytes: {payload[:32].hex(' ')}{' ...' if len(payload) > 32 else ''}"
+    return text if len(text) <= _MAX_PAYLOAD else f"{text[:_MAX_PAYLOAD]} ... ({len(payload)} bytes)"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from difflib import get_close_matches
 
 from penstock.domain.schema.domain import Domain
+from penstock.language.words import nearest
 from penstock.model.yaml.tree import Step
 
 Loc = tuple[Step, ...]
@@ -49,8 +49,8 @@ def listed(names: Iterable[str], last: str = "or") -> str:
 
 def meant(name: str, known: Collection[str]) -> str:
     """The known name that is like this one, as a question; empty if there is none."""
-    near = get_close_matches(name, known, n=1) or [one for one in known if one.lower() == name.lower()]
-    return f"did you mean `{near[0]}`?" if near else ""
+    near = nearest(name, known)
+    return f"did you mean `{near}`?" if near else ""
 
 
 def hint(name: str, known: Collection[str]) -> str:

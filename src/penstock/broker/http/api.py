@@ -21,7 +21,7 @@ from penstock.broker.http.answers.drafts import Showing
 from penstock.broker.http.answers.flows import Analyses
 from penstock.broker.http.answers.status import Rated
 from penstock.broker.http.audit import Audit
-from penstock.broker.http.endpoint import Asked, Endpoint, Error, Refused, Who
+from penstock.broker.http.endpoint import Asked, Endpoint, Error, Refused, Who, read_body
 from penstock.broker.http.guard import Guard
 from penstock.broker.http.processes import Turns
 from penstock.broker.http.secret_masks import HIDDEN
@@ -184,7 +184,9 @@ class Api:
             try:
                 _let(asked.who, one.right)
                 if one.method == "POST":
-                    asked = asked._replace(body=await read_body(request, MOST_BODY if one.right else MOST_LOGIN))
+                    asked = asked._replace(
+                        body=await read_body(request, MOST_BODY if one.right else MOST_LOGIN, BODY_SECONDS)
+                    )
                 found = await (_while_there(request, one.handler(asked)) if one.is_given_up else one.handler(asked))
             except Refused as error:
                 if one.right == "change" and asked.who.right:
@@ -261,17 +263,3 @@ def wrong(error: Refused) -> Response:
     if error.later:
         headers["Retry-After"] = str(error.later)
     return Response(msgspec.json.encode(Error(str(error))), error.status, headers, _JSON)
-
-
-async def read_body(request: Request, most: int) -> bytes:
-    """All of it, within bounds of size and time."""
-    body = bytearray()
-    try:
-        async with asyncio.timeout(BODY_SECONDS):
-            async for chunk in request.stream():
-                body += chunk
-                if len(body) > most:
-                    raise Refused(f"more than {most} bytes", 413)
-    except TimeoutError:
-        raise Refused("the body does not come", 408) from None
-    return bytes(body)

@@ -8,7 +8,8 @@ from penstock.domain.finding import Entities, Finding, Loc, hint
 from penstock.domain.patterns.settings import Interface
 from penstock.domain.schema.base import LONGEST_NAME
 from penstock.domain.schema.domain import Domain
-from penstock.domain.schema.policies import MonitorSettings, Pair
+from penstock.domain.schema.policies import MonitorSettings
+from penstock.domain.units import Pair
 
 
 def interfaces(domain: Domain, pattern: Interface) -> tuple[str, ...]:

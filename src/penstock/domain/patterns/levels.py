@@ -10,7 +10,8 @@ from penstock.domain.patterns.settings import Levels
 from penstock.domain.patterns.tables import Part, joined
 from penstock.domain.schema.domain import Domain
 from penstock.domain.schema.federation import LinkTypes
-from penstock.domain.schema.policies import Pair, TableSettings
+from penstock.domain.schema.policies import TableSettings
+from penstock.domain.units import Pair
 
 
 def expand(domain: Domain, pattern: Levels) -> Domain:

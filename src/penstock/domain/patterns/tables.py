@@ -6,7 +6,8 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from penstock.domain.schema.policies import BrokeringSettings, Pair, Rule
+from penstock.domain.schema.policies import BrokeringSettings, Rule
+from penstock.domain.units import Pair
 
 Kind = Literal["allow", "deny"]
 

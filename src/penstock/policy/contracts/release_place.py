@@ -11,7 +11,7 @@ drawn it there), no node ever knows both. The paper's algorithm lets it pass; he
 """
 
 from base64 import urlsafe_b64encode
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Mapping
 from enum import StrEnum
 from hashlib import blake2b
 from typing import NamedTuple
@@ -60,36 +60,6 @@ def place(at: Circumstance) -> FilterPlace:
     if must_evaluate(at):
         return FilterPlace.EVALUATE
     return FilterPlace.REFUSE if at.is_subscribed_locally else FilterPlace.ENABLED
-
-
-class SimpleFilter(NamedTuple):
-    """One filter of a subscription, which is a conjunction of such filters."""
-
-    id: str
-    is_privacy: bool
-    holds: Callable[[], bool]
-
-
-def evaluate(filters: Sequence[SimpleFilter], at: Circumstance, ace: Collection[str]) -> tuple[bool, str]:
-    """Return whether a publication satisfies a subscription (Algorithm 1), and the reason if not."""
-    is_guaranteed = not at.is_private
-    for simple_filter in filters:
-        if simple_filter.is_privacy:
-            is_guaranteed = True
-            match place(at):
-                case FilterPlace.SKIP:
-                    continue
-                case FilterPlace.REFUSE:
-                    return False, "no node knows both the advertisement and the subscription: both are local"
-                case FilterPlace.ENABLED:
-                    if simple_filter.id not in ace:
-                        return False, "the producer's node has not enabled access for this subscription"
-                    continue
-        if not simple_filter.holds():
-            return False, f"`{simple_filter.id}` does not hold"
-    return (
-        (True, "") if is_guaranteed else (False, "the publication is private, and the subscription guarantees nothing")
-    )
 
 
 # --- the ACE set as a publication carries it

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
@@ -27,6 +26,7 @@ from penstock.language.statements.statement import (
 from penstock.language.statements.table import check_place
 from penstock.language.tree import Attribute, Call, Has, Literal, Select, Tree, XPath, rebuilt, walk
 from penstock.language.types import DYN, STRING, RecordType, Type
+from penstock.language.words import nearest
 from penstock.model.content.content import Unreadable
 from penstock.model.errors import PolicyError
 from penstock.model.values import Value
@@ -249,8 +249,8 @@ def _act(use: ElementUse, rule: StatementRule, known: Mapping[str, Element], is_
 def _checked(use: ElementUse, rule: StatementRule, known: Mapping[str, Element], is_action: bool) -> Act:
     element, text = known.get(use.name), show_use(use)
     if element is None:
-        near = get_close_matches(use.name, known, 1)
-        raise PolicyError(f"`{text}`: there is no element `{use.name}`" + (f"; is `{near[0]}` meant?" if near else ""))
+        near = nearest(use.name, known)
+        raise PolicyError(f"`{text}`: there is no element `{use.name}`" + (f"; is `{near}` meant?" if near else ""))
     if (element.gives is None) is not is_action:
         raise PolicyError(f"`{use.name}` is {'a condition' if is_action else 'an action'}: it cannot stand here")
     if rule.message not in element.messages:

@@ -1,14 +1,10 @@
-"""Requests in XML (5.42 to 5.46)."""
-
-from xml.sax.saxutils import quoteattr
+"""Requests from XML (5.42 to 5.46)."""
 
 from penstock.policy.xacml.forms.literals import read_literal
 from penstock.policy.xacml.forms.policy_xml import xpath_version
 from penstock.policy.xacml.forms.xml import XmlElement, core, read_xml, show_xml
 from penstock.policy.xacml.limits import MAX_REQUEST_BYTES, MAX_REQUEST_NODES
-from penstock.policy.xacml.names import CORE
 from penstock.policy.xacml.request import RequestAttribute, RequestCategory, XacmlRequest
-from penstock.policy.xacml.response import show_category
 from penstock.policy.xacml.status import XacmlError
 from penstock.policy.xacml.xpath import RequestContent
 
@@ -87,18 +83,3 @@ def _attribute(element: XmlElement) -> RequestAttribute:
     return RequestAttribute(
         element.need("AttributeId"), tuple(values), element.get("Issuer"), bool(element.flag("IncludeInResult"))
     )
-
-
-def show_request(request: XacmlRequest) -> str:
-    """Return a request as XML."""
-    lists, combined = (str(flag).lower() for flag in (request.returns_policies, request.is_combined))
-    lines = [f'<Request xmlns="{CORE}" ReturnPolicyIdList="{lists}" CombinedDecision="{combined}">']
-    for category in request.categories:
-        lines += (f"  {line}" for line in show_category(category))
-    if request.references:
-        lines.append("  <MultiRequests>")
-        for reference in request.references:
-            named = "".join(f"<AttributesReference ReferenceId={quoteattr(id_)}/>" for id_ in reference)
-            lines.append(f"    <RequestReference>{named}</RequestReference>")
-        lines.append("  </MultiRequests>")
-    return "\n".join([*lines, "</Request>", ""])

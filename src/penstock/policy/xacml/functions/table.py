@@ -1,6 +1,7 @@
 """All functions by their identifiers: of values and bags, and those that take functions (A.3.12)."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -28,31 +29,21 @@ class Higher(NamedTuple):
     is_map: bool = False
 
 
-def _any(outcomes: Any) -> bool:
-    """Return whether one is true; failures do not matter then (A.3.12: as if by `or`)."""
+def _decided(decisive: bool, outcomes: Iterable[Callable[[], bool]]) -> bool:
+    """Return whether one is decisive; what fails does not matter then (A.3.12: as if by `or`, or by `and`)."""
     failure = None
     for outcome in outcomes:
         try:
-            if outcome():
-                return True
+            if bool(outcome()) is decisive:
+                return decisive
         except Indeterminate as error:
             failure = failure or error
     if failure is not None:
         raise failure
-    return False
+    return not decisive
 
 
-def _all(outcomes: Any) -> bool:
-    failure = None
-    for outcome in outcomes:
-        try:
-            if not outcome():
-                return False
-        except Indeterminate as error:
-            failure = failure or error
-    if failure is not None:
-        raise failure
-    return True
+_any, _all = partial(_decided, True), partial(_decided, False)
 
 
 def _later(apply: Apply, *values: Value) -> Callable[[], bool]:
