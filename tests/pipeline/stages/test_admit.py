@@ -157,7 +157,7 @@ def test_what_came_without_cannot_be_decided_with(key: str, tmp_path: Path) -> N
     lacking: dict[str, Any] = {"trust": None, "tokens": None} if key == "tokens" else {"trust": None}
     before = play(tmp_path / "journal", Random(1), trusted(**lacking), steps=12)
     draft = trusted(trust=None) if key == "tokens" else trusted()
-    with pytest.raises(PipelineError, match=rf"`{key}` cannot be decided over what node `b\d` recorded"):
+    with pytest.raises(PipelineError, match=rf"`{key}` cannot be evaluated for what node `b\d` recorded"):
         governed(before.journal, judged_by(draft, tmp_path, before.journal))
 
 
@@ -197,5 +197,5 @@ def test_replay_follows_events_by_other_grants(tmp_path: Path, replaying: Replay
 
 def test_replay_cannot_say_what_trust_would_do(tmp_path: Path, replaying: Replaying) -> None:
     some = play(tmp_path / "journal", Random(3), trusted(trust=None), steps=5)
-    with pytest.raises(PipelineError, match="the draft decides between nodes by `trust`"):
+    with pytest.raises(PipelineError, match="the draft uses `trust` between nodes"):
         replaying(some.journal, _on_disk(tmp_path, trusted()))
