@@ -16,7 +16,7 @@ from penstock.policy.tokens.token import Token
 from penstock.policy.trust.rating import Evidence
 
 if TYPE_CHECKING:
-    from penstock.engine.contracts.delayed import Collected, Held
+    from penstock.engine.contracts.held import Collected, Held
 
 
 class Withheld(msgspec.Struct, frozen=True):

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from penstock.domain import Domain
 from penstock.domain.compile.ensemble import Ensemble, ensemble
 from penstock.engine.trust import group_proofs, groups
-from penstock.engine.trust.group_proofs import Accepting
 from penstock.engine.trust.groups import is_member
+from penstock.engine.trust.state import Accepting
 from penstock.model.group_proof import (
     MAX_GROUPS,
     METHOD,

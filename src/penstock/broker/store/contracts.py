@@ -7,7 +7,8 @@ from typing import Any
 import msgspec
 
 from penstock.engine.contracts import client_contracts
-from penstock.engine.contracts.delayed import Collected, Collecting, Held, read_window, write_window
+from penstock.engine.contracts.delayed import read_window, write_window
+from penstock.engine.contracts.held import Collected, Collecting, Held
 from penstock.engine.ledger import Changes
 from penstock.engine.node import Node
 from penstock.engine.sessions.session import Session

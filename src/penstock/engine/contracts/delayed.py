@@ -5,16 +5,16 @@ that what was acknowledged is not lost. When their time has come, they are held 
 """
 
 from heapq import heappop, heappush
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import msgspec
 
+from penstock.engine.contracts.held import Collected, Collecting, Held
 from penstock.engine.sessions.session import Session
 from penstock.model.errors import ContentError
 from penstock.model.event import Event
 from penstock.model.quality import moment
 from penstock.policy.contracts.aggregate import MeanWindow
-from penstock.policy.contracts.degrade import Aggregate
 from penstock.policy.quality.carriage import read_properties, write_properties
 
 if TYPE_CHECKING:
@@ -22,40 +22,6 @@ if TYPE_CHECKING:
 
 MOST_WINDOWS = 256
 """Times that are being collected for one session: one for each topic and rule."""
-
-
-class Held(NamedTuple):
-    """An event that waits until it may go out."""
-
-    at: float
-    session: Session
-    event: Event
-
-
-class Collecting(msgspec.Struct, frozen=True):
-    """Whose events are collected for whom, by which rule."""
-
-    topic: str
-    producer: str
-    """The producer's contract as events name it; empty: a policy in XACML aggregates."""
-    consumer: str
-    want: str
-    rule: str
-    aggregate: Aggregate
-    marks: str = ""
-    """By what it is released."""
-    delay: float = 0.0
-    retention: float | None = None
-
-
-class Collected(NamedTuple):
-    """What has come of it in one time."""
-
-    session: Session
-    about: Collecting
-    event: Event
-    """The last of them: what means are made of it."""
-    window: MeanWindow
 
 
 class StoredWindow(msgspec.Struct, frozen=True):

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from msgspec import structs
 
 from penstock.engine.contracts import registry
-from penstock.engine.contracts.delayed import Collecting
+from penstock.engine.contracts.held import Collecting
 from penstock.engine.contracts.quality import claimed
-from penstock.engine.contracts.registry import Asking, Governed, State
+from penstock.engine.contracts.state import Asking, Governed, State, shown_by
 from penstock.engine.events import user_properties
 from penstock.model.content.content import Content
 from penstock.model.errors import ContentError
@@ -158,7 +158,7 @@ def asked_of(
     state: State, session: "Session", consumers: tuple[ConsumerContract, ...], topic: str, producer: str, now: float
 ) -> ReleaseRequest:
     """What policies in XACML are asked."""
-    given = dict((*registry.shown(session, now), *state.contracts.known.get(session.entity, ())))
+    given = dict((*shown_by(session, now), *state.contracts.known.get(session.entity, ())))
     values = state.contracts.values.get(session.entity, ())
     return ReleaseRequest(session.entity, tuple(given.items()), consumers, topic, producer, state.open_at(now), values)
 

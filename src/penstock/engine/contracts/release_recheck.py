@@ -3,10 +3,10 @@
 from typing import TYPE_CHECKING
 
 from penstock.engine.contracts import privacy, registry
-from penstock.engine.contracts.delayed import Collected, Collecting
+from penstock.engine.contracts.held import Collected, Collecting
 from penstock.engine.contracts.quality import claimed
-from penstock.engine.contracts.registry import Governed, State
 from penstock.engine.contracts.release_decision import Decided, asked_of, decide, shown
+from penstock.engine.contracts.state import Governed, State
 from penstock.engine.events import user_properties
 from penstock.model.content.content import Content, Format
 from penstock.model.errors import ContentError, PolicyError

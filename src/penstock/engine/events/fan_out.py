@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 from penstock.engine.events.passage import Passage
 from penstock.engine.events.plan import Group, Plan, Target
+from penstock.engine.monitors import Watch
 from penstock.engine.sessions.render import Forms
 from penstock.engine.sessions.session import Delivery, Session, Subscribed
 from penstock.engine.stages import judge, match, route
-from penstock.engine.stages.edit import Watch
 from penstock.model.event import Event
 from penstock.model.subject import Subject
 

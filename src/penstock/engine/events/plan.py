@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from penstock.engine.matching.predicates import Predicates
 from penstock.engine.sessions.session import Session, Subscribed
-from penstock.engine.statements.applicability import Courses
+from penstock.engine.statements.course import Courses
 from penstock.engine.trust.tokens import Passing
 from penstock.model.verdict import Effect, Verdict
 from penstock.policy.access.acl import Rights
@@ -25,9 +25,9 @@ from penstock.policy.tokens.rights import TokenRights
 
 if TYPE_CHECKING:
     from penstock.engine.events.passage import DeliveryStep, EventStep
+    from penstock.engine.journal_rows import Note
+    from penstock.engine.monitors import Watch
     from penstock.engine.node import Node
-    from penstock.engine.recorder import Note
-    from penstock.engine.stages.edit import Watch
 
 
 class LinkClass(NamedTuple):

@@ -23,6 +23,7 @@ from penstock.engine.explain.matching import (
 )
 from penstock.engine.explain.tokens import Carried, Weighed
 from penstock.engine.matching.predicates import Predicates
+from penstock.engine.monitors import Watch
 from penstock.engine.node import Node
 from penstock.engine.sessions import placement
 from penstock.engine.sessions.session import Delivery, Session, Subscribed
@@ -40,7 +41,6 @@ from penstock.engine.stages import (
     runner,
     shape,
 )
-from penstock.engine.stages.edit import Watch
 from penstock.model.decision import Decision
 from penstock.model.event import Event
 from penstock.model.link import Link

@@ -19,7 +19,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.domain.schema.federation import Forward
-from penstock.engine.contracts.registry import CONSUMER, SITUATION
+from penstock.engine.contracts.state import CONSUMER, SITUATION
 from penstock.engine.federation.messages import Room
 from penstock.engine.federation.neighbour_wants import Demands, Wanted
 from penstock.engine.federation.offer_matches import Matter, Meetings
@@ -27,7 +27,7 @@ from penstock.engine.federation.offers import best_offer, known_ids, told_classe
 from penstock.engine.federation.pending import News, Source
 from penstock.engine.federation.wants import Offer, Path, Want
 from penstock.engine.sessions.session import Session, Subscribed
-from penstock.engine.sparkplug.messages import CERTIFICATES
+from penstock.engine.sparkplug.state import CERTIFICATES
 from penstock.engine.statements import filter_policies, side_effects
 from penstock.engine.statements.filter_policies import Filtered
 from penstock.language.condition import Condition, make_condition

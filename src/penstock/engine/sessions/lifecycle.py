@@ -16,6 +16,7 @@ from penstock.engine.sessions.session import NEVER, Outlet, Session
 from penstock.engine.stages.admit import Door, authenticate, is_known
 from penstock.engine.stages.runner import read_topic
 from penstock.engine.trust import client_tokens, group_proofs, groups, token_exchange
+from penstock.engine.trust.state import Showing
 from penstock.model.subject import Subject
 from penstock.policy.tokens.verification import Verified
 from penstock.wire.codec import encode
@@ -48,7 +49,7 @@ def connect(
         return refusal
     method = packet.properties.auth_method
     if method is None or method == client_tokens.METHOD:
-        proof = None if method is None else group_proofs.Proof(client_tokens.Showing(), {}, told=client_tokens.TOLD)
+        proof = None if method is None else group_proofs.Proof(Showing(), {}, told=client_tokens.TOLD)
         return _open(node, packet, door, outlet, now, proof)
     who = _who(node, packet, door, now)
     if isinstance(who, Refusal):

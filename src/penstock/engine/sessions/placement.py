@@ -6,9 +6,10 @@ from penstock.domain import Domain, Listener, NodeSettings
 from penstock.domain.compile.ensemble import Ensemble, ensemble
 from penstock.domain.compile.entries import ClientEntry
 from penstock.domain.units import Address
+from penstock.engine.monitors import Watch
 from penstock.engine.sessions.session import Session
 from penstock.engine.sparkplug import messages
-from penstock.engine.stages.edit import Watch, tell_failures
+from penstock.engine.stages.edit import tell_failures
 from penstock.language.statements.statement import Message
 from penstock.model.link import Link
 from penstock.model.subject import Subject

@@ -24,12 +24,11 @@ if TYPE_CHECKING:
     from penstock.engine.events.plan import Plans, Target
     from penstock.engine.federation.interest import Exchange
     from penstock.engine.federation.wants import Offered
-    from penstock.engine.recorder import Source
+    from penstock.engine.journal_rows import Source
+    from penstock.engine.monitors import Watch
     from penstock.engine.sessions.render import Forms
-    from penstock.engine.sparkplug.messages import Actor
-    from penstock.engine.stages.edit import Watch
-    from penstock.engine.trust.client_tokens import Showing
-    from penstock.engine.trust.group_proofs import Accepting, Claiming
+    from penstock.engine.sparkplug.state import Actor
+    from penstock.engine.trust.state import Accepting, Claiming, Showing
     from penstock.engine.trust.tokens import TokenLink
 
 NEVER = float("inf")

@@ -9,7 +9,7 @@ from penstock.engine.events import user_properties
 from penstock.engine.sessions.outbox import push, push_durable, push_lossy
 from penstock.engine.sessions.render import Forms, mark_duplicate, packet_parts
 from penstock.engine.sessions.session import Delivery, Session
-from penstock.engine.trust import token_exchange
+from penstock.engine.trust import outgoing_tokens
 from penstock.model.event import Event
 from penstock.wire.codec import encode
 from penstock.wire.errors import WireError
@@ -34,8 +34,8 @@ def send_or_queue(node: "Node", delivery: Delivery, forms: Forms) -> bool:
     if qos == 0:
         if session.outlet is None or not _is_ready(session):
             return False
-        if session.tokens is not None and not token_exchange.tell_token(node, session, forms.event):
-            forms = Forms(token_exchange.with_token(node, forms.event), forms.now)
+        if session.tokens is not None and not outgoing_tokens.tell_token(node, session, forms.event):
+            forms = Forms(outgoing_tokens.with_token(node, forms.event), forms.now)
         if _too_large(session, forms, qos, delivery.retain, delivery.ids):
             return False
         head, tail = _parts(session, forms.event, 0, delivery.retain, delivery.ids, forms.now, forms)
@@ -163,7 +163,7 @@ def _transmit(node: "Node", delivery: Delivery, now: float, forms: Forms | None)
     if session.maximum_packet_size:
         largest = forms = forms or Forms(delivery.event, now)
         if session.tokens is not None:
-            largest = Forms(token_exchange.with_token(node, delivery.event), now)
+            largest = Forms(outgoing_tokens.with_token(node, delivery.event), now)
         if _too_large(session, largest, delivery.qos, delivery.retain, delivery.ids):
             node.ledger.settle(delivery)  # [MQTT-3.1.2-25] as if it had been sent
             return False
@@ -183,8 +183,8 @@ def _send(node: "Node", delivery: Delivery, now: float, forms: Forms | None, dup
     session, event = delivery.session, delivery.event
     if release_recheck.MARKED in event.properties:
         event = user_properties.for_clients(event)
-    if session.tokens is not None and not token_exchange.tell_token(node, session, event):
-        event, forms = token_exchange.with_token(node, event), None
+    if session.tokens is not None and not outgoing_tokens.tell_token(node, session, event):
+        event, forms = outgoing_tokens.with_token(node, event), None
     head, tail = _parts(session, event, delivery.qos, delivery.retain, delivery.ids, now, forms)
     packet = head + delivery.packet_id.to_bytes(2, "big") + tail
     if duplicate:

@@ -18,17 +18,9 @@ from penstock.engine.sessions.render import Forms
 from penstock.engine.sessions.session import Delivery, Session, Subscribed
 from penstock.engine.stages import release
 from penstock.engine.statements import bindings, side_effects
-from penstock.engine.statements.applicability import (
-    Course,
-    Courses,
-    asked_by,
-    bounds_for,
-    came_from,
-    is_node,
-    make_course,
-    points,
-)
+from penstock.engine.statements.applicability import bounds_for, came_from, is_node, make_course, points
 from penstock.engine.statements.context import Known, here
+from penstock.engine.statements.course import Course, Courses, asked_by
 from penstock.engine.statements.facts import Facts, Noted
 from penstock.language.condition import Condition
 from penstock.language.statements.statement import Matching, Message, Point, Verb

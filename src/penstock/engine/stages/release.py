@@ -10,8 +10,8 @@ when the rule no longer releases it.
 from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.engine.contracts import registry, release_recheck, situation_audit
-from penstock.engine.contracts.registry import Governed
 from penstock.engine.contracts.release_decision import decide, needed
+from penstock.engine.contracts.state import CONSUMER, SITUATION, Governed
 from penstock.engine.events import user_properties
 from penstock.engine.events.plan import Draft, Waits
 from penstock.engine.sessions.render import Forms
@@ -62,7 +62,7 @@ def run(delivery: Delivery) -> Verdict | None:
     assert forms is not None
     node = passage.node
     is_node = session.neighbour is not None and session.neighbour in node.ensemble.nodes
-    if forms.event.topic.startswith((registry.SITUATION, registry.CONSUMER)) and not is_node:
+    if forms.event.topic.startswith((SITUATION, CONSUMER)) and not is_node:
         return FOR_NODES_ONLY  # what situation somebody is in is not for everybody
     found, now = _governed(node, forms), registry.recorded(forms.now)
     if is_node:

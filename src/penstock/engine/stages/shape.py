@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from penstock.engine.events.plan import Draft, Target, Waits
+from penstock.engine.monitors import Watch
 from penstock.engine.sessions.render import Forms
 from penstock.engine.sessions.session import Delivery, Session
 from penstock.engine.stages import edit, match, route
-from penstock.engine.stages.edit import Watch
 from penstock.model.event import Event
 from penstock.model.topic import matches
 

@@ -23,12 +23,6 @@ TOLD = Properties(auth_method=METHOD)
 """What the client is told when its token is taken."""
 
 
-class Showing:
-    """On a connection with that method, a client may show another token at any time."""
-
-    __slots__ = ()
-
-
 class Shown(NamedTuple):
     """A token that a client has shown, and who it is by it."""
 
