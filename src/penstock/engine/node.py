@@ -132,7 +132,6 @@ class Node:
         """What the sender of a suppressed message is told."""
         self.contracts = renewed_contracts(None, self.ensemble.contracts)
         """What contracts say, if the domain has any; and in `later` what they hold back for a while."""
-        self.later = Later()
         self.sparkplug = None if self.ensemble.access is None else Sparkplug(self.ensemble.access)
         """What it knows of edge nodes, if there are access policies."""
         self.judged_access = self.ensemble.access_digest
@@ -143,6 +142,7 @@ class Node:
         """Whether persisted messages have been dropped for newer ones."""
         self.timers = Timers()
         self.ledger = Ledger(durable)
+        self.later = Later(self.ledger)
         self.once = Once()
         self.recorder: Recorder | None = None
         """Gathers what the journal keeps, if there is one."""
@@ -294,7 +294,7 @@ class Node:
         placement.look_on(self)
         for session in self.sessions.values():
             session.rights = self.rights_for(session)
-            self.later.begin_anew(self, session, self.clock() if now is None else now)
+            self.later.begin_anew(session, self.clock() if now is None else now)
             placement.settle_in(self, session)
             subscribe.renew(self, session)
         client_contracts.review(self, self.clock() if now is None else now)

@@ -432,7 +432,7 @@ def test_a_shorter_expiry_holds_for_proofs_of_before() -> None:
 
 def test_secrets_are_not_shown() -> None:
     joined = holding()
-    assert repr(joined.node.trust) == "Trust(inner, outer)"
+    assert repr(joined.node.trust) == "GroupSecrets(inner, outer)"
     claimant = Claimant("ann", {"inner": INNER}, MINE)
     assert INNER.decode() not in repr(claimant) + str(vars(groups))
 

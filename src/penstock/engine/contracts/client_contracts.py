@@ -203,7 +203,7 @@ def put_consumer(
         session.consumes[name] = contract
     if before == contract:
         return
-    node.later.begin_anew(node, session, node.clock() if now is None else now)
+    node.later.begin_anew(session, node.clock() if now is None else now)
     state = node.contracts
     for one in (before, contract):
         if state is not None and one is not None:

@@ -129,7 +129,7 @@ def send_delayed(node: "Node", now: float) -> None:
     """Send what was held back until now by contracts, as far as they still release it; it is already what its receivers
     may see.
     """
-    for _, session, event in node.later.take(node, now):
+    for _, session, event in node.later.take(now):
         if event.expires is not None and event.expires <= now:  # [MQTT-3.3.2-5]
             node.stats.expired += 1
             continue

@@ -132,7 +132,7 @@ def _open(
     _attach(node, session, packet, outlet)
     if present and session.rights != before:  # what waits may be more than its token lets it have now
         node.forget_all()
-        node.later.begin_anew(node, session, now)
+        node.later.begin_anew(session, now)
         entrances.recheck_queue(node, session, now)
     group_proofs.attach(node, session, proof, now)
     keepalive = hello.keepalive_of(node, packet)
@@ -279,7 +279,7 @@ def end(node: Node, session: Session, now: float) -> None:
     if session.advertisements:
         advertise.forget(node, session)
     client_contracts.forget(node, session, now)
-    node.later.forget(node, session)
+    node.later.forget(session)
     if node.sessions.get(session.client_id) is session:
         del node.sessions[session.client_id]
         placement.leave(node, session)

@@ -82,7 +82,7 @@ def run(delivery: Delivery) -> Verdict | None:
         return Verdict("release", Effect.SUPPRESS, decided.rule, "; ".join(decided.reasons))
     if decided.not_before > now:
         event = decided.event._replace(qos=delivery.qos, retain=delivery.retain)
-        node.later.put(node, decided.not_before, session, event)
+        release_recheck.hold_back(node, decided.not_before, session, event)
         return HELD
     situation_audit.count(node, session, decided.event)
     delivery.show(forms.view_of(decided.event))

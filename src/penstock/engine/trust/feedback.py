@@ -173,6 +173,7 @@ def _sender(node: "Node", rater: Session, told: Rated) -> str | None:
             if isinstance(one, Subscribed):
                 mine.pop(id(one), None)
                 continue
+            assert isinstance(one, Event | bytes)
             event = one if isinstance(one, Event) else Event(*read_plain(one))
             if event.topic == told.topic and user_properties.digest_of(event.payload) == told.payload:
                 return name if any(match.satisfies(node, event, each) for each in mine.values()) else None

@@ -1,10 +1,10 @@
 """What a node keeps of trust: secrets of groups, ratings of neighbours, limits of feedback, proofs under way."""
 
 from collections.abc import Mapping
+from math import inf
 from typing import NamedTuple
 
 from penstock.domain.schema.trust import TrustSettings
-from penstock.engine.sessions.session import NEVER
 from penstock.model.event import Event
 from penstock.model.group_proof import (
     Claimant,
@@ -209,5 +209,5 @@ class Claiming:
     def __init__(self, claimant: Claimant) -> None:
         self.claimant: Claimant | None = claimant
         """Of the exchange that is under way."""
-        self.due = NEVER
+        self.due = inf
         """When to prove again."""

@@ -8,11 +8,10 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
 from heapq import heappop, heappush
+from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.domain.schema.tokens import TokenSettings
-from penstock.engine.sessions.session import NEVER, Session, Subscribed
-from penstock.model.event import Event
 from penstock.model.verdict import Effect, Verdict
 from penstock.policy.tokens.errors import TokenError
 from penstock.policy.tokens.keys import KeySet, SigningKey
@@ -58,7 +57,7 @@ class Passing(NamedTuple):
     refusal: Verdict | None = None
     reason: str = ""
     """Why it is accepted."""
-    until: float = NEVER
+    until: float = inf
 
     def judge(self, topic: str) -> Verdict | None:
         """What admission says of an event on a topic, if it refuses it."""
@@ -88,11 +87,11 @@ class TokenLink:
     )
 
     def __init__(self) -> None:
-        self.history: deque[bytes | Event | Subscribed] | None = None
+        self.history: deque[object] | None = None
         """The latest events that came by it, to be rated: as packets of MQTT 5 without properties, or as events. And
         subscriptions, where they began: what came before them was not for them.
         """
-        self.begin(NEVER)
+        self.begin(inf)
 
     def begin(self, registered: float) -> None:
         """A connection begins, or is gone: nothing has been told."""
@@ -114,7 +113,7 @@ class TokenLink:
         """What was found of tokens may no longer hold."""
         self.passings: dict[str, Passing] = {}
         self.plans: dict[str, tuple[Plans, Plans]] = {}
-        self.until = NEVER
+        self.until = inf
         """When the first of what was found ends."""
 
 
@@ -249,10 +248,9 @@ class Tokens:
             self._signed[token.digest] = known.digest
         return known
 
-    def ends(self, session: Session) -> None:
-        """See to it when the session's token ends."""
-        if session.token is not None:
-            heappush(self._due, (session.token.end, session.id, session.token.token.digest))
+    def ends(self, session: int, token: Verified) -> None:
+        """See to it when the token of the session with this number ends."""
+        heappush(self._due, (token.end, session, token.token.digest))
 
     def over(self, now: float) -> dict[int, str]:
         """Of sessions whose tokens have ended: the numbers, and which token it was."""
