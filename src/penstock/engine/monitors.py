@@ -2,7 +2,6 @@
 
 from copy import deepcopy
 
-from penstock.engine.sessions.session import Session
 from penstock.model.link import Link
 from penstock.policy.monitors.monitor import Monitor, MonitorError, State
 
@@ -10,7 +9,7 @@ from penstock.policy.monitors.monitor import Monitor, MonitorError, State
 class Watch:
     """The monitors of one link, in order, with the state of each."""
 
-    __slots__ = ("failures", "key", "link", "monitors", "said", "sessions", "states")
+    __slots__ = ("failures", "key", "link", "monitors", "said", "states")
 
     def __init__(self, link: Link, monitors: tuple[Monitor, ...], stored: dict[str, State]) -> None:
         self.link = link
@@ -20,8 +19,6 @@ class Watch:
         self.states: list[State] = [self._begin(monitor, stored) for monitor in monitors]
         self.said = ""
         """What conditions had to do with the event that was suppressed last."""
-        self.sessions: list[Session] = []
-        """Those that are notified over the link, if it is one to a client or a foreign broker."""
         self.key = self._key()
         """The states that a plan can depend on: those of automata. A Python monitor is asked every time."""
 
@@ -51,8 +48,12 @@ class Watch:
         """The same in the same states, to be moved on without consequences."""
         twin = Watch(self.link, (), {})
         twin.monitors, twin.states, twin.key = self.monitors, deepcopy(self.states), self.key
-        twin.sessions = self.sessions
         return twin
+
+    @property
+    def ends(self) -> tuple[str, str]:
+        """The link, as monitors are known by it."""
+        return self.link.source, self.link.target
 
     def alphabet(self) -> tuple[str, ...]:
         """Filters of what its monitors must see, whether or not anybody subscribes to it."""

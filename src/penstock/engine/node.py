@@ -15,10 +15,12 @@ from penstock.engine.contracts.delayed import Later
 from penstock.engine.contracts.state import renewed_contracts
 from penstock.engine.events import entrances
 from penstock.engine.events.dedup import Once
-from penstock.engine.events.plan import Group, LinkClass, Plan, Plans
+from penstock.engine.events.link_class import LinkClass
+from penstock.engine.events.plan import Group, Plan, Plans
 from penstock.engine.federation import overlay
 from penstock.engine.federation.offers import OwnOffer
 from penstock.engine.federation.pending import News
+from penstock.engine.federation.state import Exchange
 from penstock.engine.federation.wants import Want
 from penstock.engine.ledger import Ledger
 from penstock.engine.matching.predicates import Predicates
@@ -121,6 +123,10 @@ class Node:
         """Plans by what they are made of, so that topics share them; in `resolved` those that content decided on."""
         self.resolved: dict[tuple[object, ...], Plan] = {}
         self.neighbours: dict[str, Session] = {}
+        self.exchanges: dict[int, Exchange] = {}
+        """By session, what we tell the neighbour that we want and offer, while the link is up."""
+        self.notified: dict[tuple[str, str], list[Session]] = {}
+        """By link with monitors out of this node, the sessions that are notified over it."""
         self.secrets: dict[str, bytes] = {}
         """By neighbour, what it must show to be taken for it."""
         self.news = News(is_all=True)

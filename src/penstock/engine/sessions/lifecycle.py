@@ -387,7 +387,7 @@ def _detach(node: Node, session: Session, now: float) -> None:
     session.resend = session.proving = None
     if session.neighbour is not None:
         token_exchange.end(node, session)
-        session.exchange = None
+        node.exchanges.pop(session.id, None)
         node.news.offer(*session.offers)  # there may be another way to what it offers
     session.ended = now
     node.connected -= 1

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 from penstock.engine.contracts import release_recheck
 from penstock.engine.events import user_properties
+from penstock.engine.events.passage import Delivery
 from penstock.engine.sessions.outbox import push, push_durable, push_lossy
 from penstock.engine.sessions.render import Forms, mark_duplicate, packet_parts
-from penstock.engine.sessions.session import Delivery, Session
+from penstock.engine.sessions.session import Outgoing, Session
 from penstock.engine.trust import outgoing_tokens
 from penstock.model.event import Event
 from penstock.wire.codec import encode
@@ -63,7 +64,7 @@ def _is_ready(session: Session) -> bool:
     return session.tokens is None or session.tokens.is_registered
 
 
-def _has_room(node: "Node", delivery: Delivery) -> bool:
+def _has_room(node: "Node", delivery: Outgoing) -> bool:
     session, limits = delivery.session, node.limits
     most = session.queue_limit or limits.queued_messages
     if session.waiting() < most and session.queued_bytes < limits.queued_bytes:
@@ -109,7 +110,9 @@ def pump(node: "Node", session: Session, now: float) -> None:
         node.go_on(session)
 
 
-def resume(node: "Node", session: Session, now: float, recheck: "Callable[[Delivery, Node, float], bool]") -> None:
+def resume(
+    node: "Node", session: Session, now: float, recheck: "Callable[[Node, Outgoing, float], Event | None]"
+) -> None:
     """Repeat what a client that is back has not acknowledged, in order, as far as it may still have it."""
     # [MQTT-4.4.0-1] [MQTT-4.6.0-1]
     session.resend = deque()
@@ -117,11 +120,14 @@ def resume(node: "Node", session: Session, now: float, recheck: "Callable[[Deliv
         if delivery.state == RELEASED:
             session.quota -= 1  # it has a place in the window until PUBCOMP, even if the window is smaller now
             push(node, session, encode(Pubrel(delivery.packet_id), session.version))
-        elif recheck(delivery, node, now):
-            session.resend.append(delivery)
-        else:
+            continue
+        left = recheck(node, delivery, now)
+        if left is None:
             del session.inflight[packet_id]
             node.ledger.settle(delivery)
+        else:
+            delivery.event = left
+            session.resend.append(delivery)
     pump(node, session, now)
 
 
@@ -157,7 +163,7 @@ def acknowledge(node: "Node", session: Session, kind: int, packet_id: int, reaso
             push(node, session, packet)
 
 
-def _transmit(node: "Node", delivery: Delivery, now: float, forms: Forms | None) -> bool:
+def _transmit(node: "Node", delivery: Outgoing, now: float, forms: Forms | None) -> bool:
     """Give the message a packet identifier and send it; return whether the client takes a packet of that size."""
     session = delivery.session
     if session.maximum_packet_size:
@@ -179,7 +185,7 @@ def _transmit(node: "Node", delivery: Delivery, now: float, forms: Forms | None)
     return True
 
 
-def _send(node: "Node", delivery: Delivery, now: float, forms: Forms | None, duplicate: bool) -> None:
+def _send(node: "Node", delivery: Outgoing, now: float, forms: Forms | None, duplicate: bool) -> None:
     session, event = delivery.session, delivery.event
     if release_recheck.MARKED in event.properties:
         event = user_properties.for_clients(event)

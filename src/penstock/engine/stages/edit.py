@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING
 
 from penstock.engine.contracts import privacy
 from penstock.engine.events.passage import Outputs, Passage
-from penstock.engine.events.plan import Draft
 from penstock.engine.monitors import Watch
+from penstock.engine.stages.draft import Draft
 from penstock.model.event import Event
 from penstock.model.verdict import Effect, Verdict
 from penstock.policy.monitors.monitor import MAX_OUTPUTS, MonitorError

@@ -2,10 +2,12 @@
 
 from penstock.engine.contracts import release_recheck
 from penstock.engine.events import user_properties
-from penstock.engine.events.plan import PASS, Draft, Plan, interned_plan
+from penstock.engine.events.passage import Delivery
+from penstock.engine.events.plan import PASS, Plan, interned_plan
 from penstock.engine.sessions.render import Forms
-from penstock.engine.sessions.session import Delivery, Session
+from penstock.engine.sessions.session import Session
 from penstock.engine.sessions.window import send_or_queue
+from penstock.engine.stages.draft import Draft
 from penstock.engine.trust import outgoing_tokens
 from penstock.model.verdict import Effect, Verdict
 

@@ -6,12 +6,13 @@ said, and who have had the same, share one view (`policy/sparkplug/edge_nodes.py
 
 from typing import TYPE_CHECKING
 
-from penstock.engine.events.plan import Draft
+from penstock.engine.events.passage import Delivery
 from penstock.engine.ledger import Withheld
 from penstock.engine.sessions.render import Forms
-from penstock.engine.sessions.session import Delivery, Session
+from penstock.engine.sessions.session import Session
 from penstock.engine.sparkplug.messages import actor_of, moment
 from penstock.engine.sparkplug.state import Actor, Asked, Sparkplug, governed
+from penstock.engine.stages.draft import Draft
 from penstock.model.errors import ContentError
 from penstock.model.event import Event
 from penstock.model.sparkplug.topic import SparkplugSource

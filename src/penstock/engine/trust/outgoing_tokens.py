@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from penstock.engine.events import user_properties
-from penstock.engine.events.plan import LinkClass
+from penstock.engine.events.link_class import LinkClass
 from penstock.engine.sessions.session import Session
 from penstock.engine.trust import announcements
 from penstock.engine.trust.announcements import Said

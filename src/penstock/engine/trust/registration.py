@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from penstock.engine.sessions import window
 from penstock.engine.sessions.session import Session
 from penstock.engine.trust.announcements import Said, deny, tell, verify
-from penstock.engine.trust.tokens import TokenLink
+from penstock.engine.trust.state import TokenLink
 from penstock.policy.tokens.errors import TokenError
 from penstock.policy.tokens.token import Party
 

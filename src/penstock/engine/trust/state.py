@@ -1,15 +1,20 @@
 """What a node keeps of trust: secrets of groups, ratings of neighbours, limits of feedback, proofs under way."""
 
+from collections import deque
 from collections.abc import Mapping
 from math import inf
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from penstock.domain.schema.trust import TrustSettings
+from penstock.engine.events.link_class import LinkPlans
+from penstock.engine.trust.tokens import Passing
 from penstock.model.event import Event
 from penstock.model.group_proof import (
     Claimant,
     ProofExchange,
 )
+from penstock.policy.tokens.errors import TokenError
+from penstock.policy.tokens.verification import Verified
 from penstock.policy.trust.rating import (
     RULES,
     Average,
@@ -211,3 +216,51 @@ class Claiming:
         """Of the exchange that is under way."""
         self.due = inf
         """When to prove again."""
+
+
+class TokenLink:
+    """What two nodes have told each other of tokens, on the connection between them."""
+
+    __slots__ = (
+        "bound_in",
+        "bound_out",
+        "heard",
+        "history",
+        "is_registered",
+        "passings",
+        "plans",
+        "refused",
+        "registered",
+        "sent",
+        "until",
+    )
+
+    def __init__(self) -> None:
+        self.history: deque[object] | None = None
+        """The latest events that came by it, to be rated: as packets of MQTT 5 without properties, or as events. And
+        subscriptions, where they began: what came before them was not for them.
+        """
+        self.begin(inf)
+
+    def begin(self, registered: float) -> None:
+        """A connection begins, or is gone: nothing has been told."""
+        self.sent: set[str] = set()
+        """Tokens that the neighbour has been told, by digest."""
+        self.heard: dict[str, Verified | TokenError] = {}
+        """Tokens that it has told, or why one of them does not count."""
+        self.refused: dict[str, bytes] = {}
+        """Of those that do not, some that may count later: when it is time, or by other keys."""
+        self.bound_out: dict[str, str] = {}
+        """By topic, the token that events have unless they say another: as we told; in `bound_in` as we were."""
+        self.bound_in: dict[str, str] = {}
+        self.registered = registered
+        """Until when the neighbour has shown a token of ours, or has time to; before it has, nothing goes to it."""
+        self.is_registered = False
+        self.forget()
+
+    def forget(self) -> None:
+        """What was found of tokens may no longer hold."""
+        self.passings: dict[str, Passing] = {}
+        self.plans: dict[str, tuple[LinkPlans[Any], LinkPlans[Any]]] = {}
+        self.until = inf
+        """When the first of what was found ends."""

@@ -15,7 +15,8 @@ from penstock.engine.statements.facts import Seen
 from penstock.engine.trust import announcements, ratings, registration
 from penstock.engine.trust.announcements import Said, Told, deny, verify
 from penstock.engine.trust.outgoing_tokens import MOST_BOUND
-from penstock.engine.trust.tokens import Passing, TokenLink
+from penstock.engine.trust.state import TokenLink
+from penstock.engine.trust.tokens import Passing
 from penstock.model.errors import PolicyError, TopicError
 from penstock.model.topic import check_topic
 from penstock.model.verdict import Effect, Verdict
