@@ -23,7 +23,7 @@ def _streamed(spark: SparkSession, city: City, name: str, most_bytes: int = 1) -
     reference = CapsuleReference(following(city.domain, city.journal), name)
     running = Running(reference, city.journal, city.folder / "tables" / name, most_bytes, 1)
     batches: list[StreamBatch] = []
-    query = start(spark, running, once=True, tell=batches.append)
+    query = start(spark, running, once=True, on_batch=batches.append)
     query.awaitTermination()
     return running.folder, batches
 

@@ -21,7 +21,7 @@ from penstock.domain.compile.capsules import compiled
 from penstock.domain.yaml.write import written
 from penstock.model.quality import moment
 from penstock.pipeline.capsules.rows import CapsuleReference
-from penstock.pipeline.jobs.capsules import TOLD_BY, Running, given, process, start
+from penstock.pipeline.jobs.capsules import RESULT_KEY, Running, given, process, start
 from penstock.pipeline.jobs.forget import Forgotten, forget
 from penstock.pipeline.jobs.stream import StreamBatch
 from penstock.pipeline.mqtt.connection import BrokerAddress
@@ -166,7 +166,7 @@ def test_whatever_the_batches_are(interpreted: SparkSession, tmp_path: Path, nod
     reference = _policies(domain, tmp_path, made.journal)
     batches: list[StreamBatch] = []
     running = Running(reference, made.journal, tmp_path / "tables", most_bytes=1, partitions=1)
-    start(interpreted, running, once=True, tell=batches.append).awaitTermination()
+    start(interpreted, running, once=True, on_batch=batches.append).awaitTermination()
     assert len(batches) > 2
     wanted = expected(compiled(domain, "air"), readings(_given_by_contract(made.got[("air", nodes[-1])])))
     assert differences(table(running.folder), wanted) == []
@@ -251,7 +251,7 @@ def live(tmp_path: Path) -> Iterator[LiveNode]:
 
 def _running(node: LiveNode, name: str) -> tuple[Running, ViewPublisher]:
     reference = CapsuleReference(following(node.folder / "domain.yaml", node.folder / "journal"), name)
-    publisher = ViewPublisher(BrokerAddress.of_url(f"mqtt://127.0.0.1:{node.port}", name), "", by=TOLD_BY)
+    publisher = ViewPublisher(BrokerAddress.of_url(f"mqtt://127.0.0.1:{node.port}", name), "", by=RESULT_KEY)
     return Running(reference, node.folder / "journal", node.folder / "tables" / name, partitions=1), publisher
 
 
@@ -320,7 +320,7 @@ def test_what_it_makes_is_held_to_what_it_guarantees(interpreted: SparkSession, 
         sensor.publish("city/a/air", b'{"pm10": 1.0, "q": 99}', 1)
     live.stop()  # all of its journal is sealed
     live.start()
-    publisher = ViewPublisher(BrokerAddress.of_url(f"mqtt://127.0.0.1:{live.port}", "bare"), "", by=TOLD_BY)
+    publisher = ViewPublisher(BrokerAddress.of_url(f"mqtt://127.0.0.1:{live.port}", "bare"), "", by=RESULT_KEY)
     try:
         query = start(interpreted, running, once=True, publish=publisher.publish)
         with pytest.raises(StreamingQueryException, match="refuses what is published to `bare/a`: not as"):

@@ -14,7 +14,7 @@ from penstock.cli.pipeline.capsules import origin_of, target_of
 from penstock.domain import load
 from penstock.pipeline.capsules.rows import CapsuleReference
 from penstock.pipeline.errors import PipelineError
-from penstock.pipeline.jobs.capsules import TOLD_BY, Running, start
+from penstock.pipeline.jobs.capsules import RESULT_KEY, Running, start
 from penstock.pipeline.mqtt.connection import BrokerAddress
 from penstock.pipeline.mqtt.publish import ViewPublisher
 from penstock.pipeline.spark.policies import judged_by
@@ -70,7 +70,7 @@ def test_from_a_node_and_back_to_it(interpreted: SparkSession, tmp_path: Path) -
         options = _options(origin=f"mqtt://air:secret@127.0.0.1:{node.port}")
         origin = origin_of(domain, "air", options)
         assert isinstance(origin, BrokerAddress)
-        publisher = ViewPublisher(target_of(domain, "air", options, origin), "", by=TOLD_BY)
+        publisher = ViewPublisher(target_of(domain, "air", options, origin), "", by=RESULT_KEY)
         running = Running(
             CapsuleReference(judged_by(domain, tmp_path), "air"), origin, tmp_path / "tables", partitions=1
         )

@@ -7,7 +7,7 @@ import pytest
 from penstock.domain import Domain, ensemble
 from penstock.domain.yaml.write import written
 from penstock.engine.rehearsal.rehearsal import Rehearsal
-from penstock.pipeline.jobs.replay import ReplayReport, SubjectChange
+from penstock.pipeline.jobs.replay import ReplayChange, ReplayReport
 from tests.support.memory.recording import Written, record
 from tests.support.spark.replays import Replaying
 
@@ -59,7 +59,7 @@ def replayed(replaying: Replaying, tmp_path_factory: pytest.TempPathFactory) -> 
     return replaying(journal.folder, draft, subjects=("r", "s", "t"))
 
 
-def _about(replayed: ReplayReport, subject: str, publisher: str, topic: str) -> SubjectChange | None:
+def _about(replayed: ReplayReport, subject: str, publisher: str, topic: str) -> ReplayChange | None:
     found = [one for one in replayed.changes if (one.subject, one.publisher, one.topic) == (subject, publisher, topic)]
     return found[0] if found else None
 

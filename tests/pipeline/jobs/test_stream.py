@@ -36,7 +36,7 @@ def test_streamed_views_are_what_nodes_delivered(spark: SparkSession, tmp_path: 
     places = journal.folder, domain, tmp_path / "views", tmp_path / "checkpoint"
     stream = Stream(*places, askers, most_bytes=size // 2, partitions=1)
     batches: list[StreamBatch] = []
-    query = start(spark, stream, once=True, tell=batches.append)
+    query = start(spark, stream, once=True, on_batch=batches.append)
     query.awaitTermination()
     wrong = differences(viewed(read_view(spark, stream.folder)), delivered)
     assert not wrong, f"{wrong[0]}\n{joined.told(wrong[0].split()[0])}"

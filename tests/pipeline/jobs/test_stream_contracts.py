@@ -84,7 +84,7 @@ def _streamed(
     places = made.journal, folder / "domain.yaml", folder / "views", folder / "checkpoint"
     batches: list[StreamBatch] = []
     stream = Stream(*places, tuple(map(Asker, subjects)), most_bytes=size, partitions=1)
-    start(spark, stream, once=True, tell=batches.append).awaitTermination()
+    start(spark, stream, once=True, on_batch=batches.append).awaitTermination()
     return given(read_view(spark, stream.folder)), len(batches)
 
 

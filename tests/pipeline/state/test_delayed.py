@@ -191,7 +191,7 @@ def test_a_stream_has_what_nodes_sent(spark: SparkSession, tmp_path: Path) -> No
     size = max(path.stat().st_size for path in made.journal.glob("node=*/*/*.arrow"))
     batches: list[StreamBatch] = []
     stream = Stream(*places, tuple(map(Asker, SUBJECTS)), most_bytes=size, partitions=1)
-    start(spark, stream, once=True, tell=batches.append).awaitTermination()
+    start(spark, stream, once=True, on_batch=batches.append).awaitTermination()
     assert len(batches) > 2
     assert not _wrong(_given(read_view(spark, stream.folder)), made.got)
     assert _is_left(read_view(spark, stream.folder), made.left)

@@ -25,7 +25,7 @@ def _before(routes: Routes) -> dict[int, list[tuple[int, int]]]:
 
 def _least(play: Play, place: int) -> dict[str, Average]:
     """By walking back every path of the publisher's graph that is not too long."""
-    told, routes, before = play.told(), play.routes, _before(play.routes)
+    told, routes, before = play.announced(), play.routes, _before(play.routes)
     found: dict[str, Average] = {}
     paths = [(place, 0, 0)]
     while paths:

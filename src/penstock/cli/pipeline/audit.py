@@ -79,19 +79,21 @@ def run(spark: SparkSession, options: argparse.Namespace) -> None:
 
 
 def _show(audited: AuditReport, seconds: float) -> None:
-    _tell("who saw what", _SEEN, audited.seen)
-    _tell("denials", _DENIALS[:-1], [denial[:-1] for denial in audited.denials])
-    _tell(f"rules that decided nothing, of {sum(kind.rules for kind in audited.kinds)}", _UNUSED, audited.unused)
-    _tell("rights that nobody used, or not all of them", _RIGHTS, audited.rights)
+    _print_section("who saw what", _SEEN, audited.seen)
+    _print_section("denials", _DENIALS[:-1], [denial[:-1] for denial in audited.denials])
+    _print_section(
+        f"rules that decided nothing, of {sum(kind.rules for kind in audited.kinds)}", _UNUSED, audited.unused
+    )
+    _print_section("rights that nobody used, or not all of them", _RIGHTS, audited.rights)
     print(f"{audited.events} events of clients in {seconds:.1f} s; rules of revision {audited.revision}")
 
 
-def _tell(
+def _print_section(
     title: str, titles: tuple[str, ...], rows: "list[tuple[object, ...]] | tuple[tuple[object, ...], ...]"
 ) -> None:
     print(f"{title}: {len(rows) or 'none'}")
     if rows:
-        print_table(titles, [tuple(fit(report.told(cell)) for cell in row) for row in rows[:_MAX_ROWS]])
+        print_table(titles, [tuple(fit(report.as_text(cell)) for cell in row) for row in rows[:_MAX_ROWS]])
     if len(rows) > _MAX_ROWS:
         print(f"and {len(rows) - _MAX_ROWS} more: see --json or --html")
     print()

@@ -9,12 +9,12 @@ from pyspark.sql import SparkSession
 from penstock.cli.parsers import command_parser
 from penstock.cli.pipeline.shared import add_stream_options, check_stream_options, leave, run_job
 from penstock.cli.pipeline.signals import wait
-from penstock.cli.pipeline.stream import tell, tell_json
+from penstock.cli.pipeline.stream import print_batch, print_batch_json
 from penstock.domain import Domain, load
 from penstock.journal.jobs import JobTable
 from penstock.pipeline.capsules.rows import CapsuleReference
 from penstock.pipeline.errors import ArgumentError, PipelineError
-from penstock.pipeline.jobs.capsules import TOLD_BY, Running, start
+from penstock.pipeline.jobs.capsules import RESULT_KEY, Running, start
 from penstock.pipeline.mqtt.connection import BrokerAddress
 from penstock.pipeline.mqtt.publish import ViewPublisher
 from penstock.pipeline.spark.policies import following, judged_by
@@ -79,12 +79,12 @@ def _run(spark: SparkSession, options: argparse.Namespace) -> None:
         else:
             policies = judged_by(domain, options.domain.parent)
         if options.publish is not None:
-            publishers[name] = ViewPublisher(target_of(domain, name, options, origin), "", by=TOLD_BY)
+            publishers[name] = ViewPublisher(target_of(domain, name, options, origin), "", by=RESULT_KEY)
         partitions = spark.sparkContext.defaultParallelism
         reference = CapsuleReference(policies, name)
         runnings.append(Running(reference, origin, options.to / name, options.max_bytes, partitions))
     leave(options, tables=[JobTable(str((options.to / running.reference.name).resolve())) for running in runnings])
-    show = tell_json if options.json else tell
+    show = print_batch_json if options.json else print_batch
     queries = []
     try:
         for running in runnings:

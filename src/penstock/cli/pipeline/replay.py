@@ -110,7 +110,7 @@ def _here(options: argparse.Namespace, folder: Path) -> int:
     settings_for(options)
     since = _sample(options, folder)
     replayed = replay_few(options.journal, options.domain, nodes_of(options), _subjects(options), since)
-    return tell(replayed, options, time.monotonic() - began)
+    return show(replayed, options, time.monotonic() - began)
 
 
 def _sample(options: argparse.Namespace, folder: Path) -> datetime | None:
@@ -129,10 +129,10 @@ def run(spark: SparkSession, options: argparse.Namespace, since: datetime | None
     began = time.monotonic()
     about = nodes_of(options), days_of(options), _subjects(options)
     replayed = replay(spark, options.journal, options.domain, options.to, *about, since)
-    return tell(replayed, options, time.monotonic() - began)
+    return show(replayed, options, time.monotonic() - began)
 
 
-def tell(replayed: ReplayReport, options: argparse.Namespace, seconds: float) -> int:
+def show(replayed: ReplayReport, options: argparse.Namespace, seconds: float) -> int:
     """Print what came of it, and write what is asked for; returns the exit code."""
     page = _page(replayed, options.domain) if options.html is not None or is_recorded(options) else ""
     if options.html is not None:
@@ -202,7 +202,7 @@ def _page(replayed: ReplayReport, draft: Path) -> str:
         for c in failing
         for breach in c.first
     ]
-    assertions = [(claim.text, claim.told, claim.events) for claim in replayed.claims]
+    assertions = [(claim.text, claim.outcome, claim.events) for claim in replayed.claims]
     return report.page(
         f"Replay of {draft.name}",
         f"{replayed.events:,} events that clients published{period}; then: by the policies in force when each came.",

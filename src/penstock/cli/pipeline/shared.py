@@ -200,7 +200,7 @@ def _progress(spark: SparkSession, name: str) -> Iterator[None]:
         yield
         return
     over = threading.Event()
-    thread = threading.Thread(target=_tell, args=(spark, name, over), daemon=True)
+    thread = threading.Thread(target=_show_progress, args=(spark, name, over), daemon=True)
     thread.start()
     try:
         yield
@@ -210,7 +210,7 @@ def _progress(spark: SparkSession, name: str) -> Iterator[None]:
         print("\r\033[K", end="", file=sys.stderr, flush=True)
 
 
-def _tell(spark: SparkSession, name: str, over: threading.Event) -> None:
+def _show_progress(spark: SparkSession, name: str, over: threading.Event) -> None:
     try:
         tracker = spark.sparkContext.statusTracker()
     except PySparkException:  # a Connect session does not say

@@ -86,7 +86,7 @@ def _stream(spark: SparkSession, options: argparse.Namespace) -> None:
     if options.publish is not None:
         check_prefix(options.topic_prefix, len(askers))
         publisher = ViewPublisher(BrokerAddress.of_url(options.publish, options.client_id), options.topic_prefix)
-    show = tell_json if options.json else tell
+    show = print_batch_json if options.json else print_batch
     query = start(spark, stream, options.once, options.every, publisher.publish if publisher else None, show)
     try:
         wait(query.awaitTermination)
@@ -105,12 +105,12 @@ def _askers(options: argparse.Namespace) -> tuple[Asker, ...]:
     return tuple(Asker(name, options.user) for name in dict.fromkeys(options.subject))
 
 
-def tell(batch: StreamBatch) -> None:
+def print_batch(batch: StreamBatch) -> None:
     """Say what a batch gave, in a line."""
     counts = ", ".join(f"{name} {count}" for name, count in sorted(batch.counts.items()))
     print(f"batch {batch.number}: {counts or 'nothing for anybody'}", flush=True)
 
 
-def tell_json(batch: StreamBatch) -> None:
+def print_batch_json(batch: StreamBatch) -> None:
     """Print the same as JSON."""
     print(json.dumps({"batch": batch.number, "subjects": batch.counts}), flush=True)

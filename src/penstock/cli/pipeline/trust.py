@@ -96,7 +96,7 @@ def run(spark: SparkSession, options: argparse.Namespace) -> int:
     written = () if options.to is None else (JobTable(str(options.to.resolve()), len(fleet.ratings)),)
     leave(options, {"ratings": len(fleet.ratings), "other than nodes hold": len(differ)}, written)
     if options.json:
-        print(json.dumps(_told(fleet, differences, options.tolerance, time.monotonic() - began), indent=2))
+        print(json.dumps(_described(fleet, differences, options.tolerance, time.monotonic() - began), indent=2))
     else:
         _show(fleet, differences, options.tolerance)
         if options.to is not None:
@@ -106,7 +106,9 @@ def run(spark: SparkSession, options: argparse.Namespace) -> int:
     return EXIT_DIFFERENT if differ else 0
 
 
-def _told(fleet: Fleet, differences: list[RatingDifference], tolerance: float, seconds: float) -> dict[str, object]:
+def _described(
+    fleet: Fleet, differences: list[RatingDifference], tolerance: float, seconds: float
+) -> dict[str, object]:
     return {
         "at": moment(fleet.at),
         "penalty": fleet.weights.penalty,

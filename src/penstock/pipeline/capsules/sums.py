@@ -188,10 +188,10 @@ def _result(capsule: Capsule, row: dict[str, Any]) -> dict[str, Any] | None:
         made = conclude(capsule, reduced)
     except PolicyError as error:
         return {**known, "problem": str(error)}
-    return None if made is None else {**known, "inputs": reduced.inputs, **_told(made)}
+    return None if made is None else {**known, "inputs": reduced.inputs, **_result_fields(made)}
 
 
-def _told(made: CapsuleResult) -> dict[str, Any]:
+def _result_fields(made: CapsuleResult) -> dict[str, Any]:
     carried = Properties(content_type=_JSON, user_properties=made.properties)
     return {
         "topic": made.topic,

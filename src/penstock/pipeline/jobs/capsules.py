@@ -41,7 +41,7 @@ from penstock.pipeline.tables.view import EVENT, NOT_BEFORE, UNTIL, current
 from penstock.policy.capsules.capsule import Capsule
 
 RESULTS, QUARANTINE, LOST = "results", "quarantine", "lost"
-TOLD_BY = ("capsule", "window", "group")
+RESULT_KEY = ("capsule", "window", "group")
 """The columns by which results are told apart when they are published."""
 STATES, _DRAFTS, _SPOOL, _CHECKPOINT = "_states", "_drafts", "_spool", "_checkpoint"
 _PROGRESS = "_progress.json"
@@ -108,7 +108,7 @@ def start(
     once: bool = False,
     every: float = 1.0,
     publish: Callable[[DataFrame, int], None] | None = None,
-    tell: Callable[[StreamBatch], None] = lambda batch: None,
+    on_batch: Callable[[StreamBatch], None] = lambda batch: None,
 ) -> StreamingQuery:
     """Run a capsule: `once`, up to what is there now; else until it is stopped, looking `every` so many seconds.
 
@@ -127,7 +127,7 @@ def start(
         if isinstance(running.origin, BrokerAddress)
         else _recorded(spark, running, capsule)
     )
-    sink = _CapsuleSink(running, publish, tell)
+    sink = _CapsuleSink(running, publish, on_batch)
     writer = rows.writeStream.foreachBatch(sink.take).option("checkpointLocation", str(running.checkpoint.resolve()))
     writer = writer.queryName(f"penstock capsule {capsule.name} {ledger.token}")
     return (writer.trigger(availableNow=True) if once else writer.trigger(processingTime=f"{every} seconds")).start()
@@ -179,13 +179,13 @@ class _CapsuleSink:
         self,
         running: Running,
         publish: Callable[[DataFrame, int], None] | None,
-        tell: Callable[[StreamBatch], None],
+        on_batch: Callable[[StreamBatch], None],
     ) -> None:
         self._reference = running.reference
         self._capsule = running.reference.capsule()
         self._folder = running.folder
         self._publish = publish
-        self._tell = tell
+        self._on_batch = on_batch
 
     def take(self, rows: DataFrame, number: int) -> None:
         state = self._place(STATES, number)
@@ -205,7 +205,7 @@ class _CapsuleSink:
                 self._publish(written.withColumns({"time": F.col("end"), "window": micros}), number)
         while (old := self._before(number)) is not None:
             shutil.rmtree(old)
-        self._tell(StreamBatch(number, {self._capsule.name: count} if count else {}))
+        self._on_batch(StreamBatch(number, {self._capsule.name: count} if count else {}))
 
     def _sum(self, rows: DataFrame, number: int) -> None:
         """Return the state after a batch: windows that were open before it, and how far it is."""

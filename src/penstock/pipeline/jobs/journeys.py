@@ -77,7 +77,7 @@ def journeys(began: DataFrame, policies: Policies, askers: tuple[Asker, ...]) ->
         passed = settled(_passed(_going(traffic, onwards, arrived, neighbours)))
         arrived = came.unionByName(arrivals(passed, beyond).rows)
     seen = _going(traffic, there, arrived, askers)
-    return Journeys(_told(seen), _told(passed.withColumn("subject", F.col("node"))))
+    return Journeys(_destinations(seen), _destinations(passed.withColumn("subject", F.col("node"))))
 
 
 def settled(rows: DataFrame) -> DataFrame:
@@ -123,7 +123,7 @@ def _passed(given: DataFrame) -> DataFrame:
     return sent.select(*(columns.get(name, F.col(name)).alias(name) for name in EVENT))
 
 
-def _told(rows: DataFrame) -> DataFrame:
+def _destinations(rows: DataFrame) -> DataFrame:
     origin = origin_of(F.col("arrival")).alias("origin")
     return rows.select("subject", "node", origin, "topic", "payload", "path")
 

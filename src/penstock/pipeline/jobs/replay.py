@@ -36,7 +36,7 @@ _STEPS = 60
 CHANGES = "changes"
 
 
-class SubjectChange(NamedTuple):
+class ReplayChange(NamedTuple):
     """What a draft changes for a subject, on a topic, of what one entity publishes: numbers of events."""
 
     subject: str
@@ -81,7 +81,7 @@ class AssertionResult(NamedTuple):
         return self.kind == "can" or not self.events
 
     @property
-    def told(self) -> str:
+    def outcome(self) -> str:
         """Return the result in a word."""
         if self.kind == "can":
             return "shown" if self.events else "not shown"
@@ -125,7 +125,7 @@ class ReplayReport(NamedTuple):
     first: datetime | None
     last: datetime | None
     totals: tuple[Total, ...]
-    changes: tuple[SubjectChange, ...]
+    changes: tuple[ReplayChange, ...]
     claims: tuple[AssertionResult, ...]
     steps: tuple[ReplayInterval, ...]
     metrics: tuple[MetricChange, ...] = ()
@@ -311,7 +311,7 @@ def _changes(
     policy: CompiledDomain,
     then: Policies,
     askers: tuple[Asker, ...],
-) -> tuple[SubjectChange, ...]:
+) -> tuple[ReplayChange, ...]:
     is_more, is_less = F.col("gained") > 0, (F.col("lost") > 0) | (F.col("changed") > 0)
     firsts = [
         F.min(F.when(condition, F.col("origin"))).alias(name)
@@ -325,9 +325,9 @@ def _changes(
     return tuple(_change(row, *reasons.of(row)) for row in rows)
 
 
-def _change(row: Row, rule: str, reason: str) -> SubjectChange:
+def _change(row: Row, rule: str, reason: str) -> ReplayChange:
     counts = (row.then, row.draft, row.gained, row.lost, row.changed)
-    return SubjectChange(row.subject, row.topic, row.publisher, *counts, row.received or 0, rule, reason)
+    return ReplayChange(row.subject, row.topic, row.publisher, *counts, row.received or 0, rule, reason)
 
 
 def _received(events: DataFrame, askers: tuple[Asker, ...]) -> DataFrame:

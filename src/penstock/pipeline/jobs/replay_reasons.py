@@ -53,7 +53,7 @@ class ChangeReason(NamedTuple):
         return f"{place}{self.stage} {self.rule}".rstrip()
 
 
-class Explainer:
+class ChangeExplainer:
     """One policy, played: clients connect as they are asked about, and monitors are in their first states."""
 
     def __init__(self, policy: CompiledDomain) -> None:
@@ -156,7 +156,7 @@ class Reasons:
     ) -> None:
         self._askers = {asker.label: asker for asker in askers}
         self._policy, self._then = policy, then
-        self._explainers: dict[str, Explainer] = {}
+        self._explainers: dict[str, ChangeExplainer] = {}
         wanted = {origin for row in rows for origin in (row.more, row.less) if origin is not None}
         events = began.filter((F.col("kind") == ARRIVAL) & F.col("arrival").isin(*wanted)).collect() if wanted else []
         self._firsts = {row.arrival: row for row in events}
@@ -183,9 +183,9 @@ class Reasons:
         reasons = (explainer.changed_by(_example(event), self._askers[row.subject]) for explainer in both)
         return next((reason for reason in reasons if reason is not None), None)
 
-    def _explainer(self, policy: CompiledDomain) -> Explainer:
+    def _explainer(self, policy: CompiledDomain) -> ChangeExplainer:
         if policy.digest not in self._explainers:
-            self._explainers[policy.digest] = Explainer(policy)
+            self._explainers[policy.digest] = ChangeExplainer(policy)
         return self._explainers[policy.digest]
 
 

@@ -74,7 +74,7 @@ def start(
     once: bool = False,
     every: float = 1.0,
     publish: Callable[[DataFrame, int], None] | None = None,
-    tell: Callable[[StreamBatch], None] = lambda batch: None,
+    on_batch: Callable[[StreamBatch], None] = lambda batch: None,
 ) -> StreamingQuery:
     """Start streaming: `once`, up to what is sealed now; else until it is stopped, looking `every` so many seconds.
 
@@ -98,7 +98,7 @@ def start(
     if stream.nodes is not None:
         source = source.option("nodes", ",".join(sorted(stream.nodes)))
     rows = stream_view(source.load(str(stream.journal.resolve())), scope)
-    sink = _ViewSink(stream, publish, tell)
+    sink = _ViewSink(stream, publish, on_batch)
     writer = rows.writeStream.foreachBatch(sink.take).option("checkpointLocation", str(stream.checkpoint.resolve()))
     writer = writer.queryName(f"penstock stream {ledger.token}")
     return (writer.trigger(availableNow=True) if once else writer.trigger(processingTime=f"{every} seconds")).start()
@@ -123,11 +123,11 @@ class _ViewSink:
         self,
         stream: Stream,
         publish: Callable[[DataFrame, int], None] | None,
-        tell: Callable[[StreamBatch], None],
+        on_batch: Callable[[StreamBatch], None],
     ) -> None:
         self._folder = stream.folder
         self._publish = publish
-        self._tell = tell
+        self._on_batch = on_batch
 
     def take(self, rows: DataFrame, number: int) -> None:
         spark = rows.sparkSession
@@ -138,7 +138,7 @@ class _ViewSink:
             dated.write.mode("overwrite").partitionBy("subject", "date").parquet(str(draft))
             if not any(path.name.startswith("subject=") for path in draft.iterdir()):
                 shutil.rmtree(draft)
-                self._tell(StreamBatch(number, {}))
+                self._on_batch(StreamBatch(number, {}))
                 return
             done.parent.mkdir(parents=True, exist_ok=True)
             draft.rename(done)
@@ -148,4 +148,4 @@ class _ViewSink:
         if self._publish is not None:
             self._publish(written, number)
         counts = {row["subject"]: row["count"] for row in written.groupBy("subject").count().collect()}
-        self._tell(StreamBatch(number, counts))
+        self._on_batch(StreamBatch(number, counts))

@@ -277,7 +277,7 @@ class Inbox:
         try:
             with self._lock:
                 if not (message.dup and self._is_known(message)):
-                    number = self.spool.append(_told(message))
+                    number = self.spool.append(_spooled(message))
                     if message.qos:
                         self._unanswered[message.mid] = number
             self._arrived.set()
@@ -285,7 +285,7 @@ class Inbox:
             self._problem = f"the spool cannot be written: {error}"
 
 
-def _told(message: paho.MQTTMessage) -> SpooledMessage:
+def _spooled(message: paho.MQTTMessage) -> SpooledMessage:
     properties = message.properties
     content_type = getattr(properties, "ContentType", None)
     carried = Carried(

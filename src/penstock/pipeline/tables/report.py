@@ -76,7 +76,7 @@ def _cell(value: object) -> str:
         return f'<td class="number">{value:,}</td>'
     if isinstance(value, datetime):
         return f'<td class="time">{moment(value)}</td>'
-    words = told(value)
+    words = as_text(value)
     if len(words) <= _LONGEST:
         return f"<td>{escape(words)}</td>"
     if len(words) <= _MAX_LETTERS:
@@ -84,7 +84,7 @@ def _cell(value: object) -> str:
     return f'<td class="long" title="{escape(words)}">{escape(_short(words, _MAX_LETTERS))}</td>'
 
 
-def told(value: object) -> str:
+def as_text(value: object) -> str:
     """Return a value of a table as text."""
     return moment(value) if isinstance(value, datetime) else str(value)
 

@@ -129,7 +129,7 @@ class Play:
             draw = np.random.default_rng([self.seed, self.ground.size, self.ground.replicate, 2, number])
             is_false = draw.random(self.ground.publishers) < self.falsehood(number)
             flow = self.flow()
-            yield self._told(number, is_false, flow)
+            yield self._round(number, is_false, flow)
             self._learn(is_false, flow, draw)
             if self.setting.attack in ("whitewashing", "collusion") and (number + 1) % _REJOIN == 0:
                 self._whitewash()
@@ -146,7 +146,7 @@ class Play:
         """Return for each edge the rating that the node which rates it has (`Evidence.rating`)."""
         return (self.good + 2 * self.setting.base_rate) / (self.good + self.bad + 2)
 
-    def told(self) -> Floats:
+    def announced(self) -> Floats:
         """Return for each edge the rating that the node which rates it announces."""
         ratings, links = self.ratings(), self.routes.links
         is_liar, is_friend = self.profile[links.rater] == BAD, self.profile[links.rated] == BAD
@@ -166,7 +166,7 @@ class Play:
         rater_is_lax = self.is_lax[routes.links.rater[routes.edge]]
         places = len(routes.node)
         flow = RoundFlow(np.ones(places, np.bool_), np.ones(places, np.bool_), np.full(places, _NOBODY))
-        paths = _Paths(routes, self.told(), setting) if setting.rule == "path" else None
+        paths = _Paths(routes, self.announced(), setting) if setting.rule == "path" else None
         for layer in range(1, len(routes.bounds) - 1):
             here = slice(*routes.bounds[layer : layer + 2])
             copies = slice(*routes.copy_bounds[layer : layer + 2])
@@ -187,7 +187,7 @@ class Play:
                 paths.keep(layer, copies, flow)
         return flow
 
-    def _told(self, number: int, is_false: Bools, flow: RoundFlow) -> Round:
+    def _round(self, number: int, is_false: Bools, flow: RoundFlow) -> Round:
         routes = self.routes
         counts = ~self.is_lax[routes.node]
         counts[: routes.bounds[1]] = False
