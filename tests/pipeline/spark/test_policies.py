@@ -70,3 +70,12 @@ def test_a_client_that_may_have_any_id_has_no_right_by_client_id(tmp_path: Path)
     readable = [topic for topic in ("open/a", "dev/tech/x", "usr/tech/x") if session.rights.may_read(topic)]
     assert readable == ["open/a", "usr/tech/x"]
     assert session.rights.why_read("open/a") == "may read `open/a`: by n.acl:2 `topic read open/#`"
+
+
+def test_each_subject_has_a_session_of_its_own_whoever_has_the_same_client_id(tmp_path: Path) -> None:
+    """What is decided for a session is kept by its number."""
+    domain = Domain.model_validate({"nodes": {"n": {"listen": "127.0.0.1:0", "store": "memory"}}})
+    (policy,) = judged_by(domain, tmp_path, tmp_path).judging
+    node = policy.new_node("n")
+    sessions = [policy.session(node, asker) for asker in (Asker("a", "u"), Asker("a"), Asker("b"))]
+    assert len({session.id for session in sessions if session is not None}) == 3
