@@ -16,7 +16,7 @@ from pydantic.fields import FieldInfo
 from penstock.domain import (
     ClientSettings,
     ForeignSettings,
-    Limits,
+    LimitSettings,
     LinkSettings,
     LinkTls,
     Listener,
@@ -44,29 +44,29 @@ from penstock.domain.schema.domain import JournalSettings
 from penstock.domain.schema.federation import LinkTypes
 from penstock.domain.schema.policies import (
     AssertionSettings,
+    BrokeringRule,
     BrokeringSettings,
-    Edge,
+    EdgeSettings,
     MonitorSettings,
+    NodeSide,
     OutputSettings,
     ProtocolSettings,
-    Rule,
-    Side,
 )
-from penstock.domain.schema.statements import ApplySettings, GrantSettings, PolicyFile, StatementSettings
+from penstock.domain.schema.statements import ApplySettings, PolicyFile, PolicyGrantSettings, StatementSettings
 from penstock.domain.schema.tests import (
-    Advertised,
+    AdvertiseStep,
+    ExpectedMessage,
     ExpectedVerdict,
-    Message,
-    Publication,
-    SetPolicy,
-    Step,
-    Subscription,
+    PolicyTestStep,
+    PublishStep,
+    SetPolicyStep,
+    SubscribeStep,
 )
-from penstock.domain.schema.tokens import GrantSettings as TokenGrant
 from penstock.domain.schema.tokens import NeighbourSettings, TokenSettings
+from penstock.domain.schema.tokens import TokenGrantSettings as TokenGrant
 from penstock.domain.schema.trust import BeginSettings, EvidenceSettings, FeedbackSettings, NodeTrust, TrustSettings
 from penstock.domain.schema.trust_groups import GroupSecret, TrustGroupSettings
-from penstock.domain.schema.trust_tests import ExpectedRating, Rate, ShownToken
+from penstock.domain.schema.trust_tests import ExpectedRating, RateStep, ShownToken
 
 _DOCS = Path(__file__).parent.parent / "docs"
 PAGE = _DOCS / "running.md"
@@ -75,7 +75,7 @@ TABLES: tuple[tuple[str, type[BaseModel]], ...] = (
     ("nodes.NAME.listen", Listener),
     ("nodes.NAME.listen.tls", Tls),
     ("nodes.NAME.log", Log),
-    ("nodes.NAME.limits", Limits),
+    ("nodes.NAME.limits", LimitSettings),
 )
 DOMAIN_PAGE = _DOCS / "domain.md"
 DOMAIN_TABLES: tuple[tuple[str, type[BaseModel]], ...] = (
@@ -87,10 +87,10 @@ DOMAIN_TABLES: tuple[tuple[str, type[BaseModel]], ...] = (
     ("clients.NAME.advertises", AdvertisementSettings),
     ("content", ContentRule),
     ("brokering", BrokeringSettings),
-    ("brokering.allow", Rule),
+    ("brokering.allow", BrokeringRule),
     ("monitors.NAME", MonitorSettings),
-    ("monitors.NAME.on", Side),
-    ("monitors.NAME.states.STATE.FILTER", Edge),
+    ("monitors.NAME.on", NodeSide),
+    ("monitors.NAME.states.STATE.FILTER", EdgeSettings),
     ("monitors.NAME.states.STATE.FILTER.emit", OutputSettings),
     ("protocols.NAME", ProtocolSettings),
     ("assertions", AssertionSettings),
@@ -102,15 +102,15 @@ DOMAIN_TABLES: tuple[tuple[str, type[BaseModel]], ...] = (
 )
 TEST_PAGE = _DOCS / "testing-policies.md"
 TEST_TABLES: tuple[tuple[str, type[BaseModel]], ...] = (
-    ("tests.TITLE.steps", Step),
-    ("tests.TITLE.steps.publish", Publication),
-    ("tests.TITLE.steps.subscribe", Subscription),
-    ("tests.TITLE.steps.advertise", Advertised),
-    ("tests.TITLE.steps.set_policy", SetPolicy),
-    ("tests.TITLE.steps.expect", Message),
+    ("tests.TITLE.steps", PolicyTestStep),
+    ("tests.TITLE.steps.publish", PublishStep),
+    ("tests.TITLE.steps.subscribe", SubscribeStep),
+    ("tests.TITLE.steps.advertise", AdvertiseStep),
+    ("tests.TITLE.steps.set_policy", SetPolicyStep),
+    ("tests.TITLE.steps.expect", ExpectedMessage),
     ("tests.TITLE.steps.verdicts", ExpectedVerdict),
     ("tests.TITLE.steps.show", ShownToken),
-    ("tests.TITLE.steps.rate", Rate),
+    ("tests.TITLE.steps.rate", RateStep),
     ("tests.TITLE.steps.ratings", ExpectedRating),
 )
 JOURNAL_PAGE = _DOCS / "journal.md"
@@ -130,7 +130,7 @@ STATEMENTS_TABLES: tuple[tuple[str, type[BaseModel]], ...] = (
     ("statements", StatementSettings),
     ("statements.files", PolicyFile),
     ("statements.apply", ApplySettings),
-    ("statements.grants", GrantSettings),
+    ("statements.grants", PolicyGrantSettings),
 )
 TOKEN_PAGE = _DOCS / "tokens.md"
 TOKEN_TABLES: tuple[tuple[str, type[BaseModel]], ...] = (

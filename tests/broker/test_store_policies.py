@@ -13,7 +13,7 @@ import yaml
 from penstock.broker.store.persisted import Selection
 from penstock.broker.store.store import Store
 from penstock.cli.main import main
-from penstock.domain import Domain, Limits
+from penstock.domain import Domain, LimitSettings
 from penstock.domain.compile.ensemble import Ensemble, ensemble
 from penstock.engine.ledger import Persisted
 from penstock.engine.node import Node
@@ -52,7 +52,7 @@ def save(node: Node, store: Store) -> None:
 
 
 def load(store: Store, whole: Ensemble | None = None, now: float = START) -> Node:
-    node = Node("test", Limits(), lambda: "made", durable=True, ensemble=whole or made())
+    node = Node("test", LimitSettings(), lambda: "made", durable=True, ensemble=whole or made())
     store.load(node, now)
     return node
 
@@ -175,7 +175,9 @@ def test_a_subscription_whose_policy_cannot_be_read_is_not_restored_and_the_oper
 def test_under_an_advertisement_whose_policy_cannot_be_read_nothing_is_published(without_package: Store) -> None:
     joined = resumed(without_package)
     assert ("policy dropped", "p") in [(one.kind, one.client_id) for one in joined.node.notices]
-    joined.node.govern(Limits(), None, None, made(), START)  # nor does a reload take it for a policy of the client
+    joined.node.govern(
+        LimitSettings(), None, None, made(), START
+    )  # nor does a reload take it for a policy of the client
     bob = joined.connect("bob").subscribe("#")
     p = joined.connect("p", clean_start=False)
     p.publish("t/1", b"secret", qos=1)
@@ -272,7 +274,7 @@ def test_a_message_is_persisted_with_what_made_it_so(store: Store) -> None:
 
 def test_above_the_limit_the_oldest_are_dropped_and_it_is_said_once(store: Store) -> None:
     joined = Joined(durable=True, commits=False, whole=made(**given(PERSIST, "publication", "p")))
-    joined.node.limits = Limits(persisted_messages=3)
+    joined.node.limits = LimitSettings(persisted_messages=3)
     joined.connect("ann").subscribe("t")
     p = joined.connect("p")
     for number in range(5):
@@ -287,7 +289,7 @@ def test_above_the_limit_the_oldest_are_dropped_and_it_is_said_once(store: Store
     assert [row.payload for row in rows(store)] == [b"2", b"3", b"4"]
     assert len([one for one in joined.node.notices if one.kind == "full"]) == 1
     again = Joined(durable=True, commits=False, whole=made(**given(PERSIST, "publication", "p")))
-    again.node.limits = Limits(persisted_messages=2)
+    again.node.limits = LimitSettings(persisted_messages=2)
     store.load(again.node, START)
     again.connect("ann").subscribe("t")
     again.connect("p").publish("t", b"5")
@@ -408,7 +410,7 @@ def test_in_a_rehearsal_nodes_with_stores_keep_the_policies_of_clients_and_of_ne
     rehearsal.subscribe("s", "t", policy=TRIM)
     rehearsal.advertise("p", "all", "t", policy=PERSIST)
     rehearsal.run()
-    alone = Node("far", Limits(), lambda: "made", durable=True, ensemble=rehearsal.ensemble)
+    alone = Node("far", LimitSettings(), lambda: "made", durable=True, ensemble=rehearsal.ensemble)
     stores["far"].load(alone, rehearsal.now)
     wants = alone.sessions["$node/near"].subscriptions.values()
     assert ["RemoveAttributes" in one.policy.text for one in wants if one.policy] == [True]

@@ -295,6 +295,6 @@ def test_the_json_schema_knows_every_key_and_short_form(capsys: pytest.CaptureFi
     assert {"nodes", "links", "clients", "brokering", "monitors", "patterns", "include"} <= schema["properties"].keys()
     types = schema["$defs"]["ClientSettings"]["properties"]["type"]["anyOf"]
     assert [form.get("type", "LinkTypes") for form in types] == ["string", "LinkTypes", "null"]
-    rule = schema["$defs"]["Rule"]
+    rule = schema["$defs"]["BrokeringRule"]
     assert (list(rule["properties"]), rule["required"]) == (["from", "to"], ["from", "to"])
     assert {"Hierarchy", "Levels", "Interface", "Roles"} <= schema["$defs"].keys()

@@ -38,7 +38,7 @@ def warned(folder: Path, text: str, access: str) -> list[str]:
         (
             LISTED,
             '{subject: "user:bob", topics: T, may: read}',
-            "who says to be user `bob` is refused: node `plant` has no",
+            "a client that claims to be user `bob` is refused: node `plant` has no",
         ),
         (LISTED, "{subject: G1/E2, topics: T, may: read}", "no client is edge node `G1/E2`, did you mean `G1/E1`?"),
         (LISTED, '{subject: "group:x", topics: T, may: read}', "no client is in group `x`, there is `analytics`"),

@@ -8,7 +8,7 @@ from hypothesis import event, given
 from hypothesis import strategies as st
 
 from penstock.domain import Domain, diff, ensemble, load
-from penstock.domain.yaml.write import written
+from penstock.domain.yaml.write import domain_text
 from penstock.model.errors import DomainError, Problem
 from tests.support.domains import nodes, write_domain
 
@@ -130,6 +130,6 @@ def test_a_domain_is_refused_with_reasons_or_works(
     whole = ensemble(domain)
     assert all(whole.table(node).types >= {link.type} for (_, node), link in whole.links.items() if node in whole.nodes)
     again = folder / "again.yaml"
-    again.write_text(written(domain, folder), "utf-8")
+    again.write_text(domain_text(domain, folder), "utf-8")
     assert load(again, {}) == domain
     assert not diff(domain, load(again, {}))

@@ -14,7 +14,7 @@ from penstock.domain import LinkSettings, check, ensemble, load, read
 from penstock.domain.yaml.document import read_document
 from penstock.domain.yaml.format import formatted
 from penstock.domain.yaml.tree import plain
-from penstock.domain.yaml.write import written
+from penstock.domain.yaml.write import domain_text
 from penstock.language import types
 from penstock.language.errors import ConditionError
 from penstock.language.lexer import has_comment
@@ -158,7 +158,7 @@ def test_links_forward_what_is_subscribed_to_unless_they_say_otherwise() -> None
     [
         (
             {"clients": {"c": {"node": "a", "where": {"p": "x>5 && x<3"}}}},
-            ["clients.c.where.p: `x > 5 && x < 3` is never true, so that nothing satisfies it"],
+            ["clients.c.where.p: `x > 5 && x < 3` is never true, so nothing satisfies it"],
         ),
         (
             {"content": [{"topics": "p/#", "format": "json"}, {"topics": ["q", "p/+"], "format": "xml"}]},
@@ -190,7 +190,7 @@ def test_links_forward_what_is_subscribed_to_unless_they_say_otherwise() -> None
                     }
                 }
             },
-            ["monitors.m.states.q0.p[0].when: `x == 1 && x == 2` is never true, so that nothing satisfies it"],
+            ["monitors.m.states.q0.p[0].when: `x == 1 && x == 2` is never true, so nothing satisfies it"],
         ),
         ({"clients": {"c": {"node": "a", "where": {"p": "x.contains('a') && !x.contains('a')"}}}}, []),
         ({"content": [{"topics": "p/+", "format": "json"}, {"topics": "p/#", "format": "xml"}]}, []),
@@ -254,7 +254,7 @@ def test_the_expansion_has_it_all_with_canonical_conditions(
 
 def test_what_is_written_is_read_as_the_same(tmp_path: Path) -> None:
     domain = load(write_domain(tmp_path, FULL), {})
-    (tmp_path / "again.yaml").write_text(written(domain, tmp_path))
+    (tmp_path / "again.yaml").write_text(domain_text(domain, tmp_path))
     assert load(tmp_path / "again.yaml", {}) == domain
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from penstock.domain import Domain, diff
-from penstock.domain.diff import Kind
+from penstock.domain.diff import ChangeKind
 from tests.domain.test_domain_patterns import SAMPLES
 from tests.support.domains import nodes
 
@@ -162,7 +162,7 @@ def test_what_is_said_about_content_changes_without_a_restart() -> None:
         clients={"x": {"node": "a", "type": "t", "where": {"p": "v > 1"}}, "y": {"node": "b", "type": "t"}},
     )
     whole = diff(domain(), changed)
-    assert {change.kind for change in whole.changes} == {Kind.CONTENT, Kind.CONNECTION, Kind.CLIENT}
+    assert {change.kind for change in whole.changes} == {ChangeKind.CONTENT, ChangeKind.CONNECTION, ChangeKind.CLIENT}
     assert whole.needs_restart == ()
 
 
@@ -182,10 +182,10 @@ def test_patterns_are_compared_by_what_they_expand_to() -> None:
 
 def test_a_change_is_a_value() -> None:
     whole = diff(domain(), domain(links=[{"between": ["a", "b"], "type": "u"}], nodes=node("a", listen="127.0.0.1:5")))
-    assert [(change.name, change.effect) for change in whole.of(Kind.LINK)] == [
+    assert [(change.name, change.effect) for change in whole.of(ChangeKind.LINK)] == [
         ("a -> b", "changed"),
         ("b -> a", "changed"),
     ]
-    assert whole.of(Kind.LINK, "added") == ()
-    assert [change.kind for change in whole.needs_restart] == [Kind.LISTENERS]
-    assert {change.new.type for change in whole.of(Kind.LINK)} == {"u"}  # type: ignore[attr-defined]
+    assert whole.of(ChangeKind.LINK, "added") == ()
+    assert [change.kind for change in whole.needs_restart] == [ChangeKind.LISTENERS]
+    assert {change.new.type for change in whole.of(ChangeKind.LINK)} == {"u"}  # type: ignore[attr-defined]

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from penstock.domain import Domain, diff, ensemble, expand, load
 from penstock.domain.patterns.roles import pub, sub
-from penstock.domain.yaml.write import written
+from penstock.domain.yaml.write import domain_text
 from penstock.model.errors import DomainError
 from penstock.model.event import Event
 from penstock.model.link import Link
@@ -419,7 +419,7 @@ def test_an_expansion_has_neither_patterns_nor_protocols_and_expands_to_itself(t
 def test_an_expansion_that_is_written_down_is_the_same_domain(tmp_path: Path, title: str) -> None:
     domain = loaded(tmp_path, **SAMPLES[title])
     again = tmp_path / "again.yaml"
-    again.write_text(written(domain, tmp_path), "utf-8")
+    again.write_text(domain_text(domain, tmp_path), "utf-8")
     assert str(diff(domain, load(again, {}))) == "nothing changes"
     assert load(again, {}) == domain
-    assert written(load(again, {}), tmp_path) == again.read_text("utf-8")
+    assert domain_text(load(again, {}), tmp_path) == again.read_text("utf-8")

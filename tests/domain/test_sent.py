@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from penstock.domain import Domain
-from penstock.domain.compile.secret_destinations import sent_elsewhere
+from penstock.domain.compile.secret_destinations import redirected_secrets
 
 NOW: dict[str, Any] = {
     "nodes": {
@@ -52,7 +52,7 @@ SAME: list[tuple[str, Edit]] = [
 def changed(edit: Edit) -> tuple[str, ...]:
     said = deepcopy(NOW)
     edit(said)
-    return sent_elsewhere(Domain.model_validate(NOW), Domain.model_validate(said))
+    return redirected_secrets(Domain.model_validate(NOW), Domain.model_validate(said))
 
 
 @pytest.mark.parametrize(("link", "edit"), [one[1:] for one in ELSEWHERE], ids=[one[0] for one in ELSEWHERE])

@@ -59,7 +59,7 @@ statements:
   policies: {{keep: "PolicyStatement {{ On(Forward, {}) {{ {} If {{}} Then {{Persist()}} {} }} }}"}}
   apply: [{{policy: keep, to: {}}}]
 """
-BLOCKED = "what it is for is blocked"
+BLOCKED = "its messages are blocked"
 
 
 @pytest.mark.parametrize(

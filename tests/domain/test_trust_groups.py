@@ -9,9 +9,9 @@ import yaml
 
 from penstock.cli.main import main
 from penstock.domain import Domain, check, diff, ensemble, read
-from penstock.domain.diff import Kind
+from penstock.domain.diff import ChangeKind
 from penstock.domain.schema.trust_groups import GroupSecret, SecretError, TrustGroup
-from penstock.domain.yaml.write import written
+from penstock.domain.yaml.write import domain_text
 from penstock.journal.revision import Revision
 from tests.support.domains import as_written, loaded, nodes, write_domain
 
@@ -88,7 +88,7 @@ def test_changes_are_seen(tmp_path: Path) -> None:
     after = loaded(tmp_path, **plain(tmp_path, expiry=10, nodes=["a", "b"]))
     assert list(map(str, diff(before, after).changes)) == ["trust group `inner` changed: `nodes`, `expiry`"]
     without = loaded(tmp_path, nodes=nodes("a", "b"), clients={"ann": {"node": "a"}})
-    assert [change.effect for change in diff(before, without).of(Kind.TRUST_GROUP)] == ["removed"]
+    assert [change.effect for change in diff(before, without).of(ChangeKind.TRUST_GROUP)] == ["removed"]
     assert not diff(before, after).needs_restart
 
 
@@ -101,7 +101,7 @@ def test_no_secret_gets_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     out = "".join(capsys.readouterr())
     assert "inner" in kept
     assert "inner" in out
-    assert SECRET not in f"{out}{kept}{domain!r}{written(domain)}{ensemble(domain)!r}"
+    assert SECRET not in f"{out}{kept}{domain!r}{domain_text(domain)}{ensemble(domain)!r}"
 
 
 def test_a_secret_in_the_file_itself_is_refused_and_not_shown(

@@ -13,7 +13,7 @@ node's commits wait for `commit`.
 from collections.abc import Iterator
 from typing import Any
 
-from penstock.domain import Ensemble, Limits
+from penstock.domain import Ensemble, LimitSettings
 from penstock.engine.ledger import Changes
 from penstock.engine.node import Node
 from penstock.engine.sessions import lifecycle, outbox
@@ -182,7 +182,7 @@ class Joined:
 
     def __init__(
         self,
-        limits: Limits | None = None,
+        limits: LimitSettings | None = None,
         acl: Acl | None = None,
         durable: bool = False,
         commits: bool = True,
@@ -193,7 +193,7 @@ class Joined:
         self.made = 0
         self.door = DOOR
         """Where clients come in from now on."""
-        self.node = Node("test", limits or Limits(), self._make_id, durable, None, acl, whole)
+        self.node = Node("test", limits or LimitSettings(), self._make_id, durable, None, acl, whole)
 
     def _make_id(self) -> str:
         self.made += 1

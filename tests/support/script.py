@@ -36,7 +36,7 @@ from typing import Any
 import msgspec
 import yaml
 
-from penstock.domain import Domain, Ensemble, Limits, ensemble
+from penstock.domain import Domain, Ensemble, LimitSettings, ensemble
 from penstock.policy.access.acl import Acl
 from penstock.wire.packet import (
     Packet,
@@ -92,7 +92,7 @@ class Player:
         self._folder = folder
         self._clients: dict[str, Client] = {}
         rights = self._acl(case.acl) if case.acl else None
-        self.joined = Joined(Limits(**case.limits), rights, durable, whole=_ensemble(case.domain))
+        self.joined = Joined(LimitSettings(**case.limits), rights, durable, whole=_ensemble(case.domain))
 
     def play(self) -> None:
         for number, step in enumerate(self._case.steps, start=1):

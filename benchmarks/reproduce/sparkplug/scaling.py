@@ -21,7 +21,7 @@ from benchmarks.reproduce.sparkplug.deployments import (
     write,
 )
 from benchmarks.reproduce.sparkplug.plant import payload
-from penstock.domain import Limits, ensemble, load
+from penstock.domain import LimitSettings, ensemble, load
 from penstock.engine.node import Node
 from penstock.engine.sessions.endpoint import Endpoint
 from penstock.engine.stages.admit import Door
@@ -72,7 +72,7 @@ def _cost(title: str, deployment: Deployment, size: int | None, readers: int) ->
             (path.parent / "access.csv").write_text("\n".join(("subject,topics,except,may,when", *lines)))
         path.write_text(text)
         domain = load(path)
-        node = Node("main", Limits(), lambda: "", ensemble=ensemble(domain, path.parent))
+        node = Node("main", LimitSettings(), lambda: "", ensemble=ensemble(domain, path.parent))
     return Cost(title, size or 0, readers, _measured(node, deployment, names))
 
 

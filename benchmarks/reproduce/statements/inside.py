@@ -9,7 +9,7 @@ from statistics import median
 from typing import Any
 
 from benchmarks.reproduce.statements.policies import EVERYTHING
-from penstock.domain import Domain, Limits, ensemble
+from penstock.domain import Domain, LimitSettings, ensemble
 from penstock.engine.node import Node
 from penstock.engine.sessions.endpoint import Endpoint
 from penstock.engine.stages.admit import Door
@@ -30,7 +30,7 @@ def make_node(statements: dict[str, Any] | None) -> Node:
     if statements is not None:
         told["statements"] = {"grants": [EVERYTHING], **statements}
     domain = Domain.model_validate(told)
-    return Node("main", Limits(), lambda: "", ensemble=ensemble(domain))
+    return Node("main", LimitSettings(), lambda: "", ensemble=ensemble(domain))
 
 
 def connect(node: Node, name: str) -> Endpoint:

@@ -9,13 +9,13 @@ from pathlib import Path
 from penstock.analysis.flows import check_assertions
 from penstock.analysis.statement_conflicts import conflicts
 from penstock.cli.exit_codes import EXIT_DOMAIN
-from penstock.domain import Domain, Source, check, diff, ensemble, read
-from penstock.domain.check import in_order
+from penstock.domain import Domain, DomainSource, check, diff, ensemble, read
+from penstock.domain.check import sorted_problems
 from penstock.domain.compile.expand import Expansion
-from penstock.domain.compile.secret_destinations import sent_elsewhere
-from penstock.domain.finding import Said
-from penstock.domain.yaml.files import named
-from penstock.domain.yaml.write import written
+from penstock.domain.compile.secret_destinations import redirected_secrets
+from penstock.domain.finding import Remark
+from penstock.domain.yaml.files import external_names
+from penstock.domain.yaml.write import domain_text
 from penstock.model.errors import DomainError, Problem
 from penstock.policy.monitors.monitor import MonitorError
 
@@ -112,8 +112,8 @@ def _names(parser: argparse.ArgumentParser, options: argparse.Namespace) -> int:
     except DomainError as error:
         _show(Report(None, error.problems), options, None)
         return EXIT_DOMAIN
-    names = [name for _, name in sorted(named(after) - named(before))]
-    sent = sent_elsewhere(before, after)
+    names = [name for _, name in sorted(external_names(after) - external_names(before))]
+    sent = redirected_secrets(before, after)
     record = None if before.admin is None else before.admin.audit
     ends = [str(record)] if record is not None and (after.admin is None or after.admin.audit != record) else []
     if options.json:
@@ -123,7 +123,7 @@ def _names(parser: argparse.ArgumentParser, options: argparse.Namespace) -> int:
     return 0
 
 
-def examine(source: Source, nodes: list[str] | None = None) -> Report:
+def examine(source: DomainSource, nodes: list[str] | None = None) -> Report:
     """Everything that can be said about a domain before it runs."""
     try:
         checked = check(source, nodes)
@@ -137,14 +137,14 @@ def examine(source: Source, nodes: list[str] | None = None) -> Report:
     wrong = {failure.index: failure.reason for failure in failures}
     asserted = (Asserted(str(one), at not in wrong, wrong.get(at, "")) for at, one in enumerate(whole.assertions))
     problems = (
-        source.problem(Said(("assertions", failure.index), str(failure)), Expansion(checked.domain))
+        source.problem(Remark(("assertions", failure.index), str(failure)), Expansion(checked.domain))
         for failure in failures
     )
     odd = (
-        source.problem(Said(("statements", "apply", conflict.place), conflict.what), Expansion(checked.domain))
+        source.problem(Remark(("statements", "apply", conflict.place), conflict.what), Expansion(checked.domain))
         for conflict in conflicts(whole.statements)
     )
-    return Report(checked.domain, tuple(problems), tuple(in_order([*checked.warnings, *odd])), tuple(asserted))
+    return Report(checked.domain, tuple(problems), tuple(sorted_problems([*checked.warnings, *odd])), tuple(asserted))
 
 
 def _show(report: Report, options: argparse.Namespace, changes: tuple[str, ...] | None) -> None:
@@ -165,7 +165,7 @@ def _show(report: Report, options: argparse.Namespace, changes: tuple[str, ...] 
     for warning in report.warnings:
         print(f"warning: {warning}", file=sys.stderr)
     if options.expand and report.domain is not None:
-        print(written(report.domain, options.file.parent), end="")
+        print(domain_text(report.domain, options.file.parent), end="")
     elif report.domain is not None and report.is_good(options.strict):
         print(f"{options.file}: good: {_summary(report.domain)}")
     for change in changes or ():

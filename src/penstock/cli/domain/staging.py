@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from penstock.domain import Domain, Ensemble, Source, ensemble
+from penstock.domain import Domain, DomainSource, Ensemble, ensemble
 from penstock.engine.rehearsal.rehearsal import Rehearsal
 from penstock.engine.sessions.endpoint import Storage
 from penstock.policy.access.acl import Acl
@@ -20,7 +20,7 @@ class Stage:
     acls: Mapping[str, Acl]
 
     @classmethod
-    def of(cls, source: Source, domain: Domain) -> "Stage":
+    def of(cls, source: DomainSource, domain: Domain) -> "Stage":
         """The domain that `source` was checked to be; raises `PolicyError` if a file cannot be read."""
         acls = {name: Acl.read(node.acl) for name, node in domain.nodes.items() if node.acl is not None}
         return cls(domain, ensemble(domain, source.folder), acls)

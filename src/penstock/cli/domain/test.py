@@ -11,7 +11,7 @@ import msgspec
 from penstock.cli.domain.check import examine
 from penstock.cli.domain.staging import Stage
 from penstock.cli.exit_codes import EXIT_DOMAIN, EXIT_TEST
-from penstock.domain import Source, read
+from penstock.domain import DomainSource, read
 from penstock.domain.schema.tests import PolicyTest
 from penstock.domain.yaml.tree import locate
 from penstock.engine.rehearsal.policy_test import Failure, Result, try_out
@@ -62,13 +62,13 @@ def main(argv: list[str]) -> int:
     return 0 if all(result.passed for result in results) else EXIT_TEST
 
 
-def _where(source: Source, title: str, failure: Failure) -> str:
+def _where(source: DomainSource, title: str, failure: Failure) -> str:
     """The file and line of the step that failed."""
     place = locate(source.root, ("tests", title, "steps", failure.step)).entry.place
     return f"{place.file}:{place.line}"
 
 
-def _plain(file: Path, source: Source, results: list[Result]) -> dict[str, object]:
+def _plain(file: Path, source: DomainSource, results: list[Result]) -> dict[str, object]:
     told = [
         {
             "title": result.title,
@@ -88,7 +88,7 @@ def _plain(file: Path, source: Source, results: list[Result]) -> dict[str, objec
     return {"file": str(file), "passed": len(results) - failed, "failed": failed, "tests": told}
 
 
-def _in_words(source: Source, results: list[Result], tests: dict[str, PolicyTest]) -> Iterator[str]:
+def _in_words(source: DomainSource, results: list[Result], tests: dict[str, PolicyTest]) -> Iterator[str]:
     for result in results:
         yield f"{'ok  ' if result.passed else 'FAIL'}  {result.title}"
         for failure in result.failures:

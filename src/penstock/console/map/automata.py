@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from penstock.domain.schema.policies import ANY, START, Edge, MonitorSettings
+from penstock.domain.schema.policies import ANY, START, EdgeSettings, MonitorSettings
 
 MOST_STATES = 30
 MOST_EDGES = 12
@@ -55,7 +55,7 @@ def drawn(monitor: MonitorSettings) -> Drawn | None:
     return Drawn(tuple(_state(name, list(_edges(name, monitor.states[name], numbers))) for name in names))
 
 
-def _edges(name: str, edges: dict[str, tuple[Edge, ...]], numbers: dict[str, int]) -> Iterator[DrawnEdge]:
+def _edges(name: str, edges: dict[str, tuple[EdgeSettings, ...]], numbers: dict[str, int]) -> Iterator[DrawnEdge]:
     for filter, several in edges.items():
         for edge in several:
             after = numbers.get(edge.next) if edge.next not in (None, name) else None
@@ -64,7 +64,7 @@ def _edges(name: str, edges: dict[str, tuple[Edge, ...]], numbers: dict[str, int
         yield DrawnEdge(ELSE, "suppress", "suppress")
 
 
-def _label(filter: str, edge: Edge) -> tuple[str, str, str]:
+def _label(filter: str, edge: EdgeSettings) -> tuple[str, str, str]:
     """What comes in, what goes out, and of which kind that is."""
     when = f" if {edge.when.canonical}" if edge.when is not None else ""
     given = f"{ELSE if filter == ANY else filter}{when}"

@@ -1,4 +1,4 @@
-"""How the domain file writes the usage patterns of brokering §6."""
+"""The usage patterns of brokering §6 in the domain file."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Levels(Settings):
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The labels in the order of the file."""
+        """Return the labels in the order of the file."""
         return tuple(dict.fromkeys(label.strip() for text in self.order for label in text.split("<")))
 
     @property
@@ -69,7 +69,7 @@ class Levels(Settings):
 
     @property
     def below(self) -> frozenset[tuple[str, str]]:
-        """Every pair (low, high) of the order: the reflexive and transitive closure of what is written."""
+        """Return every pair (low, high) of the order: the reflexive and transitive closure of what is written."""
         above = {label: {label} for label in self.labels}
         for low, high in self._steps:
             above[low].add(high)
@@ -81,7 +81,7 @@ class Levels(Settings):
 
 
 class Interface(Settings):
-    """What a node takes from its parents, and what it gives them. (§6.2.1)"""
+    """What a node imports from its parents, and what it exports to them. (§6.2.1)"""
 
     pattern: Literal["interface"] = Field(description="the usage pattern: `interface`")
     node: Name = Field(description="the node whose interface it is")
@@ -97,7 +97,7 @@ class Interface(Settings):
 
 
 class Role(Settings):
-    """What the members of a role may publish and subscribe to."""
+    """The topics that members of a role may publish and subscribe to."""
 
     publish: SomeFilters = Field(default=(), description="topic filters of the events that members can publish")
     subscribe: SomeFilters = Field(default=(), description="topic filters of the events that members are notified of")

@@ -1,4 +1,4 @@
-"""What a domain says about access to Sparkplug messages (sparkplug Definition 1)."""
+"""Access to Sparkplug messages in the domain file (sparkplug Definition 1)."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class AccessSettings(Settings):
     id: str | None = Field(default=None, min_length=1, description="what explanations call it; unset: where it stands")
 
     def policies(self, place: str) -> Iterator[AccessPolicy]:
-        """The policies that it stands for."""
+        """Return the policies that it stands for."""
         condition = None if self.when is None else self.when.compiled(ANYTHING)
         for subject in self.subject:
             for filter in self.topics:
@@ -63,12 +63,12 @@ class AccessSettings(Settings):
 
 
 def _as_access(value: Any) -> object:
-    """The short form: a list of policies."""
+    """Accept the short form: a list of policies."""
     return {"policies": value} if isinstance(value, list | tuple) else value
 
 
 class AccessControl(Settings):
-    """Who may read and write which Sparkplug messages, and which metrics of them not."""
+    """Policies on reading and writing Sparkplug messages and their metrics."""
 
     policies: tuple[AccessSettings, ...] = Field(default=(), description="policies; what none grants is denied")
     files: Annotated[tuple[Path, ...], OneOrMany(), FileRole.READ] = Field(
@@ -81,15 +81,15 @@ class AccessControl(Settings):
     )
 
     def compiled(self) -> list[AccessPolicy]:
-        """All policies; raises `PolicyError` if a file cannot be read."""
-        found = [
+        """Return all policies; raise `PolicyError` if a file cannot be read."""
+        policies = [
             policy
             for number, settings in enumerate(self.policies)
             for policy in settings.policies(f"access.policies[{number}]")
         ]
         for file in self.files:
-            found += read_policies(file)
-        return found
+            policies += read_policies(file)
+        return policies
 
 
 Access = Annotated[AccessControl, Short(_as_access, {"type": "array"})]

@@ -1,4 +1,4 @@
-"""Who may look at nodes, and change them, over their admin HTTP."""
+"""Rights to read and change nodes over their admin HTTP."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from penstock.domain.schema.base import Name, OptionalMadeFile, OptionalReadFile
 
 Right = Literal["read", "content", "change"]
 RIGHTS: tuple[Right, ...] = ("read", "content", "change")
-"""Each has all that is before it: to look, to look at payloads too, to change."""
+"""In rising order: to read, to read payloads too, to change."""
 
 
 class AdminSettings(Settings):
-    """Who may ask nodes about themselves, besides the system's user that runs them."""
+    """Users and clients of the admin HTTP, besides the system user that runs the nodes."""
 
     passwords: OptionalReadFile = Field(
         default=None, description="password file of people, as `penstock passwd` writes it; unset: no log-in"
@@ -44,5 +44,5 @@ class AdminSettings(Settings):
 
 
 def reaches(has: str, right: Right) -> bool:
-    """Whether who has one right may do what asks for another."""
+    """Return whether a right includes another."""
     return has in RIGHTS and RIGHTS.index(has) >= RIGHTS.index(right)

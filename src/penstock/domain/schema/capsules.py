@@ -1,4 +1,4 @@
-"""Capsules in the domain file: what context they take, what they make of it, and where that goes (docs/capsules.md)."""
+"""Capsules in the domain file: their input, operations and output (docs/capsules.md)."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ PathText = Annotated[str, matching(_PATH, "the name of an attribute, with dots b
 
 
 def _check_place(value: object) -> int | str:
-    if isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= _MOST_LEVELS:
+    if isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= _MAX_LEVELS:
         return value
     if isinstance(value, str) and re.fullmatch(_PATH, value, re.ASCII):
         return value
     raise mistake("a level of the topic, from 1 on, or an attribute, with dots between those that lead to it")
 
 
-_MOST_LEVELS = 200
+_MAX_LEVELS = 200
 PlaceText = Annotated[
     int | str,
     PlainValidator(_check_place),
@@ -38,7 +38,7 @@ PlaceText = Annotated[
 
 
 class CapsuleInput(Settings):
-    """What a capsule subscribes to."""
+    """The subscription of a capsule."""
 
     topics: Annotated[tuple[TopicFilter, ...], OneOrMany("a topic filter or a list of topic filters")] = Field(
         description="topic filter, or list of these, of the events that it takes"
@@ -49,7 +49,7 @@ class CapsuleInput(Settings):
 
 
 class CapsuleWindow(Settings):
-    """The windows of time that events are put together in."""
+    """The time windows in which events are aggregated."""
 
     length: Seconds = Field(gt=0, le=30 * 86400, description="length of a window")
     slide: Seconds | None = Field(
@@ -81,7 +81,7 @@ class CapsuleWindow(Settings):
 
 
 class AggregateSettings(Settings):
-    """One of all events of a group: functions of their attributes."""
+    """Combine all events of a group: functions of their attributes."""
 
     by: dict[Word, PlaceText] = Field(
         default={}, description="what makes a group, by name: a level of the topic, from 1 on, or an attribute"
@@ -93,7 +93,7 @@ class AggregateSettings(Settings):
 
 
 class FuseSettings(Settings):
-    """One of all events of a group: what several sources say of the same, weighted by their quality."""
+    """Combine all events of a group: several sources of the same value, weighted by their quality."""
 
     by: dict[Word, PlaceText] = Field(
         default={}, description="what makes a group, by name: a level of the topic, from 1 on, or an attribute"
@@ -110,7 +110,7 @@ class FuseSettings(Settings):
 
 
 class InferenceRule(Settings):
-    """What holds in a situation."""
+    """A rule that sets attributes if a condition holds."""
 
     when: ConditionText | None = Field(default=None, description="condition on the result; unset: always")
     set: dict[Word, bool | int | float | str] = Field(min_length=1, description="attributes that the result then has")
@@ -144,15 +144,15 @@ class CapsuleOperation(Settings):
 
     @model_validator(mode="after")
     def _one(self) -> CapsuleOperation:
-        found = [name for name in _OPERATIONS if getattr(self, name) is not None]
-        if len(found) != 1:
+        present = [name for name in _OPERATIONS if getattr(self, name) is not None]
+        if len(present) != 1:
             names = ", ".join(f"`{name}`" for name in _OPERATIONS)
-            raise mistake(f"one of {names}", found[1] if found else "")
+            raise mistake(f"one of {names}", present[1] if present else "")
         return self
 
 
 class CapsuleOutput(Settings):
-    """Where results go."""
+    """The destination of results."""
 
     topic: str = Field(description="topic of results; `{NAME}` is what the group has by this name")
     payload: dict[Word, str] = Field(
@@ -166,7 +166,7 @@ class CapsuleOutput(Settings):
 
 
 class CapsuleSettings(Settings):
-    """Context in, context of a higher level out: a consumer and a producer."""
+    """Context in, higher-level context out: a consumer and a producer."""
 
     client: Name = Field(description="the client that it is: what it may read and publish is what this one may")
     input: CapsuleInput = Field(description="the events that it takes")
@@ -178,6 +178,6 @@ class CapsuleSettings(Settings):
 
     @model_validator(mode="after")
     def _one_reduction(self) -> CapsuleSettings:
-        if sum(one.aggregate is not None or one.fuse is not None for one in self.operations) != 1:
+        if sum(operation.aggregate is not None or operation.fuse is not None for operation in self.operations) != 1:
             raise mistake("operations of which one is `aggregate` or `fuse`", "operations")
         return self

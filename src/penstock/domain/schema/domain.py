@@ -1,8 +1,8 @@
-"""What a domain file may say: frozen models, every key described, unknown keys refused.
+"""The domain file: frozen models, every key described, unknown keys refused.
 
-The models are the one source for validation, for defaults and for the JSON schema that editors use. Fields
-that name a file carry a `FileRole`, so that `load` can make them relative to the file they stand in and
-`check` can look for them.
+The models are the one source for validation, for defaults and for the JSON schema that editors use. Fields that name
+a file carry a `FileRole`, so that `load` can make them relative to the file they stand in and `check` can look for
+them.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from penstock.language.types import Record
 
 
 class JournalSettings(Settings):
-    """What nodes record of events and decisions, as files that the pipeline reads."""
+    """The journal: files of events and decisions that the pipeline reads."""
 
     folder: MadeFolder = Field(description="folder of the journal; each node has a folder of its own in it")
     flush: Seconds = Field(
@@ -55,7 +55,7 @@ class JournalSettings(Settings):
 
 
 class Domain(Settings):
-    """All that one deployment describes."""
+    """The description of one deployment."""
 
     domain: Name = Field(default="penstock", description="name of the domain: letters, digits, `-` and `_`")
     nodes: dict[Name, NodeSettings] = Field(
@@ -127,11 +127,11 @@ class Domain(Settings):
     )
 
     def declared(self, filter: str) -> Record:
-        """The attributes that `content` declares of all events that a topic filter matches."""
+        """Return the attributes that `content` declares of all events that a topic filter matches."""
         return declared(self.content, filter)
 
     def default_types(self, node: str) -> LinkTypes | None:
-        """The link types that the file gives to clients of a node which it does not list."""
+        """Return the link types of a node's unlisted clients."""
         own = self.nodes[node].brokering
         if own is not None and own.default is not None:
             return own.default
@@ -139,11 +139,11 @@ class Domain(Settings):
 
     @property
     def types(self) -> tuple[str, ...] | None:
-        """The link types that the file declares; None if it declares none."""
+        """Return the declared link types; None if none are declared."""
         return self.brokering.types if self.brokering is not None else None
 
     def tables(self) -> Iterator[tuple[tuple[Step, ...], TableSettings]]:
-        """Every brokering table of the file, and where it stands."""
+        """Yield every brokering table of the file, with its location."""
         if self.brokering is not None:
             yield ("brokering",), self.brokering
         for name, node in self.nodes.items():
@@ -151,12 +151,12 @@ class Domain(Settings):
                 yield ("nodes", name, "brokering"), node.brokering
 
     def admits_unlisted(self, node: str) -> bool:
-        """Whether a node admits clients that `clients` does not list."""
+        """Return whether a node admits clients that `clients` does not list."""
         return self.default_types(node) is not None or (self.types is None and not self.clients)
 
 
 class DomainFile(Domain):
-    """What a domain file may say: a domain, or a part of one and the files with the others."""
+    """The contents of a domain file: a domain, or a part of one and the files with the others."""
 
     include: str | tuple[str, ...] = Field(
         default=(),
@@ -165,6 +165,6 @@ class DomainFile(Domain):
 
 
 def default_domain(port: int = 1883, store: str = MEMORY, host: str = "127.0.0.1") -> Domain:
-    """One open node, `main`, as `penstock run` starts it without a domain file."""
+    """Return the domain of `penstock run` without a domain file: one open node, `main`."""
     listener = Listener(address=Address(host, port))
     return Domain(nodes={"main": NodeSettings(listen=(listener,), store=store)})

@@ -1,4 +1,4 @@
-"""What joins the entities of a domain: links between nodes, foreign brokers, and the clients that are known."""
+"""Connections in the domain file: links between nodes, foreign brokers, and listed clients."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from penstock.domain.schema.base import (
     Settings,
     Short,
     TopicFilter,
-    as_several,
+    as_list,
     check_filter,
     matching,
 )
@@ -44,7 +44,7 @@ class LinkTypes(Settings):
 
 
 def _as_types(value: object) -> object:
-    """The short form of a client's types: one for both directions."""
+    """Accept the short form of a client's types: one for both directions."""
     return {"publish": value, "notify": value} if isinstance(value, str) else value
 
 
@@ -63,7 +63,7 @@ Forward = tuple[tuple[str, Mode], ...]
 
 
 def _as_forward(value: object) -> Forward:
-    """One mode, or modes by topic filter; as pairs."""
+    """Accept one mode, or modes by topic filter; return pairs."""
     if isinstance(value, str) and value in _MODES:
         return (("#", cast(Mode, value)),)
     modes = dict(value) if isinstance(value, dict | tuple) else {}
@@ -101,7 +101,7 @@ Forwarding = Annotated[
 
 
 class LinkTls(Settings):
-    """Transport encryption of a link, on the side of the node that dials."""
+    """TLS of a link, for the node that dials."""
 
     ca: OptionalReadFile = Field(
         default=None, description="PEM file with the authorities of the other's certificate; unset: the system's"
@@ -163,7 +163,7 @@ class LinkSettings(Settings):
 
 
 class ForeignSettings(Settings):
-    """A broker that is not ours, behind a link."""
+    """A broker that is not a Penstock node, behind a link."""
 
     address: HostPort = Field(description="`host:port` where it listens")
     user: str | None = Field(default=None, description="user name to log in with; unset: none")
@@ -187,12 +187,12 @@ class ForeignSettings(Settings):
 
 
 def _as_nodes(value: object) -> object:
-    """The short forms of `node`: one name, or a list of names; the long one states the types for each."""
+    """Accept the short forms of `node`: one name, or a list of names; the long form gives the types for each."""
     if value in ([], (), {}):
         raise mistake("the node that the client connects to, or several")
     if isinstance(value, dict):
         return value
-    names = as_several(value)
+    names = as_list(value)
     for name in names:
         if not isinstance(name, str):
             raise mistake("a node's name, a list of names, or a mapping of names to link types")
@@ -205,7 +205,7 @@ _NODES_SHORT: dict[str, Any] = {"anyOf": [{"type": "string"}, {"type": "array", 
 
 
 class ClientSettings(Settings):
-    """A client that the domain knows: an entity with links to one node or several."""
+    """A listed client: an entity with links to one node or several."""
 
     node: Annotated[dict[Name, Types | None], Short(_as_nodes, _NODES_SHORT)] = Field(
         default={},
@@ -253,10 +253,10 @@ class ClientSettings(Settings):
     )
 
     def types_at(self, node: str) -> LinkTypes | None:
-        """The types that the file states for its links with `node`."""
+        """Return the types that the file gives its links with `node`."""
         return self.node.get(node) or self.type
 
     def client_id(self, name: str) -> str | None:
-        """The client id it must have, given the entity's name; None if any will do."""
-        others = (self.user, self.certificate, self.listener)
-        return self.id if self.id is not None or any(part is not None for part in others) else name
+        """Return the client id it must have, given the entity's name; None if it may have any."""
+        identities = (self.user, self.certificate, self.listener)
+        return self.id if self.id is not None or any(part is not None for part in identities) else name

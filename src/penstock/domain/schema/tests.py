@@ -1,4 +1,4 @@
-"""Policy tests as the domain file writes them: what is done step by step, and what is expected then.
+"""Policy tests in the domain file: actions step by step, and the expected results.
 
 tests:
   an unlock needs a grant:
@@ -16,10 +16,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, PlainSerializer, PlainValidator, WithJsonSchema, model_validator
 
-from penstock.domain.schema.base import Name, OneOrMany, QosLevel, Settings, Short, TopicName, as_several
+from penstock.domain.schema.base import Name, OneOrMany, QosLevel, Settings, Short, TopicName, as_list
 from penstock.domain.schema.contents import AdvertisementSettings, ConditionText
 from penstock.domain.schema.statements import PolicyChoice
-from penstock.domain.schema.trust_tests import ExpectedRating, Rate, ShownToken
+from penstock.domain.schema.trust_tests import ExpectedRating, RateStep, ShownToken
 from penstock.domain.units import Seconds, mistake
 from penstock.model.errors import ContentError, TopicError
 from penstock.model.sparkplug.plain import write_plain
@@ -67,8 +67,8 @@ Stage = Literal["admit", "prune", "conform", "edit", "match", "route", "judge", 
 Effect = Literal["pass", "suppress", "replace", "inject"]
 
 
-class Message(Settings):
-    """A message that is expected; what it does not say may be as it likes."""
+class ExpectedMessage(Settings):
+    """An expected message; fields that are not set may have any value."""
 
     topic: TopicName = Field(description="topic under which it comes")
     payload: str | None = Field(default=None, description="what it says; unset: anything")
@@ -84,8 +84,8 @@ class Message(Settings):
     at: Name | None = Field(default=None, description="node that it comes from; unset: any")
 
 
-class Publication(Settings):
-    """What a client publishes."""
+class PublishStep(Settings):
+    """A publication of a client."""
 
     topic: TopicName = Field(description="topic that it publishes to")
     payload: str = Field(default="", description="what it says")
@@ -104,7 +104,7 @@ class Publication(Settings):
     at: Name | None = Field(default=None, description="node that it publishes at; unset: the first it is connected to")
 
     @model_validator(mode="after")
-    def _payload_or_content(self) -> Publication:
+    def _payload_or_content(self) -> PublishStep:
         if self.payload and self.content is not None:
             raise mistake("either `payload` or `content`", "content")
         if self.metrics is None:
@@ -120,14 +120,14 @@ class Publication(Settings):
         return self
 
     def data(self, seq: int | None = None) -> bytes:
-        """The payload as it is sent, a Sparkplug message with this `seq` if it has none of its own."""
+        """Return the payload as it is sent, a Sparkplug message with this `seq` if it has none of its own."""
         if self.metrics is not None:
             return write_plain(self.metrics, seq if self.seq is None else self.seq)
         return self.payload.encode() if self.content is None else json.dumps(self.content, ensure_ascii=False).encode()
 
 
-class Subscription(Settings):
-    """What a client subscribes to."""
+class SubscribeStep(Settings):
+    """A subscription of a client."""
 
     filter: Filter = Field(description="topic filter")
     qos: QosLevel = Field(default=2, description="highest QoS that it wants")
@@ -146,22 +146,22 @@ class Subscription(Settings):
     at: Name | None = Field(default=None, description="node that it subscribes at; unset: all it is connected to")
 
 
-class Unsubscription(Settings):
-    """Which of its subscriptions a client ends."""
+class UnsubscribeStep(Settings):
+    """The end of a client's subscription."""
 
     filter: Filter = Field(description="its topic filter")
     name: Name | None = Field(default=None, description="its name; unset: the one without a name")
 
 
-class Advertised(AdvertisementSettings):
-    """What a client says that it will publish."""
+class AdvertiseStep(AdvertisementSettings):
+    """An advertisement of a client."""
 
     policy: PolicyChoice | None = Field(default=None, description=_POLICY)
     at: Name | None = Field(default=None, description="node that it advertises at; unset: all it is connected to")
 
 
-class SetPolicy(Settings):
-    """A policy for a subscription or an advertisement that a client has."""
+class SetPolicyStep(Settings):
+    """A policy for an existing subscription or advertisement of a client."""
 
     subscription: str | None = Field(default=None, description="topic filter of the subscription")
     name: str | None = Field(default=None, description="name of the subscription; unset: it has none")
@@ -171,7 +171,7 @@ class SetPolicy(Settings):
     )
 
     @model_validator(mode="after")
-    def _of_one(self) -> SetPolicy:
+    def _of_one(self) -> SetPolicyStep:
         if (self.subscription is None) is (self.advertisement is None):
             raise mistake("one of `subscription` and `advertisement`")
         if self.name is not None and self.subscription is None:
@@ -180,7 +180,7 @@ class SetPolicy(Settings):
 
 
 def _short(key: str) -> Any:
-    """The short form of a mapping with one key that matters: its value."""
+    """Accept the short form of a mapping with one main key: its value."""
 
     def lengthen(value: object) -> object:
         return {key: value} if isinstance(value, str) else value
@@ -188,21 +188,21 @@ def _short(key: str) -> Any:
     return Short(lengthen, {"type": "string"})
 
 
-Messages = Annotated[tuple[Annotated[Message, _short("topic")], ...], OneOrMany()]
-Publications = Annotated[tuple[Annotated[Publication, _short("topic")], ...], OneOrMany("a topic or a list of topics")]
+Messages = Annotated[tuple[Annotated[ExpectedMessage, _short("topic")], ...], OneOrMany()]
+Publications = Annotated[tuple[Annotated[PublishStep, _short("topic")], ...], OneOrMany("a topic or a list of topics")]
 Subscriptions = Annotated[
-    tuple[Annotated[Subscription, _short("filter")], ...], OneOrMany("a topic filter or a list of topic filters")
+    tuple[Annotated[SubscribeStep, _short("filter")], ...], OneOrMany("a topic filter or a list of topic filters")
 ]
 Unsubscriptions = Annotated[
-    tuple[Annotated[Unsubscription, _short("filter")], ...], OneOrMany("a topic filter or a list of topic filters")
+    tuple[Annotated[UnsubscribeStep, _short("filter")], ...], OneOrMany("a topic filter or a list of topic filters")
 ]
-SetPolicies = Annotated[tuple[SetPolicy, ...], OneOrMany("what the policy is for, or a list of these")]
-Rates = Annotated[tuple[Annotated[Rate, _short("topic")], ...], OneOrMany("a topic or a list of topics")]
-Advertisements = Annotated[tuple[Advertised, ...], OneOrMany("an advertisement or a list of these")]
+SetPolicies = Annotated[tuple[SetPolicyStep, ...], OneOrMany("what the policy is for, or a list of these")]
+Rates = Annotated[tuple[Annotated[RateStep, _short("topic")], ...], OneOrMany("a topic or a list of topics")]
+Advertisements = Annotated[tuple[AdvertiseStep, ...], OneOrMany("an advertisement or a list of these")]
 
 
 class Expected(Settings):
-    """All that a client gets."""
+    """All messages that a client gets."""
 
     in_order: Messages | None = Field(default=None, description="these messages, in this order")
     any_order: Messages | None = Field(default=None, description="these messages, in any order")
@@ -215,17 +215,17 @@ class Expected(Settings):
 
 
 def _as_expected(value: object) -> object:
-    """The short form of messages in their order: a list of them, or one."""
+    """Accept the short form of messages in order: a list of them, or one."""
     if isinstance(value, dict) and value.keys() & {"in_order", "any_order"}:
         return value
-    return value if isinstance(value, Expected) else {"in_order": as_several(value)}
+    return value if isinstance(value, Expected) else {"in_order": as_list(value)}
 
 
 _MESSAGES_FORM: dict[str, Any] = {"type": ["string", "array", "object"]}
 
 
 class ExpectedVerdict(Settings):
-    """A verdict that is expected on what was published; what it does not say may be as it likes."""
+    """An expected verdict on what was published; fields that are not set may have any value."""
 
     at: Name = Field(description="node that decides")
     from_: Name | None = Field(default=None, alias="from", description="where the event came from; unset: anywhere")
@@ -243,7 +243,7 @@ class StateKey(Settings):
 
 
 def state_key(text: str) -> StateKey | None:
-    """What a key of `states` means: `monitor`, or `monitor @ source -> target`; None if it means nothing."""
+    """Parse a key of `states`: `monitor`, or `monitor @ source -> target`; None if it is neither."""
     match = _STATE.fullmatch(text)
     if match is None:
         return None
@@ -261,12 +261,12 @@ States = Annotated[dict[str, Any], AfterValidator(_check_states)]
 
 
 def _as_connections(value: object) -> object:
-    """The short forms of who connects: a name, or a list of names, to all their nodes."""
-    return value if isinstance(value, dict) else dict.fromkeys(str(name) for name in as_several(value))
+    """Accept the short forms of clients that connect: a name, or a list of names, to all their nodes."""
+    return value if isinstance(value, dict) else dict.fromkeys(str(name) for name in as_list(value))
 
 
 _CONNECT_FORM: dict[str, Any] = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}
-DEEDS = (
+ACTIONS = (
     "connect",
     "disconnect",
     "subscribe",
@@ -285,8 +285,8 @@ DEEDS = (
 )
 
 
-class Step(Settings):
-    """One thing that is done, and what is expected then."""
+class PolicyTestStep(Settings):
+    """One action, and the expected results."""
 
     connect: Annotated[dict[Name, Name | None], Short(_as_connections, _CONNECT_FORM)] | None = Field(
         default=None,
@@ -344,7 +344,7 @@ class Step(Settings):
     )
 
     @model_validator(mode="after")
-    def _does_one_thing(self) -> Step:
+    def _does_one_thing(self) -> PolicyTestStep:
         deeds = self.deeds
         if len(deeds) > 1:
             raise mistake(f"one thing in a step, and `{deeds[0]}` is one already", deeds[1])
@@ -354,8 +354,8 @@ class Step(Settings):
 
     @property
     def deeds(self) -> list[str]:
-        """The keys that say what is done: one, or none."""
-        return [key for key in DEEDS if getattr(self, key) is not None]
+        """Return the keys of the action: one, or none."""
+        return [key for key in ACTIONS if getattr(self, key) is not None]
 
     @property
     def expects(self) -> bool:
@@ -363,7 +363,7 @@ class Step(Settings):
 
 
 class PolicyTest(Settings):
-    """A test of what a domain's policies do, played without sockets."""
+    """A test of a domain's policies, played without sockets."""
 
     subscribe: dict[Name, Subscriptions] | None = Field(
         default=None, description="who is subscribed to what at the beginning; unset: every listed client to everything"
@@ -371,7 +371,7 @@ class PolicyTest(Settings):
     states: States = Field(
         default={}, description="by monitor, or `monitor @ source -> target`, the state that it begins in"
     )
-    steps: tuple[Step, ...] = Field(min_length=1, description="what is done and expected, one after the other")
+    steps: tuple[PolicyTestStep, ...] = Field(min_length=1, description="actions and expectations, one after the other")
 
 
 def _as_test(value: object) -> object:

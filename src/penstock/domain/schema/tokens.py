@@ -1,4 +1,4 @@
-"""Authorisation tokens: whose keys count, who is granted what, and which nodes may have what of each other."""
+"""Authorisation tokens in the domain file: keys, grants to clients, and grants between nodes."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from penstock.domain.units import Seconds
 Filters = Annotated[tuple[TopicFilter, ...], OneOrMany()]
 
 
-class GrantSettings(Settings):
-    """What a node's authorisation endpoint gives to some clients."""
+class TokenGrantSettings(Settings):
+    """The tokens that a node's authorisation endpoint issues to some clients."""
 
     clients: Annotated[tuple[Name | Literal["*"], ...], OneOrMany("the clients it is for, or `*` for any")] = Field(
         description="clients by name as `clients` lists them, or, if it does not, by user name; `*`: any"
@@ -23,7 +23,7 @@ class GrantSettings(Settings):
 
 
 class NeighbourSettings(Settings):
-    """What a node's token lets a neighbour subscribe to."""
+    """The topics that a node's token lets a neighbour subscribe to."""
 
     node: Name = Field(description="the neighbour that holds the token")
     at: Name = Field(description="the node that gives it")
@@ -48,7 +48,7 @@ class TokenSettings(Settings):
     issuers: Annotated[tuple[Name, ...], OneOrMany()] = Field(
         default=(), description="nodes whose tokens clients may show at every node; unset: each node takes its own"
     )
-    grants: tuple[GrantSettings, ...] = Field(
+    grants: tuple[TokenGrantSettings, ...] = Field(
         default=(), description="what nodes issue tokens for to whom; all that name a client count together"
     )
     neighbours: tuple[NeighbourSettings, ...] = Field(
@@ -56,14 +56,14 @@ class TokenSettings(Settings):
     )
 
     def granted(self, client: str) -> tuple[frozenset[str], frozenset[str]] | None:
-        """What a client is given a token for, to publish and to subscribe; None if nothing names it."""
-        found = [one for one in self.grants if client in one.clients or "*" in one.clients]
-        if not found:
+        """Return the filters that a client is granted, to publish and to subscribe; None if no grant names it."""
+        grants = [grant for grant in self.grants if client in grant.clients or "*" in grant.clients]
+        if not grants:
             return None
-        publish = frozenset(filter for one in found for filter in one.publish)
-        return publish, frozenset(filter for one in found for filter in one.subscribe)
+        publish = frozenset(filter for grant in grants for filter in grant.publish)
+        return publish, frozenset(filter for grant in grants for filter in grant.subscribe)
 
     def shared(self, at: str, neighbour: str) -> frozenset[str]:
-        """What a neighbour is given a token for at a node."""
-        found = [one for one in self.neighbours if (one.at, one.node) == (at, neighbour)]
-        return frozenset(filter for one in found for filter in one.subscribe) if found else frozenset({"#"})
+        """Return the filters that a neighbour is granted at a node."""
+        grants = [settings for settings in self.neighbours if (settings.at, settings.node) == (at, neighbour)]
+        return frozenset(filter for settings in grants for filter in settings.subscribe) if grants else frozenset({"#"})

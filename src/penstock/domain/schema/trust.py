@@ -1,4 +1,4 @@
-"""Trust between nodes: how ratings are made of evidence, where evidence comes from, and what is accepted by them."""
+"""Trust between nodes in the domain file: sources of evidence, ratings, and thresholds."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _FUNCTION = r"^[A-Za-z_][A-Za-z0-9_.]*:[A-Za-z_][A-Za-z0-9_]*$"
 
 
 class BeginSettings(Settings):
-    """What a node holds of a neighbour before it has seen anything of it."""
+    """The evidence a node holds about a neighbour at the beginning."""
 
     of: Name = Field(description="the neighbour")
     by: Name = Field(description="the node that rates it")
@@ -24,7 +24,7 @@ class BeginSettings(Settings):
 
 
 class EvidenceSettings(Settings):
-    """What of a neighbour's events counts as evidence without anybody saying so."""
+    """The kinds of evidence that a node collects itself."""
 
     tokens: bool = Field(default=True, description="whether a token that is forged or malformed is bad evidence")
     monitors: bool = Field(
@@ -47,7 +47,7 @@ class EvidenceSettings(Settings):
 
 
 class FeedbackSettings(Settings):
-    """Who may say that an event was good or bad, and how often."""
+    """Clients that may rate events, and how often."""
 
     from_: Annotated[tuple[Name | Literal["*"], ...], OneOrMany("the clients that may rate, or `*`")] = Field(
         alias="from", description="clients that may rate what they have received; `*`: any"
@@ -66,13 +66,13 @@ class FeedbackSettings(Settings):
 
 
 class NodeTrust(Settings):
-    """What one node asks for in place of what the domain says."""
+    """A node's own thresholds in place of the domain's."""
 
     accept: Share = Field(description="rating of a path from which a token is accepted here, θ; at most `trust.sign`")
 
 
 class TrustSettings(Settings):
-    """Ratings of neighbours, and which tokens are accepted by them."""
+    """Ratings of neighbours, and thresholds to accept tokens by them."""
 
     rule: Literal["strict", "path"] = Field(
         default="strict",
@@ -119,10 +119,10 @@ class TrustSettings(Settings):
         return Weights(self.penalty, self.base_rate, self.half_life)
 
     def thresholds(self, own: NodeTrust | None) -> Thresholds:
-        """Of one node, with what it says itself."""
+        """Return the thresholds of a node, given its own settings."""
         return Thresholds(self.sign, self.accept if own is None else own.accept, self.signers)
 
     def begins(self, by: str, of: str, now: float = 0.0) -> Evidence:
-        """What a node holds of a neighbour at first."""
-        found = [one for one in self.begin if (one.by, one.of) == (by, of)]
-        return Evidence(sum(one.good for one in found), sum(one.bad for one in found), now)
+        """Return the evidence a node holds about a neighbour at the beginning."""
+        settings = [begin for begin in self.begin if (begin.by, begin.of) == (by, of)]
+        return Evidence(sum(begin.good for begin in settings), sum(begin.bad for begin in settings), now)

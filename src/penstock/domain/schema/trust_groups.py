@@ -1,4 +1,4 @@
-"""Trust groups: who shares a secret, and for whom the domain vouches without one."""
+"""Trust groups in the domain file: members that share a secret, and clients the domain vouches for."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from penstock.domain.schema.base import Name, OneOrMany, OptionalReadFile, Setti
 from penstock.domain.units import Seconds, mistake
 from penstock.model.errors import PenstockError
 
-LEAST_BYTES = 16
-"""A shorter secret can be guessed by whoever has seen one proof."""
+MIN_BYTES = 16
+"""Anybody who has seen one proof could guess a shorter secret."""
 
 _VARIABLE = r"^[A-Za-z_][A-Za-z0-9_]*$"
 _AN_OVERRIDE = re.compile(r"PENSTOCK_.*__", re.ASCII)
 
 
 class SecretError(PenstockError):
-    """A secret that cannot be read. It says where it should be, and nothing of what is there."""
+    """The secret cannot be read. The message says where it should be, and never contains the secret."""
 
 
 def _not_an_override(value: str) -> str:
@@ -39,7 +39,7 @@ Variable = Annotated[
 
 
 class GroupSecret(Settings):
-    """Where the nodes of a group read its secret; the secret itself never stands in a domain file."""
+    """The place from which the nodes of a group read its secret; the secret itself never stands in a domain file."""
 
     file: OptionalReadFile = Field(default=None, description="file with the secret; blanks around it do not count")
     env: Variable | None = Field(default=None, description="environment variable with the secret")
@@ -51,21 +51,21 @@ class GroupSecret(Settings):
         return self
 
     def read(self, environ: Mapping[str, str] = os.environ) -> bytes:
-        """The secret; raises `SecretError`."""
+        """Read the secret; raise `SecretError`."""
         if self.env is not None:
-            where, found = f"environment variable `{self.env}`", os.fsencode(environ.get(self.env, ""))
+            where, content = f"environment variable `{self.env}`", os.fsencode(environ.get(self.env, ""))
         else:
             assert self.file is not None
             where = f"file `{self.file}`"
             try:
-                found = self.file.read_bytes()
+                content = self.file.read_bytes()
             except OSError as error:
                 raise SecretError(f"{where} cannot be read: {error.strerror}") from None
-        secret = found.strip()
+        secret = content.strip()
         if not secret:
             raise SecretError(f"{where} has no secret in it")
-        if len(secret) < LEAST_BYTES:
-            raise SecretError(f"{where} has a secret that is shorter than {LEAST_BYTES} bytes")
+        if len(secret) < MIN_BYTES:
+            raise SecretError(f"{where} has a secret that is shorter than {MIN_BYTES} bytes")
         return secret
 
 
@@ -93,7 +93,7 @@ class TrustGroupSettings(Settings):
 
 
 class TrustGroup(NamedTuple):
-    """A trust group as an engine knows it; its secret is elsewhere."""
+    """A trust group as an engine knows it; without its secret."""
 
     name: str
     nodes: frozenset[str]

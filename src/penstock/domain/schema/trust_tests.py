@@ -1,4 +1,4 @@
-"""Steps of policy tests about tokens and trust: a client shows another token, rates what it got, and how nodes rate."""
+"""Steps of policy tests about tokens and trust: a client shows another token or rates an event; expected ratings."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ Share = Annotated[float, Field(ge=0, le=1)]
 
 
 class ShownToken(Settings):
-    """A token of the client's node that it shows in place of the one that it is granted."""
+    """A token of the client's node that the client shows in place of the granted one."""
 
     publish: Filters = Field(default=(), description="filters of the topics that it lets the client publish to")
     subscribe: Filters = Field(default=(), description="filters that cover what it lets the client subscribe to")
 
 
-class Rate(Settings):
-    """What a client says of a message that it got."""
+class RateStep(Settings):
+    """A client's rating of a message that it got."""
 
     topic: TopicName = Field(description="topic of the message")
     payload: str | None = Field(default=None, description="what it said; unset: as the last one on the topic")
@@ -29,7 +29,7 @@ class Rate(Settings):
 
 
 class ExpectedRating(Settings):
-    """How far a node trusts a neighbour."""
+    """An expected rating of a neighbour."""
 
     of: Name = Field(description="the neighbour")
     by: Name = Field(description="the node that rates it")
@@ -46,5 +46,5 @@ class ExpectedRating(Settings):
         return (self.at_least or 0.0) <= round(rating, 6) <= (1.0 if self.at_most is None else self.at_most)
 
     def __str__(self) -> str:
-        said = (("at least", self.at_least), ("at most", self.at_most))
-        return f"rated {' and '.join(f'{word} {limit:g}' for word, limit in said if limit is not None)}"
+        bounds = (("at least", self.at_least), ("at most", self.at_most))
+        return f"rated {' and '.join(f'{word} {limit:g}' for word, limit in bounds if limit is not None)}"
