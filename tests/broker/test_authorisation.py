@@ -21,7 +21,7 @@ from penstock.broker.http.admin import Admin
 from penstock.broker.http.api import Api
 from penstock.broker.identity import authorisation, logins
 from penstock.broker.identity.attempts import MOST_AS, MOST_FROM, MOST_HERE, MOST_KEPT, PERIOD, Attempts
-from penstock.cli.domain.check import examine
+from penstock.cli.domain.check import check_domain
 from penstock.domain import Domain, read
 from penstock.policy.access.passwords import hash_password
 from penstock.policy.tokens.keys import KeySet, PublicKey
@@ -430,7 +430,7 @@ def test_a_node_whose_own_key_counts_no_more_says_so_and_issues_nothing(how: str
         answer = ask(node, "pump")
         assert (answer.status, answer.json["error"]) == (503, "temporarily_unavailable")
         assert f"is {how}: no node accepts the tokens that it makes" in answer.json["error_description"]
-        found = examine(read(node.folder / "domain.yaml"))
+        found = check_domain(read(node.folder / "domain.yaml"))
         assert [f"is {how}" in one.what for one in found.warnings if "signing_key" in one.path] == [True]
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.cli.completion import answers
+from penstock.cli.completion import completions
 from penstock.cli.main import COMMANDS, main
 from penstock.cli.shells import INSTALLED, SCRIPTS
 from tests.support.commands import PATIENCE
@@ -56,17 +56,17 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.parametrize(("line", "expected"), CASES.values(), ids=CASES.keys())
 def test_answers(line: str, expected: list[str], folder: Path) -> None:
-    assert [value for value, _ in answers(line.split(" "))] == expected
+    assert [value for value, _ in completions(line.split(" "))] == expected
 
 
 def test_every_command_answers(folder: Path) -> None:
-    silent = [name for name in COMMANDS if name not in ("schema", "pipeline") and not answers([name, "-"])]
+    silent = [name for name in COMMANDS if name not in ("schema", "pipeline") and not completions([name, "-"])]
     assert silent == []
 
 
 def test_answers_say_what_they_mean() -> None:
-    assert dict(answers([""]))["check"] == COMMANDS["check"]
-    assert dict(answers(["run", "--n"])) == {"--node": "run only this node of the file"}
+    assert dict(completions([""]))["check"] == COMMANDS["check"]
+    assert dict(completions(["run", "--n"])) == {"--node": "run only this node of the file"}
 
 
 @pytest.fixture

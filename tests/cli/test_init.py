@@ -136,7 +136,7 @@ def test_without_an_answer_nothing_is_written(tmp_path: Path) -> None:
 def test_nothing_is_overwritten_unless_asked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "acl").write_text("mine")
     assert init([str(tmp_path), "--yes"]) == 1
-    assert "acl` is there already" in capsys.readouterr().err
+    assert "acl` exists already" in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["acl"]
     assert (tmp_path / "acl").read_text() == "mine"
     assert init([str(tmp_path), "--yes", "--force"]) == 0
@@ -164,8 +164,8 @@ def test_bad_options(arguments: list[str], why: str, tmp_path: Path, capsys: pyt
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
-        (["--nodes", "main", "--devices", "main"], "`main` is the name of two"),
-        (["--devices", "none", "--viewers", "none", "--operators", "none"], "there are no clients"),
+        (["--nodes", "main", "--devices", "main"], "`main` is used twice"),
+        (["--devices", "none", "--viewers", "none", "--operators", "none"], "no clients: name at least"),
         (["--hosts", "localhost", "--nodes", "ca"], "`ca` cannot be a node"),
         (["--port", "8080", "--admin-port", "8080"], "port 8080 is asked for twice, by --port and --admin-port"),
         (["--port", "1", "--nodes", "a,b,c", "--admin-port", "2"], "port 3 is asked for twice"),

@@ -13,7 +13,7 @@ import pytest
 from penstock.cli.domain import check
 from penstock.cli.exit_codes import EXIT_ERROR, EXIT_INTERRUPTED
 from penstock.cli.main import main
-from penstock.cli.pipeline.signals import held, noted, wait
+from penstock.cli.pipeline.signals import delayed_interrupt, noted_interrupt, wait
 from tests.support.commands import PATIENCE
 
 DOMAIN = "domain: test\nnodes: {gateway: {listen: 127.0.0.1:1883}}\nclients: {phone: {node: gateway}}\n"
@@ -58,7 +58,7 @@ def test_what_is_held_is_not_interrupted() -> None:
     done = []
 
     def work() -> None:
-        with held():
+        with delayed_interrupt():
             _interrupt()
             done.append(True)
 
@@ -69,7 +69,7 @@ def test_what_is_held_is_not_interrupted() -> None:
 
 
 def test_a_handler_set_meanwhile_is_kept() -> None:
-    with held():
+    with delayed_interrupt():
         signal.signal(signal.SIGINT, signal.SIG_IGN)
     assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
 
@@ -78,7 +78,7 @@ def test_what_is_noted_is_handed_on() -> None:
     before, handed = signal.getsignal(signal.SIGINT), []
     signal.signal(signal.SIGINT, lambda number, frame: handed.append(number))
     ours = signal.getsignal(signal.SIGINT)
-    with noted() as is_interrupted:
+    with noted_interrupt() as is_interrupted:
         assert not is_interrupted()
         _interrupt()
         assert is_interrupted()

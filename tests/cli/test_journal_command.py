@@ -142,7 +142,7 @@ def test_tail_does_not_wait_for_a_node_that_the_domain_has_not(journal: Path) ->
     domain = journal / "domain.yaml"
     domain.write_text("nodes: {n: {listen: 127.0.0.1:1883}}\njournal: {folder: .}\n")
     code, _, error = _run("tail", str(domain), "--node", "nope")
-    assert (code, error) == (2, f"penstock: domain `{domain}` has no node `nope`; there is `n`\n")
+    assert (code, error) == (2, f"penstock: domain `{domain}` has no node `nope`; it has `n`\n")
 
 
 MISTAKES = {

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.cli.node.overview import Seen, overview
+from penstock.cli.node.overview import Snapshot, overview
 from penstock.cli.node.status import main
 from tests.support.commands import finish, penstock, start
 from tests.support.federation import Nodes
@@ -136,6 +136,6 @@ def test_a_domain_that_does_not_check(tmp_path: Path, capsys: pytest.CaptureFixt
 
 
 def test_nodes_with_other_policies_are_trouble() -> None:
-    seen = Seen(revisions={"a": "1" * 64, "b": "2" * 64})
-    (told,) = overview(seen, Seen()).trouble
-    assert told.startswith("not all have the same policies in force: `a` 111111111111, `b` 222222222222")
+    seen = Snapshot(revisions={"a": "1" * 64, "b": "2" * 64})
+    (told,) = overview(seen, Snapshot()).trouble
+    assert told.startswith("nodes have different policies in force: `a` 111111111111, `b` 222222222222")

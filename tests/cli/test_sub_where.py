@@ -63,7 +63,7 @@ def test_a_local_subscription_is_granted(nodes: Nodes) -> None:
             ["--where", "x & y"],
             "Error: --where: `&` is not an operator; write `&&`, at character 3\n  x & y\n    ^\n",
         ),
-        (["--scope", "everywhere"], "Error: --scope: `everywhere` is none of global, local\n"),
+        (["--scope", "everywhere"], "Error: --scope: `everywhere` is not one of global, local\n"),
     ],
 )
 def test_a_mistake_is_exit_code_2(nodes: Nodes, arguments: list[str], error: str) -> None:

@@ -1,23 +1,23 @@
-"""Tables for whoever reads them: a person at a terminal, or the next command."""
+"""Tables for a terminal, or for the next command in a pipe."""
 
 import sys
 from collections.abc import Sequence
 
-_MOST_LETTERS = 60
+_MAX_LETTERS = 60
 
 
 def fit(cell: str) -> str:
-    """A cell with what is in the middle of a long one left out: a topic may have 65,535 bytes."""
-    if len(cell) <= _MOST_LETTERS:
+    """Shorten a long cell in the middle: a topic may have 65,535 bytes."""
+    if len(cell) <= _MAX_LETTERS:
         return cell
-    half = (_MOST_LETTERS - 1) // 2
+    half = (_MAX_LETTERS - 1) // 2
     return f"{cell[:half]}…{cell[-half:]}"
 
 
 def print_table(titles: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
-    """A table that fits a terminal; elsewhere lines with columns, each row on one."""
+    """Print a table that fits a terminal; elsewhere lines with columns, one per row."""
     if sys.stdout.isatty():
-        # Imported here: it takes longer than most commands.
+        # Imported here: it takes longer to load than most commands.
         from rich.console import Console
         from rich.table import Table
 
@@ -31,7 +31,7 @@ def print_table(titles: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> Non
 
 
 def aligned(titles: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> list[str]:
-    """Lines with columns, each row on one."""
+    """Return lines with columns, one per row."""
     widths = [max(map(len, column)) for column in zip(titles, *rows, strict=True)]
     return [
         "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()

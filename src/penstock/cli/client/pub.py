@@ -15,7 +15,7 @@ from paho.mqtt.reasoncodes import ReasonCode
 from penstock.cli.client.broker_options import (
     EXIT_FAILURE,
     ClientOptions,
-    Failure,
+    CommandFailure,
     check_publish_topic,
     connect,
     lost,
@@ -88,7 +88,7 @@ class PubOptions(ClientOptions):
 
     @property
     def packet_properties(self) -> Properties | None:
-        """The properties of a PUBLISH."""
+        """Return the properties of a PUBLISH."""
         extra = [Property("publish", "user-property", (ATTACHED, self.policy))] if self.policy is not None else []
         return properties_for("publish", [*self.properties, *extra])
 
@@ -101,25 +101,25 @@ OPTIONS = PubOptions
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run `penstock pub` with these arguments; returns the exit code."""
+    """Run `penstock pub` with these arguments; return the exit code."""
     try:
         return run(PubOptions, publish, SYNOPSIS, argv)
     except KeyboardInterrupt:
         return _EXIT_INTERRUPTED
 
 
-def publish(given: PubOptions) -> int:
-    """Publish what the options say; raises Failure."""
-    single = None if given.is_lines else _payload(given)
-    with _Publisher(given) as publisher:
+def publish(options: PubOptions) -> int:
+    """Publish the messages of the options; raise `CommandFailure`."""
+    single = None if options.is_lines else _payload(options)
+    with _Publisher(options) as publisher:
         if single is None:
             for line in _lines():
                 publisher.send(line)
         else:
-            for count in range(given.repeat):
+            for count in range(options.repeat):
                 if count:
                     publisher.wait_for_all()
-                    time.sleep(given.repeat_delay)
+                    time.sleep(options.repeat_delay)
                 publisher.send(single)
         publisher.wait_for_all()
     return 0
@@ -128,21 +128,21 @@ def publish(given: PubOptions) -> int:
 class _Publisher:
     """A connection; paho-mqtt's thread does its work while this one reads and waits."""
 
-    def __init__(self, given: PubOptions) -> None:
-        self._given = given
-        self._properties = given.packet_properties
-        self._client = make_client(given, reconnects=given.is_lines)
-        self._client.max_inflight_messages_set(given.max_inflight)
+    def __init__(self, options: PubOptions) -> None:
+        self._options = options
+        self._properties = options.packet_properties
+        self._client = make_client(options, reconnects=options.is_lines)
+        self._client.max_inflight_messages_set(options.max_inflight)
         self._client.on_connect = self._on_connect
         self._client.on_disconnect = self._on_disconnect
         self._client.on_publish = self._on_publish
         self._changed = threading.Condition()
         self._is_connected = self._was_connected = False
         self._sent = self._answered = 0
-        self._failure: Failure | None = None
+        self._failure: CommandFailure | None = None
 
     def __enter__(self) -> "_Publisher":
-        connect(self._client, self._given)
+        connect(self._client, self._options)
         self._client.loop_start()
         try:
             self._wait(lambda: self._is_connected)
@@ -152,18 +152,18 @@ class _Publisher:
         return self
 
     def __exit__(self, *raised: object) -> None:
-        self._client.disconnect(properties=properties_for("disconnect", self._given.properties))
+        self._client.disconnect(properties=properties_for("disconnect", self._options.properties))
         self._client.loop_stop()
 
     def send(self, payload: bytes) -> None:
-        """Publish one message; waits if there is no connection, or if too many wait to be sent."""
+        """Publish one message; wait if there is no connection, or if too many wait to be sent."""
         self._wait(lambda: self._is_connected and self._sent - self._answered < _WINDOW)
         self._sent += 1
-        given = self._given
-        topic = given.topic or ""
-        info = self._client.publish(topic, payload, given.qos, given.is_retained, self._properties)
+        options = self._options
+        topic = options.topic or ""
+        info = self._client.publish(topic, payload, options.qos, options.is_retained, self._properties)
         if info.rc not in (paho.MQTT_ERR_SUCCESS, paho.MQTT_ERR_NO_CONN):
-            raise Failure(f"cannot publish: {paho.error_string(info.rc)}", EXIT_FAILURE)
+            raise CommandFailure(f"cannot publish: {paho.error_string(info.rc)}", EXIT_FAILURE)
 
     def wait_for_all(self) -> None:
         """Wait until every message is sent, and answered if it has an answer."""
@@ -180,7 +180,7 @@ class _Publisher:
     ) -> None:
         with self._changed:
             if reason.is_failure:
-                self._failure = refusal(self._given, reason, properties)
+                self._failure = refusal(self._options, reason, properties)
             else:
                 self._is_connected = self._was_connected = True
             self._changed.notify_all()
@@ -190,17 +190,17 @@ class _Publisher:
     ) -> None:
         with self._changed:
             self._is_connected = False
-            # A stream of lines may go on for days, so it outlives a broker's restart; a single message does not.
-            if not (self._given.is_lines and self._was_connected):
-                self._failure = self._failure or lost(self._given, reason)
-            if self._given.qos == 0:
+            # A stream of lines may go on for days, so it survives a broker's restart; a single message does not.
+            if not (self._options.is_lines and self._was_connected):
+                self._failure = self._failure or lost(self._options, reason)
+            if self._options.qos == 0:
                 self._answered = self._sent  # what was not sent will not be
             self._changed.notify_all()
 
     def _on_publish(
         self, client: paho.Client, data: object, number: int, reason: ReasonCode, properties: object
     ) -> None:
-        if reason.is_failure and not self._given.is_quiet:
+        if reason.is_failure and not self._options.is_quiet:
             words = [str(reason), getattr(properties, "ReasonString", "")]
             print(f"Warning: message {number} was refused: {': '.join(filter(None, words))}", file=sys.stderr)
         with self._changed:
@@ -208,17 +208,17 @@ class _Publisher:
             self._changed.notify_all()
 
 
-def _payload(given: PubOptions) -> bytes:
-    if given.message:
-        return os.fsencode(given.message[0])
-    if given.is_null:
+def _payload(options: PubOptions) -> bytes:
+    if options.message:
+        return os.fsencode(options.message[0])
+    if options.is_null:
         return b""
     try:
-        payload = sys.stdin.buffer.read() if given.is_stdin else Path(given.file[0]).read_bytes()
+        payload = sys.stdin.buffer.read() if options.is_stdin else Path(options.file[0]).read_bytes()
     except OSError as error:
-        raise Failure(f"cannot read `{error.filename}`: {error.strerror}", EXIT_FAILURE) from error
+        raise CommandFailure(f"cannot read `{error.filename}`: {error.strerror}", EXIT_FAILURE) from error
     if not payload:
-        raise Failure("nothing to publish: the input is empty (-n publishes an empty message)", EXIT_FAILURE)
+        raise CommandFailure("nothing to publish: the input is empty (-n publishes an empty message)", EXIT_FAILURE)
     return payload
 
 

@@ -1,4 +1,4 @@
-"""`penstock test`: the policy tests of a domain file, played without sockets."""
+"""`penstock test`: run the policy tests of a domain file, without sockets."""
 
 import argparse
 import json
@@ -8,8 +8,8 @@ from pathlib import Path
 
 import msgspec
 
-from penstock.cli.domain.check import examine
-from penstock.cli.domain.staging import Stage
+from penstock.cli.domain.check import check_domain
+from penstock.cli.domain.staging import StagedDomain
 from penstock.cli.exit_codes import EXIT_DOMAIN, EXIT_TEST
 from penstock.domain import DomainSource, read
 from penstock.domain.schema.tests import PolicyTest
@@ -18,8 +18,8 @@ from penstock.engine.rehearsal.policy_test import Failure, Result, try_out
 from penstock.model.errors import DomainError, PenstockError
 
 _EPILOG = """\
-A test is a list of steps under `tests` in the domain file, or in a file that it includes: what is done, and what is
-expected then. All nodes run in memory: nothing is listened on, connected to or written.
+A test is a list of steps under `tests` in the domain file, or in a file that it includes: actions and the results that
+are expected. All nodes run in memory: nothing is listened on, connected to or written.
 Exit code: 0 if all tests pass, 2 for bad arguments, 3 if the domain does not check, 4 if a test fails.
 """
 
@@ -33,7 +33,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("file", type=Path, metavar="FILE", help="the domain file")
     parser.add_argument("-k", dest="name", default="", metavar="NAME", help="only tests with this in their title")
-    parser.add_argument("--json", action="store_true", help="print what came of them as one JSON object")
+    parser.add_argument("--json", action="store_true", help="print the results as one JSON object")
     return parser
 
 
@@ -42,10 +42,10 @@ def main(argv: list[str]) -> int:
     options = parser.parse_args(argv)
     try:
         source = read(options.file)
-        report = examine(source, [])  # the files of nodes need not be on this machine
+        report = check_domain(source, [])  # the files of nodes need not be on this machine
         if report.domain is None or report.problems:
             raise DomainError(*report.problems)
-        stage = Stage.of(source, report.domain)
+        stage = StagedDomain.of(source, report.domain)
     except PenstockError as error:
         print(f"penstock: {error}", file=sys.stderr)
         return EXIT_DOMAIN
@@ -63,13 +63,13 @@ def main(argv: list[str]) -> int:
 
 
 def _where(source: DomainSource, title: str, failure: Failure) -> str:
-    """The file and line of the step that failed."""
+    """Return the file and line of the step that failed."""
     place = locate(source.root, ("tests", title, "steps", failure.step)).entry.place
     return f"{place.file}:{place.line}"
 
 
 def _plain(file: Path, source: DomainSource, results: list[Result]) -> dict[str, object]:
-    told = [
+    plain_results = [
         {
             "title": result.title,
             "passed": result.passed,
@@ -85,7 +85,7 @@ def _plain(file: Path, source: DomainSource, results: list[Result]) -> dict[str,
         for result in results
     ]
     failed = sum(not result.passed for result in results)
-    return {"file": str(file), "passed": len(results) - failed, "failed": failed, "tests": told}
+    return {"file": str(file), "passed": len(results) - failed, "failed": failed, "tests": plain_results}
 
 
 def _in_words(source: DomainSource, results: list[Result], tests: dict[str, PolicyTest]) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""`penstock console`: the page for operators, of a node that runs."""
+"""`penstock console`: serve the page for operators, for a running node."""
 
 import argparse
 import sys

@@ -1,4 +1,4 @@
-"""`penstock persisted`: messages that policies have had persisted in a node's store."""
+"""`penstock persisted`: show messages that policies have persisted in a node's store."""
 
 import argparse
 import json
@@ -14,17 +14,17 @@ from penstock.cli.table import print_table
 from penstock.engine.ledger import Persisted
 
 _EPILOG = """\
-A node that runs has its store for itself: ask its admin address then, at /api/persisted.
+A running node locks its store: use its admin address then, at /api/persisted.
 Exit code: 0, 1 if the store cannot be opened, 2 for bad arguments.
 """
-_MOST_PAYLOAD = 200
+_MAX_PAYLOAD = 200
 """Characters of a payload that a table shows."""
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="penstock persisted",
-        description="Show the messages that policies have had persisted in the store of a node, or delete them.",
+        description="Show the messages that policies have persisted in the store of a node, or delete them.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -41,7 +41,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def main(argv: list[str]) -> int:
     options = _parser().parse_args(argv)
-    wanted = Selection(options.collection, options.since or float("-inf"), options.until or float("inf"))
+    selection = Selection(options.collection, options.since or float("-inf"), options.until or float("inf"))
     if not options.store.is_file():
         print(f"penstock persisted: there is no store `{options.store}`", file=sys.stderr)
         return EXIT_ERROR
@@ -51,24 +51,24 @@ def main(argv: list[str]) -> int:
         print(f"penstock persisted: {error}", file=sys.stderr)
         return EXIT_ERROR
     try:
-        _show(store, wanted, options)
+        _show(store, selection, options)
     finally:
         store.close()
     return 0
 
 
-def _show(store: Store, wanted: Selection, options: argparse.Namespace) -> None:
+def _show(store: Store, selection: Selection, options: argparse.Namespace) -> None:
     if options.delete:
-        count = store.delete_persisted(wanted)
+        count = store.delete_persisted(selection)
         print(f"{count} {'message' if count == 1 else 'messages'} deleted")
     elif options.json:
-        for row in store.persisted(wanted):
+        for row in store.persisted(selection):
             print(json.dumps(plain(row)))
     elif options.collections:
-        counts = Counter(row.collection for row in store.persisted(wanted))
+        counts = Counter(row.collection for row in store.persisted(selection))
         print_table(("collection", "messages"), [(name, str(count)) for name, count in sorted(counts.items())])
     else:
-        print_table(("time", "collection", "policy", "topic", "payload"), list(map(_row, store.persisted(wanted))))
+        print_table(("time", "collection", "policy", "topic", "payload"), list(map(_row, store.persisted(selection))))
 
 
 def _row(row: Persisted) -> tuple[str, ...]:
@@ -77,13 +77,13 @@ def _row(row: Persisted) -> tuple[str, ...]:
 
 
 def _shown(payload: bytes) -> str:
-    """Text on one line; what a terminal would take for orders is escaped."""
+    """Return a payload as text on one line, with terminal control characters escaped."""
     try:
         text = payload.decode()
     except UnicodeDecodeError:
         return f"{len(payload)} bytes: {payload[:32].hex(' ')}{' ...' if len(payload) > 32 else ''}"
-    text = "".join(one if one.isprintable() else repr(one)[1:-1] for one in text)
-    return text if len(text) <= _MOST_PAYLOAD else f"{text[:_MOST_PAYLOAD]} ... ({len(payload)} bytes)"
+    text = "".join(character if character.isprintable() else repr(character)[1:-1] for character in text)
+    return text if len(text) <= _MAX_PAYLOAD else f"{text[:_MAX_PAYLOAD]} ... ({len(payload)} bytes)"
 
 
 def _time(text: str) -> float:

@@ -1,4 +1,4 @@
-"""`penstock pipeline audit`: who saw what, and what of the policies nothing has needed."""
+"""`penstock pipeline audit`: who saw what, and which parts of the policies were never used."""
 
 import argparse
 import json
@@ -11,9 +11,9 @@ from pyspark.sql import SparkSession
 
 from penstock.cli.pipeline.shared import (
     add_options,
+    add_to_record,
     days_of,
     is_recorded,
-    leave,
     nodes_of,
     plain,
     read_options,
@@ -25,11 +25,11 @@ from penstock.pipeline.jobs.audit import DENIALS, RIGHTS, SEEN, UNUSED, Audit, a
 from penstock.pipeline.tables import report
 
 _EPILOG = """\
-Rules and rights are those of --domain, or of the policies in force last; all that was recorded is held against them.
+Rules and rights are those of --domain, or of the policies in force last; all recorded events are compared with them.
 With --to, the tables `seen`, `denials`, `unused` and `rights` are written as Parquet.
 Exit code: 0, 1 if the job fails, 2 for bad arguments, 3 if the domain does not check.
 """
-_MOST_ROWS = 40
+_MAX_ROWS = 40
 _SEEN = ("subject", "topic", "publisher", "events", "first", "last")
 _DENIALS = ("node", "stage", "rule", "publisher", "topic", "events", "first", "last", "because")
 _UNUSED = ("kind", "node", "rule")
@@ -37,19 +37,19 @@ _RIGHTS = ("subject", "node", "rule", "access", "filter", "reads", "writes", "su
 
 
 def parser() -> argparse.ArgumentParser:
-    """What the command line may have."""
-    made = argparse.ArgumentParser(
+    """Return the parser of the command line."""
+    parser = argparse.ArgumentParser(
         prog="penstock pipeline audit",
-        description="Say who saw what and when, what was denied by which rule, which rules decided nothing, and which"
-        " rights nobody used.",
+        description="Report who saw what and when, what was denied by which rule, which rules decided nothing, and"
+        " which rights were never used.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    add_options(made)
-    made.add_argument("--domain", type=Path, metavar="FILE", help="look at the rules of this domain file")
-    made.add_argument("--to", type=Path, metavar="FOLDER", help="write the tables")
-    made.add_argument("--html", type=Path, metavar="FILE", help="write a report with plots")
-    return made
+    add_options(parser)
+    parser.add_argument("--domain", type=Path, metavar="FILE", help="look at the rules of this domain file")
+    parser.add_argument("--to", type=Path, metavar="FOLDER", help="write the tables")
+    parser.add_argument("--html", type=Path, metavar="FILE", help="write a report with plots")
+    return parser
 
 
 def main(argv: list[str]) -> int:
@@ -58,78 +58,80 @@ def main(argv: list[str]) -> int:
 
 
 def run(spark: SparkSession, options: argparse.Namespace) -> None:
-    """The job, and what it prints."""
+    """Run the job and print its result."""
     began = time.monotonic()
-    found = audit(spark, options.journal, options.to, options.domain, nodes_of(options), days_of(options))
+    result = audit(spark, options.journal, options.to, options.domain, nodes_of(options), days_of(options))
     seconds = time.monotonic() - began
-    page = _page(found, options.journal) if options.html is not None or is_recorded(options) else ""
+    page = _page(result, options.journal) if options.html is not None or is_recorded(options) else ""
     if options.html is not None:
         options.html.write_text(page, encoding="utf-8")
     names = (SEEN, DENIALS, UNUSED, RIGHTS) if options.to is not None else ()
-    counts = {"events": found.events, "denials": sum(one.events for one in found.denials)}
-    counts |= {"unused rules": len(found.unused), "rights not used, or not all of them": len(found.rights)}
-    more = json.dumps({"seen": plain(found.seen), "rights": plain(found.rights)}).encode()
-    leave(options, counts, [JobTable(str((options.to / name).resolve())) for name in names], page, more)
+    counts = {"events": result.events, "denials": sum(denial.events for denial in result.denials)}
+    counts |= {"unused rules": len(result.unused), "rights not used, or not all of them": len(result.rights)}
+    more = json.dumps({"seen": plain(result.seen), "rights": plain(result.rights)}).encode()
+    add_to_record(options, counts, [JobTable(str((options.to / name).resolve())) for name in names], page, more)
     if options.json:
-        told = plain(found)
-        assert isinstance(told, dict)
-        print(json.dumps({**told, "seconds": round(seconds, 3)}, indent=2))
+        printed = plain(result)
+        assert isinstance(printed, dict)
+        print(json.dumps({**printed, "seconds": round(seconds, 3)}, indent=2))
     else:
-        _show(found, seconds)
+        _show(result, seconds)
 
 
-def _show(found: Audit, seconds: float) -> None:
-    _tell("who saw what", _SEEN, found.seen)
-    _tell("denials", _DENIALS[:-1], [denial[:-1] for denial in found.denials])
-    _tell(f"rules that decided nothing, of {sum(kind.rules for kind in found.kinds)}", _UNUSED, found.unused)
-    _tell("rights that nobody used, or not all of them", _RIGHTS, found.rights)
-    print(f"{found.events} events of clients in {seconds:.1f} s; rules of revision {found.revision}")
+def _show(result: Audit, seconds: float) -> None:
+    _print_rows("who saw what", _SEEN, result.seen)
+    _print_rows("denials", _DENIALS[:-1], [denial[:-1] for denial in result.denials])
+    _print_rows(f"rules that decided nothing, of {sum(kind.rules for kind in result.kinds)}", _UNUSED, result.unused)
+    _print_rows("rights that nobody used, or not all of them", _RIGHTS, result.rights)
+    print(f"{result.events} events of clients in {seconds:.1f} s; rules of revision {result.revision}")
 
 
-def _tell(
+def _print_rows(
     title: str, titles: tuple[str, ...], rows: "list[tuple[object, ...]] | tuple[tuple[object, ...], ...]"
 ) -> None:
     print(f"{title}: {len(rows) or 'none'}")
     if rows:
-        print_table(titles, [tuple(fit(report.told(cell)) for cell in row) for row in rows[:_MOST_ROWS]])
-    if len(rows) > _MOST_ROWS:
-        print(f"and {len(rows) - _MOST_ROWS} more: see --json or --html")
+        print_table(titles, [tuple(fit(report.told(cell)) for cell in row) for row in rows[:_MAX_ROWS]])
+    if len(rows) > _MAX_ROWS:
+        print(f"and {len(rows) - _MAX_ROWS} more: see --json or --html")
     print()
 
 
-def _page(found: Audit, journal: Path) -> str:
+def _page(result: Audit, journal: Path) -> str:
     denied, never, wider = Counter[str](), Counter[str](), Counter[str]()
     saw = defaultdict[str, list[tuple[datetime, int]]](list)
-    for when in found.when:
+    for when in result.when:
         saw[when.subject].append((when.time, when.events))
-    for right in found.rights:
+    for right in result.rights:
         (wider if right.reads or right.writes else never)[right.subject] += 1
-    for denial in found.denials:
+    for denial in result.denials:
         denied[f"{denial.stage} {denial.rule}"] += denial.events
     return report.page(
         f"Audit of {journal.name}",
-        f"{found.events:,} events of clients. Rules and rights are those of revision {found.revision}.",
+        f"{result.events:,} events of clients. Rules and rights are those of revision {result.revision}.",
         report.section(
             "Over time",
             report.timeline(
-                ("passed", "denied"), [(step.time, (step.events - step.denied, step.denied)) for step in found.steps]
+                ("passed", "denied"), [(step.time, (step.events - step.denied, step.denied)) for step in result.steps]
             ),
         ),
         report.section(
             "Who saw what, and when",
             report.strips(saw),
-            report.table(_SEEN, found.seen),
+            report.table(_SEEN, result.seen),
         ),
         report.section(
             "Denials",
             report.bars(("events",), [(name, (count,)) for name, count in denied.items()]),
-            report.table(_DENIALS, found.denials),
+            report.table(_DENIALS, result.denials),
         ),
         report.section(
             "Rules that decided nothing",
             report.text("Candidates for removal; but a rule for the worst day is not used on others."),
-            report.bars(("used", "unused"), [(one.kind, (one.rules - one.unused, one.unused)) for one in found.kinds]),
-            report.table(_UNUSED, found.unused),
+            report.bars(
+                ("used", "unused"), [(kind.kind, (kind.rules - kind.unused, kind.unused)) for kind in result.kinds]
+            ),
+            report.table(_UNUSED, result.unused),
         ),
         report.section(
             "Rights that nobody used, or not all of them",
@@ -137,6 +139,6 @@ def _page(found: Audit, journal: Path) -> str:
                 ("wider than used", "never used"),
                 [(name, (wider[name], never[name])) for name in dict.fromkeys((*wider, *never))],
             ),
-            report.table(_RIGHTS, found.rights),
+            report.table(_RIGHTS, result.rights),
         ),
     )

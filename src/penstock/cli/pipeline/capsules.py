@@ -1,4 +1,4 @@
-"""`penstock pipeline capsules`: context of a higher level, as the journal grows or as a broker sends."""
+"""`penstock pipeline capsules`: aggregated context, as the journal grows or as a broker sends."""
 
 import argparse
 from dataclasses import replace
@@ -6,9 +6,9 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from penstock.cli.pipeline.shared import leave, run_job
+from penstock.cli.pipeline.shared import add_to_record, run_job
 from penstock.cli.pipeline.signals import wait
-from penstock.cli.pipeline.stream import tell, tell_json
+from penstock.cli.pipeline.stream import print_batch, print_batch_json
 from penstock.domain import Domain, load
 from penstock.journal.jobs import JobTable
 from penstock.pipeline.capsules.rows import Reference
@@ -89,17 +89,19 @@ def _run(spark: SparkSession, options: argparse.Namespace) -> None:
         partitions = spark.sparkContext.defaultParallelism
         reference = Reference(policies, name)
         runnings.append(Running(reference, origin, options.to / name, options.max_bytes, partitions))
-    leave(options, tables=[JobTable(str((options.to / one.reference.name).resolve())) for one in runnings])
-    told = tell_json if options.json else tell
+    add_to_record(
+        options, tables=[JobTable(str((options.to / running.reference.name).resolve())) for running in runnings]
+    )
+    report = print_batch_json if options.json else print_batch
     queries = []
     try:
-        for one in runnings:
-            publisher = publishers.get(one.reference.name)
+        for running in runnings:
+            publisher = publishers.get(running.reference.name)
             publish = None if publisher is None else publisher.publish
-            queries.append(start(spark, one, options.once, options.every, publish, told))
+            queries.append(start(spark, running, options.once, options.every, publish, report))
         if options.once:
             wait(*(query.awaitTermination for query in queries))
-        else:  # one that ends, ends all: otherwise nobody would notice
+        else:  # when one ends, all end: otherwise nobody would notice
             wait(spark.streams.awaitAnyTermination)
     finally:
         for query in queries:
@@ -108,25 +110,25 @@ def _run(spark: SparkSession, options: argparse.Namespace) -> None:
             publisher.close()
 
 
-def _names(domain: Domain, asked: list[str] | None) -> list[str]:
+def _names(domain: Domain, wanted_names: list[str] | None) -> list[str]:
     if not domain.capsules:
         raise PipelineError("the domain has no capsules")
-    for name in asked or ():
+    for name in wanted_names or ():
         if name not in domain.capsules:
-            known = ", ".join(f"`{one}`" for one in domain.capsules)
+            known = ", ".join(f"`{name_}`" for name_ in domain.capsules)
             raise ArgumentError(f"there is no capsule `{name}`; the domain has {known}")
-    return list(dict.fromkeys(asked or domain.capsules))
+    return list(dict.fromkeys(wanted_names or domain.capsules))
 
 
 def origin_of(domain: Domain, name: str, options: argparse.Namespace) -> Path | Broker:
-    """Where the events of a capsule come from."""
+    """Return the source of the events of a capsule."""
     if not options.origin.startswith(_SCHEMES):
         return Path(options.origin)
     return _as_client(domain, name, options.origin, "")
 
 
 def target_of(domain: Domain, name: str, options: argparse.Namespace, origin: Path | Broker) -> Broker:
-    """The broker that results go to; where events come from it too, the client needs a second connection."""
+    """Return the broker that results go to; where events come from it too, the client needs a second connection."""
     is_second = isinstance(origin, Broker)
     url = options.publish or (options.origin if is_second else _node_url(domain, name))
     client = domain.capsules[name].client
@@ -142,8 +144,8 @@ def _as_client(domain: Domain, name: str, url: str, ending: str) -> Broker:
     client = domain.capsules[name].client
     settings = domain.clients[client]
     id = settings.client_id(client) or f"{client}-{name}"
-    made = Broker.of_url(url, f"{id}{ending}")
-    return made if made.username is not None else replace(made, username=settings.user)
+    broker = Broker.of_url(url, f"{id}{ending}")
+    return broker if broker.username is not None else replace(broker, username=settings.user)
 
 
 def _node_url(domain: Domain, name: str) -> str:

@@ -1,4 +1,4 @@
-"""`penstock pipeline forget`: delete what subjects were released for a time that is over."""
+"""`penstock pipeline forget`: delete rows whose retention has ended."""
 
 import argparse
 import json
@@ -21,16 +21,16 @@ Exit code: 0, 1 if the job fails, 2 for bad arguments.
 
 def _time(text: str) -> datetime:
     try:
-        found = datetime.fromisoformat(text)
+        moment = datetime.fromisoformat(text)
     except ValueError:
         raise argparse.ArgumentTypeError(f"expected a time, as 2026-01-31T08:00:00Z, found `{text}`") from None
-    return found.replace(tzinfo=UTC) if found.tzinfo is None else found
+    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="penstock pipeline forget",
-        description="Delete from tables what contracts released for a time that is over.",
+        description="Delete rows from tables whose retention, set by contracts, has ended.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -46,11 +46,11 @@ def main(argv: list[str]) -> int:
 
 
 def _forget(spark: SparkSession, options: argparse.Namespace) -> None:
-    made = forget(spark, options.tables, options.at)
+    forgotten = forget(spark, options.tables, options.at)
     if options.json:
-        print(json.dumps({one.table: {"deleted": one.counts, "left": one.left} for one in made}, indent=2))
+        print(json.dumps({table.table: {"deleted": table.counts, "left": table.left} for table in forgotten}, indent=2))
         return
-    rows = [(one.table, subject, str(count)) for one in made for subject, count in one.counts.items()]
+    rows = [(table.table, subject, str(count)) for table in forgotten for subject, count in table.counts.items()]
     if rows:
         print_table(("table", "subject", "deleted"), rows)
-    print("; ".join(f"{one.left} rows are left in {options.tables / one.table}" for one in made))
+    print("; ".join(f"{table.left} rows are left in {options.tables / table.table}" for table in forgotten))

@@ -1,4 +1,4 @@
-"""`penstock pipeline govern`: the authorised views of subjects."""
+"""`penstock pipeline govern`: write the authorised views of subjects."""
 
 import argparse
 import json
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from penstock.cli.pipeline.shared import add_options, days_of, leave, nodes_of, read_options, run_job
+from penstock.cli.pipeline.shared import add_options, add_to_record, days_of, nodes_of, read_options, run_job
 from penstock.cli.table import print_table
 from penstock.journal.jobs import JobTable
 from penstock.pipeline.jobs.govern import every_subject, write_views
@@ -23,7 +23,7 @@ Exit code: 0, 1 if the job fails, 2 for bad arguments, 3 if the domain does not 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="penstock pipeline govern",
-        description="Write what subjects may have of all that nodes recorded.",
+        description="Write the part of all recorded events that subjects may read.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -66,28 +66,28 @@ def _govern(spark: SparkSession, options: argparse.Namespace) -> None:
     began = time.monotonic()
     policies = _policies(options)
     askers = every_subject(policies) if options.all_subjects else _askers(options)
-    made = write_views(spark, options.journal, options.to, policies, askers, nodes_of(options), days_of(options))
+    views = write_views(spark, options.journal, options.to, policies, askers, nodes_of(options), days_of(options))
     seconds = time.monotonic() - began
-    written = [JobTable(str(made.view.resolve()), sum(made.counts.values()))]
-    written += [JobTable(str(one.resolve())) for one in (made.metrics,) if one is not None]
-    leave(options, {"subjects": len(made.counts), "not readable": made.quarantined}, written)
+    written = [JobTable(str(views.view.resolve()), sum(views.counts.values()))]
+    written += [JobTable(str(path.resolve())) for path in (views.metrics,) if path is not None]
+    add_to_record(options, {"subjects": len(views.counts), "not readable": views.quarantined}, written)
     if options.json:
-        told = {
-            "subjects": made.counts,
-            "quarantined": made.quarantined,
-            "view": str(made.view),
-            "quarantine": str(made.quarantine) if made.quarantined else None,
-            "metrics": str(made.metrics) if made.metrics is not None else None,
+        printed = {
+            "subjects": views.counts,
+            "quarantined": views.quarantined,
+            "view": str(views.view),
+            "quarantine": str(views.quarantine) if views.quarantined else None,
+            "metrics": str(views.metrics) if views.metrics is not None else None,
             "seconds": round(seconds, 3),
         }
-        print(json.dumps(told, indent=2))
+        print(json.dumps(printed, indent=2))
         return
-    print_table(("subject", "events"), [(name, str(count)) for name, count in made.counts.items()])
-    print(f"written to {made.view} in {seconds:.1f} s")
-    if made.metrics is not None:
-        print(f"Sparkplug metrics, one row each: {made.metrics}")
-    if made.quarantined:
-        print(f"{made.quarantined} rows cannot be read: see {made.quarantine}")
+    print_table(("subject", "events"), [(name, str(count)) for name, count in views.counts.items()])
+    print(f"written to {views.view} in {seconds:.1f} s")
+    if views.metrics is not None:
+        print(f"Sparkplug metrics, one row each: {views.metrics}")
+    if views.quarantined:
+        print(f"{views.quarantined} rows cannot be read: see {views.quarantine}")
 
 
 def _policies(options: argparse.Namespace) -> Policies:

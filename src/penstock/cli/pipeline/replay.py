@@ -13,9 +13,9 @@ from pyspark.sql import SparkSession
 from penstock.cli.exit_codes import EXIT_ERROR
 from penstock.cli.pipeline.shared import (
     add_options,
+    add_to_record,
     days_of,
     is_recorded,
-    leave,
     nodes_of,
     plain,
     read_options,
@@ -43,33 +43,33 @@ With --to, each event that changes for somebody is a row of the table FOLDER/cha
 Exit code: 0, 1 if the job fails or an assertion of the draft fails on what was recorded, 2 for bad arguments, 3 if the
 draft does not check.
 """
-_MOST_ROWS = 40
-_ONE_CORE, _FEW = "local[1]", 20_000
-"""Where samples are tried, and how many events are so few that it takes longer to start Spark."""
-_MOST = 1_000_000
-"""Of so many events times clients at most; each takes a kilobyte or two."""
+_MAX_ROWS = 40
+_ONE_CORE, _FEW_EVENTS = "local[1]", 20_000
+"""Where samples are run, and the number of events below which starting Spark takes longer than the job."""
+_MAX_PAIRS = 1_000_000
+"""Largest product of events and clients; each takes a kilobyte or two."""
 _TITLES = ("subject", "topic", "publisher", "then", "draft", "gained", "lost", "changed", "received", "rule")
 _METRICS = ("subject", "topic", "metric", "then", "draft", "gained", "lost")
 _BY_RULE = ("rule", "because", "gained", "lost", "changed")
 
 
 def parser() -> argparse.ArgumentParser:
-    """What the command line may have."""
-    made = argparse.ArgumentParser(
+    """Return the parser of the command line."""
+    parser = argparse.ArgumentParser(
         prog="penstock pipeline replay",
         description="Say what a draft of a domain would change: who gains or loses which events, by which rule.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    add_options(made)
-    made.add_argument("--domain", type=Path, required=True, metavar="DRAFT", help="the draft, a domain file")
-    made.add_argument("--to", type=Path, metavar="FOLDER", help="write a table of all changes")
-    made.add_argument("--html", type=Path, metavar="FILE", help="write a report with plots")
-    made.add_argument(
+    add_options(parser)
+    parser.add_argument("--domain", type=Path, required=True, metavar="DRAFT", help="the draft, a domain file")
+    parser.add_argument("--to", type=Path, metavar="FOLDER", help="write a table of all changes")
+    parser.add_argument("--html", type=Path, metavar="FILE", help="write a report with plots")
+    parser.add_argument(
         "--subject", action="append", default=[], metavar="NAME", help="only about this client (may be repeated)"
     )
-    made.add_argument("--last", type=_count, metavar="N", help="only of the last N events that came to nodes")
-    return made
+    parser.add_argument("--last", type=_count, metavar="N", help="only of the last N events that came to nodes")
+    return parser
 
 
 def _count(text: str) -> int:
@@ -93,17 +93,17 @@ def main(argv: list[str]) -> int:
 
 
 def _is_few(options: argparse.Namespace) -> bool:
-    """Whether it is less work than to start Spark, and fits into memory."""
+    """Return whether the job is less work than starting Spark, and fits into memory."""
     try:
-        clients = len(load(options.domain).clients) if options.last <= _FEW else _MOST
-    except (DomainError, OSError):  # it is told when the draft is looked at
+        clients = len(load(options.domain).clients) if options.last <= _FEW_EVENTS else _MAX_PAIRS
+    except (DomainError, OSError):  # it is reported when the draft is read
         clients = 0
-    return bool(options.last * clients <= _MOST)
+    return bool(options.last * clients <= _MAX_PAIRS)
 
 
 def _settings(options: argparse.Namespace) -> Mapping[str, str]:
-    settings_for(options)  # which says whether the journal has what is asked for
-    return SMALL if options.last <= _FEW else {}
+    settings_for(options)  # checks that the journal has what is asked for
+    return SMALL if options.last <= _FEW_EVENTS else {}
 
 
 def _on_sample(spark: SparkSession, options: argparse.Namespace, folder: Path) -> int:
@@ -111,19 +111,19 @@ def _on_sample(spark: SparkSession, options: argparse.Namespace, folder: Path) -
 
 
 def _here(options: argparse.Namespace, folder: Path) -> int:
-    """On a sample, in this process."""
+    """Run on a sample, in this process."""
     began = time.monotonic()
     settings_for(options)
     since = _sample(options, folder)
-    found = replay_few(options.journal, options.domain, nodes_of(options), _subjects(options), since)
-    return tell(found, options, time.monotonic() - began)
+    result = replay_few(options.journal, options.domain, nodes_of(options), _subjects(options), since)
+    return report_result(result, options, time.monotonic() - began)
 
 
 def _sample(options: argparse.Namespace, folder: Path) -> datetime | None:
-    """The journal is from now on a sample of it, from this time on."""
-    found = sample(options.journal, folder / "journal", options.last, nodes_of(options))
+    """Replace the journal by a sample of it; return the time from which its events count."""
+    sampled = sample(options.journal, folder / "journal", options.last, nodes_of(options))
     options.journal = folder / "journal"
-    return found.since
+    return sampled.since
 
 
 def _subjects(options: argparse.Namespace) -> tuple[str, ...]:
@@ -131,53 +131,56 @@ def _subjects(options: argparse.Namespace) -> tuple[str, ...]:
 
 
 def run(spark: SparkSession, options: argparse.Namespace, since: datetime | None = None) -> int:
-    """The job, and what it prints; returns the exit code."""
+    """Run the job and print its result; return the exit code."""
     began = time.monotonic()
     about = nodes_of(options), days_of(options), _subjects(options)
-    found = replay(spark, options.journal, options.domain, options.to, *about, since)
-    return tell(found, options, time.monotonic() - began)
+    result = replay(spark, options.journal, options.domain, options.to, *about, since)
+    return report_result(result, options, time.monotonic() - began)
 
 
-def tell(found: Replay, options: argparse.Namespace, seconds: float) -> int:
-    """Print what came of it, and write what is asked for; returns the exit code."""
-    page = _page(found, options.domain) if options.html is not None or is_recorded(options) else ""
+def report_result(result: Replay, options: argparse.Namespace, seconds: float) -> int:
+    """Print the result, and write the files asked for; return the exit code."""
+    page = _page(result, options.domain) if options.html is not None or is_recorded(options) else ""
     if options.html is not None:
         options.html.write_text(page, encoding="utf-8")
     written = () if options.to is None else (JobTable(str((options.to / CHANGES).resolve())),)
-    counts = {name: sum(getattr(one, name) for one in found.totals) for name in ("gained", "lost", "changed")}
-    failing = sum(not claim.holds for claim in found.claims)
-    leave(options, {"events": found.events, **counts, "assertions that fail": failing}, written, page)
+    counts = {name: sum(getattr(total, name) for total in result.totals) for name in ("gained", "lost", "changed")}
+    failing = sum(not claim.holds for claim in result.claims)
+    add_to_record(options, {"events": result.events, **counts, "assertions that fail": failing}, written, page)
     if options.json:
-        told = plain(found)
-        assert isinstance(told, dict)
-        claims = [{**one, "holds": claim.holds} for one, claim in zip(told["claims"], found.claims, strict=True)]
-        more = {"claims": claims, "rules": plain(found.rules), "holds": found.holds, "seconds": round(seconds, 3)}
-        print(json.dumps({**told, **more}, indent=2))
+        printed = plain(result)
+        assert isinstance(printed, dict)
+        claims = [
+            {**printed_claim, "holds": claim.holds}
+            for printed_claim, claim in zip(printed["claims"], result.claims, strict=True)
+        ]
+        more = {"claims": claims, "rules": plain(result.rules), "holds": result.holds, "seconds": round(seconds, 3)}
+        print(json.dumps({**printed, **more}, indent=2))
     else:
-        _show(found, seconds)
-    return 0 if found.holds else EXIT_ERROR
+        _show(result, seconds)
+    return 0 if result.holds else EXIT_ERROR
 
 
-def _show(found: Replay, seconds: float) -> None:
-    rows = [tuple(map(str, total)) for total in found.totals]
+def _show(result: Replay, seconds: float) -> None:
+    rows = [tuple(map(str, total)) for total in result.totals]
     print_table(("subject", "then", "draft", "gained", "lost", "changed"), rows)
-    if found.changes:
+    if result.changes:
         print()
-        print_table(_TITLES, [_cells(change[:10]) for change in found.changes[:_MOST_ROWS]])
-        if len(found.changes) > _MOST_ROWS:
-            print(f"and {len(found.changes) - _MOST_ROWS} more: see --json, --html or --to")
+        print_table(_TITLES, [_cells(change[:10]) for change in result.changes[:_MAX_ROWS]])
+        if len(result.changes) > _MAX_ROWS:
+            print(f"and {len(result.changes) - _MAX_ROWS} more: see --json, --html or --to")
         print()
-        print_table(_BY_RULE, [_cells(rule) for rule in found.rules[:_MOST_ROWS]])
-    if found.metrics:
+        print_table(_BY_RULE, [_cells(rule) for rule in result.rules[:_MAX_ROWS]])
+    if result.metrics:
         print()
-        print_table(_METRICS, [_cells(metric) for metric in found.metrics[:_MOST_ROWS]])
-    print(f"\n{found.events} events played again in {seconds:.1f} s")
-    for claim in found.claims:
+        print_table(_METRICS, [_cells(metric) for metric in result.metrics[:_MAX_ROWS]])
+    print(f"\n{result.events} events played again in {seconds:.1f} s")
+    for claim in result.claims:
         if not claim.holds:
             print(f"\n`{claim.text}` fails: {claim.events} events show it")
             for line in _breaches(claim):
                 print(f"  {line}")
-    if found.claims and found.holds:
+    if result.claims and result.holds:
         print("no event speaks against an assertion")
 
 
@@ -187,48 +190,55 @@ def _cells(row: tuple[object, ...]) -> tuple[str, ...]:
 
 def _breaches(claim: Claim) -> list[str]:
     return [
-        f"{report.moment(one.time)} {one.publisher} published `{one.said}` at {one.node} (seq {one.seq}):"
-        f" {one.subject} would have got `{one.topic}`"
-        for one in claim.first
+        f"{report.moment(breach.time)} {breach.publisher} published `{breach.said}` at {breach.node}"
+        f" (seq {breach.seq}):"
+        f" {breach.subject} would have got `{breach.topic}`"
+        for breach in claim.first
     ]
 
 
-def _page(found: Replay, draft: Path) -> str:
-    period = f", {report.moment(found.first)} to {report.moment(found.last)} UTC" if found.first and found.last else ""
-    failing = [claim for claim in found.claims if not claim.holds]
+def _page(result: Replay, draft: Path) -> str:
+    period = (
+        f", {report.moment(result.first)} to {report.moment(result.last)} UTC" if result.first and result.last else ""
+    )
+    failing = [claim for claim in result.claims if not claim.holds]
     claims = [report.text(f"{claim.text}: {claim.events:,} events speak against it", is_bad=True) for claim in failing]
-    shown = [(one.time, one.node, one.seq, one.publisher, one.said, one.subject) for c in failing for one in c.first]
-    told = [(claim.text, claim.told, claim.events) for claim in found.claims]
+    shown = [
+        (breach.time, breach.node, breach.seq, breach.publisher, breach.said, breach.subject)
+        for c in failing
+        for breach in c.first
+    ]
+    claim_rows = [(claim.text, claim.told, claim.events) for claim in result.claims]
     return report.page(
         f"Replay of {draft.name}",
-        f"{found.events:,} events that clients published{period}; then: by the policies in force when each came.",
+        f"{result.events:,} events that clients published{period}; then: by the policies in force when each came.",
         report.section(
             "Assertions",
             *claims,
-            report.table(("assertion", "", "events"), told),
+            report.table(("assertion", "", "events"), claim_rows),
             *([report.table(("time", "node", "seq", "publisher", "topic", "would reach"), shown)] if shown else []),
         ),
         report.section(
             "By subject",
             report.bars(
                 ("gained", "lost", "changed"),
-                [(one.subject, (one.gained, one.lost, one.changed)) for one in found.totals],
+                [(total.subject, (total.gained, total.lost, total.changed)) for total in result.totals],
             ),
-            report.table(("subject", "then", "draft", "gained", "lost", "changed"), found.totals),
+            report.table(("subject", "then", "draft", "gained", "lost", "changed"), result.totals),
         ),
         report.section(
             "By rule",
             report.text("The draft's rule takes away what is lost; the rule of then held back what is gained."),
             report.bars(
                 ("gained", "lost", "changed"),
-                [(one.reason or one.rule, (one.gained, one.lost, one.changed)) for one in found.rules],
+                [(rule.reason or rule.rule, (rule.gained, rule.lost, rule.changed)) for rule in result.rules],
             ),
-            report.table(_BY_RULE, found.rules),
+            report.table(_BY_RULE, result.rules),
         ),
         report.section(
             "Over time",
-            report.timeline(("gained", "lost"), [(step.time, (step.gained, step.lost)) for step in found.steps]),
+            report.timeline(("gained", "lost"), [(step.time, (step.gained, step.lost)) for step in result.steps]),
         ),
-        report.section("By topic", report.table((*_TITLES, "because"), found.changes)),
-        *([report.section("By metric", report.table(_METRICS, found.metrics))] if found.metrics else []),
+        report.section("By topic", report.table((*_TITLES, "because"), result.changes)),
+        *([report.section("By metric", report.table(_METRICS, result.metrics))] if result.metrics else []),
     )

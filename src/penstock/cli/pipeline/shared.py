@@ -1,4 +1,4 @@
-"""What the jobs have in common: options about where they run and what they read, errors, and a line of progress."""
+"""Common parts of the jobs: options, errors, records, and a progress line."""
 
 import argparse
 import logging
@@ -13,7 +13,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from penstock.cli.exit_codes import EXIT_DOMAIN, EXIT_ERROR, EXIT_USAGE
-from penstock.cli.pipeline.signals import held, noted
+from penstock.cli.pipeline.signals import delayed_interrupt, noted_interrupt
 from penstock.journal.jobs import JobRecord, JobTable
 from penstock.journal.listing import parts, unknown_nodes
 from penstock.language.errors import ConditionError
@@ -34,7 +34,7 @@ def _day(text: str) -> date:
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Where to run, and which part of a journal to read."""
+    """Add the options for where to run, and which part of a journal to read."""
     parser.add_argument(
         "--from", dest="journal", type=Path, required=True, metavar="JOURNAL", help="the folder of a journal"
     )
@@ -47,7 +47,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def add_master(parser: argparse.ArgumentParser) -> None:
-    """Where to run, and how to say what came of it."""
+    """Add the options for where to run, and how to print the result."""
     parser.add_argument(
         "--master",
         metavar="URL",
@@ -58,7 +58,7 @@ def add_master(parser: argparse.ArgumentParser) -> None:
 
 
 def read_options(parser: argparse.ArgumentParser, argv: list[str]) -> argparse.Namespace:
-    """What the command line says, if it makes sense together."""
+    """Parse the command line and check options against each other."""
     options = parser.parse_args(argv)
     if options.since is not None and options.until is not None and options.since > options.until:
         parser.error(f"--since {options.since} is after --until {options.until}")
@@ -76,7 +76,7 @@ def days_of(options: argparse.Namespace) -> Days | None:
 
 
 def settings_for(options: argparse.Namespace) -> Mapping[str, str]:
-    """How a session is best set for the part of the journal that is to be read."""
+    """Return the best session settings for the part of the journal that is to be read."""
     nothing = unknown_nodes(options.journal, nodes_of(options))
     if nothing:
         raise ArgumentError(nothing)
@@ -90,19 +90,19 @@ def run_job(
     job: Callable[[SparkSession], int | None],
     settings: Callable[[argparse.Namespace], Mapping[str, str]] = settings_for,
 ) -> int:
-    """Run a job in a session of its own; what goes wrong is said in a sentence. Returns the exit code.
+    """Run a job in a session of its own; an error is printed as one sentence. Return the exit code.
 
     A job over a journal leaves a record of itself there.
     """
 
     def work() -> int:
-        found = settings(options)
+        session_settings = settings(options)
         options.record = _record(name, options)
-        logging.getLogger().addHandler(logging.NullHandler())  # an interrupted call is no more than that
-        with held():
-            spark = open_session(options.master, f"penstock {name}", found)
+        logging.getLogger().addHandler(logging.NullHandler())  # do not log an interrupted call
+        with delayed_interrupt():
+            spark = open_session(options.master, f"penstock {name}", session_settings)
         try:
-            with noted() as is_interrupted:
+            with noted_interrupt() as is_interrupted:
                 try:
                     with readable(), _progress(spark, name):
                         return job(spark) or 0
@@ -117,7 +117,7 @@ def run_job(
 
 
 def run_here(options: argparse.Namespace, work: Callable[[], int]) -> int:
-    """The same for what opens its session itself, or needs none."""
+    """Run work that opens its session itself, or needs none; otherwise as `run_job`."""
     code, why, is_over = 0, "", False
     try:
         code = work()
@@ -140,7 +140,7 @@ def run_here(options: argparse.Namespace, work: Callable[[], int]) -> int:
 
 
 def _record(name: str, options: argparse.Namespace) -> JobRecord | None:
-    """Where a job says what it is; None if it is over no journal, or tries something on a sample."""
+    """Return the job's record; None if it is not over a journal, or runs on a sample."""
     place = getattr(options, "journal", None) or getattr(options, "origin", None)
     if place is None or "://" in str(place) or not Path(place).is_dir() or getattr(options, "last", None) is not None:
         return None
@@ -148,18 +148,18 @@ def _record(name: str, options: argparse.Namespace) -> JobRecord | None:
 
 
 def is_recorded(options: argparse.Namespace) -> bool:
-    """Whether the job has a record to leave something with."""
+    """Return whether the job has a record."""
     return getattr(options, "record", None) is not None
 
 
-def leave(
+def add_to_record(
     options: argparse.Namespace,
     counts: Mapping[str, int] | None = None,
     tables: Sequence[JobTable] = (),
     report: str = "",
     more: bytes = b"",
 ) -> None:
-    """Leave with the job's record what came of it, if it has one."""
+    """Add results to the job's record, if it has one."""
     record: JobRecord | None = getattr(options, "record", None)
     if record is not None:
         record.add(counts, tables, report)
@@ -168,22 +168,22 @@ def leave(
 
 
 def plain(value: object) -> object:
-    """Named tuples as JSON has them; times are UTC."""
+    """Return named tuples as JSON values; times are UTC."""
     if isinstance(value, datetime):
         return value.astimezone(UTC).isoformat()
     if isinstance(value, tuple) and hasattr(value, "_asdict"):
-        return {key: plain(one) for key, one in value._asdict().items()}
-    return [plain(one) for one in value] if isinstance(value, tuple) else value
+        return {key: plain(item) for key, item in value._asdict().items()}
+    return [plain(item) for item in value] if isinstance(value, tuple) else value
 
 
 @contextmanager
 def _progress(spark: SparkSession, name: str) -> Iterator[None]:
-    """A line that says how far Spark is, for whoever sits before a terminal."""
+    """Show the progress of Spark on a terminal."""
     if not sys.stderr.isatty():
         yield
         return
     over = threading.Event()
-    thread = threading.Thread(target=_tell, args=(spark, name, over), daemon=True)
+    thread = threading.Thread(target=_print_progress, args=(spark, name, over), daemon=True)
     thread.start()
     try:
         yield
@@ -193,14 +193,16 @@ def _progress(spark: SparkSession, name: str) -> Iterator[None]:
         print("\r\033[K", end="", file=sys.stderr, flush=True)
 
 
-def _tell(spark: SparkSession, name: str, over: threading.Event) -> None:
+def _print_progress(spark: SparkSession, name: str, over: threading.Event) -> None:
     try:
         tracker = spark.sparkContext.statusTracker()
-    except PySparkException:  # a Connect session does not say
+    except PySparkException:  # a Connect session does not report it
         print(f"{name} …", end="", file=sys.stderr, flush=True)
         return
     while not over.wait(_PERIOD):
-        stages = [info for one in tracker.getActiveStageIds() if (info := tracker.getStageInfo(one)) is not None]
-        done, all_ = sum(one.numCompletedTasks for one in stages), sum(one.numTasks for one in stages)
+        stages = [
+            info for stage_id in tracker.getActiveStageIds() if (info := tracker.getStageInfo(stage_id)) is not None
+        ]
+        done, all_ = sum(stage.numCompletedTasks for stage in stages), sum(stage.numTasks for stage in stages)
         if all_:
             print(f"\r\033[K{name}: {done} of {all_} tasks under way", end="", file=sys.stderr, flush=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from penstock.cli.pipeline.shared import leave, nodes_of, run_job
+from penstock.cli.pipeline.shared import add_to_record, nodes_of, run_job
 from penstock.cli.pipeline.signals import wait
 from penstock.journal.jobs import JobTable
 from penstock.pipeline.errors import ArgumentError
@@ -71,7 +71,7 @@ def main(argv: list[str]) -> int:
 
 
 def _check_publish(options: argparse.Namespace) -> None:
-    """Raises `ArgumentError`, before anything is started; how many subjects a domain has is not known yet."""
+    """Check the options before anything is started; raise `ArgumentError`. The number of subjects is not known yet."""
     if options.publish is not None:
         Broker.of_url(options.publish, options.client_id)
         check_prefix(options.topic_prefix, len(set(options.subject or ("",))))
@@ -89,13 +89,13 @@ def _stream(spark: SparkSession, options: argparse.Namespace) -> None:
         options.max_bytes,
         spark.sparkContext.defaultParallelism,
     )
-    leave(options, tables=[JobTable(str((options.to / VIEW).resolve()))])
+    add_to_record(options, tables=[JobTable(str((options.to / VIEW).resolve()))])
     publisher = None
     if options.publish is not None:
         check_prefix(options.topic_prefix, len(askers))
         publisher = Publisher(Broker.of_url(options.publish, options.client_id), options.topic_prefix)
-    told = tell_json if options.json else tell
-    query = start(spark, stream, options.once, options.every, publisher.publish if publisher else None, told)
+    report = print_batch_json if options.json else print_batch
+    query = start(spark, stream, options.once, options.every, publisher.publish if publisher else None, report)
     try:
         wait(query.awaitTermination)
     finally:
@@ -113,12 +113,12 @@ def _askers(options: argparse.Namespace) -> tuple[Asker, ...]:
     return tuple(Asker(name, options.user) for name in dict.fromkeys(options.subject))
 
 
-def tell(batch: Batch) -> None:
-    """Say what a batch gave, in a line."""
+def print_batch(batch: Batch) -> None:
+    """Print a line about a batch."""
     counts = ", ".join(f"{name} {count}" for name, count in sorted(batch.counts.items()))
     print(f"batch {batch.number}: {counts or 'nothing for anybody'}", flush=True)
 
 
-def tell_json(batch: Batch) -> None:
-    """The same as JSON."""
+def print_batch_json(batch: Batch) -> None:
+    """Print a batch as JSON."""
     print(json.dumps({"batch": batch.number, "subjects": batch.counts}), flush=True)

@@ -1,4 +1,4 @@
-"""`penstock pipeline trust`: ratings of a whole fleet, worked out again from its journals."""
+"""`penstock pipeline trust`: compute the ratings of a whole fleet from its journals."""
 
 import argparse
 import json
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from penstock.cli.pipeline.shared import add_options, days_of, leave, nodes_of, plain, read_options, run_job
+from penstock.cli.pipeline.shared import add_options, add_to_record, days_of, nodes_of, plain, read_options, run_job
 from penstock.cli.table import fit, print_table
 from penstock.domain.units import DURATION_FORM, parse_duration
 from penstock.journal.jobs import JobTable
@@ -26,40 +26,42 @@ Parquet; `penstock trust apply` sets them at a node. With --compare, what nodes 
 against it, and differs if good, bad or the rating are further apart than --tolerance.
 Exit code: 0, 1 if the job fails or a node holds something else, 2 for bad arguments, 3 if the domain does not check.
 """
-_MOST_ROWS = 200
+_MAX_ROWS = 200
 EXIT_DIFFERENT = 1
 
 
 def parser() -> argparse.ArgumentParser:
-    """What the command line may have."""
-    made = argparse.ArgumentParser(
+    """Return the parser of the command line."""
+    parser = argparse.ArgumentParser(
         prog="penstock pipeline trust",
         description="Work out what nodes hold of their neighbours from what they recorded.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    add_options(made)
-    made.add_argument("--domain", type=Path, required=True, metavar="FILE", help="the domain file")
-    made.add_argument("--to", type=Path, metavar="TABLES", help="write the tables to this folder")
-    made.add_argument("--paths", action="store_true", help="also the least-trustworthy paths between all nodes")
-    made.add_argument("--longest", type=_count, metavar="N", help="edges of the longest path (default: as the domain)")
-    made.add_argument(
+    add_options(parser)
+    parser.add_argument("--domain", type=Path, required=True, metavar="FILE", help="the domain file")
+    parser.add_argument("--to", type=Path, metavar="TABLES", help="write the tables to this folder")
+    parser.add_argument("--paths", action="store_true", help="also the least-trustworthy paths between all nodes")
+    parser.add_argument(
+        "--longest", type=_count, metavar="N", help="edges of the longest path (default: as the domain)"
+    )
+    parser.add_argument(
         "--penalty", type=int, metavar="MU", help="bad evidence that a bad event is (default: as the domain)"
     )
-    made.add_argument(
+    parser.add_argument(
         "--half-life", type=_duration, metavar="TIME", help="as 30s, 5m, 2d; 0: no ageing (default: as the domain)"
     )
-    made.add_argument(
+    parser.add_argument(
         "--evaluate",
         metavar="MODULE:FUNCTION",
         help="judge what came from neighbours by this function; it is looked for beside the domain file first",
     )
-    made.add_argument("--at", type=_moment, metavar="TIME", help="rate as of then (default: the last recorded event)")
-    made.add_argument(
+    parser.add_argument("--at", type=_moment, metavar="TIME", help="rate as of then (default: the last recorded event)")
+    parser.add_argument(
         "--compare", nargs="+", default=[], metavar="URL", help="admin addresses of nodes to compare with"
     )
-    made.add_argument("--tolerance", type=float, default=0.001, metavar="N", help="difference that does not matter")
-    return made
+    parser.add_argument("--tolerance", type=float, default=0.001, metavar="N", help="difference that does not matter")
+    return parser
 
 
 def _count(text: str) -> int:
@@ -83,35 +85,35 @@ def _moment(text: str) -> float:
 
 
 def main(argv: list[str]) -> int:
-    made = parser()
-    options = read_options(made, argv)
+    argument_parser = parser()
+    options = read_options(argument_parser, argv)
     if options.evaluate is not None and not all(options.evaluate.partition(":")):
-        made.error(f"--evaluate is `module:function`, not `{options.evaluate}`")
+        argument_parser.error(f"--evaluate is `module:function`, not `{options.evaluate}`")
     if options.penalty is not None:
         try:
             Weights(options.penalty)
         except PolicyError as error:
-            made.error(f"--penalty: {error}")
+            argument_parser.error(f"--penalty: {error}")
     return run_job("trust", options, lambda spark: run(spark, options))
 
 
 def run(spark: SparkSession, options: argparse.Namespace) -> int:
-    """The job, and what it prints."""
+    """Run the job and print its result."""
     began = time.monotonic()
     policies = as_it_stands(options.domain, options.journal)
-    asked = Asked(options.penalty, options.half_life, options.evaluate, options.at, options.longest)
+    parameters = Asked(options.penalty, options.half_life, options.evaluate, options.at, options.longest)
     held = [
         ask(url) for url in options.compare
-    ]  # what a node holds goes on to change: ask before the job takes its time
+    ]  # the evidence of a node goes on to change: read it before the job starts
     fleet = rate(
-        spark, options.journal, policies, asked, nodes_of(options), days_of(options), options.to, options.paths
+        spark, options.journal, policies, parameters, nodes_of(options), days_of(options), options.to, options.paths
     )
-    differences = [one for node, holds in held for one in compare(fleet, node, holds)]
-    differ = [one for one in differences if one.exceeds(options.tolerance)]
+    differences = [difference for node, holds in held for difference in compare(fleet, node, holds)]
+    differ = [difference for difference in differences if difference.exceeds(options.tolerance)]
     written = () if options.to is None else (JobTable(str(options.to.resolve()), len(fleet.ratings)),)
-    leave(options, {"ratings": len(fleet.ratings), "other than nodes hold": len(differ)}, written)
+    add_to_record(options, {"ratings": len(fleet.ratings), "other than nodes hold": len(differ)}, written)
     if options.json:
-        print(json.dumps(_told(fleet, differences, options.tolerance, time.monotonic() - began), indent=2))
+        print(json.dumps(_plain_result(fleet, differences, options.tolerance, time.monotonic() - began), indent=2))
     else:
         _show(fleet, differences, options.tolerance)
         if options.to is not None:
@@ -121,7 +123,7 @@ def run(spark: SparkSession, options: argparse.Namespace) -> int:
     return EXIT_DIFFERENT if differ else 0
 
 
-def _told(fleet: Fleet, differences: list[Difference], tolerance: float, seconds: float) -> dict[str, object]:
+def _plain_result(fleet: Fleet, differences: list[Difference], tolerance: float, seconds: float) -> dict[str, object]:
     return {
         "at": moment(fleet.at),
         "penalty": fleet.weights.penalty,
@@ -132,15 +134,17 @@ def _told(fleet: Fleet, differences: list[Difference], tolerance: float, seconds
         "failed": fleet.failed,
         "differences": [
             {
-                "node": one.node,
-                "neighbour": one.neighbour,
-                "held": None if one.held is None else {"good": one.held.good, "bad": one.held.bad},
-                "recorded": None if one.recorded is None else {"good": one.recorded.good, "bad": one.recorded.bad},
-                "held_rating": one.held_rating,
-                "recorded_rating": one.recorded_rating,
-                "differs": one.exceeds(tolerance),
+                "node": difference.node,
+                "neighbour": difference.neighbour,
+                "held": None if difference.held is None else {"good": difference.held.good, "bad": difference.held.bad},
+                "recorded": None
+                if difference.recorded is None
+                else {"good": difference.recorded.good, "bad": difference.recorded.bad},
+                "held_rating": difference.held_rating,
+                "recorded_rating": difference.recorded_rating,
+                "differs": difference.exceeds(tolerance),
             }
-            for one in differences
+            for difference in differences
         ],
         "seconds": round(seconds, 3),
     }
@@ -150,37 +154,42 @@ def _show(fleet: Fleet, differences: list[Difference], tolerance: float) -> None
     print(f"ratings as of {moment(fleet.at)}")
     rows = [
         (
-            fit(one.node),
-            fit(one.neighbour),
-            f"{one.good:.3f}",
-            f"{one.bad:.3f}",
-            moment(one.at) or "never",
-            f"{one.rating:.4f}",
-            ", ".join(f"{source} {good}/{bad}" for source, good, bad in one.sources),
+            fit(rating.node),
+            fit(rating.neighbour),
+            f"{rating.good:.3f}",
+            f"{rating.bad:.3f}",
+            moment(rating.at) or "never",
+            f"{rating.rating:.4f}",
+            ", ".join(f"{source} {good}/{bad}" for source, good, bad in rating.sources),
         )
-        for one in fleet.ratings[:_MOST_ROWS]
+        for rating in fleet.ratings[:_MAX_ROWS]
     ]
     print_table(("node", "neighbour", "good", "bad", "at", "rating", "good/bad by source"), rows)
     _more(len(fleet.ratings))
     if fleet.paths is not None:
         print("\nleast-trustworthy paths")
-        ways = [(one.origin, one.node, str(one.edges), f"{one.rating:.4f}") for one in fleet.paths[:_MOST_ROWS]]
+        ways = [(path.origin, path.node, str(path.edges), f"{path.rating:.4f}") for path in fleet.paths[:_MAX_ROWS]]
         print_table(("from", "to", "edges", "rating"), ways)
         _more(len(fleet.paths))
     if differences:
         print("\nwhat nodes hold, beside what was recorded")
         print_table(
             ("node", "neighbour", "held good/bad", "recorded good/bad", "held rating", "recorded rating", ""),
-            [_line(one, tolerance) for one in differences],
+            [_line(difference, tolerance) for difference in differences],
         )
 
 
 def _more(count: int) -> None:
-    if count > _MOST_ROWS:
-        print(f"and {count - _MOST_ROWS} more: see the table, or --json")
+    if count > _MAX_ROWS:
+        print(f"and {count - _MAX_ROWS} more: see the table, or --json")
 
 
-def _line(one: Difference, tolerance: float) -> tuple[str, ...]:
-    pairs = ["-" if each is None else f"{each.good:.3f}/{each.bad:.3f}" for each in (one.held, one.recorded)]
-    ratings = ["-" if each is None else f"{each:.4f}" for each in (one.held_rating, one.recorded_rating)]
-    return (one.node, one.neighbour, *pairs, *ratings, "differs" if one.exceeds(tolerance) else "")
+def _line(difference: Difference, tolerance: float) -> tuple[str, ...]:
+    pairs = [
+        "-" if evidence is None else f"{evidence.good:.3f}/{evidence.bad:.3f}"
+        for evidence in (difference.held, difference.recorded)
+    ]
+    ratings = [
+        "-" if rating is None else f"{rating:.4f}" for rating in (difference.held_rating, difference.recorded_rating)
+    ]
+    return (difference.node, difference.neighbour, *pairs, *ratings, "differs" if difference.exceeds(tolerance) else "")

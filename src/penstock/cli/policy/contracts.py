@@ -70,15 +70,15 @@ def main(argv: list[str]) -> int:
 
 
 def _unknown(contracts: Contracts, options: argparse.Namespace) -> str:
-    """What was asked about and is not there; empty if all is."""
-    policies = [f"{PRIVACY}{one.name}" for one in contracts.privacy]
+    """Return a message for an unknown name; empty if all are known."""
+    policies = [f"{PRIVACY}{policy.name}" for policy in contracts.privacy]
     about = (
-        ("producer's contract", [options.producer], [*(one.name for one in contracts.producers), *policies]),
-        ("consumer's contract", [options.consumer], [one.name for one in contracts.consumers]),
-        ("situation", options.situation or [], [*(one.name for one in contracts.situations), "none"]),
+        ("producer's contract", [options.producer], [*(producer.name for producer in contracts.producers), *policies]),
+        ("consumer's contract", [options.consumer], [consumer.name for consumer in contracts.consumers]),
+        ("situation", options.situation or [], [*(situation.name for situation in contracts.situations), "none"]),
     )
-    for kind, asked, known in about:
-        for name in asked:
+    for kind, names, known in about:
+        for name in names:
             if name is not None and name not in known:
                 return f"there is no {kind} `{name}`: {hint(name, known)}"
     return ""
@@ -93,8 +93,8 @@ def _rows(contracts: Contracts, options: argparse.Namespace) -> Iterator[Way]:
 
 
 def _counting(rule: RuleFit, situations: list[str] | None) -> RuleFit:
-    """The rule as it counts while just these situations are open; None: in those that are best for it."""
-    if situations is None or rule.is_on([one for one in situations if one != "none"]):
+    """Return the rule as it counts while just these situations are open; None: in those that are best for it."""
+    if situations is None or rule.is_on([situation for situation in situations if situation != "none"]):
         return rule
     return replace(
         rule,
@@ -104,5 +104,5 @@ def _counting(rule: RuleFit, situations: list[str] | None) -> RuleFit:
 
 
 def _cells(row: Way) -> tuple[str, ...]:
-    who = row.consumer if row.consumer == row.client else f"{row.consumer} ({row.client})"
-    return row.producer, who, row.want, row.rule, row.comes_to, row.when, "; ".join(row.why)
+    consumer = row.consumer if row.consumer == row.client else f"{row.consumer} ({row.client})"
+    return row.producer, consumer, row.want, row.rule, row.comes_to, row.when, "; ".join(row.why)
