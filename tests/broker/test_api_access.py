@@ -21,13 +21,13 @@ from starlette.types import Receive, Scope, Send
 
 from penstock.broker.federation import Federation
 from penstock.broker.http import bounded_http
-from penstock.broker.http.audit import MOST_REFUSED
+from penstock.broker.http.audit import MAX_REFUSED
 from penstock.broker.http.bounded_http import HEAD_SECONDS
 from penstock.broker.http.endpoint import NOBODY
-from penstock.broker.http.guard import IDLE_SECONDS, LONGEST_SECONDS, MOST_SESSIONS, Guard
+from penstock.broker.http.guard import IDLE_SECONDS, MAX_SECONDS, MAX_SESSIONS, AdminTokens
 from penstock.broker.http.people import NO_USER
 from penstock.broker.http.secret_masks import MaskError, masked, unmasked
-from penstock.broker.identity.attempts import MOST_FROM
+from penstock.broker.identity.attempts import MAX_FROM_ADDRESS
 from penstock.client.admin import CA, AdminClient, AdminError
 from penstock.client.local_token import find, token_path
 from penstock.domain import Domain
@@ -107,12 +107,12 @@ def test_drafts_of_people_bring_no_files_and_no_code_in() -> None:
 def test_guesses_are_made_to_wait() -> None:
     with running({"admin": ANY_PORT}, {"people": passwords(ada="right")}, admin=_people(ada="change")) as node:
         guess = {"user": "ada", "password": "guess-4711"}
-        for _ in range(MOST_FROM):
+        for _ in range(MAX_FROM_ADDRESS):
             assert ask(node, "POST", "/api/login", "", guess)[0] == 401
         assert ask(node, "POST", "/api/login", "", guess)[0] == 429
         assert ask(node, "POST", "/api/login", "", {"user": "ada", "password": "right"})[0] == 429
         audited = ask(node, "GET", "/api/audit")[1]
-        assert [one["done"] for one in audited] == [False] * (MOST_FROM + 2)
+        assert [one["done"] for one in audited] == [False] * (MAX_FROM_ADDRESS + 2)
         assert "guess-4711" not in node.log
 
 
@@ -120,11 +120,11 @@ def test_guesses_by_a_console_count_where_they_come_from() -> None:
     with running({"admin": ANY_PORT}, {"people": passwords(ada="right")}, admin=_people(ada="change")) as node:
         guess = {"user": "ada", "password": "guess", "address": "192.0.2.1"}
         good = {"user": "ada", "password": "right", "address": "192.0.2.2"}
-        for _ in range(MOST_FROM):
+        for _ in range(MAX_FROM_ADDRESS):
             assert ask(node, "POST", "/api/login", None, guess)[0] == 401
         assert ask(node, "POST", "/api/login", None, guess)[0] == 429
         assert ask(node, "POST", "/api/login", None, good)[0] == 200
-        for _ in range(MOST_FROM):  # who is not known may say what it likes
+        for _ in range(MAX_FROM_ADDRESS):  # who is not known may say what it likes
             assert ask(node, "POST", "/api/login", "", guess)[0] == 401
         assert ask(node, "POST", "/api/login", "", good)[0] == 429
         addresses = [one["address"] for one in ask(node, "GET", "/api/audit")[1]]
@@ -147,12 +147,12 @@ def test_refusals_do_not_take_the_place_of_what_was_done() -> None:
     with running({"admin": ANY_PORT}, {"people": people}, admin=users) as node:
         ada, eve = log_in(node, "ada", "a"), log_in(node, "eve", "e")
         assert ask(node, "POST", "/api/reload", ada)[0] == 200
-        for _ in range(MOST_REFUSED + 100):
+        for _ in range(MAX_REFUSED + 100):
             assert ask(node, "POST", "/api/reload", eve)[0] == 403
         told = ask(node, "GET", "/api/audit?limit=1000")[1]
         assert [one["who"] for one in told if one["done"]] == ["ada", "eve", "ada"]
-        assert len([one for one in told if not one["done"]]) == MOST_REFUSED
-        assert len((node.folder / "audit").read_text().splitlines()) == MOST_REFUSED + 3
+        assert len([one for one in told if not one["done"]]) == MAX_REFUSED
+        assert len((node.folder / "audit").read_text().splitlines()) == MAX_REFUSED + 3
 
 
 def test_passwords_that_were_changed_or_taken_away_end_sessions() -> None:
@@ -278,21 +278,21 @@ async def test_who_does_not_read_is_closed(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 async def test_sessions_end() -> None:
-    guard, settings = Guard(), AdminSettings(users={"ada": "read"})
+    guard, settings = AdminTokens(), AdminSettings(users={"ada": "read"})
     server = Federation(Domain.model_validate({"nodes": {"main": {"listen": "127.0.0.1:0"}}}), ("main",), None).servers[
         "main"
     ]
     token = guard.begin("ada", None, 0.0)
-    assert guard.who(server, settings, None, token, IDLE_SECONDS - 1).name == "ada"
-    assert guard.who(server, settings, None, token, 2 * IDLE_SECONDS - 2).name == "ada", "it was used in between"
-    assert guard.who(server, settings, None, token, 4 * IDLE_SECONDS) == NOBODY
+    assert guard.caller(server, settings, None, token, IDLE_SECONDS - 1).name == "ada"
+    assert guard.caller(server, settings, None, token, 2 * IDLE_SECONDS - 2).name == "ada", "it was used in between"
+    assert guard.caller(server, settings, None, token, 4 * IDLE_SECONDS) == NOBODY
     token = guard.begin("ada", None, 0.0)
-    times = [at * (IDLE_SECONDS - 1) for at in range(int(LONGEST_SECONDS / (IDLE_SECONDS - 1)) + 2)]
-    assert [bool(guard.who(server, settings, None, token, now).name) for now in times][-1] is False
+    times = [at * (IDLE_SECONDS - 1) for at in range(int(MAX_SECONDS / (IDLE_SECONDS - 1)) + 2)]
+    assert [bool(guard.caller(server, settings, None, token, now).name) for now in times][-1] is False
     first = guard.begin("ada", None, 0.0)
-    for _ in range(MOST_SESSIONS):
+    for _ in range(MAX_SESSIONS):
         guard.begin("ada", None, 0.0)
-    assert guard.who(server, settings, None, first, 1.0) == NOBODY, "there is room for so many only"
+    assert guard.caller(server, settings, None, first, 1.0) == NOBODY, "there is room for so many only"
     await asyncio.sleep(0)
 
 
@@ -366,7 +366,7 @@ def test_a_page_elsewhere_cannot_use_up_the_tries_of_a_person() -> None:
         httpx.Client(base_url=base(node)) as browser,
     ):
         for path, (title, headers) in product(("/api/login", "/token"), CROSS_SITE.items()):
-            for _ in range(MOST_FROM + 1):
+            for _ in range(MAX_FROM_ADDRESS + 1):
                 answer = browser.post(path, content=said, headers={"Content-Type": "text/plain", **headers})
                 assert (answer.status_code, answer.json()["error"]) == (403, "asked by a page of another site"), title
         assert log_in(node, "eve", "reads")

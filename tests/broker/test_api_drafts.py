@@ -13,8 +13,8 @@ import psutil
 import pytest
 import yaml
 
-from penstock.broker.http.endpoint import Refused
-from penstock.broker.http.processes import MOST_AT_ONCE, MOST_WAITING, Turns, run_masks
+from penstock.broker.http.endpoint import ApiError
+from penstock.broker.http.processes import MAX_AT_ONCE, MAX_WAITING, Turns, run_masks
 from penstock.broker.http.secret_masks import HIDDEN, MaskError, masked, shown
 from penstock.client.local_token import find
 from tests.broker.test_api import ask, base, log_in
@@ -125,7 +125,7 @@ def test_the_record_of_changes_is_not_ended_by_one_of_them(live: LiveNode) -> No
         draft = {"text": yaml.safe_dump(said), "revision": now["revision"]}
         for path in ("/api/draft/check", "/api/draft"):
             status, told = ask(live, "POST", path, ada, draft)
-            assert (status, "it ends the record of changes in `" in told["error"]) == (403, True), told
+            assert (status, "it ends the audit file `" in told["error"]) == (403, True), told
 
 
 def test_a_draft_with_a_mistake_is_told_what_is_wrong(live: LiveNode) -> None:
@@ -169,14 +169,14 @@ def test_checks_are_few_at_a_time_and_end_with_who_asks(live: LiveNode) -> None:
         return len(list(live.folder.glob("begun-*")))
 
     with contextlib.ExitStack() as open_ones:
-        for _ in range(MOST_AT_ONCE + MOST_WAITING):
+        for _ in range(MAX_AT_ONCE + MAX_WAITING):
             connection = open_ones.enter_context(socket.create_connection((parts.hostname or "", parts.port or 0)))
             connection.sendall(head.encode() + body)
-        until(lambda: begun() >= MOST_AT_ONCE, "some are under way")
+        until(lambda: begun() >= MAX_AT_ONCE, "some are under way")
         until(lambda: ask(live, "POST", "/api/draft/check", None, {"text": "["})[0] == 503, "all the others wait")
     until(lambda: not psutil.Process(live.pid).children(), "all have ended")
     until(lambda: not list(live.folder.glob(".draft-*")), "what they were written to is gone")
-    assert begun() == MOST_AT_ONCE
+    assert begun() == MAX_AT_ONCE
 
 
 # --- without a node
@@ -184,16 +184,16 @@ def test_checks_are_few_at_a_time_and_end_with_who_asks(live: LiveNode) -> None:
 
 async def test_only_so_many_wait() -> None:
     turns, held = Turns(), contextlib.AsyncExitStack()
-    for _ in range(MOST_AT_ONCE):
+    for _ in range(MAX_AT_ONCE):
         await held.enter_async_context(turns.turn())
 
     async def wait() -> None:
         async with turns.turn():
             pass
 
-    waiting = [asyncio.create_task(wait()) for _ in range(MOST_WAITING)]
+    waiting = [asyncio.create_task(wait()) for _ in range(MAX_WAITING)]
     await asyncio.sleep(0)
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(ApiError) as caught:
         await wait()
     assert caught.value.status == 503
     await held.aclose()

@@ -6,8 +6,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from penstock.broker.http.answers.flows import Analyses, FlowClosure, Flows
-from penstock.broker.http.endpoint import Refused
+from penstock.broker.http.answers.flows import FlowAnswers, FlowClosure, Flows
+from penstock.broker.http.endpoint import ApiError
 from penstock.domain import load
 from penstock.journal.revision import Revision
 
@@ -43,7 +43,7 @@ def revision(tmp_path: Path) -> Revision:
 
 def test_a_question_is_worked_out_once(revision: Revision) -> None:
     async def asked() -> list[bytes]:
-        analyses = Analyses()
+        analyses = FlowAnswers()
         both = await asyncio.gather(*(analyses.of(revision, "--from=x", "--to=y") for _ in range(2)))
         return [*both, await analyses.of(revision, "--from=x", "--to=y")]
 
@@ -56,6 +56,6 @@ def test_a_question_is_worked_out_once(revision: Revision) -> None:
 
 
 def test_what_makes_no_sense_is_said_without_where_it_was_worked_out(revision: Revision) -> None:
-    with pytest.raises(Refused, match=r"^no entity `z` in `domain\.yaml`, ") as refused:
-        asyncio.run(Analyses().of(revision, "--from=z"))
+    with pytest.raises(ApiError, match=r"^no entity `z` in `domain\.yaml`, ") as refused:
+        asyncio.run(FlowAnswers().of(revision, "--from=z"))
     assert refused.value.status == 400

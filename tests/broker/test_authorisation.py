@@ -17,10 +17,17 @@ from hypothesis import strategies as st
 from starlette.requests import Request
 
 from penstock.broker.federation import Federation
-from penstock.broker.http.admin import Admin
+from penstock.broker.http.admin import AdminServer
 from penstock.broker.http.api import Api
 from penstock.broker.identity import authorisation, logins
-from penstock.broker.identity.attempts import MOST_AS, MOST_FROM, MOST_HERE, MOST_KEPT, PERIOD, Attempts
+from penstock.broker.identity.attempts import (
+    MAX_AS_USER,
+    MAX_FROM_ADDRESS,
+    MAX_FROM_THIS_MACHINE,
+    MAX_KEPT,
+    PERIOD,
+    Attempts,
+)
 from penstock.cli.domain.check import check_domain
 from penstock.domain import Domain, read
 from penstock.policy.access.passwords import hash_password
@@ -270,12 +277,12 @@ BODIES = st.one_of(
 def test_whatever_is_sent_is_a_request_or_is_refused(body: bytes, authorisations: list[bytes]) -> None:
     headers = [(b"content-type", FORM.encode()), *((b"authorization", value) for value in authorisations)]
     request = Request({"type": "http", "method": "POST", "path": "/token", "query_string": b"", "headers": headers})
-    found: authorisation.Asked | authorisation.Refusal
+    found: authorisation.TokenRequest | authorisation.TokenRefusal
     try:
         found = authorisation.read_request(request, body)
-    except authorisation.Refusal as refusal:
+    except authorisation.TokenRefusal as refusal:
         found = refusal
-    if isinstance(found, authorisation.Refusal):
+    if isinstance(found, authorisation.TokenRefusal):
         assert found.status in (400, 401)
         assert found.answer.headers["Cache-Control"] == "no-store"
     else:
@@ -326,16 +333,16 @@ def test_a_slow_password_does_not_hold_up_messages() -> None:
 
 def test_failed_log_ins_count_by_address_and_by_user() -> None:
     attempts = Attempts()
-    for number in range(MOST_FROM):
+    for number in range(MAX_FROM_ADDRESS):
         assert attempts.wait("192.0.2.1", f"u{number}", 0.0) == 0.0
         attempts.failed("192.0.2.1", f"u{number}", 0.0)
     assert attempts.wait("192.0.2.1", "u", 20.0) == PERIOD - 20.0  # another user of the same address waits
     assert attempts.wait("192.0.2.2", "u", 20.0) == 0.0
     assert attempts.wait("192.0.2.1", "u", PERIOD) == 0.0  # they no longer count
-    for number in range(MOST_AS):
+    for number in range(MAX_AS_USER):
         attempts.failed(f"198.51.100.{number}", "ann", 0.0)
     assert attempts.wait("192.0.2.9", "ann", 1.0) > 0  # one user, from everywhere
-    for number in range(MOST_FROM):
+    for number in range(MAX_FROM_ADDRESS):
         attempts.failed(f"2001:db8::{number:x}", f"v{number}", 0.0)
     assert attempts.wait("2001:db8::ffff", "v", 1.0) > 0  # one network
     assert attempts.wait("2001:db8:1::1", "v", 1.0) == 0.0
@@ -344,18 +351,18 @@ def test_failed_log_ins_count_by_address_and_by_user() -> None:
 def test_guesses_of_others_do_not_lock_a_user_out_where_it_has_logged_in_before() -> None:
     attempts = Attempts()
     attempts.succeeded("192.0.2.9", "ann")
-    for number in range(MOST_AS):
+    for number in range(MAX_AS_USER):
         attempts.failed(f"198.51.100.{number}", "ann", 0.0)
     assert attempts.wait("192.0.2.9", "ann", 1.0) == 0.0
     assert attempts.wait("192.0.2.10", "ann", 1.0) > 0
-    for _ in range(MOST_FROM):
+    for _ in range(MAX_FROM_ADDRESS):
         attempts.failed("192.0.2.9", "ann", 1.0)
     assert attempts.wait("192.0.2.9", "ann", 2.0) > 0, "its own guesses count"
 
 
 def test_this_machine_has_a_bound_for_all_users_together() -> None:
     attempts = Attempts()
-    for number in range(MOST_HERE):
+    for number in range(MAX_FROM_THIS_MACHINE):
         assert attempts.wait("127.0.0.1", f"u{number}", 0.0) == 0.0
         attempts.failed("127.0.0.1", f"u{number}", 0.0)
     assert attempts.wait("127.0.0.1", "u", 1.0) > 0
@@ -363,13 +370,13 @@ def test_this_machine_has_a_bound_for_all_users_together() -> None:
 
 def test_failed_log_ins_take_little_room() -> None:
     attempts = Attempts()
-    for number in range(MOST_KEPT):
+    for number in range(MAX_KEPT):
         attempts.failed(f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}", f"u{number}", 0.0)
-    assert len(attempts._failed) == MOST_KEPT
+    assert len(attempts._failed) == MAX_KEPT
 
 
 @contextlib.asynccontextmanager
-async def in_here(folder: Path) -> AsyncIterator[Admin]:
+async def in_here(folder: Path) -> AsyncIterator[AdminServer]:
     """A node in this process, with its admin address."""
     write_keys(folder, "main")
     write_passwords(folder, {"pump": USERS["pump"]})
@@ -381,7 +388,7 @@ async def in_here(folder: Path) -> AsyncIterator[Admin]:
     }
     federation = Federation(Domain.model_validate(domain), ("main",), None)
     await federation.start()
-    admin = Admin(federation.servers["main"], Api(federation))
+    admin = AdminServer(federation.servers["main"], Api(federation))
     await admin.start()
     try:
         yield admin
@@ -390,7 +397,7 @@ async def in_here(folder: Path) -> AsyncIterator[Admin]:
         await federation.stop()
 
 
-async def said(admin: Admin, body: bytes, length: int | None = None) -> bytes:
+async def said(admin: AdminServer, body: bytes, length: int | None = None) -> bytes:
     """The first bytes of the answer to a request for a token, of which the body may be shorter than it says."""
     address = urlsplit(admin.address)
     reader, writer = await asyncio.open_connection(address.hostname, address.port)

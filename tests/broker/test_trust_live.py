@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from penstock.broker.http.admin import Admin
+from penstock.broker.http.admin import AdminServer
 from penstock.broker.http.api import Api
 from penstock.cli.main import main
 from tests.support.admin import ask
@@ -149,7 +149,7 @@ async def test_what_operators_see(tmp_path: Path, capsys: pytest.CaptureFixture[
     everything = frozenset({"home/#", "$SYS/#"})
     async with live(secured(tmp_path, LINE, nodes=nodes, trust=rated), "b2", "b3") as at:
         api = Api(at.federation)
-        admins = [Admin(at.federation.servers[name], api) for name in ("b2", "b3")]
+        admins = [AdminServer(at.federation.servers[name], api) for name in ("b2", "b3")]
         for admin in admins:
             await admin.start()
         bad = await Neighbour.join(at, "b2")

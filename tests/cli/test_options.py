@@ -95,7 +95,10 @@ def test_a_url_gives_what_other_options_do_not() -> None:
         ([*PUB, "-L", "http://h/t"], "-L: `http://h/t` does not begin with mqtt://, mqtts://, ws:// or wss://"),
         ([*PUB, "-L", "mqtt:///t"], "-L: no host in `mqtt:///t`"),
         ([*PUB, "-D", "publish", "bogus", "1"], "-D: unknown property `bogus`"),
-        ([*PUB, "-D", "pubrel"], "-D: `pubrel` is not one of connect, publish, subscribe, unsubscribe, disconnect, will"),
+        (
+            [*PUB, "-D", "pubrel"],
+            "-D: `pubrel` is not one of connect, publish, subscribe, unsubscribe, disconnect, will",
+        ),
         (
             [*PUB, "-D", "disconnect", "topic-alias", "1"],
             "-D: property `topic-alias` is not for disconnect: it takes session-expiry-interval, user-property",

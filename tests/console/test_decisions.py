@@ -101,7 +101,7 @@ def test_a_metric_that_is_withheld_is_struck_out(works: Looking, page: Page, cli
     shown(page, "Recipe/Dough", lambda: report(clients))
     panel = open_first(page, "Recipe/Dough")
     expect(panel.locator("[data-stage=project]")).to_contain_text("replace by no-recipes")
-    expect(panel.locator("[data-stage=edit]")).to_contain_text("had no say")
+    expect(panel.locator("[data-stage=edit]")).to_contain_text("no verdict")
     gone = panel.locator("tr.pk-metric-gone")
     expect(gone.locator("del").first).to_have_text("withheld: Recipe/Dough")
     assert gone.locator("td del").evaluate("it => getComputedStyle(it).textDecorationLine") == "line-through"
@@ -131,7 +131,7 @@ def test_of_a_refusal_the_rest_is_explained_as_things_are_now(page: Page, client
     expect(panel.locator("[data-stage=edit]")).to_contain_text("suppress by no-alarms")
     expect(panel.locator("[data-stage=emit]")).to_contain_text("not reached")
     expect(panel.get_by_label("After", exact=True)).to_contain_text("It goes no further.")
-    panel.get_by_role("button", name="Explain as things are now").click()
+    panel.get_by_role("button", name="Explain with the present policies").click()
     expect(panel.locator(".pd-answer [data-stage=admit]")).to_contain_text("pass")
     close(page)
 
@@ -194,7 +194,7 @@ def test_filters_of_the_form(works: Looking, page: Page, clients: Clients) -> No
     shown(page, "no-names", lambda: shift(clients))
     page.wait_for_url("**/decisions?subject=guard&stage=judge&effect=replace")
     page.get_by_label("Rule").fill("nothing of the kind")
-    expect(page.get_by_text("No decision fits")).to_be_visible()
+    expect(page.get_by_text("No decision matches")).to_be_visible()
     page.get_by_label("Topic filter").fill("a/#/b")
     expect(page.locator(".pk-wrong")).to_contain_text("a/#/b")
 
@@ -246,7 +246,7 @@ def test_who_may_only_read_is_told_nothing_of_another_payload_in_its_place(works
     with works.page("/decisions", user="eve") as other:
         shown(other, "alarm/fire", lambda: alarm(clients))
         panel = open_first(other, "alarm/fire")
-        expect(panel.get_by_role("button", name="Explain as things are now")).to_have_count(0)
+        expect(panel.get_by_role("button", name="Explain with the present policies")).to_have_count(0)
         panel.get_by_role("button", name="Ask why with a payload of your own").click()
         expect(panel.get_by_label("Topic")).to_have_value("alarm/fire")
         works.picture(other, "decision-hidden")
@@ -317,7 +317,7 @@ def test_refusals_that_are_too_many_are_counted(works: Looking, page: Page, clie
 def test_nodes_that_are_gone(works: Looking, page: Page) -> None:
     expect(rows(page).first).to_be_visible()
     works.nodes.kill()
-    expect(page.locator(".pk-wrong")).to_contain_text("cannot be asked")
+    expect(page.locator(".pk-wrong")).to_contain_text("cannot be reached")
     works.picture(page, "decisions-gone")
     rows(page).first.click()
     expect(page.get_by_role("dialog").locator(".pk-wrong")).to_contain_text("cannot be shown")

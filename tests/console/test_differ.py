@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.console.decisions.payload_diff import CHANGED, GONE, MOST_LINES, NEW, Metric, compare, metrics
+from penstock.console.decisions.payload_diff import CHANGED, GONE, MAX_LINES, NEW, MetricDiff, compare, metrics
 from penstock.engine.explain.report import EventAccount
 
 
@@ -70,7 +70,7 @@ def test_bytes_are_shown_with_their_letters() -> None:
 def test_what_is_shown_is_bounded(payload: str | bytes) -> None:
     found = compare(event(payload), event(payload[:-2]))
     for side in (found.before, found.after):
-        assert len(side) <= MOST_LINES + 1
+        assert len(side) <= MAX_LINES + 1
         assert sum(len(line.text) for line in side) < 150_000
 
 
@@ -99,4 +99,4 @@ def test_metrics() -> None:
         ("Gone", GONE),
         ("Back", NEW),
     ]
-    assert found[2] == Metric("Gone", "null", None)
+    assert found[2] == MetricDiff("Gone", "null", None)

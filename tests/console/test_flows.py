@@ -109,7 +109,7 @@ def test_assertions_and_who_reaches_whom(page: Page) -> None:
         ("<img src=x onerror=alert(1)>", "", "foreign broker <img src=x onerror=alert(1)>"),
         ("--svg=/tmp/x", "", "foreign broker --svg=/tmp/x"),
         ("bell", "a/#/b", "on"),
-        ("", "", "Say from whom"),
+        ("", "", "Give a sender"),
     ],
     ids=["markup", "an option", "no filter", "nothing"],
 )

@@ -68,7 +68,7 @@ def test_payloads_may_be_in_a_report_so_who_may_not_see_them_does_not_see_it(pla
 
 def test_a_report_is_found_by_its_id_and_by_nothing_else(plant: Looking) -> None:
     with plant.page("/pipeline?report=../../people") as page:
-        expect(page.get_by_role("alert").filter(has_text="there is no such report")).to_be_visible()
+        expect(page.get_by_role("alert").filter(has_text="no such report")).to_be_visible()
 
 
 def test_pictures(plant: Looking) -> None:

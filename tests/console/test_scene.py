@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from penstock.broker.http.answers.status import Counters, NodeState
-from penstock.console.map.automata import MOST_EDGES, MOST_STATES, drawn
+from penstock.console.map.automata import MAX_EDGES, MAX_STATES, drawn
 from penstock.console.map.rates import Rate, Rates
 from penstock.console.map.scene import FEW, Live, Scene, listed, live, scene
 from penstock.domain.schema.domain import Domain
@@ -178,10 +178,10 @@ def test_automata(settings: dict[str, Any], shown: list[tuple[str, list[tuple[st
 
 
 def test_automata_that_are_too_large_are_cut_or_left_to_words() -> None:
-    many = {f"s{at}": {"*": "pass"} for at in range(MOST_STATES + 1)}
+    many = {f"s{at}": {"*": "pass"} for at in range(MAX_STATES + 1)}
     assert drawn(MonitorSettings.model_validate({"link": "a -> b", "states": many})) is None
     assert drawn(MonitorSettings.model_validate({"link": "a -> b", "python": "mine:Monitor"})) is None
-    edges: dict[str, Any] = {f"t{at}": "pass" for at in range(MOST_EDGES + 5)}
+    edges: dict[str, Any] = {f"t{at}": "pass" for at in range(MAX_EDGES + 5)}
     edges["last"] = {"pass": True, "next": "other"}
     found = drawn(MonitorSettings.model_validate({"link": "a -> b", "states": {"q0": edges, "other": {"*": "pass"}}}))
     assert found is not None

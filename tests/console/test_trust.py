@@ -62,7 +62,7 @@ def test_what_is_set_anew_is_seen_and_so_is_where_it_came_from(nodes: Looking) -
     with nodes.page("/trust") as page:
         page.get_by_role("region", name="Ratings, the lowest first").get_by_role("link").first.click()
         evidence = page.get_by_role("region", name="Evidence", exact=True)
-        expect(evidence).to_contain_text("What b3 holds of b2")
+        expect(evidence).to_contain_text("b3's rating of b2")
         expect(evidence).to_contain_text("Rating 0.30")
         expect(page.get_by_text("Last hours: b3 of b2")).to_be_visible()
         lines = "getElement(document.querySelectorAll('.pk-chart')[1].id.slice(1)).chart.getOption().series"

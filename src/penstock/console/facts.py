@@ -1,10 +1,10 @@
-"""Names with values that change while one looks at them."""
+"""A list of names and values that change while the page is open."""
 
 from nicegui import ui
 
 
-class Facts:
-    """Names with values that change."""
+class FactList:
+    """Names and values that change."""
 
     def __init__(self) -> None:
         self._box = ui.element("div").classes("pm-facts")

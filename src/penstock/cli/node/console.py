@@ -61,14 +61,14 @@ def main(argv: list[str]) -> int:
     if options.require_certificate and options.client_ca is None:
         parser.error("--require-certificate needs --client-ca")
     try:
-        from penstock.console.app import Served, serve
+        from penstock.console.app import ConsoleSettings, serve
     except ModuleNotFoundError as error:
         print(f"penstock: the console needs `{error.name}`: install `penstock[console]`", file=sys.stderr)
         return EXIT_ERROR
     ca, pin = (str(path) if path is not None else None for path in (options.ca, options.pin))
     try:
         serve(
-            Served(node, at, _tls(options), ca, pin, tuple(options.also), tuple(options.host)),
+            ConsoleSettings(node, at, _tls(options), ca, pin, tuple(options.also), tuple(options.host)),
             _ready,
             options.until_eof,
         )

@@ -122,7 +122,7 @@ def _admin(domain: Domain, name: str) -> str | None:
 
 def take_snapshot(places: dict[str, str | None]) -> Snapshot:
     """Ask each process once: nodes of one process report each other."""
-    from penstock.broker.http.answers.status import Nodes
+    from penstock.broker.http.answers.status import NodeStates
 
     snapshot = Snapshot()
     for name, address in places.items():
@@ -132,7 +132,7 @@ def take_snapshot(places: dict[str, str | None]) -> Snapshot:
             snapshot.silent[name] = "it has no admin address"
             continue
         try:
-            nodes = msgspec.json.decode(AdminClient(address).ask("GET", "/api/nodes"), type=Nodes)
+            nodes = msgspec.json.decode(AdminClient(address).ask("GET", "/api/nodes"), type=NodeStates)
         except (AdminError, msgspec.MsgspecError) as error:
             snapshot.silent[name] = str(error)
             continue
