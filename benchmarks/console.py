@@ -27,8 +27,8 @@ from benchmarks.brokers import free_ports
 from benchmarks.frames import connect, subscribe, text, varint
 from benchmarks.machine import describe
 from benchmarks.node import OUTPUT
-from tests.support.console import PEOPLE, browsing, console
-from tests.support.node import LiveNode, passwords
+from tests.support.processes.console import PEOPLE, browsing, console
+from tests.support.processes.node import LiveNode, passwords
 
 AIM = 0.05
 """Of the processor time of the nodes without it."""

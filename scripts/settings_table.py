@@ -62,11 +62,19 @@ from penstock.domain.schema.tests import (
     SetPolicyStep,
     SubscribeStep,
 )
-from penstock.domain.schema.tokens import NeighbourSettings, TokenSettings
-from penstock.domain.schema.tokens import TokenGrantSettings as TokenGrant
-from penstock.domain.schema.trust import BeginSettings, EvidenceSettings, FeedbackSettings, NodeTrust, TrustSettings
-from penstock.domain.schema.trust_groups import GroupSecret, TrustGroupSettings
-from penstock.domain.schema.trust_tests import ExpectedRating, RateStep, ShownToken
+from penstock.domain.schema.tokens import NeighbourSettings, TokenGrantSettings, TokenSettings
+from penstock.domain.schema.trust import (
+    BeginSettings,
+    EvidenceSettings,
+    ExpectedRating,
+    FeedbackSettings,
+    GroupSecret,
+    NodeTrust,
+    RateStep,
+    ShownToken,
+    TrustGroupSettings,
+    TrustSettings,
+)
 
 _DOCS = Path(__file__).parent.parent / "docs"
 PAGE = _DOCS / "running.md"
@@ -135,7 +143,7 @@ STATEMENTS_TABLES: tuple[tuple[str, type[BaseModel]], ...] = (
 TOKEN_PAGE = _DOCS / "tokens.md"
 TOKEN_TABLES: tuple[tuple[str, type[BaseModel]], ...] = (
     ("tokens", TokenSettings),
-    ("tokens.grants", TokenGrant),
+    ("tokens.grants", TokenGrantSettings),
     ("tokens.neighbours", NeighbourSettings),
 )
 RATINGS_PAGE = _DOCS / "trust.md"

@@ -19,8 +19,8 @@ settings.register_profile("long", _ANY_TIME, max_examples=2_000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "short"))
 
 TESTS = Path(__file__).parent
-LONGEST = ("pipeline", "console", "test_page_commands.py", "examples", "broker", "conformance")
-"""Folders and files whose tests take long, the longest first."""
+LONGEST = ("pipeline", "console", "docs", "examples", "broker", "conformance")
+"""Folders whose tests take long, the longest first."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -17,11 +17,11 @@ from dataclasses import dataclass, field
 
 from penstock.wire.packet import Publish, Will
 from penstock.wire.properties import Properties
-from tests.support.admin import ask
-from tests.support.mosquitto import HOST
-from tests.support.node import ANY_PORT, LiveNode, open_files, running
-from tests.support.peer import Peer
-from tests.support.strict import Receiver, Sender, numbers
+from tests.support.clients.peer import Peer
+from tests.support.clients.strict_session import Receiver, Sender, numbers
+from tests.support.processes.admin import ask
+from tests.support.processes.mosquitto import HOST
+from tests.support.processes.node import ANY_PORT, LiveNode, open_files, running
 
 PAUSE = 0.02
 """What slows senders down so far that receivers keep up: a queue that grows would look like a leak."""

@@ -7,7 +7,7 @@ import pytest
 from penstock.analysis.flows import Failure, check_assertions, reach
 from penstock.analysis.graph import Graph, Kind, flow_graph
 from penstock.domain import Ensemble, check, ensemble, read
-from tests.support.ensembles import SMART_HOME_FILE as SMART_HOME
+from tests.support.models.ensembles import SMART_HOME_FILE as SMART_HOME
 
 
 @pytest.fixture

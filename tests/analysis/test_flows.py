@@ -12,10 +12,10 @@ from penstock.analysis.moves import Moves, Vertex
 from penstock.model.link import Link
 from penstock.policy.access.brokering import Table
 from penstock.policy.monitors.automaton import Automaton
-from tests.support.automata import automaton
-from tests.support.ensembles import both_ways
-from tests.support.examples import some
-from tests.support.flow_graphs import flow_paths, floyd_warshall, graphs, is_flow_path
+from tests.support.generators.examples import some
+from tests.support.models.automata import automaton
+from tests.support.models.ensembles import both_ways
+from tests.support.models.flow_graphs import flow_paths, floyd_warshall, graphs, is_flow_path
 
 OPEN = Table.of_deny((), ["t"])
 

@@ -13,8 +13,8 @@ from penstock.analysis.layout import BETWEEN, Size, layout
 from penstock.analysis.picture import picture, styles
 from penstock.model.link import Link
 from penstock.policy.access.brokering import Table
-from tests.support.ensembles import FIGURE_1, figure_1, smart_home
-from tests.support.flow_graphs import SMART_HOME_EDITORS, graph_of
+from tests.support.models.ensembles import FIGURE_1, figure_1, smart_home
+from tests.support.models.flow_graphs import SMART_HOME_EDITORS, graph_of
 
 SVG = "{http://www.w3.org/2000/svg}"
 HOME = graph_of(smart_home(), SMART_HOME_EDITORS)

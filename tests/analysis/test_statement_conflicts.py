@@ -13,7 +13,7 @@ from penstock.cli.domain.check import check_domain
 from penstock.domain import Domain, read
 from penstock.domain.compile.ensemble import ensemble
 from penstock.engine.rehearsal.rehearsal import Rehearsal
-from tests.support.examples import some
+from tests.support.generators.examples import some
 
 ON = "PolicyStatement {{ On(Forward, Publication) {{ {} }} }}"
 

@@ -5,7 +5,7 @@ from itertools import count
 
 import pytest
 
-from tests.support.node import ANY_PORT, LiveNode, running
+from tests.support.processes.node import ANY_PORT, LiveNode, running
 
 _NUMBERS = count(1)
 

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from penstock.wire.packet import Disconnect
-from tests.support.commands import penstock, run
-from tests.support.mosquitto import HOST
-from tests.support.node import ANY_PORT, LiveNode, passwords, refused, running
-from tests.support.paho import Paho
-from tests.support.peer import Peer
+from tests.support.clients.paho import Paho
+from tests.support.clients.peer import Peer
+from tests.support.processes.commands import penstock, run
+from tests.support.processes.mosquitto import HOST
+from tests.support.processes.node import ANY_PORT, LiveNode, passwords, refused, running
 
 # --- SIGTERM
 

@@ -11,7 +11,7 @@ import pytest
 from penstock.cli.completion import completions
 from penstock.cli.main import COMMANDS, main
 from penstock.cli.shells import INSTALLED, SCRIPTS
-from tests.support.commands import PATIENCE
+from tests.support.processes.commands import PATIENCE
 
 DOMAIN = """
 domain: test

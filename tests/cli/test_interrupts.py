@@ -14,7 +14,7 @@ from penstock.cli.domain import check
 from penstock.cli.exit_codes import EXIT_ERROR, EXIT_INTERRUPTED
 from penstock.cli.main import main
 from penstock.cli.pipeline.signals import delayed_interrupt, noted_interrupt, wait
-from tests.support.commands import PATIENCE
+from tests.support.processes.commands import PATIENCE
 
 DOMAIN = "domain: test\nnodes: {gateway: {listen: 127.0.0.1:1883}}\nclients: {phone: {node: gateway}}\n"
 

@@ -5,7 +5,7 @@ from itertools import count
 
 import pytest
 
-from tests.support.node import LiveNode, running
+from tests.support.processes.node import LiveNode, running
 
 _NUMBERS = count(1)
 

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from penstock.client import Client, ConditionError, ContentError, Disconnected, Refused, TopicError
-from tests.support.certificates import Authority
-from tests.support.clients import all_until, client, payloads, take
-from tests.support.mosquitto import HOST, free_port
-from tests.support.node import ANY_PORT, LiveNode, passwords, running
+from tests.support.clients.library import all_until, client, payloads, take
+from tests.support.processes.certificates import Authority
+from tests.support.processes.mosquitto import HOST, free_port
+from tests.support.processes.node import ANY_PORT, LiveNode, passwords, running
 
 # --- what is published arrives
 

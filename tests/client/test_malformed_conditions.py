@@ -6,15 +6,15 @@ import yaml
 
 from penstock.wire.packet import Publish, Suback, Subscribe, Subscription
 from penstock.wire.properties import Properties
-from tests.support.conditions import FOLDER
-from tests.support.federation import federated
-from tests.support.mosquitto import HOST
-from tests.support.peer import Peer
+from tests.support.cases.conditions import FOLDER
+from tests.support.clients.peer import Peer
+from tests.support.processes.federation import federated
+from tests.support.processes.mosquitto import HOST
 
 MISTAKES = yaml.safe_load((FOLDER / "mistakes.yaml").read_text("utf-8"))
 DOMAIN: dict[str, Any] = {
     "nodes": {"main": {"store": "memory"}},
-    # As `tests.support.conditions.declared` has it.
+    # As `tests.support.cases.conditions.declared` has it.
     "content": [
         {
             "topics": "declared/#",

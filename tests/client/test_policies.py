@@ -13,9 +13,9 @@ from penstock.engine.rehearsal.rehearsal import Rehearsal
 from penstock.language.statements.parser import parse_statement
 from penstock.language.statements.printer import show_compact
 from penstock.language.statements.statement import Attach, Message, Statement
-from tests.support.cable import Cable
-from tests.support.clients import client, payloads, take
-from tests.support.node import LiveNode, running
+from tests.support.clients.library import client, payloads, take
+from tests.support.processes.cable import Cable
+from tests.support.processes.node import LiveNode, running
 
 PAPER = yaml.safe_load((Path(__file__).parents[1] / "cases" / "statements" / "paper.yaml").read_text())
 ALL = {

@@ -9,11 +9,11 @@ from penstock.client import Disconnected, Refused
 from penstock.wire.codec import encode
 from penstock.wire.packet import Connack, Puback, Publish
 from penstock.wire.stream import Decoder
-from tests.support.cable import Cable
-from tests.support.clients import all_until, client, payloads, take
-from tests.support.commands import PATIENCE
-from tests.support.mosquitto import HOST
-from tests.support.node import LiveNode, passwords, running
+from tests.support.clients.library import all_until, client, payloads, take
+from tests.support.processes.cable import Cable
+from tests.support.processes.commands import PATIENCE
+from tests.support.processes.mosquitto import HOST
+from tests.support.processes.node import LiveNode, passwords, running
 
 
 @pytest.fixture

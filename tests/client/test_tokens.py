@@ -13,12 +13,12 @@ import yaml
 from penstock.client import Client, Refused, TokenRequestError, request_token
 from penstock.client.tokens import renewal_of
 from penstock.policy.tokens.token import parse_token
-from tests.support.clients import client, payloads, take
-from tests.support.commands import until
-from tests.support.federation import TOGETHER, Nodes, together
-from tests.support.mosquitto import HOST
-from tests.support.node import LiveNode
-from tests.support.token_node import USERS, federation_of_two, issued, token_node
+from tests.support.clients.library import client, payloads, take
+from tests.support.processes.commands import until
+from tests.support.processes.federation import TOGETHER, Nodes, together
+from tests.support.processes.mosquitto import HOST
+from tests.support.processes.node import LiveNode
+from tests.support.processes.token_node import USERS, federation_of_two, issued, token_node
 
 SECRET = b"the-secret-of-inner-4711"
 

@@ -27,7 +27,7 @@ from penstock.language.evaluators.times import duration_from_string, timestamp_f
 from penstock.language.parser import parse
 from penstock.language.types import ListType, MapType, Record, Type, accepts
 from penstock.language.values import TypeName, Uint, Value, make_map
-from tests.support.conditions import same
+from tests.support.cases.conditions import same
 
 CASES = "dist/esm/testdata/conformance.js"
 

@@ -13,8 +13,8 @@ import pytest
 from _pytest.mark import ParameterSet
 
 from penstock.wire.packet import MQTT_5, MQTT_311
-from tests.support.peer import Peer
-from tests.support.server import REFERENCE, Server, Wishes, serving
+from tests.support.clients.peer import Peer
+from tests.support.processes.server import REFERENCE, Server, Wishes, serving
 
 Join = Callable[..., Awaitable[Peer]]
 """Open a connection and, unless told `client_id=None`, connect: `await join("a", version=4, keepalive=1)`."""

@@ -20,8 +20,8 @@ from penstock.wire.packet import (
 from penstock.wire.properties import Properties
 from penstock.wire.reason import Reason
 from tests.conformance.conftest import Join, chosen_version, joining, titled
-from tests.support.peer import Peer
-from tests.support.server import Server, Wishes, serving
+from tests.support.clients.peer import Peer
+from tests.support.processes.server import Server, Wishes, serving
 
 # `secret`, as mosquitto_passwd wrote it
 PASSWORDS = (

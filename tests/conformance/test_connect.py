@@ -18,7 +18,7 @@ from penstock.wire.packet import (
 from penstock.wire.properties import Properties
 from penstock.wire.reason import Reason
 from tests.conformance.conftest import Join, titled
-from tests.support.peer import frame, text
+from tests.support.clients.peer import frame, text
 
 LETTERS = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 

@@ -6,7 +6,7 @@ from penstock.wire.packet import MQTT_5, MQTT_311, Auth, Disconnect, Pingreq, Pi
 from penstock.wire.properties import Properties
 from penstock.wire.reason import Reason
 from tests.conformance.conftest import Join, both_versions, titled
-from tests.support.peer import frame, text
+from tests.support.clients.peer import frame, text
 
 
 async def test_pingreq_is_answered(join: Join, version: int) -> None:

@@ -6,7 +6,7 @@ from penstock.wire.packet import MQTT_5, MQTT_311, Disconnect, Puback, Publish
 from penstock.wire.properties import Properties
 from penstock.wire.reason import Reason
 from tests.conformance.conftest import Join, titled
-from tests.support.peer import frame, text
+from tests.support.clients.peer import frame, text
 
 QOS = pytest.mark.parametrize("qos", [0, 1, 2])
 

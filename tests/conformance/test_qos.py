@@ -16,7 +16,7 @@ from penstock.wire.packet import (
 from penstock.wire.properties import Properties
 from penstock.wire.reason import Reason
 from tests.conformance.conftest import Join, both_versions
-from tests.support.peer import Peer, frame, text
+from tests.support.clients.peer import Peer, frame, text
 
 ACCEPTED = (Reason.SUCCESS, Reason.NO_MATCHING_SUBSCRIBERS)
 

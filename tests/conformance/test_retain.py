@@ -4,7 +4,7 @@ import pytest
 
 from penstock.wire.properties import Properties
 from tests.conformance.conftest import Join
-from tests.support.peer import Peer
+from tests.support.clients.peer import Peer
 
 
 async def forget(client: Peer, *topics: str) -> None:

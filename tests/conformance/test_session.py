@@ -8,7 +8,7 @@ from penstock.wire.packet import MQTT_5, MQTT_311, Disconnect, Publish
 from penstock.wire.properties import Properties
 from penstock.wire.reason import Reason
 from tests.conformance.conftest import Join, both_versions
-from tests.support.peer import Peer
+from tests.support.clients.peer import Peer
 
 
 def lasting(version: int, seconds: int = 60) -> Properties:

@@ -10,7 +10,7 @@ from websockets.typing import Subprotocol
 from penstock.wire.codec import encode
 from penstock.wire.packet import Connack, Connect, Packet, Pingreq, Pingresp
 from penstock.wire.stream import Decoder
-from tests.support.server import REFERENCE, Server, Wishes, serving
+from tests.support.processes.server import REFERENCE, Server, Wishes, serving
 
 MQTT = Subprotocol("mqtt")
 Open = Callable[..., Awaitable[ClientConnection]]

@@ -8,7 +8,7 @@ from penstock.wire.packet import MQTT_5, Disconnect, Will
 from penstock.wire.properties import Properties
 from penstock.wire.reason import Reason
 from tests.conformance.conftest import Join
-from tests.support.peer import frame
+from tests.support.clients.peer import frame
 
 
 @pytest.mark.parametrize("qos", [0, 1, 2])

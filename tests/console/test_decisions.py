@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 import pytest
 from playwright.sync_api import BrowserContext, Locator, Page, expect
 
-from tests.support.console import Looking, looking
-from tests.support.paho import Paho
-from tests.support.works import DATA, HOSTILE, WORKS, alarm, at_work, report, shift
+from tests.support.clients.paho import Paho
+from tests.support.processes.console import Looking, looking
+from tests.support.scenes.factory import DATA, HOSTILE, WORKS, alarm, at_work, report, shift
 
 Clients = dict[str, Paho]
 

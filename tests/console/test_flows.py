@@ -8,8 +8,8 @@ import pytest
 import yaml
 from playwright.sync_api import Page, expect
 
-from tests.support.console import Looking, looking
-from tests.support.home import FILE
+from tests.support.processes.console import Looking, looking
+from tests.support.scenes.smart_home import FILE
 
 ENTITIES = ("cloud", "gateway", "locks", "phone", "motion", "camera", "bell")
 

@@ -14,13 +14,13 @@ import pytest
 import yaml
 from playwright.sync_api import Page, expect
 
-from tests.support.cable import Cable
-from tests.support.commands import until
-from tests.support.console import Looking, console, looking
-from tests.support.federation import federated
-from tests.support.mosquitto import free_port
-from tests.support.node import LiveNode, passwords
-from tests.support.paho import Paho
+from tests.support.clients.paho import Paho
+from tests.support.processes.cable import Cable
+from tests.support.processes.commands import until
+from tests.support.processes.console import Looking, console, looking
+from tests.support.processes.federation import federated
+from tests.support.processes.mosquitto import free_port
+from tests.support.processes.node import LiveNode, passwords
 
 FILE = Path(__file__).parents[2] / "examples" / "smart-home" / "domain.yaml"
 EVIL = "<img src=x onerror=alert(1)>"
@@ -333,7 +333,9 @@ def test_a_node_that_hangs_or_is_killed_is_seen_and_the_others_go_on(home: Home,
 
 @contextmanager
 def serving_large() -> Iterator[str]:
-    process = subprocess.Popen([sys.executable, "-m", "tests.support.drawn"], stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tests.support.scenes.large_map"], stdout=subprocess.PIPE, text=True
+    )
     try:
         assert process.stdout is not None
         yield process.stdout.readline().split()[-1]

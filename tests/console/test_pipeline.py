@@ -7,8 +7,8 @@ import pytest
 from playwright.sync_api import expect
 
 from penstock.journal.jobs import FOLDER, JobRecord, JobTable
-from tests.support.commands import PATIENCE
-from tests.support.console import Looking, looking
+from tests.support.processes.commands import PATIENCE
+from tests.support.processes.console import Looking, looking
 
 expect.set_options(timeout=PATIENCE * 1000)
 HOSTILE = "<img src=x onerror=alert(1)>"

@@ -12,7 +12,7 @@ from penstock.console.map.scene import FEW, Live, Scene, listed, live, scene
 from penstock.domain.schema.domain import Domain
 from penstock.domain.schema.policies import MonitorSettings
 from penstock.engine.status import ClientPortrait, LinkPortrait, NodePortrait, PastPortrait
-from tests.support.drawn import large
+from tests.support.scenes.large_map import large
 
 HOME = Domain.model_validate(
     {

@@ -14,10 +14,10 @@ from penstock.console.subjects.contracts import shortened
 from penstock.console.subjects.use import refused_elsewhere, used, uses
 from penstock.console.tables import TableCell
 from penstock.journal.jobs import JobRecord
-from tests.support.commands import PATIENCE
-from tests.support.console import Looking, looking
-from tests.support.node import passwords
-from tests.support.paho import Paho
+from tests.support.clients.paho import Paho
+from tests.support.processes.commands import PATIENCE
+from tests.support.processes.console import Looking, looking
+from tests.support.processes.node import passwords
 
 expect.set_options(timeout=PATIENCE * 1000)
 HOSTILE = "<img src=x onerror=alert(1)>"

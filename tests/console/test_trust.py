@@ -8,10 +8,10 @@ from urllib.parse import quote
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.support.commands import PATIENCE
-from tests.support.console import Looking, looking
-from tests.support.paho import Paho
-from tests.support.trusted import secured
+from tests.support.clients.paho import Paho
+from tests.support.processes.commands import PATIENCE
+from tests.support.processes.console import Looking, looking
+from tests.support.processes.trust_nodes import secured
 
 expect.set_options(timeout=PATIENCE * 1000)
 HOSTILE = "<img src=x onerror=alert(1)>"

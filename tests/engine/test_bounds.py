@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 from penstock.domain import LimitSettings
-from penstock.engine.events import passage
-from penstock.engine.sessions.subscribe import REPLAY_STEP
+from penstock.engine.events.entrances import MAX_REPLAYED
+from penstock.engine.stages import runner
 from penstock.policy.access.acl import Acl
 from penstock.wire.packet import Puback, Pubrec, Pubrel
-from tests.support.invariants import check_node
-from tests.support.joined import Client, Joined
+from tests.support.memory.joined import Client, Joined
+from tests.support.models.invariants import check_node
 
 
 def reader(joined: Joined, qos: int = 1) -> Client:
@@ -64,7 +64,7 @@ def retain(joined: Joined, number: int, qos: int = 0) -> None:
 
 def test_a_long_replay_is_sent_in_steps_in_which_others_have_their_turn() -> None:
     joined = Joined()
-    retain(joined, 3 * REPLAY_STEP + 1)
+    retain(joined, 3 * MAX_REPLAYED + 1)
     bob = joined.connect("bob").subscribe("b")
     ann = joined.connect("ann")
     ann.take()
@@ -77,7 +77,7 @@ def test_a_long_replay_is_sent_in_steps_in_which_others_have_their_turn() -> Non
     topics = [one.topic for one in ann.messages()]
     assert topics.index("b") < len(topics) - 1, "a message that came meanwhile did not wait for the end"
     topics.remove("b")
-    assert topics == [f"retained/{each:05}" for each in range(3 * REPLAY_STEP + 1)]
+    assert topics == [f"retained/{each:05}" for each in range(3 * MAX_REPLAYED + 1)]
 
 
 def test_a_replay_longer_than_the_window_comes_whole_and_rests_between_acknowledgements() -> None:
@@ -95,7 +95,7 @@ def test_a_replay_longer_than_the_window_comes_whole_and_rests_between_acknowled
 
 def test_a_replay_rests_while_its_client_is_away() -> None:
     joined = Joined()
-    retain(joined, 3 * REPLAY_STEP)
+    retain(joined, 3 * MAX_REPLAYED)
     ann = joined.connect("ann", session_expiry=100)
     ann.subscribe("#")
     assert joined.node.replaying
@@ -106,7 +106,7 @@ def test_a_replay_rests_while_its_client_is_away() -> None:
 
 def test_a_replay_rests_while_its_client_does_not_read() -> None:
     joined = Joined()
-    retain(joined, 3 * REPLAY_STEP)
+    retain(joined, 3 * MAX_REPLAYED)
     ann = joined.connect("ann").subscribe("#")
     ann.goes_deaf()
     joined.turn()
@@ -114,7 +114,7 @@ def test_a_replay_rests_while_its_client_does_not_read() -> None:
     ann.reads_on()
     while joined.node.replaying:
         joined.turn()
-    assert len(ann.messages()) == 3 * REPLAY_STEP
+    assert len(ann.messages()) == 3 * MAX_REPLAYED
 
 
 def test_subscribing_again_and_again_leaves_one_replay() -> None:
@@ -205,7 +205,7 @@ def test_plans_of_clients_that_are_gone_are_gone(tmp_path: Path) -> None:
 
 
 def test_plans_are_made_anew_when_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(passage, "MAX_PLANS", 20)
+    monkeypatch.setattr(runner, "MAX_PLANS", 20)
     joined = Joined()
     ann = joined.connect("ann").subscribe("+/x")
     bob = joined.connect("bob")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.commands import penstock, run
+from tests.support.processes.commands import penstock, run
 
 FOLDER = Path(__file__).parent.parent.parent / "examples" / "federation"
 FILE = FOLDER / "domain.yaml"

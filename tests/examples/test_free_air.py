@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.support.commands import penstock, run
+from tests.support.processes.commands import penstock, run
 
 FOLDER = Path(__file__).parent.parent.parent / "examples" / "free-air"
 FILE = FOLDER / "domain.yaml"

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.support.automata import M2, automaton, topics
-from tests.support.commands import penstock, run, until
-from tests.support.federation import Nodes, federated
-from tests.support.paho import Paho
+from tests.support.clients.paho import Paho
+from tests.support.models.automata import M2, automaton, topics
+from tests.support.processes.commands import penstock, run, until
+from tests.support.processes.federation import Nodes, federated
 
 FILE = Path(__file__).parent.parent.parent / "examples" / "smart-home" / "domain.yaml"
 AT = {"phone": "cloud", "motion": "gateway", "camera": "gateway", "bell": "gateway", "lock": "locks"}

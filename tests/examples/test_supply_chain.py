@@ -4,7 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.support.commands import penstock, run
+from tests.support.processes.commands import penstock, run
 
 FOLDER = Path(__file__).parent.parent.parent / "examples" / "supply-chain"
 FILE = FOLDER / "domain.yaml"

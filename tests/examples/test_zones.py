@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from penstock.language.statements.parser import parse_statement
-from tests.support.commands import penstock, run
+from tests.support.processes.commands import penstock, run
 
 FOLDER = Path(__file__).parent.parent.parent / "examples" / "zones"
 FILE = FOLDER / "domain.yaml"

@@ -17,9 +17,9 @@ import time
 from dataclasses import dataclass
 
 from tests.fuzz.wild_packets import Wild
-from tests.support.mosquitto import HOST
-from tests.support.node import LiveNode, open_files, running
-from tests.support.peer import Peer
+from tests.support.clients.peer import Peer
+from tests.support.processes.mosquitto import HOST
+from tests.support.processes.node import LiveNode, open_files, running
 
 CLIENTS = 40
 PAUSE = 0.03

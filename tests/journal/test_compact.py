@@ -17,7 +17,7 @@ from penstock.journal.revision import Revision
 from penstock.journal.write.compact import compact
 from penstock.journal.write.recover import recover
 from penstock.model.errors import PenstockError
-from tests.support.journals import DAY, NOON, events, gathered, problems, rows, same, write_segments
+from tests.support.memory.journals import DAY, NOON, events, gathered, problems, rows, same, write_segments
 
 
 def _journal(folder: Path) -> Path:

@@ -12,7 +12,7 @@ from penstock.engine.rehearsal.rehearsal import Rehearsal
 from penstock.journal.read.events import EVENTS
 from penstock.journal.read.tables import parts, read_all, read_part
 from penstock.journal.write.compact import compact
-from tests.support.recorded import Written, record
+from tests.support.memory.recording import Written, record
 
 RULE = "PolicyStatement {{ On(Forward, Publication) {{ {} }} }}"
 ASKS = {

@@ -10,7 +10,7 @@ from penstock.domain import Domain
 from penstock.journal.jobs import JobRecord
 from penstock.journal.revision import Revision
 from penstock.journal.write.compact import compact
-from tests.support.journals import rows, write_segments
+from tests.support.memory.journals import rows, write_segments
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import pytest
 from penstock.journal.read.sample import sample
 from penstock.journal.read.tables import parts, read_all
 from penstock.journal.write.compact import compact
-from tests.support.journals import NOON, rows, write_segments
+from tests.support.memory.journals import NOON, rows, write_segments
 
 
 def journal(folder: Path) -> Path:

@@ -19,7 +19,7 @@ from penstock.model.verdict import Effect, Verdict
 from penstock.wire.codec import encode
 from penstock.wire.packet import Publish
 from penstock.wire.properties import Properties
-from tests.support.journals import (
+from tests.support.memory.journals import (
     DENIED,
     NODE,
     NOON,

@@ -13,7 +13,7 @@ from penstock.language.evaluators.closures import compile_decision, compile_valu
 from penstock.language.evaluators.reference import decide, evaluate
 from penstock.language.parser import parse
 from penstock.language.printer import show
-from tests.support.conditions import EXECUTORS, Case, cases
+from tests.support.cases.conditions import EXECUTORS, Case, cases
 
 ALL = cases()
 

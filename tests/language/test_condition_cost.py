@@ -22,8 +22,8 @@ from penstock.language.limits import MOST_EVENT_WORK, MOST_WORK
 from penstock.language.parser import parse
 from penstock.model.content.bounds import MOST_NODES
 from penstock.model.content.content import Content, Format
-from tests.support.conditions import same
-from tests.support.random_conditions import contents, expressions, usual_contents
+from tests.support.cases.conditions import same
+from tests.support.generators.conditions import contents, expressions, usual_contents
 
 anything = st.one_of(expressions(depth=4), expressions("bool", depth=4))
 some_content = st.one_of(contents, usual_contents)

@@ -9,7 +9,7 @@ import yaml
 from penstock.language.condition import make_condition
 from penstock.language.errors import ConditionError
 from penstock.language.types import ANYTHING
-from tests.support.conditions import FOLDER, declared
+from tests.support.cases.conditions import FOLDER, declared
 
 MISTAKES = yaml.safe_load((FOLDER / "mistakes.yaml").read_text("utf-8"))
 

@@ -12,7 +12,7 @@ from penstock.language import types
 from penstock.language.evaluators.doubles import widening
 from penstock.language.types import DYN, ListType, MapType, Record, Type
 from penstock.language.values import Uint
-from tests.support.conditions import same
+from tests.support.cases.conditions import same
 
 CASES: dict[str, tuple[Type, Any, Any]] = {
     "an int": (Record({"t": types.DOUBLE}), {"t": 71}, {"t": 71.0}),

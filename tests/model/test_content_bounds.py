@@ -8,7 +8,7 @@ import pytest
 from penstock.model.content import xpath
 from penstock.model.content.bounds import MOST_BYTES, MOST_DEPTH, MOST_NODES
 from penstock.model.content.content import Content, ContentError, Format, Unreadable
-from tests.support.sparkplug import encode
+from tests.support.memory.sparkplug import encode
 
 
 def nested(start: str, end: str, depth: int) -> bytes:

@@ -5,8 +5,8 @@ from collections import Counter
 import pytest
 
 from penstock.model.content.content import ContentError, Unreadable
-from tests.support.conditions import expected_value, same
-from tests.support.contents import Case, cases, says
+from tests.support.cases.conditions import expected_value, same
+from tests.support.cases.contents import Case, cases, says
 
 ALL = cases()
 

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from penstock.model.content.content import Content, ContentError, Format, Unreadable
 from penstock.model.values import LAST_SECOND, LEAST_INT, MOST_INT, MOST_UINT, Timestamp, Uint, Value
-from tests.support.conditions import same
-from tests.support.contents import cases
-from tests.support.sparkplug import PAYLOAD, encode
+from tests.support.cases.conditions import same
+from tests.support.cases.contents import cases
+from tests.support.memory.sparkplug import PAYLOAD, encode
 
 pytestmark = pytest.mark.fuzz
 

@@ -6,7 +6,7 @@ import pytest
 
 from penstock.model.content.content import Content, Format, Reader, Rule, Unreadable
 from penstock.model.event import Event
-from tests.support.contents import load
+from tests.support.cases.contents import load
 
 CASES = load("choosing.yaml")
 

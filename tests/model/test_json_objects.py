@@ -8,9 +8,9 @@ from penstock.model.content.json import read_json
 from penstock.model.content.json_objects import read_objects
 from penstock.model.errors import ContentError
 from penstock.model.values import Value
-from tests.support.conditions import same
-from tests.support.contents import cases
-from tests.support.nasty_json import large_payloads, payloads
+from tests.support.cases.conditions import same
+from tests.support.cases.contents import cases
+from tests.support.generators.nasty_json import large_payloads, payloads
 
 _LARGE = 100_000
 _PLAIN = b'{"a": 1, "b": "x"}'

@@ -19,7 +19,7 @@ from penstock.model.quality import (
     moment,
 )
 from penstock.model.values import Timestamp
-from tests.support.qualities import qualities, values
+from tests.support.generators.quality import qualities, values
 
 PERCENT = MetricDefinition("10.1", levels=(("low", 0.0), ("medium", 50.0), ("high", 80.0)))
 AGE = MetricDefinition("age", "s", 0.0, math.inf, Direction.LOWER, levels=(("old", 600.0), ("new", 10.0)))

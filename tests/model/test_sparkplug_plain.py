@@ -12,7 +12,7 @@ from penstock.model.errors import ContentError
 from penstock.model.sparkplug.message import parse
 from penstock.model.sparkplug.metric import read_metric
 from penstock.model.sparkplug.plain import read_plain, write_plain
-from tests.support.sparkplug import PAYLOAD
+from tests.support.memory.sparkplug import PAYLOAD
 
 VALUES = st.one_of(
     st.none(), st.booleans(), st.integers(-(2**63), 2**64 - 1), st.floats(allow_nan=False), st.text(max_size=9)

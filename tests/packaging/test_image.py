@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from penstock.cli.main import COMMANDS
-from tests.support.commands import PATIENCE
+from tests.support.processes.commands import PATIENCE
 
 ROOT = Path(__file__).parents[2]
 

@@ -13,8 +13,8 @@ import pytest
 
 from penstock.cli.main import COMMANDS
 from penstock.client import local_token
-from tests.support.commands import PATIENCE
-from tests.support.node import running
+from tests.support.processes.commands import PATIENCE
+from tests.support.processes.node import running
 
 UNIT = Path(__file__).parents[2] / "packaging" / "penstock.service"
 INSTALLED = "/opt/penstock/bin/penstock"

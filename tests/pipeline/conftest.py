@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from penstock.pipeline.jobs.replay import Replay, replay_few
 from penstock.pipeline.spark.session import SMALL
-from tests.support.replays import Replaying, replay_both
+from tests.support.spark.replays import Replaying, replay_both
 
 SETTINGS = {
     "spark.ui.enabled": "false",

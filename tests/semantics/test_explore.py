@@ -18,7 +18,7 @@ from penstock.semantics.explore import (
 )
 from penstock.semantics.ordering import Ordering, by_publication, fifo, in_order_links, unordered
 from penstock.semantics.schema import ConnectionGraph, EventPolicy, Monitor, Schema, liberal
-from tests.support.ensembles import both_ways, figure_1, roles, smart_home, subscribed_to_all
+from tests.support.models.ensembles import both_ways, figure_1, roles, smart_home, subscribed_to_all
 
 ORDERINGS = [unordered, fifo, by_publication, in_order_links]
 

@@ -19,7 +19,7 @@ from penstock.semantics.rules import (
 from penstock.semantics.schema import ConnectionGraph, EventPolicy, Monitor, Schema, liberal
 from penstock.semantics.state import State, initial, monitor_state, select
 from penstock.semantics.task import Annotated, Broker, Transmit
-from tests.support.ensembles import both_ways, smart_home
+from tests.support.models.ensembles import both_ways, smart_home
 
 TOPICS = frozenset("abc")
 

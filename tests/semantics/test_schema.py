@@ -18,7 +18,7 @@ from penstock.semantics.schema import (
     in_turn,
     liberal,
 )
-from tests.support.ensembles import M1, M2, both_ways, smart_home
+from tests.support.models.ensembles import M1, M2, both_ways, smart_home
 
 GRAPH = ConnectionGraph(frozenset("d"), frozenset("xy"), both_ways([("d", "x"), ("x", "y")]))
 

@@ -5,7 +5,7 @@ import pytest
 from penstock.wire.codec import encode
 from penstock.wire.framing import Framer
 from penstock.wire.stream import Decoder
-from tests.support.corpus import Case, all_cases, invalid_cases, valid_cases
+from tests.support.cases.packets import Case, all_cases, invalid_cases, valid_cases
 
 
 @pytest.mark.parametrize("case", valid_cases(), ids=str)

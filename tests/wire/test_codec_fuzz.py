@@ -11,8 +11,8 @@ from penstock.wire.errors import WireError
 from penstock.wire.packet import MQTT_5, MQTT_311, Packet
 from penstock.wire.primitives import encode_varint
 from penstock.wire.stream import Decoder
-from tests.support.corpus import all_cases
-from tests.support.packets import connects, packets
+from tests.support.cases.packets import all_cases
+from tests.support.generators.packets import connects, packets
 
 VERSIONS = pytest.mark.parametrize("version", [MQTT_311, MQTT_5])
 

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 from benchmarks.xacml import policy
 from penstock.domain import Domain, ensemble
+from penstock.engine.connections.inbound import Inbound
 from penstock.engine.rehearsal.rehearsal import Rehearsal
-from penstock.engine.sessions.endpoint import Endpoint
 from penstock.policy.contracts.privacy import PrivacyPolicy
 from penstock.policy.xacml import Pdp
 from penstock.wire.codec import encode
@@ -115,7 +115,7 @@ def measure(rehearsal: Rehearsal, payload: bytes, rounds: int, publications: int
     near = rehearsal.assembly.connections["prod", "producer"].node_end
     link = rehearsal.assembly.connections["prod", "other"]
     far = link.other
-    assert isinstance(far, Endpoint)
+    assert isinstance(far, Inbound)
     packet = encode(Publish(TOPIC, payload), 5)
     consumer = next(name for name in rehearsal.entities if name.startswith("consumer"))
     before = len(rehearsal.deliveries(consumer))
@@ -125,7 +125,7 @@ def measure(rehearsal: Rehearsal, payload: bytes, rounds: int, publications: int
         began = time.process_time()
         for _ in range(publications):
             rehearsal.assembly.now += 0.001
-            near.take(packet)
+            near.receive(packet)
         prod = time.process_time() - began
         rehearsal.assembly.turn(rehearsal.nodes["prod"])
         sent = [data for _, data in link.wires[0]._packets]
@@ -133,7 +133,7 @@ def measure(rehearsal: Rehearsal, payload: bytes, rounds: int, publications: int
         began = time.process_time()
         for data in sent:
             rehearsal.assembly.now += 0.001
-            far.take(data)
+            far.receive(data)
         other = time.process_time() - began
         gc.enable()
         rehearsal.assembly.turn(rehearsal.nodes["other"])

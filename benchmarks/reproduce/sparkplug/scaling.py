@@ -22,8 +22,9 @@ from benchmarks.reproduce.sparkplug.deployments import (
 )
 from benchmarks.reproduce.sparkplug.plant import payload
 from penstock.domain import LimitSettings, ensemble, load
+from penstock.engine.connections.host import Host
+from penstock.engine.connections.inbound import Inbound
 from penstock.engine.node import Node
-from penstock.engine.sessions.endpoint import Endpoint
 from penstock.engine.stages.admit import Door
 from penstock.wire.codec import encode
 from penstock.wire.packet import Connect, Publish, Subscribe, Subscription
@@ -80,10 +81,10 @@ def _measured(node: Node, deployment: Deployment, readers: list[str]) -> float:
     now = 1_700_000_000.0
     edge = _client(node, "E0", now)
     for name in (PRIMARY, *readers):
-        _client(node, name, now).take(encode(Subscribe(1, (Subscription("spBv1.0/G/#", 0),)), 5))
+        _client(node, name, now).receive(encode(Subscribe(1, (Subscription("spBv1.0/G/#", 0),)), 5))
     draw = random.Random(1)
     metrics = deployment.metrics("")
-    edge.take(encode(Publish(topic("E0", "", "BIRTH"), payload(metrics, 0, draw, True)), 5))
+    edge.receive(encode(Publish(topic("E0", "", "BIRTH"), payload(metrics, 0, draw, True)), 5))
     packets = [
         encode(Publish(topic("E0", "", "DATA"), payload(draw.sample(metrics, 10), seq % 256, draw, False)), 5)
         for seq in range(1, _MESSAGES + 1)
@@ -94,7 +95,7 @@ def _measured(node: Node, deployment: Deployment, readers: list[str]) -> float:
     for _ in range(_ROUNDS):
         began = time.process_time()
         for packet in packets:
-            edge.take(packet)
+            edge.receive(packet)
         times.append((time.process_time() - began) / len(packets))
         for session in node.sessions.values():
             session.buffer.clear()
@@ -103,7 +104,7 @@ def _measured(node: Node, deployment: Deployment, readers: list[str]) -> float:
     return median(times)
 
 
-def _client(node: Node, name: str, now: float) -> Endpoint:
-    end = Endpoint(node, Door("here", "main/0", True), lambda: now, lambda packets: packets.clear())
-    end.take(encode(Connect(name, 5), 5))
+def _client(node: Node, name: str, now: float) -> Inbound:
+    end = Inbound(Host(node, lambda: now), Door("here", "main/0", True))
+    end.receive(encode(Connect(name, 5), 5))
     return end

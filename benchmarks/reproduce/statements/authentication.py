@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 from benchmarks.reproduce.statements.inside import interleaved
 from benchmarks.reproduce.statements.policies import EVERYTHING, authenticating
 from penstock.domain import Domain, ensemble
+from penstock.engine.connections.inbound import Inbound
 from penstock.engine.rehearsal.rehearsal import Rehearsal
-from penstock.engine.sessions.endpoint import Endpoint
 from penstock.engine.trust import group_proofs
 from penstock.wire.codec import encode
 from penstock.wire.packet import Publish
@@ -59,7 +59,7 @@ class _Link:
         self.played.connect("s", "n1")
         self.played.subscribe("s", "t", policy=authenticating(names))
         other = self.played.assembly.connections["n0", "n1"].other
-        assert isinstance(other, Endpoint)
+        assert isinstance(other, Inbound)
         self.end = other
         self.packet = encode(Publish("t", b'{"class": "event", "a": 1}'), 5)
         self.exchanges = 0
@@ -82,9 +82,9 @@ class _Link:
                 played.run()
                 seconds += time.process_time() - began
             began = time.process_time()
-            self.end.take(self.packet)
+            self.end.receive(self.packet)
             seconds += time.process_time() - began
-            played.assembly.turn(self.end.node)
+            played.assembly.turn(self.end.host.node)
             played.run()
         return seconds / publications
 

@@ -14,8 +14,9 @@ from benchmarks.reproduce.statements.inside import added, empty, interleaved, su
 from benchmarks.reproduce.statements.policies import EVERYTHING, FLOODING
 from benchmarks.reproduce.statements.tracing import has_policy
 from penstock.domain import Domain, ensemble
+from penstock.engine.connections.host import Host
+from penstock.engine.connections.inbound import Inbound
 from penstock.engine.rehearsal.rehearsal import Rehearsal
-from penstock.engine.sessions.endpoint import Endpoint
 from penstock.engine.stages.admit import Door
 from penstock.engine.statements import filter_policies
 from penstock.wire.codec import encode
@@ -67,24 +68,22 @@ class _Hub:
             self._say(self.advertisers[number % ADVERTISERS], said)
         self.texts = [" && ".join(map(str, each)) for each in WORKLOAD.subscriptions(1_000)[: 2 * subscriptions]]
         for number, where in enumerate(self.texts[:subscriptions]):
-            self.reader.take(subscription(TOPIC, number, where))
+            self.reader.receive(subscription(TOPIC, number, where))
         self._settle()
 
-    def _connect(self, name: str) -> Endpoint:
-        end = Endpoint(
-            self.node, Door("here", "main/0", True), lambda: self.played.now, lambda packets: packets.clear()
-        )
-        end.take(encode(Connect(name, 5), 5))
+    def _connect(self, name: str) -> Inbound:
+        end = Inbound(Host(self.node, lambda: self.played.now), Door("here", "main/0", True))
+        end.receive(encode(Connect(name, 5), 5))
         return end
 
-    def _say(self, advertiser: Endpoint, said: dict[str, str]) -> None:
-        advertiser.take(encode(Publish("$penstock/advertise", json.dumps(said).encode(), 1, packet_id=1), 5))
+    def _say(self, advertiser: Inbound, said: dict[str, str]) -> None:
+        advertiser.receive(encode(Publish("$penstock/advertise", json.dumps(said).encode(), 1, packet_id=1), 5))
 
     def _settle(self) -> None:
         self.played.assembly.turn(self.node)
         self.played.run()
 
-    def packets(self, number: int) -> list[tuple[Endpoint, bytes]]:
+    def packets(self, number: int) -> list[tuple[Inbound, bytes]]:
         """Publications, and who advertises each."""
         found = []
         for payload in WORKLOAD.publications(number):
@@ -92,10 +91,10 @@ class _Hub:
             found.append((self.advertisers[kind % ADVERTISERS], encode(Publish(TOPIC, payload), 5)))
         return found
 
-    def publish(self, packets: list[tuple[Endpoint, bytes]]) -> float:
+    def publish(self, packets: list[tuple[Inbound, bytes]]) -> float:
         began = time.process_time()
         for end, packet in packets:
-            end.take(packet)
+            end.receive(packet)
         seconds = time.process_time() - began
         empty(self.node)
         return seconds / len(packets)
@@ -107,13 +106,13 @@ class _Hub:
         packets = [subscription(TOPIC, base + place, where) for place, where in enumerate(self.texts[half:], half)]
         began = time.process_time()
         for packet in packets:
-            self.reader.take(packet)
+            self.reader.receive(packet)
             self.played.assembly.now += 1.0
             self.played.assembly.turn(self.node)
         seconds = time.process_time() - began
         self.played.run()
         for place in range(half, 2 * half):
-            self.reader.take(unsubscription(TOPIC, base + place))
+            self.reader.receive(unsubscription(TOPIC, base + place))
         self._settle()
         return seconds / len(packets)
 

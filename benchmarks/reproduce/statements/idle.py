@@ -12,8 +12,8 @@ from typing import NamedTuple
 from benchmarks.matching.workload import WORKLOADS
 from benchmarks.reproduce.statements.inside import connect, interleaved, make_node, subscription, take_all
 from benchmarks.reproduce.statements.policies import TRACING
+from penstock.engine.connections.inbound import Inbound
 from penstock.engine.node import Node
-from penstock.engine.sessions.endpoint import Endpoint
 from penstock.wire.codec import encode
 from penstock.wire.packet import Publish
 
@@ -55,7 +55,7 @@ def measure(rounds: int, publications: int = PUBLICATIONS) -> list[Cost]:
     return found
 
 
-def _filled(load: str, case: str) -> tuple[Node, Endpoint]:
+def _filled(load: str, case: str) -> tuple[Node, Inbound]:
     """A node with the same subscriptions in all cases, some of which have policies in some."""
     given = {"policy": "tracing", "to": "publication", "of": "*", "filter": "other/#"}
     told = {"policies": {"tracing": TRACING}, "apply": [given]}
@@ -64,11 +64,11 @@ def _filled(load: str, case: str) -> tuple[Node, Endpoint]:
     readers = [connect(node, f"reader{number}") for number in range(SUBSCRIBERS)]
     for number, each in enumerate(WORKLOAD.subscriptions(SUBSCRIPTIONS)):
         reader, where = readers[number % SUBSCRIBERS], " && ".join(map(str, each))
-        reader.take(subscription("u", number, where, TRACING if case == OTHERS else ""))
+        reader.receive(subscription("u", number, where, TRACING if case == OTHERS else ""))
         if load == BY_CONTENT:
-            reader.take(subscription("t", number, where))
+            reader.receive(subscription("t", number, where))
             never = f"{where} && e == {number}"
-            reader.take(subscription("t", SUBSCRIPTIONS + number, never, TRACING if case == UNMATCHED else ""))
+            reader.receive(subscription("t", SUBSCRIPTIONS + number, never, TRACING if case == UNMATCHED else ""))
         elif number < MATCHES:
-            reader.take(subscription("t", number))
+            reader.receive(subscription("t", number))
     return node, publisher

@@ -10,8 +10,9 @@ from typing import Any
 
 from benchmarks.reproduce.statements.policies import EVERYTHING
 from penstock.domain import Domain, LimitSettings, ensemble
+from penstock.engine.connections.host import Host
+from penstock.engine.connections.inbound import Inbound
 from penstock.engine.node import Node
-from penstock.engine.sessions.endpoint import Endpoint
 from penstock.engine.stages.admit import Door
 from penstock.wire.codec import encode
 from penstock.wire.packet import Connect, Subscribe, Subscription, Unsubscribe
@@ -33,10 +34,10 @@ def make_node(statements: dict[str, Any] | None) -> Node:
     return Node("main", LimitSettings(), lambda: "", ensemble=ensemble(domain))
 
 
-def connect(node: Node, name: str) -> Endpoint:
+def connect(node: Node, name: str) -> Inbound:
     """A client of it."""
-    end = Endpoint(node, Door("here", "main/0", True), lambda: NOW, lambda packets: packets.clear())
-    end.take(encode(Connect(name, 5), 5))
+    end = Inbound(Host(node, lambda: NOW), Door("here", "main/0", True))
+    end.receive(encode(Connect(name, 5), 5))
     return end
 
 
@@ -52,9 +53,9 @@ def unsubscription(filter: str, number: int) -> bytes:
     return encode(Unsubscribe(1, (filter,), Properties(user_properties=(("name", str(number)),))), 5)
 
 
-def take_all(node: Node, end: Endpoint, packets: Sequence[bytes]) -> float:
+def take_all(node: Node, end: Inbound, packets: Sequence[bytes]) -> float:
     """Have a client send all of these; seconds for each, and then the node has nothing left to send."""
-    take = end.take
+    take = end.receive
     began = time.process_time()
     for packet in packets:
         take(packet)

@@ -73,7 +73,7 @@ class Filled:
         self.texts = [" && ".join(map(str, each)) for each in WORKLOAD.subscriptions(subscriptions)]
         for number, where in enumerate(self.texts):
             told = policy if has_policy(number, share) else ""
-            self.readers[number % SUBSCRIBERS].take(subscription(TOPIC, number, where, told))
+            self.readers[number % SUBSCRIBERS].receive(subscription(TOPIC, number, where, told))
         empty(self.node)
 
     def predicates(self) -> Predicates[Subscribed]:
@@ -142,11 +142,11 @@ def _insert(filled: Filled, share: int) -> float:
         for number, where in enumerate(filled.texts)
     ]
     for number in range(len(packets)):
-        filled.readers[number % SUBSCRIBERS].take(unsubscription(TOPIC, number))
+        filled.readers[number % SUBSCRIBERS].receive(unsubscription(TOPIC, number))
     empty(filled.node)
     began = time.process_time()
     for number, packet in enumerate(packets):
-        filled.readers[number % SUBSCRIBERS].take(packet)
+        filled.readers[number % SUBSCRIBERS].receive(packet)
     seconds = time.process_time() - began
     empty(filled.node)
     return seconds / len(packets)

@@ -13,7 +13,7 @@ from penstock.broker.server import Server
 from penstock.domain import Address, Domain, diff
 from penstock.domain.compile.ensemble import ensemble
 from penstock.domain.schema.federation import ForeignSettings, LinkSettings
-from penstock.domain.schema.trust_groups import SecretError
+from penstock.domain.schema.trust import SecretError
 from penstock.engine.federation import overlay
 from penstock.engine.federation.dialling import Greeting
 from penstock.engine.trust import group_proofs, groups

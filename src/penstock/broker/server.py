@@ -7,15 +7,14 @@ import sqlite3
 import ssl
 import time
 import uuid
-from collections.abc import Callable
+from logging import INFO
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.broker.identity.keys import read_keys
-from penstock.broker.net.connection import Connection
 from penstock.broker.net.listeners import Listeners, named
 from penstock.broker.net.peer import Dialler
-from penstock.broker.net.tls import certificate_user, make_context
+from penstock.broker.net.tls import make_context
 from penstock.broker.observe.load import ProcessorLoad
 from penstock.broker.observe.log import NodeLog
 from penstock.broker.observe.reporting import Reporting
@@ -25,6 +24,9 @@ from penstock.broker.store.store import Store
 from penstock.domain import NodeSettings
 from penstock.domain.compile.ensemble import Ensemble
 from penstock.domain.schema.domain import JournalSettings
+from penstock.engine.connections.connection import CLOSE_SECONDS, NodeConnection
+from penstock.engine.connections.host import Host
+from penstock.engine.connections.inbound import Inbound
 from penstock.engine.federation import overlay
 from penstock.engine.node import Node
 from penstock.engine.recorder import Recorder
@@ -38,8 +40,6 @@ from penstock.model.group_proof import NONCE_BYTES
 from penstock.policy.access.acl import Acl
 from penstock.policy.access.passwords import Passwords
 from penstock.policy.tokens.rights import NO_RIGHTS
-from penstock.wire.framing import Frame
-from penstock.wire.kinds import PUBLISH
 from penstock.wire.reason import Reason
 from penstock.wire.session import CLOSED
 
@@ -47,8 +47,6 @@ if TYPE_CHECKING:
     from penstock.broker.observe.journal import Journal
 
 TICK = 1.0
-CLOSE_SECONDS = 5
-"""Seconds in which a closed connection may read its last bytes."""
 MAX_TAKEN = 4000
 """Packets that are processed before output is sent although the round of input has not ended. Under overload a round
 takes in everything that has come during the one before, so rounds would grow longer and longer."""
@@ -56,8 +54,6 @@ MAX_DEFERRED = 20_000
 """Packets that wait for the store before connections are no longer read."""
 
 _SUPPRESSED = {"tell": Reason.NOT_AUTHORIZED, "hide": Reason.SUCCESS}
-
-Sampler = Callable[[Session, bytes, list[Frame]], None]
 
 
 class Files(NamedTuple):
@@ -71,7 +67,7 @@ class Files(NamedTuple):
     """The keys for tokens, if the domain has any."""
 
 
-class Server:
+class Server(Host):
     """One live node of a domain."""
 
     def __init__(self, name: str, settings: NodeSettings, ensemble: Ensemble | None = None) -> None:
@@ -80,29 +76,24 @@ class Server:
         self.settings = settings
         self.diallers: dict[str, Dialler] = {}
         passwords, acl, contexts, own_keys = self.read_files(settings, ensemble)
-        self.node = Node(name, settings.limits, _make_id, settings.durable, passwords, acl, ensemble, _make_nonce)
+        node = Node(name, settings.limits, _make_id, settings.durable, passwords, acl, ensemble, _make_nonce)
+        super().__init__(node, time.time)
         self.node.keys, self.node.unchecked = own_keys, self._unchecked(acl, ensemble)
         self.node.suppressed_reason = _SUPPRESSED[settings.suppressed]
         self.node.host, self.node.clock = socket.gethostname(), time.time
         self._load = ProcessorLoad()
         self.store = Store(Path(settings.store), settings.synchronous) if settings.durable else None
         self.journal: Journal | None = None
-        self.connections: set[Connection] = set()
+        self.connections: set[NodeConnection] = set()
         self.listeners = Listeners(contexts)
         self.started = time.time()
         self.awake = False
         self._taken = 0
         """Packets processed in this round of input."""
-        self._newcomers: dict[Connection, float] = {}
-        self._closing: dict[Connection, float] = {}
-        self._paused: list[Connection] = []
+        self._paused: list[NodeConnection] = []
         """Connections that wait for the store."""
-        self.sampler: Sampler | None = None
-        """Samples incoming packets, while an operator is watching."""
-        self.is_full = False
-        """Nothing may be published now: the journal is behind, or cannot be written."""
-        self._held: dict[Connection, list[tuple[bytes, list[Frame], int]]] = {}
-        """Connections that wait for the journal, with the packets they have sent already."""
+        self._held: dict[NodeConnection, None] = {}
+        """Connections that hold publications back until the journal has room, in the order in which they began."""
         self._flusher: asyncio.TimerHandle | None = None
         self.commits = Commits(name, self.log, self._stored)
         self.reporting = Reporting(self.log)
@@ -112,9 +103,6 @@ class Server:
         self._loop: asyncio.AbstractEventLoop = None  # type: ignore[assignment]  # set by start
         self._ticker: asyncio.TimerHandle | None = None
         self._draining = False
-
-    def now(self) -> float:
-        return time.time()
 
     def keep_journal(self, settings: JournalSettings, domain: str) -> None:
         """Record events in a journal."""
@@ -142,8 +130,8 @@ class Server:
         self._sys.tick(self.now())
         self._ticker = self._loop.call_later(TICK, self._tick)
 
-    def _connect(self, door: Door) -> Connection:
-        return Connection(self, door)
+    def _connect(self, door: Door) -> NodeConnection:
+        return Inbound(self, door)
 
     async def stop(self) -> None:
         """Drain: refuse new connections, disconnect clients, wait until everything is stored."""
@@ -205,7 +193,7 @@ class Server:
         """Return the first setting that depends on user names, if this node cannot check them; empty if there is
         none."""
         if acl is not None and acl.counts_on_users and self.node.passwords is None:
-            self.log.warning("the access control file counts on user names, and nobody checks them: set `passwords`")
+            self.log.warning("the ACL file depends on user names, and this node does not check them: set `passwords`")
         if ensemble is None:
             return ""
         policies = ensemble.access.policies if ensemble.access is not None else ()
@@ -238,98 +226,51 @@ class Server:
 
     # --- connections
 
-    def connected(self, connection: Connection) -> None:
-        """Handle a new transport; its client has `connect_timeout` to send CONNECT."""
-        door = connection.door
-        full = len(self.connections) >= self.settings.limits.connections
-        if full or self.listeners.is_full(door.listener) or self._draining:
-            self.log.warning("refused", extra={"cause": "too many connections", "listener": door.listener})
+    def made(self, connection: NodeConnection) -> None:
+        """Count a connection, or cut it off if there are too many; those that the node makes are never too many."""
+        listener = connection.door.listener
+        if isinstance(connection, Inbound) and self._has_no_room(listener):
+            self.log.warning("refused", extra={"cause": "too many connections", "listener": listener})
             self.node.stats.connections_refused += 1
             connection.phase = CLOSED
             connection.transport.abort()
             return
-        transport = connection.transport
-        peer = transport.get_extra_info("peername")
-        user = None
-        if door.certificate_user is not None:
-            user = certificate_user(transport.get_extra_info("peercert"), door.certificate_user)
-        address = f"{peer[0]}:{peer[1]}" if peer else "unknown"
-        connection.door = door._replace(address=address, certificate_user=user)
-        transport.set_write_buffer_limits(high=min(self.settings.limits.outbox_bytes, 2**20))
         self.connections.add(connection)
-        self.listeners.came(door.listener)
-        self._newcomers[connection] = self._loop.time() + self.settings.limits.connect_timeout
+        self.listeners.came(listener)
 
-    def dialled(self, connection: Connection) -> None:
-        """Handle a connection that this node made; the neighbour has as long to answer as a client has to send
-        CONNECT."""
-        connection.transport.set_write_buffer_limits(high=min(self.settings.limits.outbox_bytes, 2**20))
-        self.connections.add(connection)
-        self.listeners.came(connection.door.listener)
-        self._newcomers[connection] = self._loop.time() + self.settings.limits.connect_timeout
+    def _has_no_room(self, listener: str) -> bool:
+        is_full = len(self.connections) >= self.settings.limits.connections
+        return is_full or self.listeners.is_full(listener) or self._draining
 
-    def opened(self, connection: Connection) -> None:
-        """Handle a connection whose client is known now."""
-        self._newcomers.pop(connection, None)
-
-    def closing(self, connection: Connection) -> None:
-        """Handle a connection that is being closed: cut it off if that takes too long."""
-        self._newcomers.pop(connection, None)
-        self._closing.setdefault(connection, self._loop.time() + CLOSE_SECONDS)
-
-    def disconnected(self, connection: Connection) -> None:
-        """Handle a connection that has ended."""
+    def lost(self, connection: NodeConnection) -> None:
         if connection in self.connections:
             self.connections.discard(connection)
             self.listeners.left(connection.door.listener)
-        self._newcomers.pop(connection, None)
-        self._closing.pop(connection, None)
         self._held.pop(connection, None)
 
-    def hold(self, connection: Connection, buffer: bytes, frames: list[Frame]) -> list[Frame]:
-        """Return the packets before the first publication; the others wait for the journal."""
-        before = 0
-        if connection not in self._held:
-            before = next((place for place, frame in enumerate(frames) if frame[0] >> 4 == PUBLISH), len(frames))
-        if before < len(frames):
-            start = frames[before - 1][2] if before else 0
-            self._held.setdefault(connection, []).append((buffer, frames[before:], start))
+    def held(self, connection: NodeConnection) -> None:
+        self._held[connection] = None
+
+    def tell(self, text: str, level: int = INFO, **details: object) -> None:
+        self.log.log(level, text, extra=details)
+
+    def failed(self, error: Exception, client: str) -> None:
+        self.log.error("a packet could not be handled", extra={"client": client}, exc_info=error)
+
+    def took(self, connection: NodeConnection, packets: int) -> None:
+        """Throttle a client that gets ahead of the store or does not read; have a turn, and send now if it is late."""
+        session, ledger = connection.session, self.node.ledger
+        if len(ledger.deferred) > MAX_DEFERRED or ledger.deferred_bytes > outbox.MOST_DEFERRED_BYTES:
             connection.transport.pause_reading()
-        return frames[:before]
-
-    def holds(self, connection: Connection) -> bool:
-        """Return whether packets of the connection wait for the journal."""
-        return connection in self._held
-
-    def _let_go(self) -> None:
-        """Process the packets that waited for the journal."""
-        held, self._held = self._held, {}
-        for connection, waiting in held.items():
-            connection.alive = True
-            connection.transport.resume_reading()
-            for buffer, frames, start in waiting:
-                if connection.phase < CLOSED:
-                    connection.take(buffer, frames, start)
-
-    def took(self, connection: Connection, packets: int) -> None:
-        """Count packets of a connection: schedule a turn, and send now if the round is long."""
-        self._throttle(connection)
+            self._paused.append(connection)
+        elif session is not None and session.blocked and session.backlog > 2 * self.settings.limits.outbox_bytes:
+            connection.transport.pause_reading()  # until the client reads
         self._taken += packets
         if self._taken > MAX_TAKEN:
             self._taken = 0
             outbox.flush(self.node)
         if not self.awake:
             self.wake()
-
-    def _throttle(self, connection: Connection) -> None:
-        """Stop reading from a client that gets ahead of the store, or does not read what it is sent."""
-        session = connection.session
-        ledger = self.node.ledger
-        if len(ledger.deferred) > MAX_DEFERRED or ledger.deferred_bytes > outbox.MOST_DEFERRED_BYTES:
-            connection.transport.pause_reading()
-            self._paused.append(connection)
-        elif session is not None and session.blocked and session.backlog > 2 * self.settings.limits.outbox_bytes:
-            connection.transport.pause_reading()  # until resume_writing
 
     # --- turns
 
@@ -372,13 +313,15 @@ class Server:
         seconds = journal.turn(self.now(), self.node.stats.bytes_received)
         if seconds is not None and self._flusher is None:
             self._flusher = self._loop.call_later(seconds, self._flush)
-        self.is_full = journal.is_awaited = journal.is_full
+        self.is_full = journal.is_awaited = journal.is_full  # it is behind, or cannot be written
         if journal.failing != self._alarm:
             self._alarm = journal.failing
             self._sys.alarm(self.now())
             self.wake()
         if self._held and not self.is_full:
-            self._let_go()
+            held, self._held = self._held, {}
+            for connection in held:
+                connection.release_held()
 
     def _flush(self) -> None:
         """Hand over rows that have waited for the flush interval."""
@@ -393,19 +336,12 @@ class Server:
 
     def _tick(self) -> None:
         self._ticker = self._loop.call_later(TICK, self._tick)
-        now = self._loop.time()
         self.node.load = self._load.tick()
         lifecycle.tick(self.node, self.now())
         self._sys.tick(self.now())
-        self.reporting.tick(now)
-        for connection in [c for c, deadline in self._newcomers.items() if now > deadline]:
-            self.log.info("refused", extra={"address": connection.door.address, "cause": "no CONNECT in time"})
-            connection.close()
-        for connection in [c for c, deadline in self._closing.items() if now > deadline]:
-            connection.transport.abort()
-        silent = [connection for connection in self.connections if connection.tick() and connection not in self._held]
-        for connection in silent:
-            connection.disconnect(Reason.KEEP_ALIVE_TIMEOUT, "nothing received within one and a half keep alive times")
+        self.reporting.tick(self._loop.time())
+        for connection in list(self.connections):
+            connection.tick()
         self.wake()
 
     @property

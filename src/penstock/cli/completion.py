@@ -12,11 +12,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from penstock.cli import options as mosquitto_options
 from penstock.cli.exit_codes import EXIT_ERROR
 from penstock.cli.shells import INSTALLED, SCRIPTS
+from penstock.model.errors import DomainError
+from penstock.model.yaml.document import read_values
 
 _EPILOG = """\
   eval "$(penstock completion bash)"       in ~/.bashrc, or
@@ -165,8 +165,8 @@ def _named(before: list[str], sections: Sequence[str]) -> Iterator[Answer]:
         if path.suffix not in (".yaml", ".yml") or not path.is_file() or path.stat().st_size > _MAX_FILE_BYTES:
             continue
         try:
-            read: Any = yaml.safe_load(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError, yaml.YAMLError):
+            read: Any = read_values(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError, DomainError):
             continue
         for section in sections if isinstance(read, dict) else ():
             names = read.get(section)

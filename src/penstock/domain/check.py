@@ -32,8 +32,8 @@ from penstock.domain.schema.domain import Domain
 from penstock.domain.schema.node_settings import NodeSettings
 from penstock.domain.units import Address
 from penstock.domain.yaml.files import FileRole, files
-from penstock.domain.yaml.tree import YamlEntry, found_text, locate, path_text
 from penstock.model.errors import DomainError, Problem
+from penstock.model.yaml.tree import YamlEntry, found_text, locate, path_text
 
 _CHECKS = (structure, admin, assertions, contents, access, contracts, trust_groups, tokens, statements, capsules)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 
 from penstock.domain.schema.domain import Domain
-from penstock.domain.yaml.tree import Step
+from penstock.model.yaml.tree import Step
 
 Loc = tuple[Step, ...]
 _SHOWN_NAMES = 8

@@ -12,7 +12,8 @@ from penstock.domain.check import DomainSource, check, sorted_problems
 from penstock.domain.schema.base import MEMORY
 from penstock.domain.schema.domain import Domain, DomainFile
 from penstock.domain.yaml.files import FileName, FileRole, map_files
-from penstock.domain.yaml.tree import (
+from penstock.model.errors import DomainError, Problem
+from penstock.model.yaml.tree import (
     SourcePlace,
     Step,
     YamlEntry,
@@ -24,7 +25,6 @@ from penstock.domain.yaml.tree import (
     locate,
     plain,
 )
-from penstock.model.errors import DomainError, Problem
 
 
 def load(path: Path, environ: Variables[str, str] = os.environ) -> Domain:

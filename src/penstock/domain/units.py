@@ -13,8 +13,9 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field, ValidationError, WithJsonSchema
 from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError, core_schema
 
+from penstock.model.durations import read_seconds
+
 _SIZE_UNITS = {"": 1, "b": 1, "kib": 2**10, "mib": 2**20, "gib": 2**30, "kb": 10**3, "mb": 10**6, "gb": 10**9}
-_TIME_UNITS: dict[str, Decimal | int] = {"ms": Decimal("0.001"), "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 _QUANTITY = re.compile(r"([0-9]{1,18}(?:\.[0-9]{1,9})?) ?([A-Za-z]*)", re.ASCII)
 _HOST_NAME = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]*[A-Za-z0-9_.])?", re.ASCII)
 
@@ -106,13 +107,11 @@ def parse_size(value: object) -> int:
 
 
 def parse_duration(value: object) -> float:
-    """Return seconds, from a number or a text with a unit."""
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        return value
-    match = _QUANTITY.fullmatch(value.strip()) if isinstance(value, str) else None
-    if match is None or match[2] not in _TIME_UNITS:
+    """Seconds, from a number or a text with a unit."""
+    seconds = read_seconds(value)
+    if seconds is None:
         raise mistake(DURATION_FORM)
-    return float(Decimal(match[1]) * _TIME_UNITS[match[2]])
+    return seconds
 
 
 def _parse_whole_duration(value: object) -> int:
@@ -127,7 +126,7 @@ def _quantity_schema(pattern: str) -> dict[str, Any]:
 
 
 _SIZE_SCHEMA = _quantity_schema(r"^\s*[0-9]+(\.[0-9]+)? ?([KkMmGg][Ii]?)?[Bb]?\s*$")
-_DURATION_SCHEMA = _quantity_schema(r"^\s*[0-9]+(\.[0-9]+)? ?(ms|s|m|h|d|w)\s*$")
+_DURATION_SCHEMA = _quantity_schema(r"^\s*([0-9]+(\.[0-9]+)? ?(ms|s|m|h|d|w))+\s*$")
 
 Size = Annotated[int, BeforeValidator(parse_size), WithJsonSchema(_SIZE_SCHEMA)]
 Seconds = Annotated[

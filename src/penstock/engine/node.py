@@ -12,7 +12,7 @@ from penstock.domain import LimitSettings
 from penstock.domain.compile.ensemble import Ensemble
 from penstock.engine.contracts import client_contracts, registry
 from penstock.engine.contracts.delayed import Later
-from penstock.engine.events import passage, rejudge
+from penstock.engine.events import entrances
 from penstock.engine.events.dedup import Once
 from penstock.engine.events.plan import Group, LinkClass, Plan, Plans
 from penstock.engine.federation import overlay
@@ -21,7 +21,6 @@ from penstock.engine.federation.pending import News
 from penstock.engine.federation.wants import Want
 from penstock.engine.ledger import Ledger
 from penstock.engine.matching.predicates import Predicates
-from penstock.engine.matching.topic_index import Index, TopicTree
 from penstock.engine.recorder import Recorder
 from penstock.engine.sessions import outbox, placement, subscribe, window
 from penstock.engine.sessions.placement import alone
@@ -29,6 +28,7 @@ from penstock.engine.sessions.render import to_version_4, to_version_5
 from penstock.engine.sessions.session import Session, Subscribed
 from penstock.engine.sessions.timers import Timers
 from penstock.engine.sparkplug.messages import Sparkplug, renewed
+from penstock.engine.stages import runner
 from penstock.engine.stages.edit import Watch, tell_failures
 from penstock.engine.statements import bindings, review
 from penstock.engine.statements.advertised_policies import AdvertisedPolicies
@@ -39,6 +39,7 @@ from penstock.engine.trust.ratings import Ratings
 from penstock.engine.trust.tokens import BETWEEN_NODES, EVERYTHING, Keys, Passing, Tokens
 from penstock.model.event import Event
 from penstock.model.topic import Filter
+from penstock.model.topic_tree import FilterIndex, TopicTree
 from penstock.model.verdict import Verdict
 from penstock.policy.access.acl import Acl, Rights
 from penstock.policy.access.passwords import Passwords
@@ -96,7 +97,7 @@ class Node:
         self.acl = acl
         self.sessions: dict[str, Session] = {}
         self.last_session = 0
-        self.index: Index[Subscribed | Group | Watch | Predicates[Subscribed]] = Index()
+        self.index: FilterIndex[Subscribed | Group | Watch | Predicates[Subscribed]] = FilterIndex()
         self.groups: dict[tuple[str, str], Group] = {}
         self.predicates: dict[str, Predicates[Subscribed]] = {}
         """By filter, the subscriptions that ask for content."""
@@ -131,8 +132,6 @@ class Node:
         self.contracts = registry.renewed(None, self.ensemble.contracts)
         """What contracts say, if the domain has any; and in `later` what they hold back for a while."""
         self.later = Later()
-        self.withheld = 0
-        """How often they have kept an event from a receiver: who delivers sees by it that this one was."""
         self.sparkplug = None if self.ensemble.access is None else Sparkplug(self.ensemble.access)
         """What it knows of edge nodes, if there are access policies."""
         self.judged_access = self.ensemble.access_digest
@@ -197,22 +196,10 @@ class Node:
                 watch.key = plans.key.states  # the same object, so that the next look is quick
         return plans
 
-    def plans_after_prune(self, plans: Plans) -> Plans:
-        """The plans for what has been pruned."""
-        if plans.pruned is None:
-            plans.pruned = self._plans(plans.key._replace(is_pruned=True))
-        return plans.pruned
-
-    def plans_after_conform(self, plans: Plans) -> Plans:
-        """The plans for what was found to keep its producer's advertisements."""
-        if plans.conformed is None:
-            plans.conformed = self._plans(plans.key._replace(claims=()))
-        return plans.conformed
-
     def plans_of_made(self, link_type: str) -> Plans:
         """The plans for what policies make because of something that came by a link of this type."""
         statements = bindings.own_bounds(self)
-        return self._plans(LinkClass(None, link_type, is_admitted=True, is_pruned=True, statements=statements))
+        return self._plans(LinkClass(None, link_type, is_admitted=True, statements=statements))
 
     def plans_with(self, plans: Plans, token: Passing) -> Plans:
         """The plans for events that have this token."""
@@ -235,7 +222,6 @@ class Node:
                 session.publish_type,
                 session.neighbour,
                 is_admitted=True,
-                is_pruned=True,
                 statements=bindings.bounds_of(self, session),
                 token=token,
             )
@@ -245,7 +231,7 @@ class Node:
     def _own_class(self) -> LinkClass:
         """Of what the node says itself."""
         statements = bindings.own_bounds(self)
-        return LinkClass(is_admitted=True, is_own=True, is_pruned=True, statements=statements)
+        return LinkClass(is_admitted=True, is_own=True, statements=statements)
 
     def _plans(self, link: LinkClass) -> Plans:
         plans = self.plans.get(link)
@@ -313,7 +299,7 @@ class Node:
         client_contracts.review(self, self.clock() if now is None else now)
         review.review(self, self.clock() if now is None else now)
         for session in self.sessions.values():
-            rejudge.judge_queue(self, session, now)
+            entrances.recheck_queue(self, session, now)
         self.judged()
 
     def judged(self) -> None:
@@ -387,7 +373,7 @@ class Node:
         if session.buffer:
             self.dirty.append(session)
         window.pump(self, session, now)
-        subscribe.advance(self, session, now)
+        entrances.replay(self, session, now)
 
     def turn(self, now: float) -> None:
         """Between two rounds of input: go on with what was too much for one round."""
@@ -396,7 +382,7 @@ class Node:
         if self.ratings is not None and (self.ratings.is_stale or self.ratings.is_changed):
             token_exchange.turn(self, now)
         if self.made:
-            passage.publish_made(self, now)
+            entrances.publish_made(self, now)
         if self.replaying or self.lagging:
             unfinished = {**self.lagging, **self.replaying}
             self.lagging, self.replaying = {}, {}
@@ -414,15 +400,15 @@ class Node:
             self.lagging[session.id] = session
             return
         window.pump(self, session, now)
-        subscribe.advance(self, session, now)
+        entrances.replay(self, session, now)
 
     def publish(self, topic: str, payload: bytes, now: float, retain: bool = False) -> None:
         """Publish as the node itself."""
-        passage.publish_own(self, self.own_plans, Event(topic, payload, 0, retain), None, now)
+        runner.publish_own(self, self.own_plans, Event(topic, payload, 0, retain), None, now)
 
     def say(self, topic: str, payload: bytes, now: float) -> None:
         """Tell the other nodes something that they keep."""
-        passage.publish_own(self, self.own_plans, Event(topic, payload, 1, True), None, now)
+        runner.publish_own(self, self.own_plans, Event(topic, payload, 1, True), None, now)
 
     # --- notices
 

@@ -161,7 +161,7 @@ class Recorder:
         if plan.note is None:
             self._numbered += 1
             targets = [*plan.targets, *(target for _, behind in plan.watched for target in behind)]
-            is_open = bool(plan.edited or plan.conforms or plan.predicates)
+            is_open = plan.is_open
             groups = tuple(f"$share/{group.name}/{group.filter}" for group in plan.groups)
             told = tuple(Told.of(one) for one in plan.statements if not one.is_given)
             plan.note = Note(self._numbered, plan.verdict, is_open, tuple(map(_reached, targets)), groups, told)

@@ -34,7 +34,8 @@ class AmbiguityError(ContentError):
 class Problem:
     """One mistake in a domain: where it stands (a file and line), the path of its key, and what is wrong.
 
-    Line 0 is the file as a whole, or a variable of the environment; an empty path is all that the file says.
+    Line 0 is the file as a whole, or a variable of the environment; an empty path is all that the file says. The
+    name is empty if the text is in no file.
     """
 
     file: str
@@ -43,8 +44,15 @@ class Problem:
     what: str
 
     def __str__(self) -> str:
-        where = f"{self.file}:{self.line}" if self.line else self.file
+        where = place_text(self.file, self.line)
         return ": ".join(part for part in (where, self.path, self.what) if part)
+
+
+def place_text(file: str, line: int) -> str:
+    """Return how messages write a file and a line."""
+    if not line:
+        return file
+    return f"{file}:{line}" if file else f"line {line}"
 
 
 class DomainError(PenstockError):

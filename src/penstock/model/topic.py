@@ -83,28 +83,29 @@ def matches(filter: str, topic: str) -> bool:
 
 def covers(a: str, b: str) -> bool:
     """Whether `a` matches every topic that `b` matches."""
-    narrower = _shape(b)
-    return _meet(_shape(a), narrower) == narrower
+    narrower = shape(b)
+    return _meet(shape(a), narrower) == narrower
 
 
 def overlaps(a: str, b: str) -> bool:
     """Whether there is a topic that both match."""
-    return _meet(_shape(a), _shape(b)) is not None
+    return _meet(shape(a), shape(b)) is not None
 
 
 def intersection(a: str, b: str) -> tuple[str, ...]:
     """Filters that together match just the topics that both `a` and `b` match: none, or one (see `_meet`)."""
-    both = _meet(_shape(a), _shape(b))
+    both = _meet(shape(a), shape(b))
     return () if both is None else (_text(both),)
 
 
 # The shape of a filter: what it asks of its first levels (a name, or `+` for any), and whether it is open, so
 # that more levels may follow. `a/#` matches its parent level `a` too (MQTT 5, 4.7.1.2), so it is ["a"], open.
-# Filters that match the same topics have the same shape: `_shape` settles the two cases where they would not.
-_Shape = tuple[list[str], bool]
+# Filters that match the same topics have the same shape: `shape` settles the two cases where they would not.
+Shape = tuple[list[str], bool]
 
 
-def _shape(filter: str) -> _Shape:
+def shape(filter: str) -> Shape:
+    """Return what a plain filter asks of its levels, and whether more levels may follow."""
     levels = filter.split("/")
     if levels[-1] != "#":
         return levels, False
@@ -116,16 +117,16 @@ def _shape(filter: str) -> _Shape:
     return levels, True
 
 
-def _text(shape: _Shape) -> str:
+def _text(shape: Shape) -> str:
     levels, is_open = shape
     if not is_open:
         return "/".join(levels)
-    if levels in (["+"], ["", "+"]):  # undo what `_shape` spelled out
+    if levels in (["+"], ["", "+"]):  # undo what `shape` spelled out
         levels = levels[:-1]
     return "/".join([*levels, "#"])
 
 
-def _meet(a: _Shape, b: _Shape) -> _Shape | None:
+def _meet(a: Shape, b: Shape) -> Shape | None:
     """The shape that matches just what both match; None if that is nothing.
 
     One shape is always enough. What a shape asks of a level does not depend on other levels: one name, or any

@@ -7,19 +7,22 @@ from typing import Final
 
 from penstock.wire.packet import (
     AUTH,
+    CONNACK,
     CONNECT,
     DISCONNECT,
     PINGREQ,
+    PINGRESP,
     PUBACK,
     PUBCOMP,
     PUBLISH,
     PUBREC,
     PUBREL,
+    SUBACK,
     SUBSCRIBE,
     UNSUBSCRIBE,
 )
 
-# Phases of a connection, seen from the server.
+# Phases of a connection.
 NEW: Final = 0
 PROVING: Final = 1  # the CONNECT is good, and its sender is asked for more
 OPEN: Final = 2
@@ -46,6 +49,15 @@ CONNECTION: Final[dict[tuple[int, int], int]] = {
     (OPEN, DISCONNECT): CLOSED,
 }
 """(phase, packet type from a client) -> next phase. What is missing is a protocol error."""
+
+DIALLED: Final[dict[tuple[int, int], int]] = {
+    (NEW, CONNACK): OPEN,
+    (NEW, AUTH): PROVING,
+    (PROVING, CONNACK): OPEN,
+    **{(OPEN, kind): OPEN for kind in (*_WHILE_OPEN, SUBACK, PINGRESP)},
+    (OPEN, DISCONNECT): CLOSED,
+}
+"""The same on a connection that we made: what the neighbour sends to us."""
 
 # A message that we send: where its handshake stands.
 WAITING: Final = 0  # not sent yet

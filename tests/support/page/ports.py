@@ -2,7 +2,7 @@
 
 import re
 
-from tests.support.mosquitto import free_port
+from tests.support.processes.mosquitto import free_port
 
 DEFAULT = "1883"
 _PORT = re.compile(

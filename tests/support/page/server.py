@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from penstock.cli.main import COMMANDS, main, module_of
-from tests.support.forking import ordered, take_place
+from tests.support.processes.forking import ordered, take_place
 
 
 def serve(path: str) -> None:

@@ -25,12 +25,11 @@ from yaml.events import (
     SequenceStartEvent,
 )
 
-from penstock.domain.yaml.document import MAX_DEPTH
 from penstock.model.errors import PenstockError
+from penstock.model.yaml.document import MAX_DEPTH, yaml_loader
 
 HIDDEN = "<hidden>"
 _MARK = re.compile(r"<kept secret (\d{1,4})>")
-_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _DUMPER: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 _ITEM = None
 """In a path: any item of a sequence."""
@@ -182,7 +181,7 @@ def _walked(text: str) -> Iterator[tuple[Path, Event]]:
 
 def _parsed(text: str) -> Iterator[Event]:
     try:
-        yield from yaml.parse(text, Loader=_LOADER)
+        yield from yaml.parse(text, Loader=yaml_loader())
     except (yaml.YAMLError, ValueError) as error:
         mark = getattr(error, "problem_mark", None)  # the message itself would show the line, with its secret
         where = f", line {mark.line + 1}" if mark is not None else ""

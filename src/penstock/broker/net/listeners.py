@@ -5,13 +5,14 @@ import os
 import ssl
 from collections.abc import Callable, Mapping
 
-from penstock.broker.net.connection import Connection
+from penstock.broker.net.protocol import SocketProtocol
 from penstock.broker.net.tls import Renewable
 from penstock.domain import Address, Listener, NodeSettings
+from penstock.engine.connections.connection import NodeConnection
 from penstock.engine.stages.admit import Door
 from penstock.model.errors import PenstockError
 
-Connect = Callable[[Door], Connection]
+Connect = Callable[[Door], NodeConnection]
 
 
 def named(node: str, settings: NodeSettings) -> list[tuple[str, Listener]]:
@@ -88,7 +89,7 @@ def _factory(name: str, listener: Listener, settings: NodeSettings, connect: Con
     identity = listener.tls.identity if listener.tls else "none"
     door = Door("", name, settings.allows_anonymous(listener), identity if identity != "none" else None)
     if not listener.websocket:
-        return lambda: connect(door)
+        return lambda: SocketProtocol(connect(door))
     from penstock.broker.net.websocket import WebSocket
 
     most = settings.limits.max_packet_size

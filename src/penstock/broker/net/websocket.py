@@ -1,6 +1,5 @@
-"""MQTT inside WebSocket: the `websockets` library's protocol core between a transport and a `Connection`."""
+"""MQTT inside WebSocket: the `websockets` library's protocol core between a transport and a connection."""
 
-import asyncio
 from http import HTTPStatus
 from typing import Any
 
@@ -11,28 +10,28 @@ from websockets.protocol import State
 from websockets.server import ServerProtocol
 from websockets.typing import Subprotocol
 
-from penstock.broker.net.connection import CONNECT_LIMIT, Connection
+from penstock.broker.net.protocol import SocketProtocol
+from penstock.engine.connections.connection import MAX_CONNECT_BYTES, NodeConnection
 from penstock.wire.session import OPEN
 
 
-class WebSocket(asyncio.Protocol):
+class WebSocket(SocketProtocol):
     """Unwraps frames for the connection, and is the transport that the connection writes to."""
 
-    __slots__ = ("_connection", "_early", "_path", "_started", "_transport", "_ws")
+    __slots__ = ("_early", "_path", "_transport", "_ws")
 
-    def __init__(self, connection: Connection, path: str, max_size: int) -> None:
-        self._connection = connection
+    def __init__(self, connection: NodeConnection, path: str, max_size: int) -> None:
+        super().__init__(connection)
         self._path = path
         self._transport: Any = None
-        self._started = False
         self._early = 0
         self._ws = ServerProtocol(subprotocols=[Subprotocol("mqtt")], max_size=max_size)
 
     # --- asyncio
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+    def connection_made(self, transport: Any) -> None:
         self._transport = transport
-        self._connection.connection_made(self)  # type: ignore[arg-type]
+        super().connection_made(self)
 
     def data_received(self, data: bytes) -> None:
         self._ws.receive_data(data)
@@ -41,28 +40,19 @@ class WebSocket(asyncio.Protocol):
                 self._accept(event)
             elif isinstance(event, Frame):
                 self._take(event)
-        if self._connection.phase < OPEN:
+        if self.connection.phase < OPEN:
             self._bound_stranger(len(data))
         self._flush()
 
     def _bound_stranger(self, size: int) -> None:
-        """Large frames are for those who are connected. The library's own limit cannot be changed later."""
+        """Refuse large frames before CONNECT. The library's own limit cannot be changed later."""
         self._early += size
-        if self._early > CONNECT_LIMIT and self._ws.state is State.OPEN:
-            self._ws.fail(1009, f"more than {CONNECT_LIMIT} bytes before CONNECT")
+        if self._early > MAX_CONNECT_BYTES and self._ws.state is State.OPEN:
+            self._ws.fail(1009, f"more than {MAX_CONNECT_BYTES} bytes before CONNECT")
 
     def eof_received(self) -> None:
         self._ws.receive_eof()
         self._flush()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._connection.connection_lost(exc)
-
-    def pause_writing(self) -> None:
-        self._connection.pause_writing()
-
-    def resume_writing(self) -> None:
-        self._connection.resume_writing()
 
     # --- the transport
 
@@ -84,7 +74,7 @@ class WebSocket(asyncio.Protocol):
         self._transport.close()
 
     def __getattr__(self, name: str) -> Any:
-        """What needs no unwrapping: pause_reading, abort, get_extra_info and the like."""
+        """Pass on what needs no unwrapping: pause_reading, abort, get_extra_info and the like."""
         return getattr(self._transport, name)
 
     # --- frames
@@ -92,10 +82,8 @@ class WebSocket(asyncio.Protocol):
     def _accept(self, request: Request) -> None:
         response = self._response(request)
         self._ws.send_response(response)
-        self._started = response.status_code == HTTPStatus.SWITCHING_PROTOCOLS
-        if not self._started:
-            extra = {"address": self._connection.door.address, "status": response.status_code}
-            self._connection.server.log.info("refused", extra=extra)
+        if response.status_code != HTTPStatus.SWITCHING_PROTOCOLS:
+            self.connection.host.tell("refused", address=self.connection.door.address, status=response.status_code)
 
     def _response(self, request: Request) -> Response:
         path = request.path.partition("?")[0]
@@ -112,7 +100,7 @@ class WebSocket(asyncio.Protocol):
 
     def _take(self, frame: Frame) -> None:
         if frame.opcode in (Opcode.BINARY, Opcode.CONT):
-            self._connection.data_received(bytes(frame.data))  # [MQTT-6.0.0-2] packets need not align with frames
+            self.connection.receive(bytes(frame.data))  # [MQTT-6.0.0-2] packets need not align with frames
         elif frame.opcode is Opcode.TEXT:
             self._ws.fail(1003, "MQTT is binary")  # [MQTT-6.0.0-1]
 

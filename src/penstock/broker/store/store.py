@@ -19,7 +19,7 @@ from penstock.broker.store.persisted import Selection
 from penstock.broker.store.schema import SCHEMA, STEPS, VERSION
 from penstock.broker.store.tokens import StoredTokens
 from penstock.engine.contracts.situations import restore as restore_situations
-from penstock.engine.events.rejudge import judge_queue
+from penstock.engine.events.entrances import recheck_queue
 from penstock.engine.events.retained import hold
 from penstock.engine.federation.overlay import neighbour_in
 from penstock.engine.ledger import Changes, Persisted, Withheld
@@ -29,7 +29,7 @@ from penstock.engine.sessions.lifecycle import schedule
 from penstock.engine.sessions.placement import settle_in
 from penstock.engine.sessions.session import NEVER, Delivery, Kept, Session, Subscribed, Will
 from penstock.engine.sessions.subscribe import add, condition_of
-from penstock.engine.stages.project import restore
+from penstock.engine.sparkplug.births import restore
 from penstock.engine.statements.review import restore_advertised, restore_subscription, review
 from penstock.language.condition import make_condition
 from penstock.language.errors import ConditionError
@@ -235,7 +235,7 @@ class Store:
             self._contracts.load_held(node, sessions, now)
             review(node, now)
             for restored in sessions.values():
-                judge_queue(node, restored, now)
+                recheck_queue(node, restored, now)
             node.judged()
             for number, packet_id in self._db.execute("SELECT session, packet_id FROM received"):
                 session = sessions.get(number)

@@ -20,8 +20,8 @@ class GroupOption:
         kind, mark, where = place.partition(":")
         if not (name and mark and where and kind in ("file", "env")):
             raise UsageError("expected NAME=file:PATH or NAME=env:VARIABLE")
-        # Imported here: most uses of the command do not need it.
-        from penstock.domain.schema.trust_groups import GroupSecret, SecretError
+        # Imported here: the other uses of the command do not wait for it.
+        from penstock.domain.schema.trust import GroupSecret, SecretError
 
         secret = GroupSecret.model_construct(
             file=Path(where) if kind == "file" else None, env=where if kind == "env" else None

@@ -2,13 +2,11 @@
 
 import os
 import sys
-import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import paho.mqtt.client as paho
 from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
 
@@ -17,13 +15,10 @@ from penstock.cli.client.broker_options import (
     ClientOptions,
     CommandFailure,
     check_publish_topic,
-    connect,
-    lost,
-    make_client,
-    refusal,
     run,
 )
 from penstock.cli.client.properties import Property, properties_for
+from penstock.cli.client.publisher import Publisher
 from penstock.cli.options import UsageError, flag, number, option, options
 from penstock.cli.policy.policy_files import policy_given
 
@@ -33,7 +28,6 @@ Usage: penstock pub [-h HOST] [-p PORT] -t TOPIC {-m TEXT | -f FILE | -n | -s | 
 Publish a message, or each line of standard input, and end when the broker has it."""
 
 ATTACHED = "penstock-policy"
-_WINDOW = 1000  # how far reading may be ahead of the broker
 _EXIT_INTERRUPTED = 130
 
 
@@ -111,101 +105,29 @@ def main(argv: Sequence[str]) -> int:
 def publish(options: PubOptions) -> int:
     """Publish the messages of the options; raise `CommandFailure`."""
     single = None if options.is_lines else _payload(options)
-    with _Publisher(options) as publisher:
+
+    def warn(number: int, reason: ReasonCode, words: str) -> None:
+        if reason.is_failure and not options.is_quiet:
+            print(f"Warning: message {number} was refused: {words}", file=sys.stderr)
+
+    # A stream of lines may go on for days, so it survives a broker's restart; a single message does not.
+    with Publisher(options, warn, reconnects=options.is_lines, max_inflight=options.max_inflight) as publisher:
+        properties = options.packet_properties
+
+        def send(payload: bytes) -> None:
+            publisher.send(options.topic or "", payload, options.qos, retain=options.is_retained, properties=properties)
+
         if single is None:
             for line in _lines():
-                publisher.send(line)
+                send(line)
         else:
             for count in range(options.repeat):
                 if count:
                     publisher.wait_for_all()
                     time.sleep(options.repeat_delay)
-                publisher.send(single)
+                send(single)
         publisher.wait_for_all()
     return 0
-
-
-class _Publisher:
-    """A connection; paho-mqtt's thread does its work while this one reads and waits."""
-
-    def __init__(self, options: PubOptions) -> None:
-        self._options = options
-        self._properties = options.packet_properties
-        self._client = make_client(options, reconnects=options.is_lines)
-        self._client.max_inflight_messages_set(options.max_inflight)
-        self._client.on_connect = self._on_connect
-        self._client.on_disconnect = self._on_disconnect
-        self._client.on_publish = self._on_publish
-        self._changed = threading.Condition()
-        self._is_connected = self._was_connected = False
-        self._sent = self._answered = 0
-        self._failure: CommandFailure | None = None
-
-    def __enter__(self) -> "_Publisher":
-        connect(self._client, self._options)
-        self._client.loop_start()
-        try:
-            self._wait(lambda: self._is_connected)
-        except BaseException:
-            self.__exit__()
-            raise
-        return self
-
-    def __exit__(self, *raised: object) -> None:
-        self._client.disconnect(properties=properties_for("disconnect", self._options.properties))
-        self._client.loop_stop()
-
-    def send(self, payload: bytes) -> None:
-        """Publish one message; wait if there is no connection, or if too many wait to be sent."""
-        self._wait(lambda: self._is_connected and self._sent - self._answered < _WINDOW)
-        self._sent += 1
-        options = self._options
-        topic = options.topic or ""
-        info = self._client.publish(topic, payload, options.qos, options.is_retained, self._properties)
-        if info.rc not in (paho.MQTT_ERR_SUCCESS, paho.MQTT_ERR_NO_CONN):
-            raise CommandFailure(f"cannot publish: {paho.error_string(info.rc)}", EXIT_FAILURE)
-
-    def wait_for_all(self) -> None:
-        """Wait until every message is sent, and answered if it has an answer."""
-        self._wait(lambda: self._sent <= self._answered)
-
-    def _wait(self, is_so: Callable[[], bool]) -> None:
-        with self._changed:
-            self._changed.wait_for(lambda: self._failure is not None or is_so())
-        if self._failure is not None:
-            raise self._failure
-
-    def _on_connect(
-        self, client: paho.Client, data: object, flags: object, reason: ReasonCode, properties: object
-    ) -> None:
-        with self._changed:
-            if reason.is_failure:
-                self._failure = refusal(self._options, reason, properties)
-            else:
-                self._is_connected = self._was_connected = True
-            self._changed.notify_all()
-
-    def _on_disconnect(
-        self, client: paho.Client, data: object, flags: object, reason: ReasonCode, properties: object
-    ) -> None:
-        with self._changed:
-            self._is_connected = False
-            # A stream of lines may go on for days, so it survives a broker's restart; a single message does not.
-            if not (self._options.is_lines and self._was_connected):
-                self._failure = self._failure or lost(self._options, reason)
-            if self._options.qos == 0:
-                self._answered = self._sent  # what was not sent will not be
-            self._changed.notify_all()
-
-    def _on_publish(
-        self, client: paho.Client, data: object, number: int, reason: ReasonCode, properties: object
-    ) -> None:
-        if reason.is_failure and not self._options.is_quiet:
-            words = [str(reason), getattr(properties, "ReasonString", "")]
-            print(f"Warning: message {number} was refused: {': '.join(filter(None, words))}", file=sys.stderr)
-        with self._changed:
-            self._answered += 1
-            self._changed.notify_all()
 
 
 def _payload(options: PubOptions) -> bytes:

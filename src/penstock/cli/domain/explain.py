@@ -22,7 +22,7 @@ from penstock.engine.explain.report import Account, DecisionAccount, account
 from penstock.engine.explain.walk import explain
 from penstock.engine.rehearsal.assembly import RehearsalError
 from penstock.engine.rehearsal.rehearsal import Rehearsal
-from penstock.engine.stages import project
+from penstock.engine.sparkplug import births
 from penstock.model.errors import ContentError, DomainError, PenstockError, TopicError
 from penstock.model.event import Event
 from penstock.model.sparkplug.plain import write_plain
@@ -157,7 +157,7 @@ def _tell_births(rehearsal: Rehearsal, path: Path) -> None:
 
     for topic, payload in of_path(path):
         for node in rehearsal.nodes.values():
-            wrong = project.learn(node, Event(topic, payload))
+            wrong = births.take_in(node, Event(topic, payload))
             if wrong:
                 raise UsageError(f"--births: `{topic}`: {wrong}")
 

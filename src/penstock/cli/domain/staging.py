@@ -6,7 +6,7 @@ from pathlib import Path
 
 from penstock.domain import Domain, DomainSource, Ensemble, ensemble
 from penstock.engine.rehearsal.rehearsal import Rehearsal
-from penstock.engine.sessions.endpoint import Storage
+from penstock.engine.rehearsal.turns import Storage
 from penstock.policy.access.acl import Acl
 
 

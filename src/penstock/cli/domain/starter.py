@@ -4,7 +4,7 @@ import shlex
 from dataclasses import dataclass
 from textwrap import dedent, indent
 
-from penstock.domain.yaml.document import scalar
+from penstock.model.yaml.document import scalar
 
 DOMAIN_FILE = "domain.yaml"
 AUTHORITY = "ca"

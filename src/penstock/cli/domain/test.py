@@ -13,9 +13,9 @@ from penstock.cli.domain.staging import StagedDomain
 from penstock.cli.exit_codes import EXIT_DOMAIN, EXIT_TEST
 from penstock.domain import DomainSource, read
 from penstock.domain.schema.tests import PolicyTest
-from penstock.domain.yaml.tree import locate
 from penstock.engine.rehearsal.policy_test import Failure, Result, try_out
 from penstock.model.errors import DomainError, PenstockError
+from penstock.model.yaml.tree import locate
 
 _EPILOG = """\
 A test is a list of steps under `tests` in the domain file, or in a file that it includes: actions and the results that

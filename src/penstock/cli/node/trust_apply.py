@@ -2,26 +2,19 @@
 
 import json
 import sys
-import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
-
-import paho.mqtt.client as paho
-from paho.mqtt.reasoncodes import ReasonCode
 
 from penstock.cli.client.broker_options import (
     EXIT_FAILURE,
     EXIT_USAGE,
     ClientOptions,
     CommandFailure,
-    connect,
-    lost,
-    make_client,
-    refusal,
     run,
 )
+from penstock.cli.client.publisher import Publisher
 from penstock.cli.options import UsageError, option
 from penstock.cli.table import print_table
 from penstock.engine.trust.feedback import EVIDENCE
@@ -80,8 +73,13 @@ def main(argv: Sequence[str]) -> int:
 def apply(source: Path, options: ApplyOptions) -> int:
     """Set the recorded evidence at the node; raise `CommandFailure`."""
     evidence = list(_for(options.node, _rows(source), source))
-    with _Operator(options) as operator:
-        answers = [operator.set(item) for item in evidence]
+    answers: list[tuple[bool, str]] = []
+    with Publisher(
+        options, lambda _, reason, words: answers.append((not reason.is_failure, words)), patience=_PATIENCE
+    ) as publisher:
+        for item in evidence:
+            publisher.send(EVIDENCE, item.payload, 1)
+            publisher.wait_for_all()
     rows = [
         (item.neighbour, f"{item.evidence.good:.3f}", f"{item.evidence.bad:.3f}", words)
         for item, (_, words) in zip(evidence, answers, strict=True)
@@ -137,73 +135,3 @@ def _for(node: str, rows: list[dict[str, Any]], source: Path) -> Iterator[Neighb
     if not evidence:
         raise CommandFailure(f"`{source}` has nothing that node `{node}` recorded of a neighbour", EXIT_FAILURE)
     yield from evidence
-
-
-class _Operator:
-    """A connection; paho-mqtt's thread does its work while this one waits for each answer."""
-
-    def __init__(self, options: ApplyOptions) -> None:
-        self._options = options
-        self._client = make_client(options, reconnects=False)
-        self._client.on_connect = self._on_connect
-        self._client.on_disconnect = self._on_disconnect
-        self._client.on_publish = self._on_publish
-        self._changed = threading.Condition()
-        self._is_connected = False
-        self._answers: dict[int, tuple[bool, str]] = {}
-        self._failure: CommandFailure | None = None
-
-    def __enter__(self) -> "_Operator":
-        connect(self._client, self._options)
-        self._client.loop_start()
-        try:
-            self._wait(lambda: self._is_connected)
-        except BaseException:
-            self.__exit__()
-            raise
-        return self
-
-    def __exit__(self, *raised: object) -> None:
-        self._client.disconnect()
-        self._client.loop_stop()
-
-    def set(self, item: NeighbourEvidence) -> tuple[bool, str]:
-        """Send one item; return whether the node accepts it, and its words."""
-        number = self._client.publish(EVIDENCE, item.payload, 1).mid
-        self._wait(lambda: number in self._answers)
-        return self._answers[number]
-
-    def _wait(self, is_so: Any) -> None:
-        with self._changed:
-            done = self._changed.wait_for(lambda: is_so() or self._failure is not None, _PATIENCE)
-            if is_so():
-                return
-        if not done:
-            raise CommandFailure(f"`{self._options.where}` does not answer", EXIT_FAILURE)
-        assert self._failure is not None
-        raise self._failure
-
-    def _on_connect(
-        self, client: paho.Client, data: object, flags: object, reason: ReasonCode, properties: object
-    ) -> None:
-        with self._changed:
-            if reason.is_failure:
-                self._failure = refusal(self._options, reason)
-            else:
-                self._is_connected = True
-            self._changed.notify_all()
-
-    def _on_disconnect(
-        self, client: paho.Client, data: object, flags: object, reason: ReasonCode, properties: object
-    ) -> None:
-        with self._changed:
-            self._failure = self._failure or lost(self._options, reason)
-            self._changed.notify_all()
-
-    def _on_publish(
-        self, client: paho.Client, data: object, number: int, reason: ReasonCode, properties: object
-    ) -> None:
-        words = [str(reason), getattr(properties, "ReasonString", "")]
-        with self._changed:
-            self._answers[number] = (not reason.is_failure, ": ".join(filter(None, words)))
-            self._changed.notify_all()

@@ -5,6 +5,7 @@ from pathlib import Path
 from penstock.cli.options import UsageError
 from penstock.language.errors import StatementError
 from penstock.language.statements.statement import Statement
+from penstock.model.errors import DomainError
 
 FORMS = ("text", "yaml", "json", "xml")
 _SUFFIXES = {".yaml": "yaml", ".yml": "yaml", ".json": "json", ".xml": "xml"}
@@ -30,14 +31,13 @@ def read_form(data: bytes, form: str) -> Statement:
         from penstock.language.statements.parser import parse_statement
 
         return parse_statement(text)
-    import yaml
-
     from penstock.language.statements.plain import from_plain
+    from penstock.model.yaml.document import read_values
 
     try:
-        return from_plain(yaml.safe_load(text))  # JSON is YAML
-    except (yaml.YAMLError, RecursionError) as error:
-        raise StatementError(f"this is not {form.upper()}: {error}") from None
+        return from_plain(read_values(text))  # JSON is YAML
+    except DomainError as error:
+        raise StatementError(f"this is not {form.upper()}: {'; '.join(map(str, error.problems))}") from None
 
 
 def policy_given(word: str) -> str:

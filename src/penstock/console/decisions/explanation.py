@@ -10,10 +10,10 @@ from penstock.console.decisions import payload_diff
 from penstock.console.decisions.payload_diff import CHANGED, GONE, NEW, SAME, DiffLine, MetricDiff
 from penstock.console.prose import prose
 from penstock.engine.explain.report import Account, DecisionAccount, EventAccount, VerdictAccount
-from penstock.engine.stages.path import STAGES
+from penstock.engine.stages import runner
 from penstock.model.verdict import Effect
 
-NAMES = tuple(stage.__name__.rpartition(".")[2] for stage in STAGES)
+NAMES = runner.names()
 ASKS = {
     "admit": "may it publish here?",
     "prune": "which metrics may it write?",
@@ -22,6 +22,7 @@ ASKS = {
     "match": "which subscriptions does it satisfy?",
     "route": "may it go on from this link's type to that one's?",
     "judge": "what do policy statements do?",
+    "shape": "what does the monitor on the outgoing link make of it?",
     "release": "do purpose, attributes and quality suffice?",
     "project": "which metrics may be read?",
     "emit": "what do the monitors of the outgoing link make of it, and how does it leave?",

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from lxml import etree
 
 from penstock.engine.explain.report import EventAccount
+from penstock.model.content.xpath import tree_parser
 
 SAME, GONE, CHANGED, NEW = "", "gone", "changed", "new"
 MAX_CHARACTERS = 64 * 1024
@@ -100,7 +101,7 @@ def _read(event: EventAccount) -> tuple[str, Any]:
                 pass
         if start == "<" and "<!DOCTYPE" not in text:
             try:
-                return "XML", etree.fromstring(text.encode(), _xml_parser())
+                return "XML", etree.fromstring(text.encode(), tree_parser(remove_blank_text=True))
             except (etree.XMLSyntaxError, ValueError):
                 pass
     return "text", text
@@ -112,12 +113,6 @@ def _depth(value: Any) -> int:
         depth += 1
         level = [inner for item in level for inner in (item.values() if isinstance(item, dict) else item)]
     return depth
-
-
-def _xml_parser() -> etree.XMLParser:
-    return etree.XMLParser(
-        resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False, remove_blank_text=True
-    )
 
 
 def _lines(what: str, value: Any) -> list[str]:

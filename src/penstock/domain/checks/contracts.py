@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from penstock.domain.finding import Entities, Remark, WrongValue, hint, join_names
 from penstock.domain.schema.contracts import compiled, given, mistakes
 from penstock.domain.schema.domain import Domain
-from penstock.domain.yaml.tree import Step
 from penstock.model.quality import NO_QUALITY
 from penstock.model.topic import overlaps
+from penstock.model.yaml.tree import Step
 from penstock.policy.contracts.contract import (
     ConsumerContract,
     PrivacyRule,

@@ -8,7 +8,7 @@ from penstock.domain.finding import Loc, WrongValue, hint, join_names
 from penstock.domain.schema.domain import Domain
 from penstock.domain.schema.federation import LinkTypes
 from penstock.domain.schema.policies import Pair, TableSettings
-from penstock.domain.yaml.tree import path_text
+from penstock.model.yaml.tree import path_text
 
 
 def check(written: Domain, domain: Domain) -> Iterator[WrongValue]:

@@ -8,8 +8,8 @@ from collections.abc import Collection, Iterator
 from penstock.domain.finding import Entities, Remark, WrongValue, hint
 from penstock.domain.schema.domain import Domain
 from penstock.domain.schema.tokens import TokenSettings
-from penstock.domain.yaml.tree import Step
 from penstock.model.errors import PolicyError
+from penstock.model.yaml.tree import Step
 from penstock.policy.tokens.keys import KeySet, SigningKey
 from penstock.policy.tokens.revocation import NOTHING, Revoked, why_unused
 

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator
 
 from penstock.domain.finding import Entities, Remark, WrongValue, hint
 from penstock.domain.schema.domain import Domain
-from penstock.domain.schema.trust_groups import SecretError
+from penstock.domain.schema.trust import SecretError
 
 
 def check(domain: Domain) -> Iterator[WrongValue]:

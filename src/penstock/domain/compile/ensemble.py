@@ -25,8 +25,7 @@ from penstock.domain.schema.domain import Domain
 from penstock.domain.schema.federation import LinkSettings, LinkTypes
 from penstock.domain.schema.policies import Pair
 from penstock.domain.schema.tokens import TokenSettings
-from penstock.domain.schema.trust import TrustSettings
-from penstock.domain.schema.trust_groups import TrustGroup
+from penstock.domain.schema.trust import TrustGroup, TrustSettings
 from penstock.language.types import Record
 from penstock.model.content.content import Reader
 from penstock.model.link import Link
@@ -159,6 +158,11 @@ class Ensemble:
     def table(self, node: str) -> Table:
         """Return the brokering table in force at a node."""
         return self._tables[node]
+
+    @property
+    def has_monitors(self) -> bool:
+        """Whether any link has a monitor."""
+        return any(self._monitors.values())
 
     def monitors(self, link: Link) -> tuple[Monitor, ...]:
         """Return the monitors on a link, in the order in which they are applied.

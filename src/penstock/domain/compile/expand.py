@@ -9,8 +9,8 @@ from penstock.domain.finding import Loc, Mistake, WrongValue
 from penstock.domain.patterns import hierarchy, interface, levels, protocols, roles
 from penstock.domain.patterns.settings import Hierarchy, Interface, Levels, Pattern, Roles
 from penstock.domain.schema.domain import Domain
-from penstock.domain.yaml.tree import path_text
 from penstock.model.errors import DomainError, PolicyError, Problem
+from penstock.model.yaml.tree import path_text
 
 
 @dataclass(frozen=True, slots=True)

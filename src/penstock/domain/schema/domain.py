@@ -31,11 +31,10 @@ from penstock.domain.schema.policies import (
 from penstock.domain.schema.statements import StatementSettings
 from penstock.domain.schema.tests import Tests
 from penstock.domain.schema.tokens import TokenSettings
-from penstock.domain.schema.trust import TrustSettings
-from penstock.domain.schema.trust_groups import TrustGroupSettings
+from penstock.domain.schema.trust import TrustGroupSettings, TrustSettings
 from penstock.domain.units import Address, Seconds, Size
-from penstock.domain.yaml.tree import Step
 from penstock.language.types import Record
+from penstock.model.yaml.tree import Step
 
 
 class JournalSettings(Settings):

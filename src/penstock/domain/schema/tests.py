@@ -19,7 +19,7 @@ from pydantic import AfterValidator, Field, PlainSerializer, PlainValidator, Wit
 from penstock.domain.schema.base import Name, OneOrMany, QosLevel, Settings, Short, TopicName, as_list
 from penstock.domain.schema.contents import AdvertisementSettings, ConditionText
 from penstock.domain.schema.statements import PolicyChoice
-from penstock.domain.schema.trust_tests import ExpectedRating, RateStep, ShownToken
+from penstock.domain.schema.trust import ExpectedRating, RateStep, ShownToken
 from penstock.domain.units import Seconds, mistake
 from penstock.model.errors import ContentError, TopicError
 from penstock.model.sparkplug.plain import write_plain

@@ -1,13 +1,18 @@
-"""Trust between nodes in the domain file: sources of evidence, ratings, and thresholds."""
+"""Trust: ratings of neighbours by evidence, groups that share a secret, and steps of policy tests about both."""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+import os
+import re
+from collections.abc import Mapping
+from typing import Annotated, Literal, NamedTuple
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, model_validator
 
-from penstock.domain.schema.base import Count, Name, OneOrMany, Settings, matching
+from penstock.domain.schema.base import Count, Name, OneOrMany, OptionalReadFile, Settings, TopicName, matching
+from penstock.domain.schema.tokens import Filters
 from penstock.domain.units import Seconds, mistake
+from penstock.model.errors import PenstockError
 from penstock.policy.trust.rating import Evidence, Thresholds, Weights
 
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -126,3 +131,134 @@ class TrustSettings(Settings):
         """Return the evidence a node holds about a neighbour at the beginning."""
         settings = [begin for begin in self.begin if (begin.by, begin.of) == (by, of)]
         return Evidence(sum(begin.good for begin in settings), sum(begin.bad for begin in settings), now)
+
+
+# ---------------------------------------------------------------- trust groups
+
+MIN_BYTES = 16
+"""Anybody who has seen one proof could guess a shorter secret."""
+
+_VARIABLE = r"^[A-Za-z_][A-Za-z0-9_]*$"
+_AN_OVERRIDE = re.compile(r"PENSTOCK_.*__", re.ASCII)
+
+
+class SecretError(PenstockError):
+    """The secret cannot be read. The message says where it should be, and never contains the secret."""
+
+
+def _not_an_override(value: str) -> str:
+    if _AN_OVERRIDE.match(value):
+        raise mistake("a variable without `PENSTOCK_` and `__` in its name: those set values of this file")
+    return value
+
+
+Variable = Annotated[
+    str,
+    matching(_VARIABLE, "the name of an environment variable: letters, digits and `_`"),
+    AfterValidator(_not_an_override),
+    WithJsonSchema({"type": "string", "pattern": _VARIABLE}),
+]
+
+
+class GroupSecret(Settings):
+    """The place from which the nodes of a group read its secret; the secret itself never stands in a domain file."""
+
+    file: OptionalReadFile = Field(default=None, description="file with the secret; blanks around it do not count")
+    env: Variable | None = Field(default=None, description="environment variable with the secret")
+
+    @model_validator(mode="after")
+    def _one_place(self) -> GroupSecret:
+        if (self.file is None) == (self.env is None):
+            raise mistake("either `file` or `env`")
+        return self
+
+    def read(self, environ: Mapping[str, str] = os.environ) -> bytes:
+        """Read the secret; raise `SecretError`."""
+        if self.env is not None:
+            where, content = f"environment variable `{self.env}`", os.fsencode(environ.get(self.env, ""))
+        else:
+            assert self.file is not None
+            where = f"file `{self.file}`"
+            try:
+                content = self.file.read_bytes()
+            except OSError as error:
+                raise SecretError(f"{where} cannot be read: {error.strerror}") from None
+        secret = content.strip()
+        if not secret:
+            raise SecretError(f"{where} has no secret in it")
+        if len(secret) < MIN_BYTES:
+            raise SecretError(f"{where} has a secret that is shorter than {MIN_BYTES} bytes")
+        return secret
+
+
+def _not_itself(value: object) -> object:
+    if not isinstance(value, dict | GroupSecret):
+        raise mistake("a mapping with `file` or `env`: a secret does not stand in this file")
+    return value
+
+
+class TrustGroupSettings(Settings):
+    """Nodes and clients that trust each other."""
+
+    secret: Annotated[GroupSecret, BeforeValidator(_not_itself)] = Field(
+        description="where its nodes read the secret that they share with its clients"
+    )
+    nodes: Annotated[tuple[Name, ...], OneOrMany()] = Field(
+        default=(), description="nodes that are members: they hold the secret, prove it and ask for proofs of it"
+    )
+    clients: Annotated[tuple[Name, ...], OneOrMany()] = Field(
+        default=(), description="clients that count as members without a proof: the domain vouches for them"
+    )
+    expiry: Seconds = Field(
+        default=600.0, ge=4, le=86400 * 365, description="seconds for which a proof counts; it is renewed before"
+    )
+
+
+class TrustGroup(NamedTuple):
+    """A trust group as an engine knows it; without its secret."""
+
+    name: str
+    nodes: frozenset[str]
+    clients: frozenset[str]
+    """Names of clients for whom the domain vouches."""
+    expiry: float
+
+
+# ---------------------------------------------------------------- steps of policy tests
+
+
+class ShownToken(Settings):
+    """A token of the client's node that the client shows in place of the granted one."""
+
+    publish: Filters = Field(default=(), description="filters of the topics that it lets the client publish to")
+    subscribe: Filters = Field(default=(), description="filters that cover what it lets the client subscribe to")
+
+
+class RateStep(Settings):
+    """A client's rating of a message that it got."""
+
+    topic: TopicName = Field(description="topic of the message")
+    payload: str | None = Field(default=None, description="what it said; unset: as the last one on the topic")
+    good: bool = Field(default=False, description="whether it is good")
+
+
+class ExpectedRating(Settings):
+    """An expected rating of a neighbour."""
+
+    of: Name = Field(description="the neighbour")
+    by: Name = Field(description="the node that rates it")
+    at_least: Share | None = Field(default=None, description="the rating is not lower; unset: as low as it likes")
+    at_most: Share | None = Field(default=None, description="the rating is not higher; unset: as high as it likes")
+
+    @model_validator(mode="after")
+    def _says_something(self) -> ExpectedRating:
+        if self.at_least is None and self.at_most is None:
+            raise mistake("one of `at_least` and `at_most`, or both")
+        return self
+
+    def is_met(self, rating: float) -> bool:
+        return (self.at_least or 0.0) <= round(rating, 6) <= (1.0 if self.at_most is None else self.at_most)
+
+    def __str__(self) -> str:
+        bounds = (("at least", self.at_least), ("at most", self.at_most))
+        return f"rated {' and '.join(f'{word} {limit:g}' for word, limit in bounds if limit is not None)}"

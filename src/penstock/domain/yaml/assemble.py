@@ -12,8 +12,9 @@ from collections.abc import Collection
 from collections.abc import Mapping as Variables
 from pathlib import Path
 
-from penstock.domain.yaml.document import read_document, repeated_key, scalar
-from penstock.domain.yaml.tree import (
+from penstock.model.errors import DomainError, Problem
+from penstock.model.yaml.document import read_document, repeated_key, scalar
+from penstock.model.yaml.tree import (
     SourcePlace,
     Step,
     YamlEntry,
@@ -24,7 +25,6 @@ from penstock.domain.yaml.tree import (
     child,
     found_text,
 )
-from penstock.model.errors import DomainError, Problem
 
 PREFIX = "PENSTOCK_"
 _INCLUDE = "include"

@@ -8,9 +8,9 @@ from typing import NamedTuple
 import yaml
 
 from penstock.domain.finding import Loc
-from penstock.domain.yaml.document import yaml_loader
 from penstock.domain.yaml.layout import Notes
-from penstock.domain.yaml.tree import YamlEntry, YamlMapping, YamlSequence
+from penstock.model.yaml.document import yaml_loader
+from penstock.model.yaml.tree import YamlEntry, YamlMapping, YamlSequence
 
 
 class _Comment(NamedTuple):

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
-from penstock.domain.yaml.tree import Step
+from penstock.model.yaml.tree import Step
 
 Model = TypeVar("Model", bound=BaseModel)
 FileName = Any

@@ -8,10 +8,8 @@ from typing import Any
 from penstock.domain.schema.contents import WrittenCondition
 from penstock.domain.schema.domain import DomainFile
 from penstock.domain.yaml.comments import notes_of
-from penstock.domain.yaml.document import compose, text_of_file
 from penstock.domain.yaml.layout import layout
 from penstock.domain.yaml.mistakes import kinds_below
-from penstock.domain.yaml.tree import YamlEntry, YamlMapping, YamlNode, YamlScalar, YamlSequence, found_text, plain
 from penstock.language.errors import ConditionError, StatementError
 from penstock.language.lexer import has_comment
 from penstock.language.parser import parse
@@ -20,6 +18,8 @@ from penstock.language.statements.parser import parse_statement
 from penstock.language.statements.printer import show_statement
 from penstock.language.statements.statement import Statement
 from penstock.model.errors import DomainError, Problem
+from penstock.model.yaml.document import compose, text_of_file
+from penstock.model.yaml.tree import YamlEntry, YamlMapping, YamlNode, YamlScalar, YamlSequence, found_text, plain
 
 
 def formatted(file: Path) -> tuple[str, str]:

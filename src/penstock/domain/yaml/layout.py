@@ -12,10 +12,10 @@ from yaml.resolver import Resolver
 from penstock.domain.finding import Loc
 from penstock.domain.schema.base import keys
 from penstock.domain.schema.domain import DomainFile
-from penstock.domain.yaml.document import scalar
 from penstock.domain.yaml.mistakes import models_at
-from penstock.domain.yaml.tree import Step, YamlEntry, YamlNode, YamlScalar, YamlSequence
-from penstock.domain.yaml.tree import YamlMapping as Keys
+from penstock.model.yaml.document import scalar
+from penstock.model.yaml.tree import Step, YamlEntry, YamlNode, YamlScalar, YamlSequence
+from penstock.model.yaml.tree import YamlMapping as Keys
 
 WIDTH = 100
 _INDENT = "  "

@@ -11,7 +11,8 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from penstock.domain.schema.base import keys
-from penstock.domain.yaml.tree import (
+from penstock.model.errors import Problem
+from penstock.model.yaml.tree import (
     NOTHING,
     Step,
     YamlEntry,
@@ -23,7 +24,6 @@ from penstock.domain.yaml.tree import (
     path_text,
     shown,
 )
-from penstock.model.errors import Problem
 
 _EXPECTED = {
     "bool_parsing": "true or false",

@@ -10,10 +10,10 @@ from typing import Any
 from penstock.domain.finding import Loc
 from penstock.domain.schema.base import MEMORY
 from penstock.domain.schema.domain import Domain
-from penstock.domain.yaml.document import scalar
 from penstock.domain.yaml.files import FileName, FileRole, map_files
 from penstock.domain.yaml.layout import layout
-from penstock.domain.yaml.tree import SourcePlace, YamlEntry, YamlMapping, YamlNode, YamlScalar, YamlSequence
+from penstock.model.yaml.document import scalar
+from penstock.model.yaml.tree import SourcePlace, YamlEntry, YamlMapping, YamlNode, YamlScalar, YamlSequence
 
 _NOWHERE = SourcePlace("", 0, Path())
 

@@ -9,6 +9,7 @@ import msgspec
 
 from penstock.engine.contracts import client_contracts, situation_audit
 from penstock.engine.contracts.registry import CONSUMER, SITUATION, State, recorded
+from penstock.engine.events.passage import Passage
 from penstock.engine.sessions.session import Session
 from penstock.model.event import Event
 from penstock.policy.contracts import situation
@@ -34,6 +35,13 @@ def restore(node: "Node", now: float) -> None:
             situation_audit.refused(node, None, name, _hear(node.contracts, name, event.payload, now))
         for topic, event in node.retained.match(f"{CONSUMER}+"):
             client_contracts.hear(node.contracts, topic, event.payload)
+
+
+def run(passage: Passage) -> None:
+    """Let an event that goes on open and close situations, and tell other nodes first."""
+    node = passage.node
+    for told in look(node, passage.event, passage.sender, passage.now):
+        passage.publish_first(node.own_plans, told)
 
 
 def look(node: "Node", event: Event, sender: Session | None, now: float) -> tuple[Event, ...]:

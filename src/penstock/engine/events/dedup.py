@@ -4,8 +4,12 @@ Each way is judged by itself, so that an event which may not go on from one link
 """
 
 from collections.abc import Hashable
+from typing import TYPE_CHECKING
 
 from penstock.model.event import Event
+
+if TYPE_CHECKING:
+    from penstock.engine.node import Node
 
 MOST_REMEMBERED = 20_000
 """Events; the oldest are forgotten first."""
@@ -16,6 +20,12 @@ def told_apart(outputs: tuple[Event, ...]) -> tuple[Event, ...]:
     if len(outputs) < 2 or not outputs[0].id:
         return outputs
     return tuple(one._replace(id=f"{one.id}.{place}") if place else one for place, one in enumerate(outputs))
+
+
+def arriving(node: "Node", event: Event, told: str, now: float) -> Event:
+    """Return the event with its id, where nodes are joined in a cycle: `told` by a neighbour, else a new one."""
+    node.once.arrives()
+    return event._replace(id=told or node.once.name(node.name, now))
 
 
 class Once:

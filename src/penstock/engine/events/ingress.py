@@ -4,13 +4,15 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from penstock.engine.contracts import client_contracts
-from penstock.engine.events import passage, user_properties
+from penstock.engine.events import dedup, entrances, user_properties
+from penstock.engine.events.passage import Passage
 from penstock.engine.events.plan import Plans
 from penstock.engine.federation import overlay
 from penstock.engine.federation.messages import INTEREST
 from penstock.engine.sessions import advertise, outbox
 from penstock.engine.sessions.refusal import Outcome, encode_told
 from penstock.engine.sessions.session import Session
+from penstock.engine.stages import runner
 from penstock.engine.statements import bindings
 from penstock.engine.statements.applicability import is_node
 from penstock.engine.trust import announcements, evidence, feedback, token_exchange
@@ -62,7 +64,7 @@ def receive(node: "Node", session: Session, packet: Publish, now: float, raw: by
         if refusal is not None:
             plans = node.plans_of(session)
             event = _event(node, session, topic, packet, now, plans)
-            passage.record(node, plans, passage.find_plan(node, plans, topic.encode()), event, session, now, refusal)
+            runner.record_refused(Passage(node, plans, event, session, now), refusal)
         return
     plans = node.plans_of(session)
     if session.tokens is not None:
@@ -75,7 +77,7 @@ def receive(node: "Node", session: Session, packet: Publish, now: float, raw: by
         node.recorder.came = event, raw
     if node.ensemble.is_cyclic:
         told = user_properties.id_of(packet.properties) if session.neighbour is not None else ""
-        event = passage.arriving(node, event, told, now)
+        event = dedup.arriving(node, event, told, now)
     refused = policy_refused(node, session, packet.properties) if packet.properties.user_properties else ""
     if refused:
         node.deny("publish denied", session, topic, refused)
@@ -83,13 +85,13 @@ def receive(node: "Node", session: Session, packet: Publish, now: float, raw: by
     elif session.neighbour is None and topic in _CONTROL:
         outcome = _control(node, session, event, now)
     elif _is_known_replay(node, session, packet, event):
-        outcome = passage.DONE
+        outcome = runner.DONE
     else:
-        outcome = passage.carry(node, plans, event, session, now)
+        outcome = runner.run(Passage(node, plans, event, session, now))
     if packet.qos:
         _answer(node, session, packet, outcome)
     if node.made:
-        passage.publish_made(node, now)
+        entrances.publish_made(node, now)
 
 
 def policy_refused(node: "Node", session: Session, properties: Properties) -> str:
@@ -115,7 +117,7 @@ def _control(node: "Node", session: Session, event: Event, now: float) -> Outcom
     verdict = advertise.judge(node, plans.key, event.topic)
     if verdict.effect is not Effect.SUPPRESS and event.topic in feedback.TOPICS:
         outcome, told = feedback.receive(node, session, event, now)
-        passage.record(node, plans, passage.find_plan(node, plans, event.topic.encode()), event, session, now, told)
+        runner.record_refused(Passage(node, plans, event, session, now), told)
         if told.effect is Effect.SUPPRESS:
             node.deny("feedback denied", session, event.topic, told.reason)
         return outcome
@@ -123,7 +125,7 @@ def _control(node: "Node", session: Session, event: Event, now: float) -> Outcom
         return client_contracts.receive(node, session, event.payload, now)
     if verdict.effect is not Effect.SUPPRESS:
         return advertise.receive(node, session, event.topic, event.payload, now)
-    passage.record(node, plans, passage.find_plan(node, plans, event.topic.encode()), event, session, now, verdict)
+    runner.record_refused(Passage(node, plans, event, session, now), verdict)
     node.deny("advertise denied", session, event.topic, verdict.reason)
     return Outcome(Reason.NOT_AUTHORIZED, verdict.reason)
 
@@ -152,7 +154,7 @@ def _look(node: "Node", session: Session, event: Event, packet: Publish, plans: 
     """
     link, raw = session.tokens, event.topic.encode()
     assert link is not None
-    plan = passage.find_plan(node, plans, raw)
+    plan = runner.find_plan(node, plans, raw)
     is_accepted = plan.verdict.effect is not Effect.SUPPRESS or plan.verdict.stage != "admit"
     if evidence.looks_at(node, session, event.topic):
         if is_accepted and not _is_known_replay(node, session, packet, event):

@@ -1,17 +1,20 @@
 """Plans: for a link and a topic, what remains to be done with an event once everything fixed has been decided.
 
-A plan is compiled by the stages of `path.STAGES` when a topic is first seen, and thrown away when a subscription that
-concerns the topic comes or goes. Topics with the same outcome share one plan.
+A plan is compiled by the stages (`stages/runner.py`) when a topic is first seen, and thrown away when a subscription
+that concerns the topic comes or goes. It has two parts. The first belongs to a class of links: the steps of the stages
+up to edit. The second, in `rest`, belongs to the topic: whom the event goes to, and the steps of the stages from match
+on. Links of different classes share it, and so do topics with the same outcome. Where only topic and link decide there
+are no steps: then the plan is a list of sessions that take the packet's own bytes.
 """
 
 from collections.abc import Callable
+from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.engine.matching.predicates import Predicates
 from penstock.engine.sessions.session import Session, Subscribed
 from penstock.engine.statements.applicability import Courses
 from penstock.engine.trust.tokens import Passing
-from penstock.language.condition import Condition
 from penstock.model.verdict import Effect, Verdict
 from penstock.policy.access.acl import Rights
 from penstock.policy.access.brokering import DEFAULT_TYPE
@@ -21,6 +24,7 @@ from penstock.policy.statements.judging import Bound
 from penstock.policy.tokens.rights import TokenRights
 
 if TYPE_CHECKING:
+    from penstock.engine.events.passage import DeliveryStep, EventStep
     from penstock.engine.node import Node
     from penstock.engine.recorder import Note
     from penstock.engine.stages.edit import Watch
@@ -40,8 +44,6 @@ class LinkClass(NamedTuple):
     """Admission and monitors are behind it: an event of the node itself, or what a monitor made."""
     is_own: bool = False
     """An event of the node itself, which is told to everybody who may read it."""
-    is_pruned: bool = False
-    """What its publisher may not write has been taken out."""
     claims: tuple[Claim, ...] = ()
     """What binds its producer: each must be kept."""
     statements: tuple[Bound, ...] = ()
@@ -120,32 +122,26 @@ class Group:
         return None if second is None else (second, (self.turn + 1) % count)
 
 
-class Demand(NamedTuple):
-    """What content must be for the event to be as its producer's advertisements say, by one of their claims."""
-
-    rule: str
-    conditions: tuple[Condition, ...]
-    """One of these must hold; without any, nothing is advertised on the topic."""
-
-
 class Plan:
     """What is left to do for an event on a topic."""
 
     __slots__ = (
         "closed",
-        "conforms",
+        "delivery_steps",
         "direct4",
         "direct5",
         "edited",
         "groups",
+        "is_open",
         "key",
         "matched",
         "note",
         "onlookers",
         "predicates",
-        "pruned",
+        "rest",
         "simple",
         "statements",
+        "steps",
         "targets",
         "valid",
         "verdict",
@@ -157,12 +153,16 @@ class Plan:
         self.valid = True
         self.note: Note | None = None
         """What the journal says of all its events, if there is one."""
+        self.steps: tuple[EventStep, ...] = ()
+        """What is to be done for each event, in the order of the stages."""
+        self.rest: Plan | None = None
+        """The plan to go on with after these steps; None: they are the last, or edit yields events with own plans."""
+        self.delivery_steps: tuple[DeliveryStep, ...] = ()
+        """What is to be done for each delivery, in the order of the stages."""
         self.edited = False
-        """The link's monitor must be asked about each event; then nothing below is set."""
-        self.pruned = False
-        """Each event must be looked at for what its publisher may not write; then the plan for pruned events counts."""
-        self.conforms: tuple[Demand, ...] = ()
-        """To be asked of each event; if it keeps them, the plan without advertisements counts, and this is empty."""
+        """The only step is to ask the link's monitors."""
+        self.is_open = False
+        """Content or monitors decide what becomes of an event."""
         self.predicates: tuple[Predicates[Subscribed], ...] = ()
         """Conditional subscriptions to look in for each event, whose plan is then made of what they and the event are;
         `matched` and `onlookers` are what is sure already.
@@ -184,30 +184,40 @@ class Plan:
         self.simple = False
         """All targets are in `direct4` or `direct5`, and there is nothing else to do."""
 
+    @property
+    def has_receivers(self) -> bool:
+        """Whether anybody asks for the event."""
+        return bool(self.targets or self.groups or any(targets for _, targets in self.watched))
+
     def retire(self) -> None:
         """No longer valid. It lets go of its sessions: a topic may name it long after they are gone."""
         self.valid = False
+        self.rest = None
         self.key = self.targets = self.groups = self.watched = self.direct4 = self.direct5 = ()
         self.predicates = self.matched = self.onlookers = self.closed = ()
 
 
-_PASS = Verdict("admit", Effect.PASS)
+PASS = Verdict("admit", Effect.PASS)
 
 
 class Plans:
     """The plans of one class of links: those whose events are treated alike."""
 
-    __slots__ = ("__weakref__", "conformed", "key", "known", "pruned", "routes")
+    __slots__ = ("__weakref__", "key", "known", "routes")
 
     def __init__(self, key: LinkClass, routes: dict[str, Plan]) -> None:
         self.key = key
         self.routes = routes
         """By topic, what matching and routing found; shared by all classes that these cannot tell apart."""
         self.known: dict[bytes, Plan] = {}
-        self.pruned: Plans | None = None
-        """The plans for what has been pruned."""
-        self.conformed: Plans | None = None
-        """The plans for what is found to keep its producer's advertisements."""
+
+
+class Waits(Enum):
+    """Where an event may have waited. It is asked about again when it leaves."""
+
+    RETAINED = "retained"
+    DELAYED = "delayed"
+    QUEUED = "queued"
 
 
 class Draft:
@@ -215,9 +225,13 @@ class Draft:
 
     __slots__ = (
         "closed",
+        "delivery_steps",
         "groups",
+        "is_edited",
+        "is_open",
         "is_projected",
         "link",
+        "link_steps",
         "matched",
         "node",
         "onlookers",
@@ -225,16 +239,23 @@ class Draft:
         "plans",
         "predicates",
         "statements",
+        "steps",
         "topic",
-        "verdict",
+        "waits",
     )
 
-    def __init__(self, node: "Node", topic: str, plans: Plans) -> None:
+    def __init__(self, node: "Node", topic: str, plans: Plans, waits: "Waits | None" = None) -> None:
         self.node = node
+        self.waits = waits
+        """Where the event has waited; None: it has just come."""
         self.topic = topic
         self.plans = plans
         self.link = plans.key
-        self.verdict = _PASS
+        self.link_steps: tuple[EventStep, ...] | None = None
+        """The steps of the stages before match, once match has begun."""
+        self.steps: list[EventStep] = []
+        self.delivery_steps: list[DeliveryStep] = []
+        self.is_open = self.is_edited = False
         self.is_projected = False
         """What of an event goes out depends on who gets it."""
         self.matched: list[Subscribed] = []
@@ -244,3 +265,96 @@ class Draft:
         self.predicates: list[Predicates[Subscribed]] = []
         self.statements: tuple[Bound, ...] = ()
         self.plan: Plan | None = None
+        """What the draft has come to. The stages after the one that sets it are not asked."""
+
+    @property
+    def verdict(self) -> Verdict:
+        """What the stages so far say of every event."""
+        return PASS if self.plan is None else self.plan.verdict
+
+    def for_each_event(self, step: "EventStep") -> None:
+        """Leave something to be done for each event."""
+        self.steps.append(step)
+
+    def for_each_delivery(self, step: "DeliveryStep") -> None:
+        """Leave something to be done for each delivery."""
+        self.delivery_steps.append(step)
+
+    def suppress(self, verdict: Verdict) -> None:
+        """Let no event of this topic pass."""
+        self.plan = Plan(verdict)
+
+    def end_with(self, step: "EventStep") -> None:
+        """Leave the event to monitors: what they yield goes on by plans of its own."""
+        self.steps.append(step)
+        self.is_open = self.is_edited = True
+
+    def end_link_part(self) -> None:
+        """Begin the part of the plan that depends on the topic only."""
+        self.link_steps, self.steps = tuple(self.steps), []
+
+
+# --- plans that topics share
+
+
+def interned_plan(
+    known: dict[tuple[object, ...], Plan],
+    matched: list[Subscribed],
+    groups: tuple[Group, ...],
+    onlookers: "tuple[Watch, ...]",
+    steps: "tuple[EventStep, ...]",
+    delivery_steps: "tuple[DeliveryStep, ...]",
+    statements: tuple[Bound, ...],
+    closed: tuple[Session, ...],
+    telling: tuple[Session, ...] = (),
+    is_projected: bool = False,
+) -> Plan:
+    """Return the plan for these subscriptions, of those that are known; make it if it is not there.
+
+    `telling` are neighbours that must be told with each event which token it has.
+    """
+    key = (*matched, is_projected, *groups, *onlookers, *statements, *telling, False, *closed, steps, delivery_steps)
+    plan = known.get(key)
+    if plan is None:
+        plan = known[key] = _make_plan(matched, groups, onlookers, telling)
+        plan.simple = plan.simple and not is_projected and not statements
+        plan.steps, plan.delivery_steps = steps, delivery_steps
+        plan.statements, plan.closed, plan.key = statements, closed, key
+    return plan
+
+
+def _make_plan(
+    matched: list[Subscribed], groups: tuple[Group, ...], onlookers: "tuple[Watch, ...]", telling: tuple[Session, ...]
+) -> Plan:
+    of_session: dict[int, list[Subscribed]] = {}
+    for subscribed in matched:
+        of_session.setdefault(subscribed.session.id, []).append(subscribed)
+    targets = [_target(subscriptions) for subscriptions in of_session.values()]
+    plan = Plan(PASS)
+    plan.groups = groups
+    plan.watched = _watched(onlookers, targets)
+    if plan.watched:
+        targets = [target for target in targets if target.session.watch_out is None]
+    plan.targets = tuple(targets)
+    direct = [target.session for target in targets if target.is_direct() and target.session not in telling]
+    plan.direct4 = tuple(session for session in direct if session.version == 4)
+    plan.direct5 = tuple(session for session in direct if session.version == 5)
+    plan.simple = len(direct) == len(targets) and not plan.groups and not plan.watched
+    return plan
+
+
+def _target(subscriptions: list[Subscribed]) -> Target:
+    if len(subscriptions) > 1:
+        return Target(subscriptions)
+    subscribed = subscriptions[0]
+    if subscribed.target is None:
+        subscribed.target = Target(subscriptions)
+    return subscribed.target
+
+
+def _watched(onlookers: "tuple[Watch, ...]", targets: list[Target]) -> "tuple[tuple[Watch, tuple[Target, ...]], ...]":
+    behind: dict[Watch, list[Target]] = {watch: [] for watch in onlookers}
+    for target in targets:
+        if target.session.watch_out is not None:
+            behind.setdefault(target.session.watch_out, []).append(target)
+    return tuple((watch, tuple(found)) for watch, found in behind.items())

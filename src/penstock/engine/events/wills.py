@@ -1,10 +1,10 @@
 """Wills of sessions: left with a CONNECT, published when the connection is gone."""
 
-from penstock.engine.events import passage
 from penstock.engine.events.ingress import policy_refused, travelling
 from penstock.engine.node import Node
 from penstock.engine.sessions import placement
 from penstock.engine.sessions.session import Session, Will
+from penstock.engine.stages import runner
 from penstock.engine.trust import client_tokens
 from penstock.model.event import Event
 from penstock.model.subject import Subject
@@ -51,4 +51,4 @@ def publish(node: Node, session: Session, now: float) -> None:
     carried = client_tokens.carry(node, session)
     token = carried.digest if carried is not None else ""
     event = will.event._replace(expires=expires, link_type=session.publish_type, token=token)  # as now, as for its plan
-    passage.publish_own(node, node.plans_of(session), event, session, now)
+    runner.publish_own(node, node.plans_of(session), event, session, now)

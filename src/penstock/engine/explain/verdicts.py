@@ -5,7 +5,7 @@ from penstock.engine.node import Node
 from penstock.engine.sessions import advertise
 from penstock.engine.sessions.session import Session
 from penstock.engine.stages import admit
-from penstock.engine.stages.path import read_topic
+from penstock.engine.stages.runner import read_topic
 from penstock.engine.trust import feedback
 from penstock.model.event import Event
 from penstock.model.link import Link

@@ -28,7 +28,7 @@ from penstock.engine.matching.predicates import Predicates
 from penstock.engine.node import Node
 from penstock.engine.sessions import placement
 from penstock.engine.sessions.session import Session, Subscribed
-from penstock.engine.stages import conform, edit, match, release, route
+from penstock.engine.stages import conform, edit, match, release, route, shape
 from penstock.engine.stages.edit import Watch
 from penstock.model.decision import Decision
 from penstock.model.event import Event
@@ -251,7 +251,7 @@ class _Walk:
             sent += (
                 (target, output)
                 for output in events
-                for target in fan_out.behind(came.node, watch, tuple(several), output, came.session, self._now)
+                for target in shape.receivers(came.node, watch, tuple(several), output, came.session, self._now)
                 if not (target.no_local and target.session is came.session)
             )
         if has_any and not sent:

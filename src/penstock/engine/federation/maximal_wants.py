@@ -8,10 +8,10 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from penstock.engine.federation.wants import Path, Want
 from penstock.engine.matching.condition_index import ConditionIndex
-from penstock.engine.matching.filter_tree import FilterTree
 from penstock.language.condition import Condition
 from penstock.language.ranges.ranges import covers as ranges_cover
 from penstock.model.topic import covers
+from penstock.model.topic_tree import TopicTree
 
 Place = tuple[str, Path, str]
 """Filter and path: wants that differ in nothing but their conditions. One with a policy is at a place of its own: what
@@ -42,7 +42,7 @@ class Widest:
         self._most = most
         self._conditions: dict[Want, Condition | None] = {}
         self._standing_wants: set[Want] = set()
-        self._standing: FilterTree[dict[tuple[Path, str], ConditionIndex[Want]]] = FilterTree()
+        self._standing: TopicTree[dict[tuple[Path, str], ConditionIndex[Want]]] = TopicTree()
         self._above: dict[Want, Want] = {}
         self._below: dict[Want, set[Want]] = {}
         self._changed: dict[Place, None] = {}
@@ -142,7 +142,7 @@ class Widest:
         if not len(by_path[key]):
             del by_path[key]
             if not by_path:
-                self._standing.remove(want.filter)
+                self._standing.pop(want.filter)
 
     def _hang(self, want: Want, above: Want) -> None:
         self._above[want] = above

@@ -9,9 +9,9 @@ from itertools import islice
 from typing import Generic, NamedTuple, TypeVar
 
 from penstock.engine.matching.condition_index import ConditionIndex
-from penstock.engine.matching.filter_tree import FilterTree
 from penstock.language.condition import Condition
 from penstock.model.topic import overlaps
+from penstock.model.topic_tree import TopicTree
 
 K = TypeVar("K", bound=Hashable)
 
@@ -36,7 +36,7 @@ class Matters(Generic[K]):
     """Keys by what they are about."""
 
     def __init__(self) -> None:
-        self._by_filter: FilterTree[ConditionIndex[K]] = FilterTree()
+        self._by_filter: TopicTree[ConditionIndex[K]] = TopicTree()
         self._by_condition: ConditionIndex[K] = ConditionIndex()
         self.known: dict[K, Matter] = {}
 
@@ -60,7 +60,7 @@ class Matters(Generic[K]):
         index.remove(key)
         self._by_condition.remove(key)
         if not len(index):
-            self._by_filter.remove(matter.filter)
+            self._by_filter.pop(matter.filter)
         return matter
 
     def meeting(self, matter: Matter) -> Iterator[K]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from penstock.domain.schema.federation import LinkSettings
+from penstock.engine.events import entrances
 from penstock.engine.federation import messages, offers
 from penstock.engine.federation.interest import Exchange
 from penstock.engine.federation.messages import Interest
@@ -165,7 +166,7 @@ def take_interest(node: "Node", session: Session, payload: bytes, now: float) ->
         _ask(node, session)
     if change.ends == "wants":
         session.doubted = dict.fromkeys(session.doubted, now + GRACE_SECONDS)
-    subscribe.advance(node, session, now)
+    entrances.replay(node, session, now)
 
 
 def expire(node: "Node", now: float) -> None:

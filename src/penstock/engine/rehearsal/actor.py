@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from penstock.engine.connections.host import DISCARD, Transport
 from penstock.engine.contracts.client_contracts import TOPIC as CONTRACT
 from penstock.engine.events.user_properties import POLICY
 from penstock.engine.sessions.advertise import ADVERTISE, SET_POLICY, UNADVERTISE
@@ -71,16 +72,14 @@ class Actor:
         self._advertised: dict[str, bytes] = {}
         self._brought: dict[str, bytes] = {}
         self._got = got
-        self._out: Callable[[list[bytes]], None] = lambda packets: None
+        self._transport: Transport = DISCARD
         self._decoder = Decoder()
         self._version = 5
         self._last_id = 0
 
-    def join(
-        self, out: Callable[[list[bytes]], None], greeting: Connect | None, claimant: Claimant | None = None
-    ) -> None:
+    def join(self, transport: Transport, greeting: Connect | None, claimant: Claimant | None = None) -> None:
         """A connection is there: a client says who it is, a foreign broker waits to be told."""
-        self._out = out
+        self._transport = transport
         self._claimant = claimant
         self.is_open = False
         self.refused = ""
@@ -93,7 +92,7 @@ class Actor:
     def part(self) -> None:
         """The connection is gone."""
         self.is_open = False
-        self._out = lambda packets: None
+        self._transport = DISCARD
 
     def subscribe(
         self,
@@ -166,8 +165,8 @@ class Actor:
         """Say goodbye."""
         self._send(Disconnect())
 
-    def take(self, data: bytes) -> None:
-        """Bytes from the node."""
+    def receive(self, data: bytes) -> None:
+        """Take bytes of the node, and do what MQTT asks for."""
         for packet in self._decoder.feed(data):
             self._handle(packet)
         assert self._decoder.error is None, self._decoder.error
@@ -222,7 +221,7 @@ class Actor:
         self._send(Subscribe(self._next_id(), (self.subscriptions[key],), self._wishes[key]))
 
     def _send(self, packet: Packet) -> None:
-        self._out([encode(packet, self._version)])
+        self._transport.write(encode(packet, self._version))
 
     def _next_id(self) -> int:
         self._last_id = self._last_id % 65535 + 1

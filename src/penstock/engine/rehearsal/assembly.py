@@ -4,14 +4,18 @@ from collections.abc import Mapping
 from itertools import count
 
 from penstock.domain import Domain, Ensemble, LinkSettings
+from penstock.engine.connections.connection import NodeConnection
+from penstock.engine.connections.host import Host
+from penstock.engine.connections.inbound import Inbound
+from penstock.engine.connections.outbound import Outbound
 from penstock.engine.federation import overlay
 from penstock.engine.federation.dialling import Greeting
 from penstock.engine.node import Node
 from penstock.engine.rehearsal.actor import Actor, Delivered
 from penstock.engine.rehearsal.connection import Joint
+from penstock.engine.rehearsal.turns import Storage, turn
 from penstock.engine.rehearsal.wires import Choose, Wire
 from penstock.engine.sessions import lifecycle
-from penstock.engine.sessions.endpoint import Dialled, Endpoint, Storage, turn
 from penstock.engine.stages.admit import Door
 from penstock.engine.trust import group_proofs, keys
 from penstock.engine.trust.tokens import Keys
@@ -133,19 +137,20 @@ class Assembly:
         neighbour = node.neighbours[second]
         foreign = self.domain.foreign.get(second)
         if foreign is None:
-            dialled = Dialled(neighbour, Greeting.of_node(first, _SECRET, node.limits.max_packet_size))
+            greeting = Greeting.of_node(first, _SECRET, node.limits.max_packet_size)
         else:
             overlay.subscribe_foreign(node, neighbour, foreign.out, foreign.qos)
-            dialled = Dialled(neighbour, Greeting("rehearsal", foreign.version, filters=foreign.in_, qos=foreign.qos))
-        self.connections[first, second] = connection = self._connection(first, second, dialled)
+            greeting = Greeting("rehearsal", foreign.version, filters=foreign.in_, qos=foreign.qos)
+        near = Outbound(Host(node, self._clock), neighbour, greeting)
+        self.connections[first, second] = connection = self._connect(near, first, second)
         if isinstance(connection.other, Actor):
-            connection.other.join(connection.wires[1].put, None)
-        connection.node_end.dial()
+            connection.other.join(connection.wires[1], None)
 
     def join_client(self, actor: Actor, subject: Subject) -> None:
         """Let a client connect to its node, as this subject."""
         self.break_off(actor.node, actor.name)
-        connection = self._connection(actor.node, actor.name, None, subject)
+        door = Door("rehearsal", subject.listener, True, subject.certificate)
+        connection = self._connect(self._inbound(actor.node, door), actor.node, actor.name)
         self.connections[actor.node, actor.name] = connection
         claimant = None
         if self.ensemble.trust_groups:
@@ -158,7 +163,7 @@ class Assembly:
         )
         password = self.token_of(actor.name, actor.node)
         greeting = Connect(subject.client_id, 5, False, 0, subject.user, password, properties=properties)
-        actor.join(connection.wires[1].put, greeting, claimant)
+        actor.join(connection.wires[1], greeting, claimant)
 
     def token_of(self, client: str, node: str) -> bytes | None:
         """The token that a node's endpoint would give a client, if it gives it any."""
@@ -173,24 +178,23 @@ class Assembly:
             return self.shown.get(client)
         return self.ensemble.tokens.granted(client)
 
-    def _connection(self, node: str, other: str, dialled: Dialled | None, subject: Subject | None = None) -> Joint:
-        """Two ends and what is between them; nothing has been said yet."""
-        near: Endpoint
-        far: Endpoint | Actor
+    def _inbound(self, node: str, door: Door) -> Inbound:
+        return Inbound(Host(self.nodes[node], self._clock), door)
+
+    def _connect(self, near: NodeConnection, node: str, other: str) -> Joint:
+        """Join a node's end of a connection to its other end."""
+        far = self._inbound(other, _DOOR) if other in self.nodes else self.actor(other, node)
         outwards = Wire(node, other, self._numbers, lambda data: self._arrive(far, data))
         inwards = Wire(other, node, self._numbers, lambda data: self._arrive(near, data))
-        door = Door("rehearsal", subject.listener, True, subject.certificate) if subject else _DOOR
-        near = Endpoint(self.nodes[node], door, self._clock, outwards.put, dialled)
-        if other in self.nodes:
-            far = Endpoint(self.nodes[other], _DOOR, self._clock, inwards.put)
-        else:
-            far = self.actor(other, node)
+        near.made(outwards)
+        if isinstance(far, NodeConnection):
+            far.made(inwards)
         return Joint(near, far, (outwards, inwards))
 
-    def _arrive(self, end: Endpoint | Actor, data: bytes) -> None:
-        end.take(data)
-        if isinstance(end, Endpoint):
-            self.turn(end.node)
+    def _arrive(self, end: NodeConnection | Actor, data: bytes) -> None:
+        end.receive(data)
+        if isinstance(end, NodeConnection):
+            self.turn(end.host.node)
 
     def _clock(self) -> float:
         return self.now
@@ -206,7 +210,7 @@ class Assembly:
         for ends, connection in list(self.connections.items()):
             if not connection.is_over or connection.wires[0]:
                 continue
-            if isinstance(connection.other, Endpoint):
+            if isinstance(connection.other, NodeConnection):
                 reasons = [end.reason.name for end in (connection.node_end, connection.other) if end.reason]
                 raise RehearsalError(f"the link between `{ends[0]}` and `{ends[1]}` broke: {', '.join(reasons)}")
             self.break_off(*ends)

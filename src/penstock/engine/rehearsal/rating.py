@@ -4,7 +4,7 @@ import hashlib
 
 import msgspec
 
-from penstock.domain.schema.trust_tests import RateStep
+from penstock.domain.schema.trust import RateStep
 from penstock.engine.rehearsal.assembly import RehearsalError
 from penstock.engine.rehearsal.rehearsal import Rehearsal
 from penstock.engine.trust.feedback import FEEDBACK, Rated

@@ -19,9 +19,9 @@ from penstock.domain import Domain, Ensemble, LinkSettings, expand
 from penstock.engine.node import Node, Notice
 from penstock.engine.rehearsal.actor import Actor, Delivered
 from penstock.engine.rehearsal.assembly import Assembly, RehearsalError, made_up_secret
+from penstock.engine.rehearsal.turns import Storage
 from penstock.engine.rehearsal.wires import Choose, earliest
 from penstock.engine.sessions import lifecycle, placement
-from penstock.engine.sessions.endpoint import Storage
 from penstock.engine.stages.edit import Watch
 from penstock.engine.trust import group_proofs, token_exchange
 from penstock.language.statements.statement import Statement

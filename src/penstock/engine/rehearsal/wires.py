@@ -3,15 +3,19 @@
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 
+from penstock.engine.connections.host import Transport
+from penstock.wire.framing import Framer
 
-class Wire:
-    """One direction of one connection: packets under way, in order."""
+
+class Wire(Transport):
+    """One direction of one connection: packets under way, in order. Whoever is at its source writes to it."""
 
     def __init__(self, source: str, target: str, numbers: Iterator[int], arrive: Callable[[bytes], None]) -> None:
         self.source = source
         self.target = target
         self._numbers = numbers
         self._arrive = arrive
+        self._framer = Framer()
         self._packets: deque[tuple[int, bytes]] = deque()
 
     def __bool__(self) -> bool:
@@ -22,10 +26,13 @@ class Wire:
         """When its next packet was sent, as a number."""
         return self._packets[0][0]
 
-    def put(self, packets: list[bytes]) -> None:
-        """Take packets, and empty the list."""
-        self._packets.extend((next(self._numbers), packet) for packet in packets)
-        packets.clear()
+    def write(self, data: bytes) -> None:
+        """Take packets; each arrives by itself, whatever it was written with."""
+        buffer, frames = self._framer.feed(data)
+        position = 0
+        for _, _, end in frames:
+            self._packets.append((next(self._numbers), buffer[position:end]))
+            position = end
 
     def hand_over(self) -> None:
         """Let the next packet arrive."""

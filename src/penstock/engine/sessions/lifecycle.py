@@ -5,7 +5,7 @@ from hmac import compare_digest
 from typing import NamedTuple
 
 from penstock.engine.contracts import client_contracts, release_recheck, situations
-from penstock.engine.events import rejudge, retained, wills
+from penstock.engine.events import entrances, retained, wills
 from penstock.engine.federation import overlay
 from penstock.engine.node import Node
 from penstock.engine.sessions import advertise, placement, subscribe, window
@@ -13,9 +13,8 @@ from penstock.engine.sessions import connack as hello
 from penstock.engine.sessions.connack import NO_EXPIRY as NO_EXPIRY
 from penstock.engine.sessions.refusal import encode_told, wants_reasons
 from penstock.engine.sessions.session import NEVER, Outlet, Session
-from penstock.engine.stages import emit
 from penstock.engine.stages.admit import Door, authenticate, is_known
-from penstock.engine.stages.path import read_topic
+from penstock.engine.stages.runner import read_topic
 from penstock.engine.trust import client_tokens, group_proofs, groups, token_exchange
 from penstock.model.subject import Subject
 from penstock.policy.tokens.verification import Verified
@@ -133,14 +132,14 @@ def _open(
     if present and session.rights != before:  # what waits may be more than its token lets it have now
         node.forget_all()
         node.later.begin_anew(node, session, now)
-        rejudge.judge_queue(node, session, now)
+        entrances.recheck_queue(node, session, now)
     group_proofs.attach(node, session, proof, now)
     keepalive = hello.keepalive_of(node, packet)
     # [MQTT-3.1.4-5] [MQTT-3.2.0-1] [MQTT-3.2.0-2]
     hello.say(node, session, packet, present, assigned, keepalive, proof)
     if present:
-        window.resume(node, session, now)
-        subscribe.advance(node, session, now)
+        window.resume(node, session, now, entrances.recheck)
+        entrances.replay(node, session, now)
     return Opened(session, keepalive)
 
 
@@ -169,9 +168,9 @@ def _open_neighbour(
     _join(node, session, packet, outlet, now, proof)
     hello.say(node, session, packet, True, None, packet.keepalive, proof)
     token_exchange.begin(node, session, now)
-    window.resume(node, session, now)
+    window.resume(node, session, now, entrances.recheck)
     overlay.announce(node, session)
-    subscribe.advance(node, session, now)
+    entrances.replay(node, session, now)
     return Opened(session, packet.keepalive)
 
 
@@ -188,10 +187,10 @@ def joined(
     packet = Connect(session.client_id, session.version, False, 0, properties=properties)
     _join(node, session, packet, outlet, now, proof)
     token_exchange.begin(node, session, now)
-    window.resume(node, session, now)
+    window.resume(node, session, now, entrances.recheck)
     if session.neighbour in node.ensemble.nodes:
         overlay.announce(node, session)
-    subscribe.advance(node, session, now)
+    entrances.replay(node, session, now)
 
 
 def _join(
@@ -242,7 +241,7 @@ def tick(node: Node, now: float) -> None:
     if node.contracts is not None:
         situations.expire(node, now)
         release_recheck.tick(node, now)
-        emit.hand_out(node, now)
+        entrances.send_delayed(node, now)
     if node.tokens is not None:
         client_tokens.expire(node, now)
         token_exchange.tick(node, now)

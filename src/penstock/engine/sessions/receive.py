@@ -1,32 +1,19 @@
-"""A packet from an open connection, to the part of the engine that it is for.
-
-Connections of a live node, rehearsals and tests all hand their packets over here.
-"""
+"""Hand a packet of an open connection to the part of the engine that it is for."""
 
 from collections.abc import Callable
 from typing import Any
 
-from penstock.engine.events import ingress
+from penstock.engine.events import entrances, ingress
 from penstock.engine.node import Node
 from penstock.engine.sessions import lifecycle, outbox, subscribe, window
 from penstock.engine.sessions.session import Session
 from penstock.engine.trust import group_proofs
 from penstock.wire.codec import encode
-from penstock.wire.errors import WireError
 from penstock.wire.packet import (
-    AUTH,
-    CONNECT,
-    DISCONNECT,
-    PINGREQ,
     PUBACK,
     PUBCOMP,
-    PUBLISH,
     PUBREC,
-    PUBREL,
-    SUBSCRIBE,
-    UNSUBSCRIBE,
     Auth,
-    Connect,
     Disconnect,
     Packet,
     Pingreq,
@@ -39,31 +26,10 @@ from penstock.wire.packet import (
     Subscribe,
     Unsubscribe,
 )
-from penstock.wire.reason import Reason
-from penstock.wire.session import CONNECTION
 
 _PINGRESP = encode(Pingresp(), 4)
 
-KINDS: dict[type, int] = {
-    Connect: CONNECT,
-    Publish: PUBLISH,
-    Puback: PUBACK,
-    Pubrec: PUBREC,
-    Pubrel: PUBREL,
-    Pubcomp: PUBCOMP,
-    Subscribe: SUBSCRIBE,
-    Unsubscribe: UNSUBSCRIBE,
-    Pingreq: PINGREQ,
-    Disconnect: DISCONNECT,
-    Auth: AUTH,
-}
-"""The packet types that a client sends."""
-
-
-def expect(phase: int, kind: int) -> None:
-    """Raise `WireError` if a packet of this kind must not come in this phase of a connection."""
-    if (phase, kind) not in CONNECTION:
-        raise WireError(Reason.PROTOCOL_ERROR, f"packet type {kind} is not allowed here")
+_ACKNOWLEDGEMENTS: dict[type, int] = {Puback: PUBACK, Pubrec: PUBREC, Pubcomp: PUBCOMP}
 
 
 def handle(node: Node, session: Session, packet: Packet, now: float, raw: bytes = b"") -> None:
@@ -78,9 +44,9 @@ def handle(node: Node, session: Session, packet: Packet, now: float, raw: bytes 
 
 
 def _acknowledged(node: Node, session: Session, packet: Puback | Pubrec | Pubcomp, now: float) -> None:
-    window.acknowledge(node, session, KINDS[type(packet)], packet.packet_id, packet.reason, now)
+    window.acknowledge(node, session, _ACKNOWLEDGEMENTS[type(packet)], packet.packet_id, packet.reason, now)
     if session.replays:
-        subscribe.advance(node, session, now)
+        entrances.replay(node, session, now)
 
 
 def _pubrel(node: Node, session: Session, packet: Pubrel, now: float) -> None:

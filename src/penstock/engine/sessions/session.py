@@ -1,6 +1,7 @@
 """What a node keeps of one client: subscriptions, windows, queues. State only; the rules are in the other modules."""
 
 from collections import deque
+from collections.abc import Hashable
 from typing import TYPE_CHECKING, Protocol
 
 from penstock.language.condition import Condition
@@ -19,10 +20,12 @@ from penstock.wire.session import WAITING
 
 if TYPE_CHECKING:
     from penstock.domain.compile.entries import ClientEntry
+    from penstock.engine.events.passage import Passage
     from penstock.engine.events.plan import Plans, Target
     from penstock.engine.federation.interest import Exchange
     from penstock.engine.federation.wants import Offered
     from penstock.engine.recorder import Source
+    from penstock.engine.sessions.render import Forms
     from penstock.engine.sparkplug.messages import Actor
     from penstock.engine.stages.edit import Watch
     from penstock.engine.trust.client_tokens import Showing
@@ -54,9 +57,26 @@ class Kept:
 
 
 class Delivery:
-    """One QoS 1 or 2 message to one session, from being queued to being acknowledged."""
+    """An event on its way to one session: through the stages, then, at QoS 1 and 2, until it is acknowledged."""
 
-    __slots__ = ("event", "ids", "kept", "packet_id", "qos", "retain", "row", "session", "state")
+    __slots__ = (
+        "event",
+        "forms",
+        "ids",
+        "is_echo",
+        "is_planned",
+        "kept",
+        "packet_id",
+        "passage",
+        "qos",
+        "receiver",
+        "retain",
+        "row",
+        "session",
+        "state",
+        "target",
+        "watch",
+    )
 
     def __init__(self, session: "Session", event: Event, qos: int, retain: bool, ids: tuple[int, ...]) -> None:
         self.session = session
@@ -68,6 +88,37 @@ class Delivery:
         self.packet_id = 0
         self.row = 0
         self.kept: Kept | None = None
+        self.passage: Passage | None = None
+        """The event's way through this node, while the stages are asked; None once it waits or is sent."""
+        self.target: Target | None = None
+        """The subscriptions by which the session gets it."""
+        self.forms: Forms | None = None
+        """The event as the stages so far have left it, with its packets."""
+        self.watch: Watch | None = None
+        """The monitors on the link to the session, which are still to be asked."""
+        self.receiver: Hashable = None
+        """Who is to have the event once, by whichever way it comes; None: a neighbour, which sees to that itself."""
+        self.is_planned = False
+        """The plan of the event names the session."""
+        self.is_echo = False
+        """Only the monitors see it: the session has published it and does not want its own events."""
+
+    def show(self, forms: "Forms") -> None:
+        """Go on with another form of the event."""
+        self.forms, self.event = forms, forms.event
+
+    def retarget(self, target: "Target", forms: "Forms") -> None:
+        """Go on with another form of the event, for these subscriptions of the session."""
+        self.target = target
+        self.forms, self.event = forms, forms.event
+        self.qos = min(self.event.qos, target.qos)  # [MQTT-3.8.4-8]
+        if self.passage is None or not self.passage.is_replay:  # [MQTT-3.3.1-8]
+            self.retain = self.event.retain and target.retain_as_published  # [MQTT-3.3.1-12], [MQTT-3.3.1-13]
+        self.ids = target.ids
+
+    def wait(self) -> None:
+        """Let go of all that only the stages need."""
+        self.passage = self.target = self.forms = self.watch = None
 
 
 class Subscribed:

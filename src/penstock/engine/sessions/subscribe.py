@@ -5,14 +5,12 @@ from collections.abc import Hashable
 from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.engine.contracts import client_contracts
-from penstock.engine.events import rejudge, retained, user_properties
-from penstock.engine.events.plan import Group, Target
+from penstock.engine.events import entrances
+from penstock.engine.events.plan import Group
 from penstock.engine.matching.predicates import Predicates
-from penstock.engine.sessions import outbox, window
+from penstock.engine.sessions import outbox
 from penstock.engine.sessions.refusal import LONGEST_NAME, Outcome, encode_told, problem_of_name
-from penstock.engine.sessions.render import Forms
 from penstock.engine.sessions.session import Replay, Session, Subscribed, key_of
-from penstock.engine.stages import emit, match, release, route
 from penstock.engine.statements import bindings, filter_policies
 from penstock.engine.trust import feedback
 from penstock.language.condition import Condition, all_of, make_condition
@@ -20,7 +18,6 @@ from penstock.language.errors import ConditionError
 from penstock.language.statements.statement import Message
 from penstock.language.types import ANYTHING, Record
 from penstock.model.errors import PolicyError, TopicError
-from penstock.model.event import Event
 from penstock.model.topic import Filter, covers, overlaps, parse_filter
 from penstock.policy.statements.judging import ATTACHED, Bound
 from penstock.policy.statements.statement import Policy
@@ -35,8 +32,6 @@ if TYPE_CHECKING:
 _WISHES = ("where", "name", "scope", "policy", "contract")
 _WHERE = "where"
 """The key of the conditional subscriptions of a filter in the index."""
-REPLAY_STEP = 100
-"""Retained messages sent to one session before others have their turn."""
 
 
 def subscribe(node: "Node", session: Session, packet: Subscribe, now: float) -> None:
@@ -100,7 +95,7 @@ def subscribe(node: "Node", session: Session, packet: Subscribe, now: float) -> 
     if replays:
         again = {replay.subscribed.key for replay in replays}  # what is left of an earlier replay is in the new one
         session.replays = [one for one in session.replays if one.subscribed.key not in again] + replays
-        advance(node, session, now)
+        entrances.replay(node, session, now)
 
 
 def unsubscribe(node: "Node", session: Session, packet: Unsubscribe, now: float) -> None:
@@ -247,53 +242,6 @@ def _narrowing(session: Session, filter: Filter) -> tuple[tuple[str, Condition],
         for one, condition in session.where
         if overlaps(one, filter.filter) and not covers(one, filter.filter)
     )
-
-
-def advance(node: "Node", session: Session, now: float) -> None:
-    """Send the next retained messages; what is left goes on in a later turn, as the client reads."""
-    if session.tokens is not None and not session.tokens.is_registered:
-        return
-    budget, room = REPLAY_STEP, window.STEP_BYTES
-    while session.replays and budget and room > 0 and not session.blocked and session.outlet is not None:
-        replay = session.replays[0]
-        if not replay.left:
-            session.replays = session.replays[1:]
-            continue
-        topic, event = replay.left[0]
-        subscribed = replay.subscribed
-        qos = min(event.qos, subscribed.qos)
-        if qos and (session.queue or session.resend or session.quota <= 0):
-            return  # goes on with the next acknowledgement
-        replay.left.popleft()
-        budget -= 1
-        if node.retained.get(topic) is not event:
-            continue  # replaced meanwhile, and the newer one has been delivered live
-        if event.expires is not None and event.expires <= now:
-            retained.forget(node, topic)
-            continue
-        if not _may_pass(node, event, session):
-            continue
-        late = release.late(node, session, event)
-        if match.satisfies(node, late, subscribed, now):
-            ids = (subscribed.identifier,) if subscribed.identifier else ()
-            told = rejudge.judged(node, late, session, (subscribed,), now)
-            room -= event.size()
-            if told is None:
-                continue
-            told = told if session.neighbour is None else user_properties.as_replay(told)
-            withheld = node.withheld
-            sent, _ = emit.notify(node, session, qos, True, ids, Forms(told, now), None)  # [MQTT-3.3.1-8]
-            if sent and node.withheld == withheld and node.recorder is not None and event.origin:
-                node.recorder.kept(rejudge.source(node, event), event, Target([subscribed]), subscribed.filter, now)
-    if session.replays and not session.blocked and session.outlet is not None:
-        node.go_on(session)
-
-
-def _may_pass(node: "Node", event: Event, session: Session) -> bool:
-    """What was retained is judged as of now: may its publisher still say this, and may this subscriber hear it?"""
-    if session.neighbour is not None and (event.origin == session.client_id or session.neighbour in event.path):
-        return False  # brokering §5.3 T-Broker: z != x; what comes back would also replace what is newer there
-    return rejudge.may_say(node, event) and route.may_have(node, event, session)
 
 
 class _Wishes(NamedTuple):

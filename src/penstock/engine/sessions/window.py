@@ -1,14 +1,14 @@
 """Messages to a session, within its window: sent, queued, acknowledged, and sent again when its client is back."""
 
 from collections import deque
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from penstock.engine.contracts import release_recheck
 from penstock.engine.events import user_properties
 from penstock.engine.sessions.outbox import push, push_durable, push_lossy
 from penstock.engine.sessions.render import Forms, mark_duplicate, packet_parts
-from penstock.engine.sessions.session import Delivery, Kept, Session
-from penstock.engine.stages import route
+from penstock.engine.sessions.session import Delivery, Session
 from penstock.engine.trust import token_exchange
 from penstock.model.event import Event
 from penstock.wire.codec import encode
@@ -24,44 +24,38 @@ STEP_BYTES = 256 * 1024
 """Bytes of what waits that a session is sent in one turn: only when they are written shows whether its client reads."""
 
 
-def send_or_queue(
-    node: "Node",
-    session: Session,
-    qos: int,
-    retain: bool,
-    ids: tuple[int, ...],
-    forms: Forms,
-    kept: Kept | None,
-    marked: Event | None = None,
-) -> Kept | None:
-    """Send the event now, or keep it until the window has room. Returns its place in the store.
+def send_or_queue(node: "Node", delivery: Delivery, forms: Forms) -> bool:
+    """Send the event now, or keep it until the window has room; return whether either was done.
 
-    `marked`: what is kept as long as it waits, in place of what is sent.
+    `delivery.event` is what is kept as long as it waits, `forms` what is sent.
     """
+    session, qos = delivery.session, delivery.qos
+    delivery.wait()
     if qos == 0:
         if session.outlet is None or not _is_ready(session):
-            return kept
+            return False
         if session.tokens is not None and not token_exchange.tell_token(node, session, forms.event):
             forms = Forms(token_exchange.with_token(node, forms.event), forms.now)
-        if not _too_large(session, forms, qos, retain, ids):
-            head, tail = _parts(session, forms.event, 0, retain, ids, forms.now, forms)
-            node.stats.sent += 1
-            push_lossy(node, session, head + tail)
-        return kept
-    delivery = Delivery(session, marked or forms.event, qos, retain, ids)
+        if _too_large(session, forms, qos, delivery.retain, delivery.ids):
+            return False
+        head, tail = _parts(session, forms.event, 0, delivery.retain, delivery.ids, forms.now, forms)
+        node.stats.sent += 1
+        push_lossy(node, session, head + tail)
+        return True
     sendable = session.quota > 0 and session.outlet is not None and not session.blocked and _is_ready(session)
     if sendable and not session.queue and not session.resend:
         if session.durable:
-            kept = node.ledger.keep(delivery, kept)
-        _transmit(node, delivery, forms.now, forms)
-    elif _has_room(node, delivery):
-        if session.durable:
-            kept = node.ledger.keep(delivery, kept)
-        if session.queue is None:
-            session.queue = deque()
-        session.queue.append(delivery)
-        session.queued_bytes += delivery.event.size()
-    return kept
+            forms.kept = node.ledger.keep(delivery, forms.kept)
+        return _transmit(node, delivery, forms.now, forms)
+    if not _has_room(node, delivery):
+        return False
+    if session.durable:
+        forms.kept = node.ledger.keep(delivery, forms.kept)
+    if session.queue is None:
+        session.queue = deque()
+    session.queue.append(delivery)
+    session.queued_bytes += delivery.event.size()
+    return True
 
 
 def _is_ready(session: Session) -> bool:
@@ -115,27 +109,20 @@ def pump(node: "Node", session: Session, now: float) -> None:
         node.go_on(session)
 
 
-def resume(node: "Node", session: Session, now: float) -> None:
-    """The client is back: repeat what it has not acknowledged, in order."""  # [MQTT-4.4.0-1], [MQTT-4.6.0-1]
+def resume(node: "Node", session: Session, now: float, recheck: "Callable[[Delivery, Node, float], bool]") -> None:
+    """Repeat what a client that is back has not acknowledged, in order, as far as it may still have it."""
+    # [MQTT-4.4.0-1] [MQTT-4.6.0-1]
     session.resend = deque()
     for packet_id, delivery in list(session.inflight.items()):
         if delivery.state == RELEASED:
             session.quota -= 1  # it has a place in the window until PUBCOMP, even if the window is smaller now
             push(node, session, encode(Pubrel(delivery.packet_id), session.version))
-        elif _may_repeat(node, delivery, now):
+        elif recheck(delivery, node, now):
             session.resend.append(delivery)
         else:
             del session.inflight[packet_id]
             node.ledger.settle(delivery)
     pump(node, session, now)
-
-
-def _may_repeat(node: "Node", delivery: Delivery, now: float) -> bool:
-    """Whether rights, brokering table and contracts, as they are now, let it have what it has perhaps not got."""
-    event, session = delivery.event, delivery.session
-    if not route.may_have(node, event, session):
-        return False
-    return release_recheck.MARKED not in event.properties or release_recheck.may_go(node, event, session, now)
 
 
 def acknowledge(node: "Node", session: Session, kind: int, packet_id: int, reason: int, now: float) -> None:
@@ -170,7 +157,8 @@ def acknowledge(node: "Node", session: Session, kind: int, packet_id: int, reaso
             push(node, session, packet)
 
 
-def _transmit(node: "Node", delivery: Delivery, now: float, forms: Forms | None) -> None:
+def _transmit(node: "Node", delivery: Delivery, now: float, forms: Forms | None) -> bool:
+    """Give the message a packet identifier and send it; return whether the client takes a packet of that size."""
     session = delivery.session
     if session.maximum_packet_size:
         largest = forms = forms or Forms(delivery.event, now)
@@ -178,7 +166,7 @@ def _transmit(node: "Node", delivery: Delivery, now: float, forms: Forms | None)
             largest = Forms(token_exchange.with_token(node, delivery.event), now)
         if _too_large(session, largest, delivery.qos, delivery.retain, delivery.ids):
             node.ledger.settle(delivery)  # [MQTT-3.1.2-25] as if it had been sent
-            return
+            return False
     # [MQTT-4.3.2-1] [MQTT-4.3.2-2] [MQTT-4.3.3-1] [MQTT-4.3.3-2]
     packet_id = session.next_id()
     delivery.packet_id = packet_id
@@ -188,6 +176,7 @@ def _transmit(node: "Node", delivery: Delivery, now: float, forms: Forms | None)
     if session.durable:
         node.ledger.moved(delivery)
     _send(node, delivery, now, forms, duplicate=False)
+    return True
 
 
 def _send(node: "Node", delivery: Delivery, now: float, forms: Forms | None, duplicate: bool) -> None:

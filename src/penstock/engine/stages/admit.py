@@ -2,7 +2,9 @@
 
 from typing import NamedTuple
 
+from penstock.engine.events import publishers
 from penstock.engine.events.plan import Draft
+from penstock.engine.sessions.session import Delivery
 from penstock.model.subject import Subject
 from penstock.model.topic import matches
 from penstock.model.verdict import Effect, Verdict
@@ -55,22 +57,53 @@ def is_known(subject: Subject, door: Door, passwords: Passwords | None, unchecke
 
 def plan(draft: Draft) -> None:
     """Decide by topic and rights."""
+    if draft.waits is not None:
+        draft.for_each_delivery(ask_again)
+        return
     topic, rights = draft.topic, draft.link.rights
     if draft.link.is_admitted:
         return
     refused = draft.link.token.judge(topic) if draft.link.token is not None and draft.link.neighbour else None
     if refused is not None:
-        draft.verdict = refused
+        draft.suppress(refused)
         return
     taken = draft.node.ensemble.taken.get(draft.link.neighbour or "")
     if topic.startswith(RESERVED) and not (topic.startswith(_BETWEEN_NODES) and _is_node(draft)):
-        draft.verdict = Verdict("admit", Effect.SUPPRESS, "reserved", f"topic `{topic}` is reserved for the node")
+        draft.suppress(Verdict("admit", Effect.SUPPRESS, "reserved", f"topic `{topic}` is reserved for the node"))
     elif rights is not None and not rights.may_write(topic):
         by_token = isinstance(rights, TokenRights) and not rights.publishes(topic)
-        draft.verdict = Verdict("admit", Effect.SUPPRESS, "token" if by_token else "acl", rights.why_write(topic))
+        draft.suppress(Verdict("admit", Effect.SUPPRESS, "token" if by_token else "acl", rights.why_write(topic)))
     elif taken is not None and not any(matches(filter, topic) for filter in taken):
         reason = f"`in` of foreign broker `{draft.link.neighbour}` does not list `{topic}`"
-        draft.verdict = Verdict("admit", Effect.SUPPRESS, "foreign", reason)
+        draft.suppress(Verdict("admit", Effect.SUPPRESS, "foreign", reason))
+
+
+def ask_again(delivery: Delivery) -> Verdict | None:
+    """Ask whether the publisher of an event that has waited still has a place and the right to its topic, and whether
+    the token that it was published with counts.
+
+    A publisher with monitors on its link is not asked about: they may have made the event, on a topic that it has no
+    right to. Nor is what goes by monitors of the receiver's link, for the same reason.
+    """
+    passage, event = delivery.passage, delivery.event
+    assert passage is not None
+    node = passage.node
+    if node.tokens is not None and node.tokens.is_revoked(event.token):
+        return _NO_LONGER
+    if not passage.is_replay and delivery.session.watch_out is not None:
+        return None
+    if not event.origin or publishers.is_neighbour(node, event):
+        return None  # the node's own, or judged where it began
+    entry = publishers.entry_of(node, event)
+    if entry is None:
+        return _NO_LONGER
+    if publishers.has_monitors(node, entry):
+        return None
+    rights = node.rights_of(event.origin, event.user)
+    return _NO_LONGER if rights is not None and not rights.may_write(event.topic) else None
+
+
+_NO_LONGER = Verdict("admit", Effect.SUPPRESS, "acl")
 
 
 def _is_node(draft: Draft) -> bool:

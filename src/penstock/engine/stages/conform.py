@@ -5,48 +5,111 @@ has not may publish anything. The domain can advertise for it: then what it publ
 advertisements says too, whatever it advertises itself.
 """
 
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
 
-from penstock.engine.events.plan import Demand, Draft, LinkClass, Plan, Plans
+from penstock.engine.contracts import quality, registry
+from penstock.engine.events import publishers
+from penstock.engine.events.passage import Passage
+from penstock.engine.events.plan import Draft
+from penstock.engine.sessions.session import Delivery
+from penstock.language.condition import Condition
 from penstock.model.content.content import Content
 from penstock.model.event import Event
 from penstock.model.topic import matches
 from penstock.model.verdict import Effect, Verdict
-from penstock.policy.statements.advertisement import OWN, Claim
+from penstock.policy.statements.advertisement import OWN, Claim, claims
 
 if TYPE_CHECKING:
     from penstock.engine.node import Node
 
 
+class Demand(NamedTuple):
+    """What content must be for the event to be as its producer's advertisements say, by one of their claims."""
+
+    rule: str
+    conditions: tuple[Condition, ...]
+    """One of these must hold; without any, nothing is advertised on the topic."""
+
+
 def plan(draft: Draft) -> None:
     """Decide by topic where that is enough; else the conditions of the advertisements are left to be asked."""
-    if draft.link.is_admitted or not draft.link.claims:
+    if draft.waits is not None:
+        draft.for_each_delivery(ask_again)
         return
-    asked = [one for one in (_demand(claim, draft.topic) for claim in draft.link.claims) if one is not None]
-    if asked and not asked[0].conditions:
-        draft.verdict = _nothing(asked[0].rule, draft.topic)
-    elif asked:
-        draft.plan = Plan(draft.verdict)
-        draft.plan.conforms = tuple(asked)
+    if not draft.link.is_admitted and draft.link.claims:
+        asked = demands(draft.link.claims, draft.topic)
+        if asked and not asked[0].conditions:
+            draft.suppress(_nothing(asked[0].rule, draft.topic))
+            return
+        if asked:
+            draft.for_each_event(partial(keep_word, asked))
+            draft.is_open = True
+    if draft.node.contracts is not None and draft.node.contracts.concerns(draft.topic):
+        draft.for_each_event(bind)
+
+
+def demands(binding: tuple[Claim, ...], topic: str) -> tuple[Demand, ...]:
+    """Return what is left to ask of events on a topic; the first has no conditions if nothing on it is advertised."""
+    asked = (_demand(claim, topic) for claim in binding)
+    return tuple(demand for demand in asked if demand is not None)
 
 
 def _demand(claim: Claim, topic: str) -> Demand | None:
-    """What is left to ask of events on a topic; None if the topic is enough."""
-    found = [one.condition for one in claim.advertisements if matches(one.filter, topic)]
-    conditions = tuple(condition for condition in found if condition is not None)
-    return None if len(conditions) < len(found) else Demand(claim.rule, conditions)
+    advertised = [one.condition for one in claim.advertisements if matches(one.filter, topic)]
+    conditions = tuple(condition for condition in advertised if condition is not None)
+    return None if len(conditions) < len(advertised) else Demand(claim.rule, conditions)
 
 
-def judged(node: "Node", claims: tuple[Claim, ...], event: Event) -> tuple[Verdict, ...]:
-    """What the stage says of one event, whoever asks; nothing if nothing is advertised."""
-    if not claims:
+def keep_word(asked: tuple[Demand, ...], passage: Passage) -> Verdict | None:
+    """Hold an event against the conditions of its producer's advertisements."""
+    event = passage.event
+    if takes_back(event):
+        return None
+    verdict = judge(asked, event.topic, passage.node.ensemble.reader.read(event))
+    return verdict if verdict.effect is Effect.SUPPRESS else None
+
+
+def bind(passage: Passage) -> Verdict | None:
+    """Measure the quality of an event and hold its producer to its contracts: as it comes, and as monitors leave it."""
+    node, sender, event = passage.node, passage.sender, passage.event
+    if not registry.is_bound(node, sender, event, passage.plans.key.is_admitted):
+        return None
+    assert sender is not None
+    bound = quality.attach(node, sender, event, passage.now)
+    if isinstance(bound, Verdict):
+        return bound
+    passage.replace(bound)
+    return None
+
+
+def ask_again(delivery: Delivery) -> Verdict | None:
+    """Hold an event that has waited against what the domain advertises for its publisher now. What the publisher itself
+    advertises is left out: that says what it will publish from now on.
+    """
+    passage, event = delivery.passage, delivery.event
+    assert passage is not None
+    node = passage.node
+    if not event.origin or publishers.is_neighbour(node, event):
+        return None
+    if not passage.is_replay and delivery.session.watch_out is not None:
+        return None
+    entry = publishers.entry_of(node, event)
+    if entry is None or publishers.has_monitors(node, entry):
+        return None
+    verdicts = judged(node, claims((), entry.advertises), event)
+    return next((verdict for verdict in verdicts if verdict.effect is Effect.SUPPRESS), None)
+
+
+def judged(node: "Node", binding: tuple[Claim, ...], event: Event) -> tuple[Verdict, ...]:
+    """Return what the advertisements say of one event; nothing if nothing is advertised."""
+    if not binding:
         return ()
-    draft = Draft(node, event.topic, Plans(LinkClass(claims=claims), {}))
-    plan(draft)
-    if draft.plan is not None and not takes_back(event):
-        return (judge(draft.plan.conforms, event.topic, node.ensemble.reader.read(event)),)
-    if draft.verdict.effect is Effect.SUPPRESS:
-        return (draft.verdict,)
+    asked = demands(binding, event.topic)
+    if asked and not asked[0].conditions:
+        return (_nothing(asked[0].rule, event.topic),)
+    if asked and not takes_back(event):
+        return (judge(asked, event.topic, node.ensemble.reader.read(event)),)
     return (Verdict("conform", Effect.PASS, "advertisement"),)
 
 

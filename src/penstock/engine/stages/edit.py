@@ -4,7 +4,8 @@ from copy import deepcopy
 from typing import TYPE_CHECKING
 
 from penstock.engine.contracts import privacy
-from penstock.engine.events.plan import Draft, Plan
+from penstock.engine.events.passage import Outputs, Passage
+from penstock.engine.events.plan import Draft
 from penstock.model.event import Event
 from penstock.model.link import Link
 from penstock.model.verdict import Effect, Verdict
@@ -98,17 +99,33 @@ def plan(draft: Draft) -> None:
     for monitor, state in zip(draft.link.monitors, draft.link.states, strict=True):
         steady = monitor.steady(state, draft.topic)
         if steady is None:
-            draft.plan = Plan(draft.verdict)
-            draft.plan.edited = True
+            draft.end_with(run)
             return
         if not steady:
             reason = f"monitor `{monitor.name}` suppresses `{draft.topic}` in state `{state}`"
-            draft.verdict = Verdict("edit", Effect.SUPPRESS, monitor.name, reason)
+            draft.suppress(Verdict("edit", Effect.SUPPRESS, monitor.name, reason))
             return
 
 
-def run(node: "Node", watch: Watch, event: Event, now: float) -> tuple[Event, ...]:
-    """Put the event through the link's monitors, in order."""
+def run(passage: Passage) -> Verdict | Outputs:
+    """Put the event through the monitors of the link that it came by."""
+    assert passage.sender is not None  # only links have monitors
+    watch = passage.sender.watch_in
+    assert watch is not None
+    outputs = run_monitors(passage.node, watch, passage.event, passage.now)
+    return Outputs(outputs) if outputs else _suppressed(watch)
+
+
+def _suppressed(watch: Watch) -> Verdict:
+    """Return what is said of an event of which a link's monitors made nothing."""
+    names = [monitor.name for monitor in watch.monitors]
+    why = f": {watch.said}" if watch.said else ""
+    said = ", ".join(f"`{name}`" for name in names)
+    return Verdict("edit", Effect.SUPPRESS, ", ".join(names), f"suppressed by monitor {said}{why}")
+
+
+def run_monitors(node: "Node", watch: Watch, event: Event, now: float) -> tuple[Event, ...]:
+    """Put the event through the monitors of a link, in order."""
     events: tuple[Event, ...] = (event,)
     for place in range(len(watch.monitors)):
         events = ask(node, watch, place, events, now)

@@ -11,10 +11,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from penstock.engine.contracts import privacy
-from penstock.engine.events import user_properties
-from penstock.engine.events.plan import Draft, Target
+from penstock.engine.events import publishers, user_properties
+from penstock.engine.events.passage import Passage
+from penstock.engine.events.plan import Draft, Target, Waits
 from penstock.engine.sessions.render import Forms
-from penstock.engine.sessions.session import Session, Subscribed
+from penstock.engine.sessions.session import Delivery, Session, Subscribed
 from penstock.engine.stages import release
 from penstock.engine.statements import bindings, side_effects
 from penstock.engine.statements.applicability import (
@@ -34,10 +35,11 @@ from penstock.language.statements.statement import Matching, Message, Point, Ver
 from penstock.language.tree import XPath, walk
 from penstock.model.errors import PolicyError
 from penstock.model.event import Event
-from penstock.model.topic import matches
+from penstock.model.topic import matches, parse_filter
 from penstock.model.verdict import Effect, Verdict
 from penstock.policy.statements.copies import Copy, PublicationCopy, paths_read
-from penstock.policy.statements.judging import ATTACHED, Bound, Here, Judgement, Party, attach, judge, run
+from penstock.policy.statements.judging import ATTACHED, Bound, Here, Judgement, Party, attach, judge
+from penstock.policy.statements.judging import run as run_rules
 from penstock.policy.statements.statement import Policy, blinded
 
 if TYPE_CHECKING:
@@ -48,6 +50,96 @@ def plan(draft: Draft) -> None:
     """Find the policies of advertisements that may concern the topic; those of subscriptions are with these."""
     if draft.link.statements:
         draft.statements = tuple(one for one in draft.link.statements if matches(one.filter, draft.topic))
+    if draft.waits is Waits.QUEUED:
+        draft.for_each_delivery(ask_queued)
+        return
+    if draft.waits is Waits.RETAINED:
+        draft.for_each_delivery(begin_retained)
+    if draft.waits is not Waits.DELAYED:
+        draft.for_each_delivery(run)
+
+
+def begin_retained(delivery: Delivery) -> Verdict | None:
+    """Ask about a retained event by the policies of now. Those of a client's own advertisements are kept with it."""
+    passage, event, target = delivery.passage, delivery.event, delivery.target
+    assert passage is not None
+    assert target is not None
+    node = passage.node
+    sender = node.sessions.get(event.origin)
+    is_neighbour = sender is not None and sender.neighbour is not None
+    bounds = bindings.bounds_of(node, sender) if sender is not None and is_neighbour else _given(node, event)
+    statements = [bound for bound in bounds if matches(bound.filter, event.topic)]
+    if not statements and not target.is_judged and user_properties.RESERVED_BYTES not in event.properties:
+        return None
+    judging = passage.judging = Judging(node, event, sender, passage.now, statements)
+    if judging.verdict is None and judging.event is not event:
+        passage.event, passage.forms = judging.event, Forms(judging.event, passage.now)
+        delivery.show(passage.forms)
+    return judging.verdict
+
+
+def ask_queued(delivery: Delivery) -> Verdict | None:
+    """Ask about what was judged before and waits, by the policies that the domain gives now."""
+    passage, event, session = delivery.passage, delivery.event, delivery.session
+    assert passage is not None
+    node = passage.node
+    if node.judged_statements == node.ensemble.statements_digest:
+        return None  # what was made of it may not be what its policies would ask for
+    given = [bound for bound in _given(node, event) if matches(bound.filter, event.topic)]
+    if not session.policies and not given:
+        return None
+    subscribed = tuple(
+        subscription
+        for subscription in session.subscriptions.values()
+        if matches(parse_filter(subscription.filter).filter, event.topic)
+    )
+    left = still(node, event, session, given, subscribed, passage.now)
+    if left is None:
+        return BLOCKED
+    delivery.event = left
+    return None
+
+
+def _given(node: "Node", event: Event) -> Sequence[Bound]:
+    """Return the policies that the domain gives to what the publisher of an event says."""
+    is_client = event.origin and not publishers.is_neighbour(node, event)
+    entry = publishers.entry_of(node, event) if is_client else None
+    return bindings.own_bounds(node) if entry is None else bindings.given_bounds(node, entry.name)
+
+
+def begin(passage: Passage) -> Verdict | None:
+    """Ask the rules that come before matching, of policies that act on every copy of the event."""
+    plan, event = passage.plan, passage.event
+    assert plan is not None
+    if not plan.statements and user_properties.RESERVED_BYTES not in event.properties:
+        return None
+    judging = passage.judging = Judging(passage.node, event, passage.sender, passage.now, plan.statements)
+    if judging.verdict is None:
+        passage.event = judging.event
+    return judging.verdict
+
+
+def run(delivery: Delivery) -> Verdict | None:
+    """Go on with the copy that policies leave for the receiver."""
+    passage, target = delivery.passage, delivery.target
+    assert passage is not None
+    judging = passage.judging
+    if target is None or not (target.is_judged or (judging is not None and judging.is_for_all)):
+        return None
+    assert passage.forms is not None
+    if judging is None:
+        judging = passage.judging = Judging(passage.node, passage.event, passage.sender, passage.now)
+    if judging.plain is None:
+        judging.plain = passage.forms
+    copy = judging.forms(delivery.session, target.subscriptions, target.courses)
+    if copy is None:
+        return BLOCKED
+    if copy is not passage.forms:
+        delivery.retarget(judging.counting(target), copy)
+    return None
+
+
+BLOCKED = Verdict("judge", Effect.SUPPRESS)
 
 
 class Towards(Judgement):
@@ -279,7 +371,7 @@ class Judging:
             if mine and not self._release(judgement, session):
                 return judgement
         judgement.may_only_block = _is_kept_beyond(self.event, session)
-        run(judgement, mine)
+        run_rules(judgement, mine)
         if course.attaches:
             on = attach(self._attached, [one for one in own if not _asks_hidden(one, judgement.copy)])
             judgement.attached = None if on == self._attached else on
@@ -307,7 +399,7 @@ class Judging:
         policies = (*self._attached, *self._associated)
         judge(judgement, Verb.FORWARD, course.where, policies, Matching.AFTER)
         if not judgement.blocked:
-            run(judgement, course.given)
+            run_rules(judgement, course.given)
         if not judgement.copy.takes_out or not subscribed or judgement.blocked or _is_kept_beyond(self.event, session):
             return
         left = _counting(subscribed, judgement.copy)

@@ -3,16 +3,21 @@
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from penstock.engine.contracts import privacy
-from penstock.engine.events.plan import Draft, Group, LinkClass, Plan
+from penstock.engine.contracts import privacy, situations
+from penstock.engine.events import retained
+from penstock.engine.events.passage import Passage
+from penstock.engine.events.plan import Draft, Group, LinkClass, Plan, Target, Waits, interned_plan
 from penstock.engine.matching.predicates import Predicates
-from penstock.engine.sessions.session import Session, Subscribed
-from penstock.engine.stages import project, release, route
+from penstock.engine.sessions.session import Delivery, Session, Subscribed
+from penstock.engine.sparkplug import births
+from penstock.engine.sparkplug.messages import governed
+from penstock.engine.stages import judge, project, release, route
 from penstock.engine.stages.edit import Watch
 from penstock.engine.stages.release import Preview
 from penstock.language.condition import Condition, all_of
 from penstock.model.event import Event
 from penstock.model.topic import matches, parse_filter
+from penstock.model.verdict import Effect, Verdict
 
 if TYPE_CHECKING:
     from penstock.engine.node import Node
@@ -20,14 +25,24 @@ if TYPE_CHECKING:
 
 def plan(draft: Draft) -> None:
     """Collect the subscriptions and groups whose filter matches and whose subject may read the topic."""
-    topic = draft.topic
+    topic, node = draft.topic, draft.node
+    draft.end_link_part()
+    if draft.waits is not None:
+        draft.for_each_delivery(_ASKED_AGAIN[draft.waits])
+        return
     known = draft.plans.routes.get(topic)
-    if known is not None and known.valid:
+    if known is not None and known.valid and not draft.delivery_steps:
         draft.plan = known  # found for another class of links already
         return
+    if node.sparkplug is not None and governed(topic):
+        draft.for_each_event(births.learn)
+    if node.contracts is not None and node.contracts.concerns(topic):
+        draft.for_each_event(situations.run)
+    draft.for_each_event(judge.begin)  # rules of policy statements that come before matching
+    draft.for_each_event(run)
     narrowed: Predicates[Subscribed] = Predicates()
     # [MQTT-3.3.2-3] [MQTT-4.7.3-4]
-    for found in draft.node.index.match(topic):
+    for found in node.index.match(topic):
         if isinstance(found, Group):
             draft.groups.append(found)
         elif isinstance(found, Watch):
@@ -43,6 +58,66 @@ def plan(draft: Draft) -> None:
                 draft.matched.append(found)
     if narrowed:
         draft.predicates.append(narrowed)
+
+
+def run(passage: Passage) -> None:
+    """Keep an event that is to be retained, and ask which subscriptions by content it satisfies."""
+    node, event, plan = passage.node, passage.event, passage.plan
+    assert plan is not None
+    # [MQTT-3.3.1-5] [MQTT-3.3.1-8] [MQTT311-3.3.1-7] [MQTT311-3.3.1-12]
+    if event.retain:
+        retained.keep(node, event if passage.judging is None else passage.judging.kept, passage.sender)
+    if plan.predicates:
+        passage.plan = _resolved(passage, plan)
+
+
+def _resolved(passage: Passage, plan: Plan) -> Plan:
+    """Return the plan for an event whose content decides too: with the conditional subscriptions that it satisfies."""
+    node = passage.node
+    if len(node.resolved) >= MAX_RESOLVED:
+        node.resolved.clear()
+    found = satisfied(node, plan, passage.plans.key, passage.event, passage.now)
+    about = ((), plan.delivery_steps, plan.statements, plan.closed)
+    return interned_plan(node.resolved, [*plan.matched, *found], plan.groups, plan.onlookers, *about)
+
+
+def ask_again(delivery: Delivery) -> Verdict | None:
+    """Ask a subscription for a retained event: what it may read, and what it asks for."""
+    passage, target = delivery.passage, delivery.target
+    assert passage is not None
+    assert target is not None
+    if not _may_read(delivery.session, passage.event.topic):
+        return _UNREADABLE
+    (subscribed,) = target.subscriptions
+    return None if satisfies(passage.node, passage.event, subscribed, passage.now) else _UNSATISFIED
+
+
+def choose_again(delivery: Delivery) -> Verdict | None:
+    """Find the subscriptions that ask for an event which was held back; it is already what its receiver may see."""
+    passage = delivery.passage
+    assert passage is not None
+    wanted = wanting(passage.node, passage.event, delivery.session)
+    if not wanted:
+        return _UNSATISFIED
+    target = Target(wanted)
+    delivery.target, delivery.ids, delivery.qos = target, target.ids, min(passage.event.qos, target.qos)
+    return None if _may_read(delivery.session, passage.event.topic) else _UNREADABLE
+
+
+def want_again(delivery: Delivery) -> Verdict | None:
+    """Ask whether the session still wants, and may read, what waits for it."""
+    passage = delivery.passage
+    assert passage is not None
+    if not _may_read(delivery.session, delivery.event.topic):
+        return _UNREADABLE
+    return None if is_wanted(passage.node, delivery.event, delivery.session) else _UNSATISFIED
+
+
+_ASKED_AGAIN = {Waits.RETAINED: ask_again, Waits.DELAYED: choose_again, Waits.QUEUED: want_again}
+_UNREADABLE = Verdict("match", Effect.SUPPRESS, "acl")
+_UNSATISFIED = Verdict("match", Effect.SUPPRESS, "condition")
+MAX_RESOLVED = 10_000
+"""Plans for single contents that are kept: contents may satisfy subscriptions in any combination."""
 
 
 def satisfied(node: "Node", plan: Plan, link: LinkClass, event: Event, now: float) -> list[Subscribed]:

@@ -4,90 +4,56 @@ It is asked for each session when an event is delivered, so that there is no way
 said, and who have had the same, share one view (`policy/sparkplug/edge_nodes.py`).
 """
 
-import contextlib
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
-from penstock.engine.events import user_properties
-from penstock.engine.events.plan import Draft
+from penstock.engine.events.plan import Draft, Waits
 from penstock.engine.ledger import Withheld
 from penstock.engine.sessions.render import Forms
-from penstock.engine.sparkplug.messages import CERTIFICATES, Actor, Read, Sparkplug, actor_of, governed, moment
+from penstock.engine.sessions.session import Delivery, Session
+from penstock.engine.sparkplug.messages import Actor, Sparkplug, actor_of, governed, moment
 from penstock.model.errors import ContentError
 from penstock.model.event import Event
-from penstock.model.sparkplug.topic import BIRTHS, Source, is_birth, message_topic
+from penstock.model.sparkplug.topic import Source
 from penstock.model.values import Timestamp
+from penstock.model.verdict import Effect, Verdict
 from penstock.policy.sparkplug.views import START, UNKNOWN, Request, Standing, seen
-from penstock.wire.properties import Properties, encode_properties
 
 if TYPE_CHECKING:
     from penstock.engine.node import Node
-    from penstock.engine.sessions.session import Session
-
-
-BORN_AT = "sparkplug-born-at"
-"""User property of a certificate: the time of the birth in nanoseconds, later than those before it."""
-_DIGITS = 20
 
 
 def plan(draft: Draft) -> None:
-    """Each delivery must be looked at, so no packet's own bytes are passed on."""
+    """Each delivery must be looked at, so no packet's own bytes are passed on. Monitors may put out Sparkplug too."""
     if concerns(draft.node, draft.topic):
         draft.is_projected = True
+    if draft.node.sparkplug is not None:
+        draft.for_each_delivery(ask_queued if draft.waits is Waits.QUEUED else run)
 
 
-def take(node: "Node", event: Event) -> str:
-    """Learn from an event that goes out now; why it must not go, if it is no Sparkplug."""
-    if event.id and governed(event.topic) and not node.once.is_first(event, CERTIFICATES):
-        return ""  # it has come by another way already
-    return learn(node, event)
+NOT_READABLE = Verdict("project", Effect.SUPPRESS, "access")
 
 
-def learn(node: "Node", event: Event) -> str:
-    """Learn from an event; what is wrong with it, if it is no Sparkplug."""
-    sparkplug = node.sparkplug
-    topic = "" if sparkplug is None else governed(event.topic)
-    if sparkplug is None or not topic:
-        return ""
-    try:
-        read = sparkplug.read(topic, event.payload)
-        if event.topic == topic:
-            sparkplug.plant.take(read.topic, read.message)
-        else:
-            _learn_certificate(sparkplug, read, _born_at(event))
-    except ContentError as error:
-        return str(error)
-    return ""
+def run(delivery: Delivery) -> Verdict | None:
+    """Go on with what the receiver may see of the event."""
+    assert delivery.passage is not None
+    assert delivery.forms is not None
+    forms = show(delivery.passage.node, delivery.session, delivery.forms)
+    if forms is None:
+        return NOT_READABLE
+    if forms is not delivery.forms:
+        delivery.show(forms)
+    return None
 
 
-def _born_at(event: Event) -> int | None:
-    """When a birth was, as the node says that keeps its certificate."""
-    said = dict(user_properties.carried(event.properties).user_properties).get(BORN_AT, "")
-    return int(said) if said.isdecimal() and len(said) < _DIGITS else None
-
-
-def _learn_certificate(sparkplug: Sparkplug, read: Read, time: int | None) -> None:
-    """What two nodes keep of an edge node that has moved is not equally old."""
-    source = read.topic.source
-    if source is None or read.topic.type not in BIRTHS:
-        raise ContentError("only births have certificates")
-    known = sparkplug.plant.known(source)
-    if known.is_newer_than(read.message, time):
-        raise ContentError(f"a newer birth certificate of `{source}` is known")
-    sparkplug.plant.learn(source, read.message, time)
-
-
-def certificate(node: "Node", event: Event) -> Event | None:
-    """What is kept of a birth for those who come later; None of other events, and of one that another node keeps."""
-    if node.sparkplug is None or not node.ensemble.certificates or not is_birth(event.topic):
-        return None
-    if any(one in node.ensemble.nodes for one in event.path):
-        return None
-    source = message_topic(event.topic).source
-    time = None if source is None else node.sparkplug.plant.known(source).time
-    told = encode_properties(Properties(user_properties=((BORN_AT, str(time)),))) if time is not None else b""
-    # At QoS 1, so that on its way to another node it stays before reports that are sent so.
-    return Event(CERTIFICATES + event.topic, event.payload, 1, True, told, link_type=event.link_type, path=event.path)
+def ask_queued(delivery: Delivery) -> Verdict | None:
+    """Go on with what the receiver may still see of what waits for it."""
+    passage = delivery.passage
+    assert passage is not None
+    left = judge_again(passage.node, delivery.session, delivery.event, passage.now)
+    if left is None:
+        return NOT_READABLE
+    delivery.event = left
+    return None
 
 
 def concerns(node: "Node", topic: str) -> bool:
@@ -113,7 +79,7 @@ class Asked(NamedTuple):
 _AS_IT_IS = Asked("")
 
 
-def show(node: "Node", session: "Session", forms: Forms) -> Forms | None:
+def show(node: "Node", session: Session, forms: Forms) -> Forms | None:
     """The event as a session may see it; None if it may not."""
     asked = forms.asked
     if asked is None:
@@ -146,7 +112,7 @@ def _asked(node: "Node", event: Event, now: float | None) -> Asked:
 
 
 def _payload(
-    node: "Node", sparkplug: Sparkplug, session: "Session", actor: Actor, asked: Asked, request: Request
+    node: "Node", sparkplug: Sparkplug, session: Session, actor: Actor, asked: Asked, request: Request
 ) -> bytes | None:
     """The bytes that a session may see: those of the event itself if that is all of them."""
     grants = actor.grants(sparkplug.access, asked.topic, "read")
@@ -166,7 +132,7 @@ def _payload(
     return request.message.whole if shown.is_whole else shown.payload()
 
 
-def preview(node: "Node", session: "Session", event: Event, now: float | None) -> Event | None:
+def preview(node: "Node", session: Session, event: Event, now: float | None) -> Event | None:
     """The event as a session would see it, but for its `seq`; None if it would not."""
     asked = _asked(node, event, now)
     actor = actor_of(node, session) if asked.topic else None
@@ -194,7 +160,7 @@ def _standing(actor: Actor, source: Source | None) -> Standing:
     return START if source is None else actor.reader.standings.get(source, START)
 
 
-def _keep(node: "Node", session: "Session", actor: Actor, source: Source, before: Standing) -> None:
+def _keep(node: "Node", session: Session, actor: Actor, source: Source, before: Standing) -> None:
     """Have the store keep what a reader is owed, and the values that it would get now."""
     after = _standing(actor, source)
     if after is before and not after.withheld:
@@ -205,26 +171,7 @@ def _keep(node: "Node", session: "Session", actor: Actor, source: Source, before
     node.ledger.standing(session, str(source), Withheld(owed, tuple(sorted(after.unborn))) if after != START else None)
 
 
-def restore(node: "Node", owed: Iterable[tuple["Session", str, Withheld]]) -> None:
-    """After a restart: learn the births that were kept, and what each reader is owed."""
-    if node.sparkplug is None:
-        return
-    plant = node.sparkplug.plant
-    for _, event in node.retained.match(f"{CERTIFICATES}#"):
-        with contextlib.suppress(ContentError):
-            read = node.sparkplug.read(governed(event.topic), event.payload)
-            if read.topic.source is not None:
-                plant.learn(read.topic.source, read.message, _born_at(event))
-                plant.known(read.topic.source).is_steady = False  # who knows what aliases meant before
-    for session, name, withheld in owed:
-        actor, source = actor_of(node, session), Source(*name.split("/"))
-        if actor is not None:
-            actor.reader.standings[source] = Standing(frozenset(withheld.metrics), frozenset(withheld.unborn))
-            if source in plant.sources():
-                plant.known(source).values.update(withheld.metrics)
-
-
-def judge_again(node: "Node", session: "Session", event: Event, now: float | None) -> Event | None:
+def judge_again(node: "Node", session: Session, event: Event, now: float | None) -> Event | None:
     """What waits for a session and was projected before policies changed: what of it may still be seen."""
     sparkplug = node.sparkplug
     topic = "" if sparkplug is None else governed(event.topic)

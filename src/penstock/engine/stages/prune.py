@@ -7,7 +7,8 @@ speak for.
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from penstock.engine.events.plan import Draft, Plan
+from penstock.engine.events.passage import Passage
+from penstock.engine.events.plan import Draft
 from penstock.engine.sparkplug.messages import Actor, Read, Sparkplug, actor_of, governed, moment
 from penstock.model.errors import ContentError
 from penstock.model.event import Event
@@ -17,21 +18,25 @@ from penstock.policy.sparkplug.views import UNKNOWN, Known, Request, written
 
 if TYPE_CHECKING:
     from penstock.engine.node import Node
-    from penstock.engine.sessions.session import Session
 
 COMMANDS = frozenset({"NCMD", "DCMD"})
 
 
 def plan(draft: Draft) -> None:
     """Content decides: each event must be looked at."""
-    if draft.node.sparkplug is not None and not draft.link.is_pruned and governed(draft.topic):
-        draft.plan = Plan(draft.verdict)
-        draft.plan.pruned = True
+    if draft.node.sparkplug is not None and not draft.link.is_admitted and governed(draft.topic):
+        draft.for_each_event(run)
 
 
-def run(node: "Node", sender: "Session", event: Event, now: float) -> tuple[Event, Verdict]:
-    """The event as its publisher may write it, and what was decided."""
-    return judge(node, actor_of(node, sender), event, now)
+def run(passage: Passage) -> Verdict | None:
+    """Take out what the publisher may not write."""
+    node, sender = passage.node, passage.sender
+    assert sender is not None  # what the node says itself is not pruned
+    event, verdict = judge(node, actor_of(node, sender), passage.event, passage.now)
+    if verdict.effect is Effect.SUPPRESS:
+        return verdict
+    passage.replace(event)
+    return None
 
 
 def judge(node: "Node", actor: Actor | None, event: Event, now: float) -> tuple[Event, Verdict]:

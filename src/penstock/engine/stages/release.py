@@ -13,8 +13,9 @@ from penstock.engine.contracts import registry, release_recheck, situation_audit
 from penstock.engine.contracts.registry import Governed
 from penstock.engine.contracts.release_decision import decide, needed
 from penstock.engine.events import user_properties
-from penstock.engine.events.plan import Draft
+from penstock.engine.events.plan import Draft, Waits
 from penstock.engine.sessions.render import Forms
+from penstock.engine.sessions.session import Delivery, Session
 from penstock.model.event import Event
 from penstock.model.verdict import Effect, Verdict
 from penstock.policy.contracts.contract_set import subscription_id
@@ -22,15 +23,22 @@ from penstock.policy.contracts.release_place import ACE, LATE, ace_digest, write
 
 if TYPE_CHECKING:
     from penstock.engine.node import Node
-    from penstock.engine.sessions.session import Session
 
 _CANNOT_ASK = "it is released later, or in a mean: what policies of its subscription would ask is not known yet"
 
 
 def plan(draft: Draft) -> None:
-    """Each delivery must be looked at, so no packet's own bytes are passed on."""
+    """Each delivery must be looked at, so no packet's own bytes are passed on. Events may bring contracts with them."""
     if concerns(draft.node, draft.topic):
         draft.is_projected = True
+    if draft.node.contracts is None:
+        return
+    if draft.waits is Waits.QUEUED:
+        draft.for_each_delivery(ask_queued)
+        return
+    if draft.waits is Waits.DELAYED:
+        draft.for_each_delivery(ask_delayed)
+    draft.for_each_delivery(run)
 
 
 def concerns(node: "Node", topic: str) -> bool:
@@ -45,31 +53,64 @@ def concerns_event(node: "Node", event: Event) -> bool:
     )
 
 
-def show(node: "Node", session: "Session", forms: Forms, qos: int, retain: bool) -> Forms | None:
-    """The event as a session may have it; None if it may not, or not now. `retain`: as it is to be told."""
+FOR_NODES_ONLY = Verdict("release", Effect.SUPPRESS, "", "it is for nodes only")
+HELD = Verdict("release", Effect.PASS, "", "it goes out later, or in a mean")
+
+
+def run(delivery: Delivery) -> Verdict | None:
+    """Go on with what contracts and privacy policies release to the receiver, or hold it back until they do."""
+    passage, session, forms = delivery.passage, delivery.session, delivery.forms
+    assert passage is not None
+    assert forms is not None
+    node = passage.node
     is_node = session.neighbour is not None and session.neighbour in node.ensemble.nodes
     if forms.event.topic.startswith((registry.SITUATION, registry.CONSUMER)) and not is_node:
-        return None  # what situation somebody is in is not for everybody
+        return FOR_NODES_ONLY  # what situation somebody is in is not for everybody
     found, now = _governed(node, forms), registry.recorded(forms.now)
     if is_node:
-        return forms if found is None else _for_nodes(node, forms, found)
+        if found is not None:
+            delivery.show(_for_nodes(node, forms, found))
+        return None
     found = found or needed(node, session, forms.event, now)
     if found is None:
         situation_audit.count(node, session, forms.event)
-        return forms
+        return None
     decided = decide(node, session, forms.event, found, now)
     if decided.aggregate is not None:
-        release_recheck.absorb_into(node, session, forms.event._replace(qos=qos), decided, now)
-        return None
+        release_recheck.absorb_into(node, session, forms.event._replace(qos=delivery.qos), decided, now)
+        return HELD
     if decided.event is None:
-        node.withheld += 1
         node.stats.expired += decided.is_expired
-        return None
+        return Verdict("release", Effect.SUPPRESS, decided.rule, "; ".join(decided.reasons))
     if decided.not_before > now:
-        node.later.put(node, decided.not_before, session, decided.event._replace(qos=qos, retain=retain))
-        return None
+        event = decided.event._replace(qos=delivery.qos, retain=delivery.retain)
+        node.later.put(node, decided.not_before, session, event)
+        return HELD
     situation_audit.count(node, session, decided.event)
-    return forms.view_of(decided.event)
+    delivery.show(forms.view_of(decided.event))
+    return None
+
+
+def ask_delayed(delivery: Delivery) -> Verdict | None:
+    """Ask whether the rules that have released what was held back are as they were."""
+    passage = delivery.passage
+    assert passage is not None
+    is_released = release_recheck.may_go(passage.node, delivery.event, delivery.session, passage.now)
+    return None if is_released else NO_LONGER
+
+
+def ask_queued(delivery: Delivery) -> Verdict | None:
+    """Go on with what contracts, as they are now, let the receiver have of what waits for it."""
+    passage = delivery.passage
+    assert passage is not None
+    left = release_recheck.still(passage.node, delivery.session, delivery.event, passage.now)
+    if left is None:
+        return NO_LONGER
+    delivery.event = left
+    return None
+
+
+NO_LONGER = Verdict("release", Effect.SUPPRESS, "", "it is no longer released")
 
 
 class Preview(NamedTuple):
@@ -81,7 +122,7 @@ class Preview(NamedTuple):
     """It goes into a mean: what would be asked of it is asked of that, when it is made."""
 
 
-def preview(node: "Node", session: "Session", event: Event, now: float | None) -> Preview:
+def preview(node: "Node", session: Session, event: Event, now: float | None) -> Preview:
     """The event as a client may see it, without consequences: conditions are asked of that."""
     if node.contracts is None or (session.neighbour is not None and session.neighbour in node.ensemble.nodes):
         return Preview(event)
@@ -93,7 +134,7 @@ def preview(node: "Node", session: "Session", event: Event, now: float | None) -
     return Preview(decided.event, decided.aggregate is not None)
 
 
-def at_once(node: "Node", session: "Session", event: Event, now: float) -> tuple[Event | None, Verdict]:
+def at_once(node: "Node", session: Session, event: Event, now: float) -> tuple[Event | None, Verdict]:
     """The event as a client is shown it, marked as released, so that the stage passes it on then; None if there is
     nothing that could be shown now. And why.
     """
@@ -109,7 +150,7 @@ def at_once(node: "Node", session: "Session", event: Event, now: float) -> tuple
     return None, Verdict("release", Effect.SUPPRESS, decided.rule, "; ".join(reasons))
 
 
-def late(node: "Node", session: "Session", event: Event) -> Event:
+def late(node: "Node", session: Session, event: Event) -> Event:
     """What is retained, for a client that has subscribed after it was published."""
     is_node = session.neighbour is not None and session.neighbour in node.ensemble.nodes
     if is_node or user_properties.CONTRACT_BYTES not in event.properties:

@@ -3,8 +3,9 @@
 from typing import TYPE_CHECKING
 
 from penstock.engine.events.plan import Draft, LinkClass
-from penstock.engine.sessions.session import Session
+from penstock.engine.sessions.session import Delivery, Session
 from penstock.model.event import Event
+from penstock.model.verdict import Effect, Verdict
 
 if TYPE_CHECKING:
     from penstock.engine.node import Node
@@ -13,6 +14,11 @@ if TYPE_CHECKING:
 def plan(draft: Draft) -> None:
     """Leave out the links that the brokering table closes, and the one that the event came by."""
     node, link = draft.node, draft.link
+    if draft.waits is not None:
+        draft.for_each_delivery(ask_again)
+        return
+    if node.ensemble.connections or node.ensemble.foreign:
+        draft.for_each_delivery(run)
     if link.is_own:
         return
     matched = draft.matched
@@ -24,6 +30,36 @@ def plan(draft: Draft) -> None:
         for one in draft.onlookers
         if node.table.allows(link.link_type, one.link.type) and one.link.target != link.neighbour
     ]
+
+
+_BEEN_THERE = Verdict("route", Effect.SUPPRESS, "path")
+_HAD_IT = Verdict("route", Effect.SUPPRESS, "once")
+
+
+def run(delivery: Delivery) -> Verdict | None:
+    """Keep an event from where it has been, and from who has had it by another way: graphs may have cycles."""
+    passage, session = delivery.passage, delivery.session
+    assert passage is not None
+    event = passage.event
+    if event.path and session.neighbour in event.path:
+        return _BEEN_THERE
+    if not event.id or delivery.receiver is None or passage.node.once.is_first(event, delivery.receiver):
+        return None
+    return _HAD_IT
+
+
+def ask_again(delivery: Delivery) -> Verdict | None:
+    """Ask the brokering table as it is now; and keep a retained event from where it came from."""
+    passage, session = delivery.passage, delivery.session
+    assert passage is not None
+    event = delivery.event
+    is_back = event.origin == session.client_id or session.neighbour in event.path
+    if passage.is_replay and session.neighbour is not None and is_back:
+        return _BEEN_THERE  # brokering §5.3 T-Broker: z != x; it would also replace what is newer there
+    return None if may_pass(passage.node, event.link_type, session) else _CLOSED
+
+
+_CLOSED = Verdict("route", Effect.SUPPRESS, "brokering")
 
 
 def is_open(node: "Node", link: LinkClass, session: Session) -> bool:

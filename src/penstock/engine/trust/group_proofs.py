@@ -7,7 +7,7 @@ unproven, and the connection stays; what cannot be read is a protocol error. `mo
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from penstock.engine.events import rejudge
+from penstock.engine.events import entrances
 from penstock.engine.federation import overlay
 from penstock.engine.sessions import outbox
 from penstock.engine.sessions.session import NEVER, Session
@@ -198,7 +198,7 @@ def receive(node: "Node", session: Session, packet: Auth, now: float) -> None:
             if packet.properties.auth_method != client_tokens.METHOD or refused:  # [MQTT-4.12.1-1] [MQTT-4.12.1-2]
                 node.stats.tokens_refused += 1
                 raise WireError(Reason.NOT_AUTHORIZED, refused or "another authentication method")
-            rejudge.judge_queue(node, session, now)
+            entrances.recheck_queue(node, session, now)
             _say(node, session, Auth(Reason.SUCCESS, client_tokens.TOLD))
         case None, _:
             # [MQTT-4.12.0-7] [MQTT-4.12.1-2]
@@ -220,7 +220,7 @@ def receive(node: "Node", session: Session, packet: Auth, now: float) -> None:
 
 def _take(node: "Node", session: Session, proof: Proof | None, now: float) -> None:
     if groups.set_proven(node, session, proof.proven if proof is not None else {}):
-        rejudge.judge_queue(node, session, now)
+        entrances.recheck_queue(node, session, now)
     for group in proof.wrong if proof is not None else ():
         node.notice(NOT_PROVEN, session, "", f"trust group `{group}`: {_WRONG[type(session.proving)]}")
 
@@ -228,7 +228,7 @@ def _take(node: "Node", session: Session, proof: Proof | None, now: float) -> No
 def hold(node: "Node", secrets: dict[str, bytes], now: float) -> None:
     """Take other secrets: what was proven by those of before no longer counts, and neighbours are shown these."""
     for session in groups.hold(node, secrets, now):
-        rejudge.judge_queue(node, session, now)
+        entrances.recheck_queue(node, session, now)
     for session in node.neighbours.values():
         if isinstance(session.proving, Claiming):
             session.proving.due = now

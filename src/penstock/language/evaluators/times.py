@@ -8,6 +8,7 @@ from zoneinfo import ZoneInfo
 
 from penstock.language.errors import Kind, failed
 from penstock.language.values import LEAST_INT, MOST_INT, Duration, Timestamp
+from penstock.model.durations import GO_UNITS, read_nanos
 from penstock.model.values import FIRST_SECOND, LAST_SECOND
 from penstock.model.values import SECOND as SECOND
 
@@ -16,19 +17,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _TIMESTAMP = re.compile(
     r"(\d{4})-(\d\d)-(\d\d)[Tt](\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))?(?:[Zz]|([+-])(\d\d):(\d\d))", re.ASCII
 )
-_DURATION = re.compile(r"([+-]?)((?:(?:\d+\.?\d*|\.\d+)(?:ns|us|µs|μs|ms|s|m|h))+|0)", re.ASCII)
-_DURATION_PART = re.compile(r"(\d*)\.?(\d*)(ns|us|µs|μs|ms|s|m|h)", re.ASCII)
 _OFFSET = re.compile(r"([+-]?)(\d\d):(\d\d)", re.ASCII)
-_UNITS = {
-    "ns": 1,
-    "us": 1_000,
-    "µs": 1_000,
-    "μs": 1_000,
-    "ms": 1_000_000,
-    "s": SECOND,
-    "m": 60 * SECOND,
-    "h": 3_600 * SECOND,
-}
 
 
 def make_timestamp(nanos: int) -> Timestamp:
@@ -62,17 +51,10 @@ def timestamp_from_string(text: str) -> Timestamp:
 
 def duration_from_string(text: str) -> Duration:
     """A duration as Go writes it: `90s`, `1h30m`, `-1.5ms`."""
-    match = _DURATION.fullmatch(text)
-    if match is None or len(text) > 100:
+    nanos = read_nanos(text, GO_UNITS)
+    if nanos is None:
         raise failed(Kind.INVALID_ARGUMENT, f"`{text}` is not a duration like `1h30m` or `1.5s`")
-    nanos = sum(map(_part_in_nanos, _DURATION_PART.finditer(match[2])))
-    return make_duration(-nanos if match[1] == "-" else nanos)
-
-
-def _part_in_nanos(match: re.Match[str]) -> int:
-    whole, fraction, unit = match[1], match[2], _UNITS[match[3]]
-    below: int = int(fraction or 0) * unit // 10 ** len(fraction)
-    return int(whole or 0) * unit + below
+    return make_duration(nanos)
 
 
 def timestamp_to_string(value: Timestamp) -> str:

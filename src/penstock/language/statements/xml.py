@@ -14,8 +14,7 @@
 ```
 
 Only `verb` and `message` must be there, and `Then` in each clause. Conditions and arguments are written as in the
-language. There are no namespaces. A document type is refused: it is where entities come from, and with them files,
-networks and laughs by the billion.
+language. There are no namespaces.
 """
 
 import re
@@ -23,7 +22,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NoReturn
 from xml.etree import ElementTree
-from xml.parsers import expat
 
 from penstock.language.errors import StatementError
 from penstock.language.limits import (
@@ -49,6 +47,7 @@ from penstock.language.statements.statement import (
     Verb,
 )
 from penstock.language.statements.words import not_one_of, one_of, points_of, shown, too_many
+from penstock.model.content.xml_reader import XmlError, XmlReader
 
 _MOST_BYTES = 25 * MOST_STATEMENT  # most for actions with one short argument
 _INSIDE = {
@@ -146,32 +145,24 @@ class _Element:
 
 def _read(data: bytes) -> _Element:
     builder = _Builder()
-    parser = builder.parser
     try:
-        parser.Parse(data, True)
-    except expat.ExpatError as error:
-        where = f"in line {error.lineno}, column {error.offset + 1}"
-        raise StatementError(f"not XML: {expat.ErrorString(error.code)}", where) from None
-    except (LookupError, ValueError):
-        raise StatementError("not XML: its encoding is not known", "in line 1") from None
+        builder.read(data)
+    except XmlError as error:
+        where = f"in line {error.line}" + (f", column {error.column}" if error.column else "")
+        raise StatementError(f"not XML: {error.reason}", where) from None
     return builder.root.inside[0]
 
 
-class _Builder:
+class _Builder(XmlReader):
     """Makes elements, and refuses what the vocabulary does not have where it begins."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.root = _Element("", 1)
         self._open = [self.root]
         self._characters = 0
-        self.parser = expat.ParserCreate(intern={})
-        self.parser.buffer_text = True
-        self.parser.StartElementHandler = self._start
-        self.parser.EndElementHandler = self._end
-        self.parser.CharacterDataHandler = self._text
-        self.parser.StartDoctypeDeclHandler = self._refuse
 
-    def _start(self, name: str, attributes: dict[str, str]) -> None:
+    def start(self, name: str, attributes: dict[str, str]) -> None:
         around = self._open[-1]
         element = _Element(name, self.parser.CurrentLineNumber, attributes)
         if name not in _INSIDE[around.name]:
@@ -185,21 +176,21 @@ class _Builder:
             raise element.fail(too_many(*bound))
         self._open.append(element)
 
-    def _end(self, _: str) -> None:
+    def end(self, _: str) -> None:
         element = self._open.pop()
         if _INSIDE[element.name] and element.text:
             raise element.fail(f"expected elements, found the text {shown(element.text)}")
         if (least := _LEAST_INSIDE.get(element.name)) and not element.all(least):
             raise element.fail(f"there is no `{least}` inside")
 
-    def _text(self, text: str) -> None:
+    def text(self, text: str) -> None:
         element = self._open[-1]
         element.texts.append(text)
         self._characters += 0 if _INSIDE[element.name] else len(text)
         if self._characters > MOST_STATEMENT:
             raise element.fail(f"a policy statement has at most {MOST_STATEMENT} characters")
 
-    def _refuse(self, *_: object) -> NoReturn:
+    def document_type(self, *_: object) -> NoReturn:
         line = self.parser.CurrentLineNumber
         raise StatementError("a document type is not read, as it could define entities", f"in line {line}")
 

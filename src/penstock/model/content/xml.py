@@ -1,15 +1,9 @@
-"""XML as attributes.
-
-Documents with a document type are refused: it is where entities come from, and with them files, networks and laughs by
-the billion. Nothing else in XML makes a reader open or expand anything.
-"""
+"""XML as attributes."""
 
 from collections.abc import Mapping
-from typing import NamedTuple, NoReturn
-from xml.parsers import expat
+from typing import NamedTuple
 
-from penstock.model.content.bounds import MOST_DEPTH, MOST_NODES
-from penstock.model.errors import BoundError, ContentError
+from penstock.model.content.xml_reader import XmlReader
 from penstock.model.values import Value
 
 _BLANK = " \t\r\n"
@@ -34,38 +28,20 @@ def read_xml(payload: bytes) -> Xml:
     name (a list, of several with one name), of its attributes, as `@name`, and of its own text, if any, as `#text`.
     """
     builder = _Builder()
-    parser = expat.ParserCreate(namespace_separator=_SEPARATOR, intern={})
-    parser.buffer_text = True
-    parser.StartElementHandler = builder.start
-    parser.EndElementHandler = builder.end
-    parser.CharacterDataHandler = builder.text
-    parser.StartNamespaceDeclHandler = builder.declare
-    parser.ProcessingInstructionHandler = builder.instruct
-    parser.StartDoctypeDeclHandler = _refuse
-    try:
-        parser.Parse(payload, True)
-    except expat.ExpatError as error:
-        said = expat.ErrorString(error.code)
-        raise ContentError(f"not XML: {said} (line {error.lineno}, column {error.offset + 1})") from None
-    except (LookupError, ValueError):
-        raise ContentError("not XML: its encoding is not known") from None
+    builder.read(payload)
     return Xml(builder.root, frozenset(builder.names), builder.nodes)
 
 
-def _refuse(*_: object) -> NoReturn:
-    raise BoundError("XML with a document type is not read, as it could define entities")
-
-
-class _Builder:
+class _Builder(XmlReader):
     """Makes the value of each element when it ends, and puts it into the element around it."""
 
-    __slots__ = ("_maps", "_texts", "names", "nodes")
+    separator = _SEPARATOR
 
     def __init__(self) -> None:
+        super().__init__()
         self._maps: list[dict[str, Value]] = [{}]
         self._texts: list[list[str]] = []  # in pieces: comments may cut a long text into very many
         self.names: set[str] = set()
-        self.nodes = 0
 
     @property
     def root(self) -> dict[str, Value]:
@@ -73,9 +49,7 @@ class _Builder:
 
     def start(self, name: str, attributes: Mapping[str, str]) -> None:
         self.names.add(name)
-        self._count(1 + len(attributes))
-        if len(self._maps) > MOST_DEPTH:
-            raise BoundError(f"more than {MOST_DEPTH} XML elements inside each other")
+        self.count(1 + len(attributes), len(self._maps))
         given: dict[str, Value] = {}
         if attributes:
             self.names.update(attributes)
@@ -83,11 +57,6 @@ class _Builder:
                 given[f"@{_local(each) if _SEPARATOR in each else each}"] = value
         self._maps.append(given)
         self._texts.append([])
-
-    def _count(self, nodes: int) -> None:
-        self.nodes += nodes
-        if self.nodes > MOST_NODES:
-            raise BoundError(f"more than {MOST_NODES} XML elements and attributes")
 
     def text(self, text: str) -> None:
         self._texts[-1].append(text)
@@ -102,7 +71,7 @@ class _Builder:
 
     def declare(self, prefix: str | None, namespace: str | None) -> None:
         self.names.update((prefix or "", namespace or ""))
-        self._count(1)
+        self.count(1)
 
     def instruct(self, target: str, data: str) -> None:
         self.names.add(target)

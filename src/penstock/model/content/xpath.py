@@ -174,17 +174,13 @@ def _said(error: Exception) -> str:
     return text[:1].lower() + text[1:]
 
 
+def tree_parser(**options: Any) -> etree.XMLParser:
+    """Return a parser for documents without a document type: the bounded reader refuses it, and the options again."""
+    return etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False, **options)
+
+
 def _parser() -> etree.XMLParser:
-    # That there is no document type was seen to before; the options say it again.
-    return etree.XMLParser(
-        resolve_entities=False,
-        no_network=True,
-        load_dtd=False,
-        huge_tree=False,
-        remove_comments=True,
-        remove_pis=True,
-        collect_ids=False,
-    )
+    return tree_parser(remove_comments=True, remove_pis=True, collect_ids=False)
 
 
 def _parse(payload: bytes, parser: etree.XMLParser | None = None) -> etree._Element:

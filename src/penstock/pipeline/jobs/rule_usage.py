@@ -18,12 +18,11 @@ from penstock.engine.stages import edit
 from penstock.journal.read.events import ARRIVAL
 from penstock.language.statements.statement import Message
 from penstock.model.event import Event
-from penstock.model.topic import matches
+from penstock.model.topic_tree import FilterIndex, place_index
 from penstock.pipeline.spark.policies import Policy, Standing, link_into
 from penstock.pipeline.stages.edit import event_of, rows_of
 from penstock.policy.access.acl import Access, Rights, Rule
 from penstock.policy.access.brokering import Table
-from penstock.policy.access.filters import FilterTree
 from penstock.policy.monitors.automaton import Automaton
 from penstock.policy.monitors.transitions import label_of
 
@@ -232,7 +231,7 @@ class _Judge:
     def __init__(self, policy: Policy, clients: tuple[Client, ...]) -> None:
         self._policy = policy
         self._nodes = Nodes(policy)
-        self._trees: dict[str, tuple[list[_ByFilter], FilterTree]] = {}
+        self._trees: dict[str, tuple[list[_ByFilter], FilterIndex[int]]] = {}
         self._denied: dict[str, list[tuple[str, Rights]]] = {}
         for client in clients:
             rights = self._nodes.rights(client)
@@ -263,10 +262,10 @@ class _Judge:
     def _about(self, node: str, topic: str, publisher: str) -> Iterator[_ByFilter]:
         if node not in self._trees:
             found = _by_filter(self._policy, node)
-            self._trees[node] = found, FilterTree(one.filter for one in found)
+            self._trees[node] = found, place_index(one.filter for one in found)
         several, tree = self._trees[node]
-        for known in (several[at] for at in tree.find(topic)):
-            if known.publisher in (None, publisher) and matches(known.filter, topic):
+        for known in (several[at] for at in sorted(tree.match(topic))):
+            if known.publisher in (None, publisher):
                 yield known
 
     def _pairs(self, node: Node, row: dict[str, Any]) -> Iterator[tuple[str, str]]:

@@ -22,9 +22,9 @@ from penstock.model.errors import PolicyError
 from penstock.model.link import Link
 from penstock.model.subject import Subject
 from penstock.model.topic import parse_filter
+from penstock.model.topic_tree import FilterIndex, place_index
 from penstock.pipeline.errors import PipelineError
 from penstock.policy.access.acl import Acl, Rights
-from penstock.policy.access.filters import FilterTree
 from penstock.policy.monitors.protocol import UNLISTED
 from penstock.policy.statements.advertisement import claims
 from penstock.policy.tokens.rights import NO_RIGHTS, TokenRights
@@ -270,7 +270,7 @@ def by_name(node: Node, session: Session, topic: str) -> Subscribed:
     subscribed = Subscribed(session, topic, 2)
     everything = session.where
     if len(everything) > _FEW:
-        session.where = tuple(everything[place] for place in _tree(everything).find(topic))
+        session.where = tuple(everything[place] for place in sorted(_tree(everything).match(topic)))
     subscribed.condition = subscribe.condition_of(node, session, filter, "")
     session.where = everything
     return subscribed
@@ -280,16 +280,16 @@ _FEW = 32
 """Filters that are asked one after the other; among more, those that may cover a topic are found first."""
 _MOST_TREES = 1000
 _Where = tuple[tuple[str, Condition], ...]
-_trees: dict[int, tuple[_Where, FilterTree]] = {}
+_trees: dict[int, tuple[_Where, FilterIndex[int]]] = {}
 """By identity, which is quick to ask; what is found is held, so that nothing else can have it."""
 
 
-def _tree(where: _Where) -> FilterTree:
+def _tree(where: _Where) -> FilterIndex[int]:
     known = _trees.get(id(where))
     if known is None:
         if len(_trees) >= _MOST_TREES:
             _trees.clear()
-        known = _trees[id(where)] = where, FilterTree(filter for filter, _ in where)
+        known = _trees[id(where)] = where, place_index(filter for filter, _ in where)
     return known[1]
 
 

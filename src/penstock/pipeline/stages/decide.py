@@ -24,13 +24,13 @@ from penstock.engine.statements import bindings
 from penstock.language.condition import Condition
 from penstock.language.statements.statement import Message
 from penstock.model.topic import matches
+from penstock.model.topic_tree import FilterIndex, place_index
 from penstock.model.verdict import Effect, Verdict
 from penstock.pipeline.spark.policies import Asker, Policies, Policy, Publisher, by_name
 from penstock.pipeline.stages import admit as tokens
 from penstock.pipeline.stages.judge import offered
 from penstock.pipeline.tables.distinct import distinct
 from penstock.pipeline.tables.executor import F
-from penstock.policy.access.filters import FilterTree
 
 KEYS = ("revision", "node", "topic", "client_id", "user", "entity", "link_type", "neighbour")
 _NULLABLE = frozenset({"user", "neighbour"})
@@ -242,7 +242,7 @@ class Decider:
         self._askers = askers
         self._sessions: dict[tuple[str, str], list[tuple[Asker, Session]]] = {}
         self._nodes: dict[tuple[str, str], Node | None] = {}
-        self._statements: dict[tuple[str | None, ...], FilterTree] = {}
+        self._statements: dict[tuple[str | None, ...], FilterIndex[int]] = {}
 
     def decide(self, key: Key) -> Decided:
         """What holds of all events with this key."""
@@ -307,8 +307,8 @@ class Decider:
     def _is_judged(self, policy: Policy, node: Node, publisher: Publisher, session: Session, topic: str) -> bool:
         at = (policy.digest, node.name, publisher.link.neighbour, publisher.entity)
         if at not in self._statements:
-            self._statements[at] = FilterTree(statements_key(policy, node, publisher))
-        return bool(self._statements[at].find(topic)) or judge_key(session, topic)
+            self._statements[at] = place_index(statements_key(policy, node, publisher))
+        return bool(self._statements[at].match(topic)) or judge_key(session, topic)
 
     def _sessions_at(self, policy: Policy, node: Node) -> list[tuple[Asker, Session]]:
         at = (policy.digest, node.name)
@@ -348,11 +348,11 @@ def admit_key(node: Node, publisher: Publisher, topic: str) -> Verdict:
 def conform_key(node: Node, publisher: Publisher, topic: str) -> tuple[bool | None, tuple[str, ...]]:
     """Stage conform: is the topic one that the domain advertises for the publisher; if content decides, by what?"""
     draft = _draft(node, publisher, topic)
-    conform.plan(draft)
-    if draft.plan is not None:
-        (asked,) = draft.plan.conforms  # what clients advertise themselves is known only by what was decided then
-        return None, tuple(one.text for one in asked.conditions)
-    return draft.verdict.effect is not Effect.SUPPRESS, ()
+    asked = conform.demands(draft.link.claims, topic)
+    if not asked:
+        return True, ()
+    (demand,) = asked  # what clients advertise themselves is known only by what was decided then
+    return (None, tuple(one.text for one in demand.conditions)) if demand.conditions else (False, ())
 
 
 def edit_key(policy: Policy, publisher: Publisher, before: Before | None, node: str) -> str:

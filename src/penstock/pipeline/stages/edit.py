@@ -10,12 +10,12 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from penstock.engine.events import dedup, fan_out, user_properties
+from penstock.engine.events import dedup, user_properties
 from penstock.engine.events.plan import Target
 from penstock.engine.node import Node
 from penstock.engine.sessions import placement
 from penstock.engine.sessions.session import Session
-from penstock.engine.stages import edit
+from penstock.engine.stages import edit, shape
 from penstock.model.event import Event
 from penstock.pipeline.spark.policies import Asker, Policies, Policy, by_name, link_into
 
@@ -84,7 +84,7 @@ class Edit:
         assert publisher is not None  # it was admitted
         watch = placement.watch(node, link_into(node, publisher))
         event = event_of(row, publisher.link.link_type)
-        made = (event,) if watch is None else edit.run(node, watch, event, row["time"])
+        made = (event,) if watch is None else edit.run_monitors(node, watch, event, row["time"])
         node.notices.clear()
         for number, output in enumerate(dedup.told_apart(made)):
             yield at, number, output
@@ -114,9 +114,9 @@ class Emit:
             return
         targets = (Target([by_name(node, session, event.topic)]),) if row["wanted"] else ()
         number = 0
-        for output in edit.run(node, watch, event, row["time"]):
+        for output in edit.run_monitors(node, watch, event, row["time"]):
             session.subscriptions = {output.topic: by_name(node, session, output.topic)}
-            for _ in fan_out.behind(node, watch, targets, output, None):
+            for _ in shape.receivers(node, watch, targets, output):
                 yield at, number, shown(output)
                 number += 1
             session.subscriptions = {}

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from pyspark.sql import Column, DataFrame
 
 from penstock.engine.contracts.registry import CONSUMER, SITUATION
-from penstock.engine.stages import path
+from penstock.engine.stages import runner
 from penstock.journal.read.events import ARRIVAL, OUTPUT, RETAINED
 from penstock.language.condition import Condition, all_of
 from penstock.pipeline.conditions.typed import MOST_BRANCHES, MOST_CONDITIONS, TypedConditions, narrowed, without
@@ -230,7 +230,7 @@ def check_stages() -> None:
 
 def stage_names() -> list[str]:
     """The stages of the engine, in its order."""
-    return [stage.__name__.rpartition(".")[2] for stage in path.STAGES]
+    return list(runner.names())
 
 
 def _admit(rows: DataFrame, governing: Governing) -> DataFrame:

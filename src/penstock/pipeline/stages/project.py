@@ -15,6 +15,7 @@ from pyspark.sql import Column, DataFrame
 from penstock.engine.node import Node
 from penstock.engine.sessions.render import Forms
 from penstock.engine.sessions.session import Session
+from penstock.engine.sparkplug import births
 from penstock.engine.sparkplug.messages import CERTIFICATES, actor_of
 from penstock.engine.stages import project, prune
 from penstock.model.event import Event
@@ -144,10 +145,10 @@ class Prune(_Plants):
         publisher = policy.publishing(node, row["client_id"], row["user"], row["entity"], row["neighbour"])
         if publisher is None:
             return {"passes": False}
-        event, verdict = prune.run(node, publisher, event_of(row, row["link_type"]), row["time"])
+        event, verdict = prune.judge(node, actor_of(node, publisher), event_of(row, row["link_type"]), row["time"])
         if verdict.effect is Effect.SUPPRESS:
             return {"passes": False}
-        project.learn(node, event)
+        births.take_in(node, event)
         return {"payload": event.payload}
 
 
@@ -165,7 +166,7 @@ class Project(_Plants):
         if row["subject"] is None:
             self._event = Event(row["topic"], row["payload"], properties=row["properties"] or b"")
             if node.sparkplug is not None:
-                project.learn(node, self._event)
+                births.take_in(node, self._event)
             return None
         session = self._session(policy, node, row["subject"])
         if session is None:

@@ -26,7 +26,7 @@ from typing import Literal, get_args
 
 from penstock.model.errors import PolicyError, TopicError
 from penstock.model.topic import covers, matches, overlaps, parse_filter
-from penstock.policy.access.filters import FilterTree
+from penstock.model.topic_tree import FilterIndex, place_index
 from penstock.policy.access.textfile import located, read_lines
 
 Access = Literal["read", "write", "readwrite", "deny"]
@@ -107,16 +107,16 @@ class Rights:
     def _speaking(self, topic: str, access: Access) -> Rule | None:
         """The rule that decides."""
         for rules, tree in ((self.topics, self._trees[0]), (self.patterns, self._trees[1])):
-            for rule in rules if tree is None else (rules[place] for place in tree.find(topic)):
+            for rule in rules if tree is None else (rules[place] for place in sorted(tree.match(topic))):
                 if (rule.access == "deny" or rule.grants(access)) and matches(rule.filter, topic):
                     return rule
         return None
 
     @cached_property
-    def _trees(self) -> tuple[FilterTree | None, FilterTree | None]:
+    def _trees(self) -> tuple[FilterIndex[int] | None, FilterIndex[int] | None]:
         """Where there are many rules, which of them may speak of a topic."""
         topics, patterns = (
-            FilterTree(rule.filter for rule in rules) if len(rules) > _FEW else None
+            place_index(rule.filter for rule in rules) if len(rules) > _FEW else None
             for rules in (self.topics, self.patterns)
         )
         return topics, patterns

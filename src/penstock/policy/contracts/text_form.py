@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from penstock.language.condition import Condition, make_condition
 from penstock.language.errors import ConditionError
 from penstock.model.content.json import read_json
+from penstock.model.durations import check_seconds
 from penstock.model.errors import ContentError, PolicyError
 from penstock.model.quality import Catalogue, Criterion, Direction, Indicator, MetricDefinition
 from penstock.policy.contracts.abac import Texts
@@ -16,7 +17,6 @@ from penstock.policy.contracts.contract import ConsumerContract, PrivacyRule, Pr
 from penstock.policy.contracts.degrade import Aggregate, Degradation, Delay, Grid, Keep, Step
 from penstock.policy.contracts.situation import Signal, Situation
 from penstock.policy.quality.collectors import Collector, make_collector
-from penstock.policy.quality.durations import seconds
 from penstock.policy.quality.needs import Need, parse_constraints
 from penstock.policy.statements.advertisement import Scope
 
@@ -84,7 +84,7 @@ def read_situation(name: str, said: object) -> Situation:
         name,
         _in("sources", _texts, found["sources"]),
         _in("opens", _signal, found["opens"]),
-        _in("lasts", seconds, found["lasts"]),
+        _in("lasts", check_seconds, found["lasts"]),
         None if closes is None else _in("closes", _signal, closes),
     )
 
@@ -217,11 +217,11 @@ _DEGRADATIONS: Mapping[str, tuple[type[Any], str, Mapping[str, Callable[[Any], A
     ),
     "step": (Step, "", {"attribute": str, "size": _number, "span": _number}),
     "keep": (Keep, "attributes", {"attributes": _names}),
-    "delay": (Delay, "seconds", {"seconds": seconds}),
+    "delay": (Delay, "seconds", {"seconds": check_seconds}),
     "aggregate": (
         Aggregate,
         "",
-        {"seconds": seconds, "attributes": _names, "least": int},
+        {"seconds": check_seconds, "attributes": _names, "least": int},
     ),
 }
 """The class, the argument that may stand alone, and how arguments are read."""
@@ -289,7 +289,7 @@ def _subject(said: object) -> Subject:
 
 
 def _retention(said: object) -> float | None:
-    return None if said is None else seconds(said)
+    return None if said is None else check_seconds(said)
 
 
 def _scope(found: Said) -> Any:

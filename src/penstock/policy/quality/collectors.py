@@ -10,6 +10,7 @@ language), from the clock (`now`, always), or is declared, for the collector or 
 """
 
 import inspect
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -18,11 +19,11 @@ from penstock.language.errors import ConditionError, EvaluationError, Failure
 from penstock.language.evaluators.times import timestamp_from_string
 from penstock.language.expression import Expression, make_expression
 from penstock.model.content.content import Content, Unreadable
+from penstock.model.durations import check_seconds
 from penstock.model.errors import PolicyError
 from penstock.model.quality import NO_QUALITY, Catalogue, Key, MetricDefinition, MetricValue, Quality, moment
 from penstock.model.values import Timestamp
 from penstock.policy.quality.criteria import FORMULAS
-from penstock.policy.quality.durations import is_span, seconds
 
 Weights = tuple[tuple[str, float], ...]
 Argument = float | Expression | Weights
@@ -33,6 +34,8 @@ _OURS = frozenset({_NOW, _PRESENT})
 """Parameters of formulas that nobody writes: they come from the clock, and with the weights."""
 _SPANS = frozenset({"lifetime", "skew"})
 """Those that are lengths of time."""
+_SPAN = re.compile(r"[\d.]+[a-zµμ]+[\d.a-zµμ]*", re.ASCII)
+"""One that is written with units, and not as an expression."""
 
 
 class Source(StrEnum):
@@ -145,8 +148,8 @@ def _argument(name: str, said: object) -> Argument:
         if not isinstance(said, Mapping) or not said:
             raise PolicyError(f"`{name}`: expected weights by attribute, found `{said!r:.80}`")
         return tuple((str(attribute), _number(str(attribute), weight)) for attribute, weight in said.items())
-    if name in _SPANS and is_span(said):
-        return seconds(said)
+    if name in _SPANS and isinstance(said, str) and _SPAN.fullmatch(said):
+        return check_seconds(said)
     if isinstance(said, str):
         try:
             return make_expression(said)

@@ -4,11 +4,11 @@ import re
 from collections.abc import Iterator
 from decimal import Decimal
 from typing import NamedTuple
-from xml.parsers import expat
 
 from lxml import etree
 
 from penstock.language.evaluators.times import timestamp_to_string
+from penstock.model.content.xml_reader import XmlReader
 from penstock.model.errors import ContentError
 from penstock.model.quality import MetricValue, Quality
 from penstock.model.values import Value
@@ -126,10 +126,13 @@ def _join_texts(element: etree._Element | None) -> None:
             inside.tail = inside.tail
 
 
-class _Places:
+class _Places(XmlReader):
     """Where in a payload its indicators stand, and the tag that its root ends with."""
 
+    separator = _SEPARATOR
+
     def __init__(self, payload: bytes) -> None:
+        super().__init__()
         self.indicators: list[tuple[int, int]] = []
         self.root = (0, 0)
         self.has_namespace = False
@@ -140,36 +143,28 @@ class _Places:
         self._inside: tuple[int, int] | None = None
         """Depth and start of the indicator that it is in."""
         self._encoding: str | None = None
-        self._parser = expat.ParserCreate(namespace_separator=_SEPARATOR, intern={})
-        self._parser.XmlDeclHandler = self._declared
-        self._parser.StartNamespaceDeclHandler = self._namespace
-        self._parser.StartElementHandler = self._start
-        self._parser.EndElementHandler = self._end
-        try:
-            self._parser.Parse(payload, True)
-        except expat.ExpatError as error:
-            raise ContentError(f"not XML: {expat.ErrorString(error.code)}") from None
+        self.read(payload)
         if self._encoding not in _UTF8 or b"\0" in payload:
             raise ContentError(_NOT_UTF8)
 
-    def _declared(self, version: str, encoding: str | None, standalone: int) -> None:
+    def begin(self, version: str, encoding: str | None, standalone: int) -> None:
         self._encoding = None if encoding is None else encoding.lower()
 
-    def _namespace(self, prefix: str | None, namespace: str | None) -> None:
+    def declare(self, prefix: str | None, namespace: str | None) -> None:
         # It is told of before its element starts: at depth 0, it is the root's.
         if self._depth == 0 and prefix is None and namespace:
             self.has_namespace = True
 
-    def _start(self, name: str, attributes: object) -> None:
+    def start(self, name: str, attributes: object) -> None:
         if self._depth == 0:
-            self._began = self._parser.CurrentByteIndex
+            self._began = self.parser.CurrentByteIndex
         if name.rpartition(_SEPARATOR)[2] == INDICATOR and self._inside is None:
             if self._depth == 0:
                 raise ContentError(_NOTHING_ELSE)
-            self._inside = (self._depth, self._parser.CurrentByteIndex)
+            self._inside = (self._depth, self.parser.CurrentByteIndex)
         self._depth += 1
 
-    def _end(self, name: str) -> None:
+    def end(self, name: str) -> None:
         self._depth -= 1
         if self._depth == 0:
             self.root = self._last_tag(self._began)
@@ -183,7 +178,7 @@ class _Places:
         begins = self._tag(start)
         if begins[0].endswith(b"/>"):
             return begins.span()  # the parser is behind it already
-        return self._tag(self._parser.CurrentByteIndex).span()
+        return self._tag(self.parser.CurrentByteIndex).span()
 
     def _tag(self, at: int) -> re.Match[bytes]:
         tag = _TAG.match(self._payload, at)

@@ -15,8 +15,7 @@ from penstock.language.condition import Condition
 from penstock.language.tree import Attribute, Has, walk
 from penstock.language.values import Value
 from penstock.model.errors import PolicyError
-from penstock.model.topic import matches
-from penstock.policy.access.filters import FilterTree
+from penstock.model.topic_tree import FilterIndex, place_index
 from penstock.policy.sparkplug.name_patterns import Names
 
 Privilege = Literal["read", "write"]
@@ -154,7 +153,7 @@ class Access:
         self._of: dict[tuple[str, Privilege], list[AccessPolicy]] = {}
         for policy in self.policies:
             self._of.setdefault((policy.subject, policy.privilege), []).append(policy)
-        self._trees: dict[tuple[str, Privilege], FilterTree] = {}
+        self._trees: dict[tuple[str, Privilege], FilterIndex[int]] = {}
         self._alike: dict[frozenset[tuple[tuple[str, ...], str]], Grants] = {}
 
     def candidates(self, subjects: Iterable[str], topic: str, privilege: Privilege) -> list[AccessPolicy]:
@@ -163,8 +162,7 @@ class Access:
         for subject in dict.fromkeys((*subjects, EVERYBODY)):
             policies = self._of.get((subject, privilege))
             if policies:
-                places = self._tree(subject, privilege).find(topic)
-                found += [policies[place] for place in places if matches(policies[place].filter, topic)]
+                found += [policies[place] for place in sorted(self._tree(subject, privilege).match(topic))]
         return found
 
     def grants(self, subjects: Iterable[str], topic: str, privilege: Privilege) -> Grants:
@@ -179,10 +177,10 @@ class Access:
             grants = self._alike[key] = Grants(found)
         return grants
 
-    def _tree(self, subject: str, privilege: Privilege) -> FilterTree:
+    def _tree(self, subject: str, privilege: Privilege) -> FilterIndex[int]:
         key = subject, privilege
         if key not in self._trees:
-            self._trees[key] = FilterTree(policy.filter for policy in self._of[key])
+            self._trees[key] = place_index(policy.filter for policy in self._of[key])
         return self._trees[key]
 
     @cached_property

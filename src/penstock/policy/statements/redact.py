@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 from lxml import etree
 
+from penstock.model.content.xpath import tree_parser
 from penstock.model.errors import ContentError
 from penstock.model.sparkplug.message import parse as parse_sparkplug
 from penstock.model.values import Value
@@ -85,8 +86,7 @@ def _begins(raw: msgspec.Raw) -> bytes:
 
 
 def xml_root(payload: bytes) -> Any:
-    parser = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False)
-    return etree.fromstring(payload, parser)
+    return etree.fromstring(payload, tree_parser())
 
 
 def from_root(paths: Collection[Path], root: str, is_inside: bool, keeping: bool) -> set[Path]:

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from penstock.model.topic import covers, matches, parse_filter
+from penstock.model.topic_tree import place_index
 from penstock.policy.access.acl import Access, Rights, Rule
-from penstock.policy.access.filters import FilterTree
 
 CONTROL = "$penstock/"
 """Topics on which clients speak to the node itself: who may is said elsewhere."""
@@ -89,10 +89,10 @@ class Filters:
 
     def __init__(self, filters: frozenset[str]) -> None:
         self._filters = tuple(filters)
-        self._tree = FilterTree(self._filters) if len(filters) > _FEW else None
+        self._tree = place_index(self._filters) if len(filters) > _FEW else None
 
     def match(self, topic: str) -> bool:
         """Whether one of them matches."""
         if self._tree is None:
             return any(matches(permitted, topic) for permitted in self._filters)
-        return any(matches(self._filters[place], topic) for place in self._tree.find(topic))
+        return bool(self._tree.match(topic))

@@ -18,6 +18,7 @@ import msgspec
 from penstock.broker.http.endpoint import ApiEndpoint, ApiError, ApiRequest, Caller, Query
 from penstock.broker.http.redaction import without_payloads, without_reasons
 from penstock.domain.schema.admin import reaches
+from penstock.engine.connections.host import Sampler
 from penstock.engine.events.ingress import travelling
 from penstock.engine.explain.arrival import arrived
 from penstock.engine.explain.report import DecisionAccount
@@ -35,7 +36,7 @@ from penstock.wire.framing import Frame
 from penstock.wire.packet import PUBLISH, Publish
 
 if TYPE_CHECKING:
-    from penstock.broker.server import Sampler, Server
+    from penstock.broker.server import Server
 
 MAX_KEPT = 5_000
 MAX_BYTES = 32 * 2**20
@@ -183,7 +184,7 @@ class RecentDecisions:
         link = Link(session.neighbour or session.entity, server.name, session.publish_type)
         self._keep(Decision(server.name, link, event, None, (verdict,)), now)
 
-    def _sampler(self, server: "Server") -> "Sampler":
+    def _sampler(self, server: "Server") -> Sampler:
         def sample(session: Session, buffer: bytes, frames: list[Frame]) -> None:
             begin = time.monotonic()
             quiet, self._filled = begin - self._filled, begin

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+from penstock.model.errors import DomainError
+from penstock.model.yaml.document import Bounds, read_values
 from penstock.policy.xacml.evaluation.algorithms import algorithm_named
 from penstock.policy.xacml.forms.short_expressions import (
     Names,
@@ -13,7 +15,7 @@ from penstock.policy.xacml.forms.short_expressions import (
     target,
     text,
 )
-from penstock.policy.xacml.forms.yaml_text import read_yaml
+from penstock.policy.xacml.limits import MOST_DEPTH, MOST_POLICY_BYTES, MOST_POLICY_NODES
 from penstock.policy.xacml.status import XacmlError
 from penstock.policy.xacml.tree import (
     Assignment,
@@ -31,9 +33,24 @@ _COMMON = ("version", "description", "combine", "attributes", "target", "obligat
 _EFFECTS = {"permit": Effect.PERMIT, "deny": Effect.DENY}
 
 
+_BOUNDS = Bounds(MOST_DEPTH, MOST_POLICY_NODES, has_aliases=False)
+
+
 def read_short(data: bytes) -> Root:
     """The policy or policy set of a YAML text; raises `XacmlError`."""
     return from_plain(read_yaml(data))
+
+
+def read_yaml(data: bytes) -> Any:
+    """The plain values of a YAML text; raises `XacmlError`."""
+    if len(data) > MOST_POLICY_BYTES:
+        raise XacmlError(f"more than {MOST_POLICY_BYTES} bytes of YAML")
+    try:
+        return read_values(data.decode("utf-8-sig"), _BOUNDS)
+    except UnicodeDecodeError:
+        raise XacmlError("not UTF-8 text") from None
+    except DomainError as error:
+        raise XacmlError("; ".join(map(str, error.problems))) from None
 
 
 def from_plain(value: Any, known: Names | None = None) -> Root:

@@ -1,14 +1,10 @@
-"""XML read within bounds, as a tree that is small enough to look at.
-
-A document with a document type is refused (docs/decisions/0017): nothing else in XML makes a reader open or expand
-anything. lxml is not used here, as it keeps each name that it has seen for good.
-"""
+"""XML read within bounds, as a tree that is small enough to look at."""
 
 from collections.abc import Iterator, Mapping
-from typing import NoReturn
-from xml.parsers import expat
 from xml.sax.saxutils import escape, quoteattr
 
+from penstock.model.content.xml_reader import XmlReader
+from penstock.model.errors import ContentError
 from penstock.policy.xacml.limits import MOST_DEPTH
 from penstock.policy.xacml.names import CORE
 from penstock.policy.xacml.status import Unsupported, XacmlError
@@ -75,51 +71,33 @@ def read_xml(data: bytes, most_bytes: int, most_nodes: int) -> Element:
     """The root of a document; raises `XacmlError`."""
     if len(data) > most_bytes:
         raise XacmlError(f"more than {most_bytes} bytes of XML")
-    parser = expat.ParserCreate(namespace_separator=_SEPARATOR)
-    builder = _Builder(parser, most_nodes)
-    parser.buffer_text = True
-    parser.StartElementHandler = builder.start
-    parser.EndElementHandler = builder.end
-    parser.CharacterDataHandler = builder.text
-    parser.StartNamespaceDeclHandler = builder.declare
-    parser.StartDoctypeDeclHandler = _refuse
+    builder = _Builder(most_nodes, MOST_DEPTH)
     try:
-        parser.Parse(data, True)
-    except expat.ExpatError as error:
-        said = expat.ErrorString(error.code)
-        raise XacmlError(f"not XML: {said} (line {error.lineno}, column {error.offset + 1})") from None
-    except (LookupError, ValueError):
-        raise XacmlError("not XML: its encoding is not known") from None
+        builder.read(data)
+    except ContentError as error:
+        raise XacmlError(str(error)) from None
     assert builder.root is not None
     return builder.root
 
 
-def _refuse(*_: object) -> NoReturn:
-    raise XacmlError("XML with a document type is not read, as it could define entities")
+class _Builder(XmlReader):
+    separator = _SEPARATOR
 
-
-class _Builder:
-    def __init__(self, parser: expat.XMLParserType, most_nodes: int) -> None:
-        self._parser = parser
+    def __init__(self, max_nodes: int, max_depth: int) -> None:
+        super().__init__(max_nodes, max_depth)
         self._open: list[Element] = []
         self._declared: dict[str, str] = {}
-        self._left = most_nodes
-        self._most = most_nodes
         self.root: Element | None = None
 
     def start(self, name: str, attributes: Mapping[str, str]) -> None:
-        self._left -= 1 + len(attributes) + len(self._declared)
-        if self._left < 0:
-            raise XacmlError(f"more than {self._most} XML elements and attributes")
-        if len(self._open) >= MOST_DEPTH:
-            raise XacmlError(f"more than {MOST_DEPTH} XML elements inside each other")
+        self.count(1 + len(attributes) + len(self._declared), len(self._open) + 1)
         prefixes = self._open[-1].prefixes if self._open else {}
         if self._declared:
             # Each level with declarations copies those around it, so they count again.
-            self._left -= len(prefixes)
+            self.nodes += len(prefixes)
             prefixes = {**prefixes, **self._declared}
             self._declared = {}
-        element = Element(name, attributes, prefixes, self._parser.CurrentLineNumber)
+        element = Element(name, attributes, prefixes, self.parser.CurrentLineNumber)
         if self._open:
             self._open[-1].parts.append(element)
         else:

@@ -1,0 +1,387 @@
+"""A node's end of a connection: bytes in, packets to the engine, bytes out. No sockets, no event loop.
+
+A connection goes through the phases of `wire.session`: NEW, perhaps PROVING while an exchange of proofs is under way,
+OPEN, perhaps LEAVING while its last packets wait for the store, and CLOSED. How it becomes open depends on who
+connected: `Inbound` awaits a CONNECT, `Outbound` sends one. Once it is open, the two are alike.
+
+Whoever owns the transport calls `made` when it is there, `receive` with what arrives, `pause` and `resume` when the
+transport takes no more bytes and takes them again, `tick` once a second, and `lost` when it is gone. The connection is
+its session's outlet: it writes to its transport, and closes it. A live node drives it from asyncio's callbacks, a
+rehearsal from its wires, a test by hand.
+"""
+
+import math
+from typing import ClassVar
+
+from penstock.engine.connections.host import DISCARD, Host, Transport
+from penstock.engine.events import entrances
+from penstock.engine.events.plan import Plan
+from penstock.engine.sessions import lifecycle, outbox, receive
+from penstock.engine.sessions.refusal import encode_told
+from penstock.engine.sessions.session import Session
+from penstock.engine.stages.admit import Door
+from penstock.wire.codec import decode
+from penstock.wire.errors import WireError, protocol_error
+from penstock.wire.framing import Frame, Framer
+from penstock.wire.packet import DISCONNECT, PUBLISH, Disconnect
+from penstock.wire.reason import Reason
+from penstock.wire.session import CLOSED, LEAVING, NEW, OPEN
+
+MAX_CONNECT_BYTES = 512 * 1024
+"""Bytes of the largest CONNECT: a peer that is not authenticated yet gets no more memory than this."""
+CLOSE_SECONDS = 5
+"""How long a closed connection may take to read its last bytes."""
+
+_NO_PLANS: dict[bytes, Plan] = {}
+
+
+class NodeConnection:
+    """The rules of a connection that hold whoever connected; see `Inbound` and `Outbound`."""
+
+    __slots__ = (
+        "_held",
+        "door",
+        "framer",
+        "host",
+        "is_heard",
+        "max_silence",
+        "phase",
+        "reason",
+        "session",
+        "silence",
+        "transport",
+        "version",
+    )
+
+    EXPECTED: ClassVar[dict[tuple[int, int], int]]
+    """The phases in which the peer may send each type of packet, and the phase that follows."""
+
+    def __init__(self, host: Host, door: Door) -> None:
+        self.host = host
+        self.door = door
+        self.transport: Transport = DISCARD
+        self.framer = Framer(MAX_CONNECT_BYTES)
+        self.phase = NEW
+        self.version = 0
+        self.session: Session | None = None
+        self.reason: Reason | None = None
+        """Why this side closed the connection; SUCCESS if the peer did."""
+        self.is_heard = True
+        """Something has come since the last tick."""
+        self.silence = 0
+        """Seconds since it began; once it is open, since the peer was heard; once it is closed, since then."""
+        self.max_silence = 0
+        """Seconds; 0: any."""
+        self._held: list[tuple[bytes, list[Frame], int]] | None = None
+        """What the peer has sent and the journal has no room for."""
+
+    @property
+    def name(self) -> str:
+        """The client's identifier, or its address while it is not known."""
+        return self.session.client_id if self.session is not None else self.door.address
+
+    def made(self, transport: Transport) -> None:
+        """Begin, now that there is a transport."""
+        self.transport = transport
+        self.host.made(self)
+
+    def tick(self) -> None:
+        """Let a second pass; close a connection that has been silent or has not got on for too long."""
+        if self.phase == OPEN and self.is_heard:
+            self.is_heard = False
+            self.silence = 0
+            return
+        self.silence += 1
+        if self.phase >= CLOSED:
+            if self.silence > CLOSE_SECONDS:
+                self.transport.abort()
+        elif self.phase == OPEN:
+            if self.silence >= self.max_silence > 0 and self._held is None:  # [MQTT-3.1.2-22]
+                cause = "nothing received within one and a half keep alive times"
+                self.disconnect(Reason.KEEP_ALIVE_TIMEOUT, cause)
+        elif self.silence > math.ceil(self.host.node.limits.connect_timeout):
+            self.host.tell("refused", address=self.door.address, cause="no CONNECT in time")
+            self.close()
+
+    # --- input
+
+    def receive(self, data: bytes) -> None:
+        """Take bytes of the peer, and handle the packets that they complete."""
+        self.is_heard = True
+        if self.phase != OPEN:
+            while self.phase < OPEN and data:
+                data = self._receive_first(data)
+            if self.phase >= CLOSED or not data:
+                return
+        buffer, frames = self.framer.feed(data)
+        self._take(buffer, frames, 0)
+        self.host.node.stats.bytes_received += len(data)
+
+    def _receive_first(self, data: bytes) -> bytes:
+        """Handle a packet of a connection that is not open yet. Return what comes behind it: its limits are others."""
+        rest = b""
+        try:
+            # Do not wait for the rest of what is not MQTT.
+            if not self.framer.pending and (self.phase, data[0] >> 4) not in self.EXPECTED:
+                raise protocol_error(f"first packet has type {data[0] >> 4}")  # [MQTT-3.1.0-1]
+            buffer, frames = self.framer.feed(data)
+            if frames:
+                first, start, end = frames[0]
+                rest = buffer[end:]
+                self.framer = Framer(MAX_CONNECT_BYTES)
+                self.host.node.stats.packets_received += 1
+                self._open(first, buffer[start:end])
+            elif self.framer.error is not None:
+                raise self.framer.error
+        except WireError as error:
+            self.fail(error)
+        except Exception as error:
+            self.host.failed(error, self.name)
+            self.close()
+        self.host.node.stats.bytes_received += len(data) - len(rest)
+        self.host.wake()
+        return rest
+
+    def _take(self, buffer: bytes, frames: list[Frame], position: int) -> None:
+        """Handle packets of an open connection. `position`: where the first of the frames begins in the buffer."""
+        host = self.host
+        node = host.node
+        if host.is_full:
+            frames = self._hold(buffer, frames)
+        session = self.session
+        if host.sampler is not None and session is not None:
+            host.sampler(session, buffer, frames)
+        known, version = node.plans_of(session).known if session is not None else _NO_PLANS, self.version
+        link = session.tokens if session is not None else None
+        history = link.history if link is not None else None
+        recorder = node.recorder
+        if recorder is not None:
+            notes = recorder.notes
+        relayed = handled = 0
+        begin, unrecorded = position, 0
+        """Where what the recorder has not been told of begins, in the buffer and among the frames."""
+        try:
+            for first, start, end in frames:
+                # The hot path: a QoS 0 PUBLISH on a topic for which only links and topics decide.
+                if first == 0x30 and end - start > 2:
+                    after = start + 2 + (buffer[start] << 8) + buffer[start + 1]
+                    if after <= end if version == 4 else after < end and not buffer[after]:
+                        plan = known.get(buffer[start + 2 : after])
+                        if plan is None or not plan.valid:
+                            topic = buffer[start + 2 : after]
+                            plan = None if session is None else entrances.plan_at_once(node, session, topic)
+                        if plan is None:
+                            pass
+                        elif plan.simple:
+                            node.relay(plan, buffer[position:end], version, after - position)
+                            if recorder is not None:
+                                note = plan.note
+                                notes.append(note if note is not None else recorder.note(plan))
+                            if history is not None:
+                                history.append(buffer[position:end])
+                            relayed += 1
+                            position = end
+                            continue
+                        elif plan.edited and session is not None:
+                            packet = buffer[position:end]
+                            now = host.now()
+                            if recorder is not None:
+                                recorder.relayed(session, now, buffer, begin, frames, unrecorded)
+                            entrances.relay_edited(node, session, packet, start + 2 - position, after - position, now)
+                            known = node.plans_of(session).known
+                            relayed += 1
+                            position = begin = end
+                            unrecorded = relayed + handled
+                            continue
+                if relayed and recorder is not None and session is not None:
+                    recorder.relayed(session, host.now(), buffer, begin, frames, unrecorded)
+                is_kept = recorder is not None and first >> 4 == PUBLISH
+                self._handle(first, buffer[start:end], buffer[position:end] if is_kept else b"")
+                handled += 1
+                position = begin = end
+                unrecorded = relayed + handled
+                if self.phase != OPEN:
+                    break
+                session = self.session
+                if session is not None:  # a monitor may have changed its state, and the plans with it
+                    known, version = node.plans_of(session).known, self.version
+            if self.framer.error is not None and self._held is None:
+                raise self.framer.error
+        except WireError as error:
+            self.fail(error)
+        except Exception as error:
+            host.failed(error, self.name)
+            self.disconnect(Reason.UNSPECIFIED_ERROR, "the node could not handle a packet")
+        if relayed and recorder is not None and session is not None:
+            recorder.relayed(session, host.now(), buffer, begin, frames, unrecorded)
+        stats = node.stats
+        stats.received += relayed
+        stats.packets_received += len(frames)
+        if session is not None:
+            session.took += len(frames)
+        host.took(self, len(frames))
+
+    def _hold(self, buffer: bytes, frames: list[Frame]) -> list[Frame]:
+        """Return the packets before the first publication, and hold the others back."""
+        before = 0
+        if self._held is None:
+            before = next((place for place, frame in enumerate(frames) if frame[0] >> 4 == PUBLISH), len(frames))
+        if before < len(frames):
+            if self._held is None:
+                self._held = []
+                self.host.held(self)
+            self._held.append((buffer, frames[before:], frames[before - 1][2] if before else 0))
+            self.transport.pause_reading()
+        return frames[:before]
+
+    def release_held(self) -> None:
+        """Go on with what was held back."""
+        held, self._held = self._held or [], None
+        self.is_heard = True
+        self.transport.resume_reading()
+        for buffer, frames, start in held:
+            if self.phase < CLOSED:
+                self._take(buffer, frames, start)
+
+    def _open(self, first: int, body: bytes) -> None:
+        """Handle a packet that comes before the connection is open."""
+        raise NotImplementedError
+
+    def _handle(self, first: int, body: bytes, raw: bytes) -> None:
+        """Handle a packet of an open connection; `raw` is the whole of it if it is to be recorded."""
+        kind = first >> 4
+        if (OPEN, kind) not in self.EXPECTED:
+            raise protocol_error(f"packet type {kind} is not allowed here")
+        assert self.session is not None
+        if kind == DISCONNECT and self.session.buffer:
+            self.send(self.session.buffer)  # answers to what came in one piece with it
+        packet = decode(first, body, self.version)
+        receive.handle(self.host.node, self.session, packet, self.host.now(), raw)
+        if kind == DISCONNECT:
+            self.close()
+
+    def _opened(self, version: int, max_silence: int) -> None:
+        self.phase = OPEN
+        self.version = version
+        self.framer = Framer(self.host.node.limits.max_packet_size)
+        self.framer.minimal = version == 5
+        self.max_silence = max_silence
+        self.silence = 0
+
+    # --- output
+
+    def pause(self) -> None:
+        """The transport takes no more bytes for now."""
+        if self.session is not None and self.session.outlet is self:
+            self.host.node.block(self.session)
+
+    def resume(self) -> None:
+        """The transport takes bytes again."""
+        if self.session is not None and self.session.outlet is self:
+            self.host.node.unblock(self.session, self.host.now())
+            self.host.wake()
+        self.transport.resume_reading()
+
+    def send(self, packets: list[bytes]) -> None:
+        """Write the packets and empty the list; see `Outlet`."""
+        if self.session is None or self.session.blocked or self.phase == CLOSED:
+            return
+        most = self.session.maximum_packet_size
+        if most and max(map(len, packets)) > most:  # [MQTT-3.1.2-24] an answer that it cannot take
+            packets.clear()
+            self.close()
+            return
+        leaves = self.phase == LEAVING and _cut(packets)
+        stats = self.host.node.stats
+        stats.packets_sent += len(packets)
+        self.session.gave += len(packets)
+        data = packets[0] if len(packets) == 1 else b"".join(packets)
+        packets.clear()
+        stats.bytes_sent += len(data)
+        self.transport.write(data)
+        if leaves:
+            self._linger()
+
+    # --- the end
+
+    def disconnect(self, reason: Reason, text: str = "") -> None:
+        """Send what is pending, say why, and close."""
+        if self.phase >= CLOSED:
+            return
+        self.reason = reason
+        self.host.tell("closing", client=self.name, reason=reason.name, cause=text)
+        if self.transport.is_closing():  # by who gave dialling up, say: nothing more can be written
+            self._part()
+            return
+        session = self.session
+        words = b""
+        if self.version == 5:
+            asked, most = (session.problem_info, session.maximum_packet_size) if session is not None else (False, 0)
+            words = encode_told(Disconnect(reason), text, 5, asked, most)  # [MQTT-3.14.2-2]
+        attached = session is not None and session.outlet is self and reason is not Reason.SESSION_TAKEN_OVER
+        if session is not None and attached and session.held:
+            # Acknowledgements that were earned wait for the store. They go first, so that a client which breaks a
+            # rule again each time it connects still gets on.
+            self.phase = LEAVING
+            self.silence = 0
+            outbox.push(self.host.node, session, words)
+            return
+        if session is not None and session.outlet is self and session.buffer:
+            self.send(session.buffer)
+        if words:
+            self.transport.write(words)
+        self._linger()
+
+    def fail(self, error: WireError) -> None:
+        """Tell the peer which rule it broke, and close."""
+        # [MQTT-3.14.0-1] [MQTT-4.13.2-1] [MQTT311-4.8.0-1]
+        if self.phase == OPEN:
+            self.disconnect(error.reason, str(error))
+        elif self.phase < OPEN:
+            self.reason = error.reason
+            self.host.tell("refused", client=self.name, reason=error.reason.name, cause=str(error))
+            self.close()
+
+    def close(self) -> None:
+        """Close as soon as written bytes are out."""
+        self._part()
+        self.transport.close()
+
+    def _linger(self) -> None:
+        """Close our side, and read on without listening until the peer closes too.
+
+        Closing with unread input would reset the connection, and the peer might never see our last packet. `tick` cuts
+        off a peer that takes too long.
+        """
+        # [MQTT-3.14.4-1] [MQTT-3.14.4-2]
+        self._part()
+        if self.transport.can_write_eof():
+            self.transport.write_eof()
+        else:
+            self.transport.close()
+
+    def lost(self, cause: str = "closed") -> None:
+        """The transport is gone."""
+        self.host.lost(self)
+        self._part()
+        if self.session is not None:
+            self.host.wake()
+        self.host.tell("disconnected", client=self.name, cause=cause)
+
+    def _part(self) -> None:
+        """Part from the session at once: what comes for it now must not wait for a peer that may not read."""
+        if self.phase < CLOSED:
+            self.silence = 0
+        self.phase = CLOSED
+        self.reason = self.reason or Reason.SUCCESS
+        if self.session is not None:
+            lifecycle.lost(self.host.node, self.session, self, self.host.now())
+
+
+def _cut(packets: list[bytes]) -> bool:
+    """Leave out what comes after a DISCONNECT, or the empty packet that stands for it in 3.1.1; whether it is there."""
+    for place, packet in enumerate(packets):
+        if not packet or packet[0] == DISCONNECT << 4:
+            del packets[place + 1 :]
+            return True
+    return False

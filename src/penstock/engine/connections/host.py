@@ -1,0 +1,83 @@
+"""What a connection needs around it: a transport for its bytes, and a host that runs its node.
+
+Both are written so that doing nothing is right for a connection in memory. A live node passes asyncio's transports, and
+its server is the host.
+"""
+
+from collections.abc import Callable
+from logging import INFO
+from typing import Any
+
+from penstock.engine.node import Node
+from penstock.engine.sessions.session import Session
+from penstock.wire.framing import Frame
+
+Sampler = Callable[[Session, bytes, list[Frame]], None]
+"""Looks at some of the packets that a session sends."""
+
+
+class Transport:
+    """Carries bytes to the peer; this one, nowhere. asyncio's transports have the same methods."""
+
+    def write(self, data: bytes) -> None:
+        """Send bytes behind those sent before."""
+
+    def write_eof(self) -> None:
+        """Send nothing more; bytes of the peer still come."""
+
+    def can_write_eof(self) -> bool:
+        return True
+
+    def close(self) -> None:
+        """Close as soon as what was written is out."""
+
+    def abort(self) -> None:
+        """Close at once."""
+
+    def is_closing(self) -> bool:
+        return False
+
+    def pause_reading(self) -> None:
+        """Let what the peer sends wait."""
+
+    def resume_reading(self) -> None:
+        """Read on."""
+
+
+DISCARD = Transport()
+
+
+class Host:
+    """Runs a node, without sockets, log or journal: whoever gives bytes to connections takes the node's turns too.
+
+    Connections (`NodeConnection`) tell their host what has happened. The live server overrides what it must act on.
+    """
+
+    def __init__(self, node: Node, now: Callable[[], float]) -> None:
+        self.node = node
+        self.now = now
+        self.is_full = False
+        """Nothing may be published now: connections hold publications back until `release_held`."""
+        self.sampler: Sampler | None = None
+
+    def wake(self) -> None:
+        """Take a turn once the present round of input is through."""
+
+    def made(self, connection: Any) -> None:
+        """A connection has a transport: count it, or cut it off if there are too many."""
+
+    def took(self, connection: Any, packets: int) -> None:
+        """A connection has handled so many packets."""
+
+    def held(self, connection: Any) -> None:
+        """A connection has begun to hold publications back."""
+
+    def lost(self, connection: Any) -> None:
+        """The transport of a connection is gone."""
+
+    def tell(self, text: str, level: int = INFO, **details: object) -> None:
+        """Log what has happened to a connection."""
+
+    def failed(self, error: Exception, client: str) -> None:
+        """A packet of a client could not be handled: log the error, or raise it."""
+        raise error

@@ -1,0 +1,173 @@
+"""The ways into the stages that no packet of a client takes: what the node or a policy publishes, and what has waited.
+
+What has waited is asked about by the stages again when it leaves: by rights, brokering table, statements, contracts and
+access policies as they are then.
+"""
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from penstock.engine.events import dedup, publishers, retained
+from penstock.engine.events.passage import Packet, Passage
+from penstock.engine.events.plan import Draft, Plan, Target, Waits
+from penstock.engine.sessions.render import Forms
+from penstock.engine.sessions.session import Delivery, Session, Subscribed
+from penstock.engine.sessions.window import STEP_BYTES
+from penstock.engine.stages import release, runner
+from penstock.engine.statements import side_effects
+from penstock.engine.trust import token_exchange
+from penstock.model.event import Event
+from penstock.wire.errors import WireError
+
+if TYPE_CHECKING:
+    from penstock.engine.node import Node
+
+MAX_REPLAYED = 100
+"""Retained messages sent to one session before others have their turn."""
+
+
+def plan_at_once(node: "Node", session: Session, raw: bytes) -> Plan | None:
+    """Return the plan for a topic that a session publishes to, before its packet is read; None if that must be first.
+
+    Of what a neighbour sends, the token is looked at, and some is for the node itself.
+    """
+    if session.neighbour is not None:
+        return None
+    try:
+        return runner.find_plan(node, node.plans_of(session), raw)
+    except WireError:  # it is told where the packet is read
+        return None
+
+
+def relay_edited(node: "Node", session: Session, packet: bytes, start: int, after_topic: int, now: float) -> None:
+    """Take a QoS 0 packet without properties through the monitors of its link. Its topic is from `start` to
+    `after_topic`.
+    """
+    payload = packet[after_topic + (session.version == 5) :]
+    path = (session.neighbour,) if session.neighbour is not None else ()
+    source = (session.client_id, session.subject.user, session.publish_type, path)
+    event = Event(packet[start:after_topic].decode(), payload, 0, False, b"", None, *source)
+    plans = node.plans_of(session)
+    if session.tokens is not None:
+        plans = token_exchange.plans_for(node, session, session.tokens.bound_in.get(event.topic, ""), now)
+        if session.tokens.history is not None:
+            session.tokens.history.append(event)
+    if plans.key.token is not None:
+        event = event._replace(token=plans.key.token.goes)
+    if node.ensemble.is_cyclic:
+        event = dedup.arriving(node, event, "", now)
+    runner.run(Passage(node, plans, event, session, now, Packet(packet, session.version, after_topic)))
+
+
+def publish_made(node: "Node", now: float) -> None:
+    """Publish what policies have made: the way that the message may go which was the cause."""
+
+    def publish(sender: Session | None, event: Event) -> None:
+        if sender is None:
+            runner.publish_own(node, node.own_plans, event, None, now)
+        else:
+            event = event._replace(link_type=sender.publish_type)
+            runner.publish_own(node, node.plans_of_made(sender.publish_type), event, None, now)
+
+    side_effects.drain(node, publish)
+
+
+# --- what has waited
+
+
+def _steps(node: "Node", topic: str, waits: Waits) -> Plan:
+    return runner.compile_plan(Draft(node, topic, node.own_plans, waits))
+
+
+def replay(node: "Node", session: Session, now: float) -> None:
+    """Send the next retained messages; what is left goes on in a later turn, as the client reads."""
+    if session.tokens is not None and not session.tokens.is_registered:
+        return
+    budget, room = MAX_REPLAYED, STEP_BYTES
+    while session.replays and budget and room > 0 and not session.blocked and session.outlet is not None:
+        replaying = session.replays[0]
+        if not replaying.left:
+            session.replays = session.replays[1:]
+            continue
+        topic, event = replaying.left[0]
+        subscribed = replaying.subscribed
+        if min(event.qos, subscribed.qos) and (session.queue or session.resend or session.quota <= 0):
+            return  # goes on with the next acknowledgement
+        replaying.left.popleft()
+        budget -= 1
+        if node.retained.get(topic) is not event:
+            continue  # replaced meanwhile, and the newer one has been delivered live
+        if event.expires is not None and event.expires <= now:
+            retained.forget(node, topic)
+            continue
+        room -= event.size()
+        if _send_retained(node, session, subscribed, event, now) and node.recorder is not None and event.origin:
+            source = publishers.source_of(node, event)
+            node.recorder.kept(source, event, Target([subscribed]), subscribed.filter, now)
+    if session.replays and not session.blocked and session.outlet is not None:
+        node.go_on(session)
+
+
+def _send_retained(node: "Node", session: Session, subscribed: Subscribed, event: Event, now: float) -> bool:
+    """Send a retained message for a subscription, as far as the stages let it have the message now."""
+    late, target = release.late(node, session, event), Target([subscribed])
+    passage = _passage(node, late, now)
+    passage.is_replay = True
+    delivery = Delivery(session, late, min(late.qos, subscribed.qos), True, target.ids)  # [MQTT-3.3.1-8]
+    delivery.passage, delivery.target, delivery.forms = passage, target, passage.forms
+    delivery.watch = session.watch_out
+    return runner.deliver(delivery, _steps(node, event.topic, Waits.RETAINED).delivery_steps)
+
+
+def _passage(node: "Node", event: Event, now: float) -> Passage:
+    passage = Passage(node, node.own_plans, event, None, now)
+    passage.forms = Forms(event, now)
+    return passage
+
+
+def send_delayed(node: "Node", now: float) -> None:
+    """Send what was held back until now by contracts, as far as they still release it; it is already what its receivers
+    may see.
+    """
+    for _, session, event in node.later.take(node, now):
+        if event.expires is not None and event.expires <= now:  # [MQTT-3.3.2-5]
+            node.stats.expired += 1
+            continue
+        delivery = Delivery(session, event, event.qos, event.retain, ())
+        delivery.passage = passage = _passage(node, event, now)
+        delivery.forms = passage.forms
+        runner.deliver(delivery, _steps(node, event.topic, Waits.DELAYED).delivery_steps)
+
+
+def recheck(delivery: Delivery, node: "Node", now: float) -> bool:
+    """Ask the stages about what waits, or was sent and not acknowledged; return whether its receiver may have it, or
+    what is left of it in `delivery.event`.
+    """
+    delivery.passage = _passage(node, delivery.event, now)
+    is_left = runner.deliver(delivery, _steps(node, delivery.event.topic, Waits.QUEUED).delivery_steps)
+    delivery.wait()
+    return is_left
+
+
+def recheck_queue(node: "Node", session: Session, now: float | None) -> None:
+    """Ask the stages about all that waits for a session, because policies may have changed."""
+    queue = session.queue
+    if not queue:
+        return
+    at = node.clock() if now is None else now
+    session.queue = deque()
+    session.queued_bytes = 0
+    for delivery in queue:
+        before = delivery.event
+        if not recheck(delivery, node, at):
+            node.ledger.settle(delivery)
+            continue
+        if delivery.event is not before:
+            left = delivery.event
+            delivery.event = before
+            node.ledger.settle(delivery)
+            delivery = Delivery(session, left, delivery.qos, delivery.retain, delivery.ids)
+            if session.durable:
+                node.ledger.keep(delivery, None)
+        session.queue.append(delivery)
+        session.queued_bytes += delivery.event.size()

@@ -1,0 +1,243 @@
+"""The way of an event: the tuple of stages, and the two loops that run it.
+
+An event comes to a node by one of the entrances in `ENTRANCES`. The plan of its topic and link class has the steps that
+are left of the stages (`compile_plan`): `run` goes through those for each event, then `deliver` through those for each
+delivery. A step is asked, and answers with a verdict if the event, or the delivery, goes no further. Nothing else puts
+stages into a sequence. What waited somewhere is asked about again by `recheck`, which goes through the same tuple.
+"""
+
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from penstock.engine.events import dedup, fan_out
+from penstock.engine.events.passage import Outputs, Passage
+from penstock.engine.events.plan import PASS, Draft, Plan, Plans
+from penstock.engine.sessions.refusal import Outcome
+from penstock.engine.sessions.session import Delivery, Session
+from penstock.engine.stages import (
+    admit,
+    conform,
+    edit,
+    emit,
+    judge,
+    match,
+    project,
+    prune,
+    release,
+    route,
+    shape,
+)
+from penstock.engine.trust import evidence
+from penstock.model.event import Event
+from penstock.model.verdict import Effect, Verdict
+from penstock.wire.errors import WireError
+from penstock.wire.primitives import topic_of
+from penstock.wire.reason import Reason
+
+if TYPE_CHECKING:
+    from penstock.engine.events.passage import DeliveryStep
+    from penstock.engine.node import Node
+
+
+class Stage(Protocol):
+    """One step of an event's way: a module of this folder."""
+
+    __name__: str
+    """Its last part is the name of the stage."""
+
+    def plan(self, draft: Draft) -> None:
+        """Decide all that topic and link can decide; leave the rest as steps for each event or each delivery."""
+
+
+STAGES: tuple[Stage, ...] = (admit, prune, conform, edit, match, route, judge, shape, release, project, emit)
+
+
+class Entrance(NamedTuple):
+    """A way into the stages."""
+
+    stage: str
+    """The first stage that is asked."""
+    what: str
+
+
+def names() -> tuple[str, ...]:
+    """Return the names of the stages, in order."""
+    return tuple(stage.__name__.rpartition(".")[2] for stage in STAGES)
+
+
+ENTRANCES = {
+    "published": Entrance("admit", "what a client publishes"),
+    "bridged": Entrance("admit", "what a neighbour, a node or a foreign broker, sends"),
+    "will": Entrance("admit", "the will of a client whose connection is lost"),
+    "monitor": Entrance("match", "what a monitor on a link into the node puts in the place of an event"),
+    "policy": Entrance("match", "what a policy statement publishes"),
+    "own": Entrance("match", "what the node itself says: $SYS, birth certificates, situations"),
+    "retained": Entrance("route", "a retained message, for a subscription that is new"),
+    "delayed": Entrance("release", "what a contract has held back until now"),
+    "queued": Entrance("emit", "what waited for a session's window; asked about again if policies have changed"),
+    "resent": Entrance("emit", "what a session has not acknowledged; asked about again"),
+}
+"""Every way in."""
+
+MAX_PLANS = 200_000
+"""Plans made before all are thrown away and made again as needed: topics may be without number."""
+_REFUSED = {"sparkplug": Reason.PAYLOAD_FORMAT_INVALID}
+DONE = Outcome(Reason.SUCCESS)
+_UNHEARD = Outcome(Reason.NO_MATCHING_SUBSCRIBERS)
+
+
+def compile_plan(draft: Draft) -> Plan:
+    """Let each stage plan its part, until one says what the plan is."""
+    for stage in STAGES:
+        stage.plan(draft)
+        if draft.plan is not None or draft.is_edited:
+            break
+    rest = draft.plan
+    steps = tuple(draft.steps) if draft.link_steps is None else draft.link_steps
+    if not steps:
+        assert rest is not None  # emit comes last and makes a plan
+        return rest
+    plan = Plan(PASS)
+    plan.steps, plan.rest, plan.is_open = steps, rest, draft.is_open
+    if rest is None:  # monitors yield what goes on
+        plan.edited = steps == (edit.run,)
+        plan.statements = draft.link.statements  # for the journal: monitors may make something on any topic
+    return plan
+
+
+def find_plan(node: "Node", plans: Plans, raw: bytes) -> Plan:
+    """Return the plan for a topic, compiling it on first use; raise `WireError` for what is not a topic."""
+    plan = plans.known.get(raw)
+    if plan is not None and plan.valid and (plan.rest is None or plan.rest.valid):
+        return plan
+    topic = read_topic(raw, node.limits.topic_levels)
+    if node.planned >= MAX_PLANS:
+        node.forget_all()
+    node.planned += 1
+    plan = plans.known[raw] = compile_plan(Draft(node, topic, plans))
+    return plan
+
+
+def read_topic(raw: bytes, levels: int) -> str:
+    """Return the topic that the bytes name; raise `WireError` if it is none, or deeper than this node takes."""
+    topic = topic_of(raw)
+    if topic.count("/") >= levels:
+        raise WireError(Reason.TOPIC_NAME_INVALID, f"topic has more than {levels} levels")
+    return topic
+
+
+def run(passage: Passage) -> Outcome:
+    """Take an event through the stages; return what its sender is told."""
+    node = passage.node
+    plan: Plan | None = find_plan(node, passage.plans, passage.event.topic.encode())
+    while plan is not None:
+        passage.plan = plan
+        for step in plan.steps:
+            answer = step(passage)
+            if passage.first:
+                _publish_first(passage)
+            if answer is None:
+                continue
+            return _go_on(passage, answer) if isinstance(answer, Outputs) else _stop(passage, answer)
+        if plan.verdict.effect is Effect.SUPPRESS:
+            return _stop(passage, plan.verdict)
+        plan = plan.rest
+    plan = passage.plan
+    assert plan is not None
+    _record(passage, None)
+    recorder = node.recorder if passage.sender is not None else None
+    # [MQTT-4.5.0-1] [MQTT-4.6.0-5] [MQTT-4.6.0-6] [MQTT311-4.6.0-6]
+    for delivery in fan_out.deliveries(passage, plan):
+        target = delivery.target if delivery.is_planned else None
+        is_sent = deliver(delivery, plan.delivery_steps)
+        if recorder is not None and target is not None and not is_sent:
+            recorder.passed_over(target)
+    if recorder is not None and passage.judging is not None and passage.judging.facts:
+        recorder.judged(passage.judging.facts)
+    return DONE if plan.has_receivers else _UNHEARD
+
+
+def deliver(delivery: Delivery, steps: "tuple[DeliveryStep, ...]", start: int = 0) -> bool:
+    """Take a delivery through the steps from `start` on; return whether it was sent, queued or held back."""
+    for place in range(start, len(steps)):
+        answer = steps[place](delivery)
+        if answer is None:
+            continue
+        if isinstance(answer, Verdict):
+            return answer.effect is not Effect.SUPPRESS
+        is_sent = False
+        for output in answer:
+            is_sent |= deliver(output, steps, place + 1)
+        return is_sent
+    return True
+
+
+def _go_on(passage: Passage, outputs: Outputs) -> Outcome:
+    """Take further what monitors have made of an event. For what is on another topic the node itself vouches."""
+    node, event, sender, packet = passage.node, passage.event, passage.sender, passage.packet
+    assert sender is not None  # only links have monitors
+    _record(passage, None)
+    evidence.edited(node, sender, True, passage.now)
+    token = passage.plans.key.token
+    if packet is not None and node.recorder is None and len(outputs.events) == 1 and outputs.events[0] is event:
+        plan = find_plan(node, node.plans_after_edit(sender, token), event.topic.encode())
+        if plan.simple:
+            node.relay(plan, packet.data, packet.version, packet.after_topic)
+            return DONE
+    outcomes = []
+    for output in dedup.told_apart(outputs.events):
+        is_same = output.topic == event.topic
+        plans = node.plans_after_edit(sender, token if is_same else None)
+        output = output if is_same else output._replace(token="")
+        outcomes.append(run(Passage(node, plans, output, sender, passage.now)))
+    return DONE if DONE in outcomes else _UNHEARD
+
+
+def _stop(passage: Passage, verdict: Verdict) -> Outcome:
+    """End the way of an event; return what its sender is told."""
+    node, sender, topic = passage.node, passage.sender, passage.event.topic
+    _record(passage, verdict)
+    if verdict.stage == "edit":
+        evidence.edited(node, sender, False, passage.now)
+    if verdict.stage in ("admit", "prune"):
+        node.deny("publish denied", sender, topic, verdict.reason)
+        return Outcome(_REFUSED.get(verdict.rule, Reason.NOT_AUTHORIZED), verdict.reason)
+    node.deny("suppressed", sender, topic, verdict.reason)
+    return Outcome(node.suppressed_reason, verdict.reason if node.suppressed_reason >= 0x80 else "")
+
+
+def _publish_first(passage: Passage) -> None:
+    """Publish what a step wants published before its event goes on."""
+    first, passage.first = passage.first, None
+    for plans, event in first or ():
+        publish_own(passage.node, plans, event, None, passage.now)
+
+
+def publish_own(node: "Node", plans: Plans, event: Event, sender: Session | None, now: float) -> None:
+    """Publish an event that no packet brought: a will, or what the node itself has to say."""
+    if node.ensemble.is_cyclic:
+        event = dedup.arriving(node, event, "", now)
+    try:
+        run(Passage(node, plans, event, sender, now))
+    except WireError as error:  # a limit has changed since the will was left
+        node.deny("publish denied", sender, event.topic, str(error))
+
+
+def record_refused(passage: Passage, verdict: Verdict) -> None:
+    """Record what a client or a neighbour has told the node itself, and what was decided about it."""
+    passage.plan = find_plan(passage.node, passage.plans, passage.event.topic.encode())
+    _record(passage, verdict)
+
+
+def _record(passage: Passage, verdict: Verdict | None) -> None:
+    """Tell the journal, if there is one, and who looks on; `verdict`: what was decided about this event alone."""
+    node, sender, plan = passage.node, passage.sender, passage.plan
+    assert plan is not None
+    if sender is None:
+        return
+    if node.onlooker is not None and verdict is not None:
+        node.onlooker(sender, passage.came, verdict, passage.now)
+    if node.recorder is not None:
+        decided = None if verdict is plan.verdict else verdict
+        node.recorder.add(sender, passage.came, plan, passage.now, passage.plans.key.is_admitted, decided)
+        if verdict is not None and passage.judging is not None and passage.judging.facts:
+            node.recorder.judged(passage.judging.facts)

@@ -1,0 +1,299 @@
+"""Values by topic or topic filter, found by how these lie beside another topic or filter.
+
+Topics and filters here are plain and have been checked (see `penstock.model.topic`). A topic, read as a filter, matches
+just itself: so the filters that match a topic are those that cover it, and the topics that a filter matches are those
+that it covers.
+
+`TopicTree` has one value for each topic or filter and answers every question; `FilterIndex` has several for a filter,
+and answers the question of the hot path. In both one dictionary holds the values, by text. What has to be walked is in
+a tree by level, which holds only texts. No walk recurses, since a topic may have thousands of levels, and none comes to
+a node twice.
+"""
+
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from typing import Generic, TypeVar
+
+from .topic import covers, is_wild, overlaps, shape
+
+T = TypeVar("T")
+
+# The values of one filter, by key. Most filters have one subscriber, and a pair takes a quarter of the room
+# of a dictionary, which is there only from two on.
+_Values = tuple[Hashable, T] | dict[Hashable, T]
+
+
+class FilterIndex(Generic[T]):
+    """Values by filter and key (for subscriptions: who subscribed), found by topic."""
+
+    __slots__ = ("_by_filter", "_size", "_wild")
+
+    def __init__(self) -> None:
+        self._by_filter: dict[str, _Values[T]] = {}
+        self._wild = _Branch(None)
+        self._size = 0
+
+    def __len__(self) -> int:
+        """The number of values, that is of different pairs of filter and key."""
+        return self._size
+
+    def add(self, filter: str, key: Hashable, value: T) -> None:
+        """Store a value, in place of the one that the same filter and key have."""
+        values = self._by_filter.get(filter)
+        if isinstance(values, dict):
+            self._size += key not in values
+            values[key] = value
+            return
+        if values is not None and values[0] != key:
+            self._by_filter[filter] = {values[0]: values[1], key: value}
+            self._size += 1
+            return
+        self._by_filter[filter] = key, value
+        if values is None:
+            self._size += 1
+            if is_wild(filter):
+                _insert(self._wild, filter)
+
+    def remove(self, filter: str, key: Hashable) -> bool:
+        """Forget a value; False if there was none."""
+        values = self._by_filter.get(filter)
+        if isinstance(values, dict):
+            if key not in values:
+                return False
+            del values[key]
+            if len(values) == 1:
+                ((key, value),) = values.items()
+                self._by_filter[filter] = key, value
+        elif values is None or values[0] != key:
+            return False
+        else:
+            del self._by_filter[filter]
+            if is_wild(filter):
+                _delete(self._wild, filter)
+        self._size -= 1
+        return True
+
+    def match(self, topic: str) -> list[T]:
+        """All values of all filters that match the topic."""
+        by_filter = self._by_filter
+        filters = _covering(self._wild, topic)
+        if topic in by_filter:
+            filters.append(topic)
+        found: list[T] = []
+        for filter in filters:
+            values = by_filter[filter]
+            if isinstance(values, tuple):
+                found.append(values[1])
+            else:
+                found.extend(values.values())
+        return found
+
+    def filters(self) -> Iterator[tuple[str, Hashable, T]]:
+        """Each filter, key and value; the index must not change meanwhile."""
+        for filter, values in self._by_filter.items():
+            for key, value in (values,) if isinstance(values, tuple) else values.items():
+                yield filter, key, value
+
+
+def place_index(filters: Iterable[str]) -> FilterIndex[int]:
+    """Return an index that finds the places in this sequence of the filters that match a topic, in any order."""
+    index: FilterIndex[int] = FilterIndex()
+    for place, filter in enumerate(filters):
+        index.add(filter, place, place)
+    return index
+
+
+class TopicTree(Generic[T]):
+    """One value for each topic or filter, such as retained messages, or what neighbours want."""
+
+    __slots__ = ("_by_text", "_tree")
+
+    def __init__(self) -> None:
+        self._by_text: dict[str, T] = {}
+        self._tree = _Branch(None)
+
+    def __len__(self) -> int:
+        return len(self._by_text)
+
+    def __iter__(self) -> Iterator[str]:
+        """The topics and filters, sorted."""
+        return iter(sorted(self._by_text))
+
+    def values(self) -> Iterator[T]:
+        """The values, in the order in which their topics and filters came."""
+        return iter(self._by_text.values())
+
+    def set(self, text: str, value: T) -> None:
+        """Store a value, in place of the one that the topic or filter has."""
+        if text not in self._by_text:
+            _insert(self._tree, text)
+        self._by_text[text] = value
+
+    def get(self, text: str) -> T | None:
+        """Return the value of a topic or filter, None if it has none."""
+        return self._by_text.get(text)
+
+    def pop(self, text: str) -> T | None:
+        """Forget a topic or filter and return the value it had, None if it had none."""
+        if text not in self._by_text:
+            return None
+        _delete(self._tree, text)
+        return self._by_text.pop(text)
+
+    def match(self, filter: str) -> Iterator[tuple[str, T]]:
+        """The topics that the filter matches, sorted, with their values, as they are when this is called."""
+        by_text = self._by_text
+        if not is_wild(filter):
+            return iter([(filter, by_text[filter])] if filter in by_text else [])
+        return iter([(text, by_text[text]) for text in sorted(_beside(self._tree, filter, covers))])
+
+    def covering(self, filter: str) -> Iterator[T]:
+        """The values of the filters that match all that this one matches."""
+        return map(self._by_text.__getitem__, _covering(self._tree, filter))
+
+    def covered(self, filter: str) -> Iterator[T]:
+        """The values of the topics and filters that match nothing but what this filter matches."""
+        return map(self._by_text.__getitem__, _beside(self._tree, filter, covers))
+
+    def overlapping(self, filter: str) -> Iterator[T]:
+        """The values of the topics and filters that match something that this filter matches."""
+        return map(self._by_text.__getitem__, _beside(self._tree, filter, overlaps))
+
+
+class _Branch:
+    """A node of the tree that has nodes below it: a node that has none is just the text that ends there."""
+
+    __slots__ = ("children", "text")
+
+    def __init__(self, text: str | None) -> None:
+        self.text = text
+        self.children: dict[str, _Node] = {}
+
+
+_Node = _Branch | str
+
+
+def _insert(root: _Branch, text: str) -> None:
+    *way, last = text.split("/")
+    branch = root
+    for level in way:
+        child = branch.children.get(level)
+        if not isinstance(child, _Branch):
+            child = branch.children[level] = _Branch(child)
+        branch = child
+    child = branch.children.get(last)
+    if isinstance(child, _Branch):
+        child.text = text
+    else:
+        branch.children[last] = text
+
+
+def _delete(root: _Branch, text: str) -> None:
+    """Take out a text that is in the tree, and the branches that this leaves empty."""
+    *way, last = text.split("/")
+    passed = []
+    branch = root
+    for level in way:
+        passed.append((branch, level))
+        child = branch.children[level]
+        assert isinstance(child, _Branch)
+        branch = child
+    child = branch.children[last]
+    if isinstance(child, _Branch):
+        child.text = None
+        return
+    del branch.children[last]
+    while passed and not branch.children:
+        above, level = passed.pop()
+        if branch.text is None:
+            del above.children[level]
+        else:
+            above.children[level] = branch.text
+        branch = above
+
+
+def _covering(root: _Branch, text: str) -> list[str]:
+    """The filters in the tree that match all that this topic or filter matches. This is in the hot path."""
+    found: list[str] = []
+    if not root.children:
+        return found
+    levels = text.split("/")
+    is_open = levels[-1] == "#"
+    if is_open:
+        levels, _ = shape(text)
+    reached: list[_Node] = [root]
+    if text.startswith("$"):  # a wildcard at the first level does not match [MQTT-4.7.2-1]
+        first = root.children.get(levels.pop(0))
+        reached = [] if first is None else [first]
+    for level in levels:
+        following: list[_Node] = []
+        for node in reached:
+            if isinstance(node, str):  # this filter ends here, and the topic does not
+                continue
+            children = node.children
+            child = children.get(level)
+            if child is not None:
+                following.append(child)
+            if level != "+":
+                child = children.get("+")
+                if child is not None:
+                    following.append(child)
+            rest = children.get("#")
+            if isinstance(rest, str):  # nothing is ever below `#`
+                found.append(rest)
+        reached = following
+        if not reached:
+            return found
+    if not is_open:
+        found.extend(_own_texts(reached))
+    for node in reached:
+        if isinstance(node, _Branch) and isinstance(rest := node.children.get("#"), str):
+            found.append(rest)  # `#` matches its parent level too (MQTT 5, 4.7.1.2)
+    return found
+
+
+def _beside(root: _Branch, filter: str, asks: Callable[[str, str], bool]) -> Iterator[str]:
+    """The texts in the tree that the filter covers, or those that it overlaps; `asks` is `covers` or `overlaps`.
+
+    The walk goes into depth, so that the first are found soon where there are many.
+    """
+    levels, is_open = shape(filter)
+    waiting: list[tuple[list[_Node], int]] = [([root], 0)]
+    while waiting:
+        nodes, depth = waiting.pop()
+        if depth == len(levels) and is_open:
+            yield from _all_texts(nodes)
+            continue
+        branches = [node for node in nodes if isinstance(node, _Branch)]
+        for rest in [branch.children["#"] for branch in branches if "#" in branch.children]:
+            if isinstance(rest, str) and asks(filter, rest):
+                yield rest
+        if depth == len(levels):
+            yield from _own_texts(nodes)
+            continue
+        level = levels[depth]
+        if level == "+":
+            for branch in branches:
+                if depth == 0:
+                    below = [child for name, child in branch.children.items() if name[:1] not in ("#", "$")]
+                else:
+                    below = [child for name, child in branch.children.items() if name != "#"]
+                waiting.append((below, depth + 1))
+        else:
+            is_met = asks is overlaps and not (depth == 0 and level.startswith("$"))  # [MQTT-4.7.2-1]
+            below = [branch.children[level] for branch in branches if level in branch.children]
+            if is_met:
+                below += [branch.children["+"] for branch in branches if "+" in branch.children]
+            if below:
+                waiting.append((below, depth + 1))
+
+
+def _own_texts(nodes: Iterable[_Node]) -> list[str]:
+    texts = (node if isinstance(node, str) else node.text for node in nodes)
+    return [text for text in texts if text is not None]
+
+
+def _all_texts(nodes: list[_Node]) -> Iterator[str]:
+    """The texts that end at or below the nodes."""
+    while nodes:
+        yield from _own_texts(nodes)
+        nodes = [child for node in nodes if isinstance(node, _Branch) for child in node.children.values()]

@@ -1,0 +1,266 @@
+"""YAML text to a tree of values and places.
+
+The tree is built from the parser's events and not by PyYAML's own constructors: so every key's line is known,
+a second key of the same name is a mistake, only plain values exist, and neither depth nor aliases can make
+more of a small file than fits in memory. Plain words are understood as in YAML 1.2: `no`, `1:30` and
+`2024-01-01` are texts.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import yaml
+from yaml.events import (
+    AliasEvent,
+    Event,
+    MappingEndEvent,
+    MappingStartEvent,
+    ScalarEvent,
+    SequenceEndEvent,
+    SequenceStartEvent,
+    StreamEndEvent,
+)
+
+from penstock.model.errors import DomainError, Problem
+from penstock.model.yaml.tree import (
+    NOTHING,
+    SourcePlace,
+    Step,
+    YamlEntry,
+    YamlMapping,
+    YamlNode,
+    YamlScalar,
+    YamlSequence,
+    found_text,
+    plain,
+    shown,
+)
+
+MAX_BYTES = 16 * 2**20
+MAX_DEPTH = 64
+MAX_VALUES = 1_000_000
+"""Values of one file, those behind each use of an alias included."""
+
+
+class Bounds(NamedTuple):
+    """What a YAML text may be at most."""
+
+    depth: int = MAX_DEPTH
+    values: int = MAX_VALUES
+    has_aliases: bool = True
+
+
+_WORDS: dict[str, bool | None] = {"": None, "~": None, "null": None, "true": True, "false": False}
+_DECIMAL = re.compile(r"[-+]?[0-9]{1,40}", re.ASCII)
+_BASED = re.compile(r"0x[0-9a-fA-F]{1,40}|0o[0-7]{1,40}", re.ASCII)
+_FLOAT = re.compile(
+    r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)",
+    re.ASCII,
+)
+_CORE = "tag:yaml.org,2002:"
+_TEXT_TAGS = ("!", f"{_CORE}str")
+
+
+def scalar(text: str) -> YamlScalar:
+    """Parse a value without quotes: nothing, true or false, a number, or else a text."""
+    lower = text.lower()
+    if lower in _WORDS and text in (lower, lower.title(), lower.upper()):
+        return YamlScalar(text, _WORDS[lower])
+    if _DECIMAL.fullmatch(text):
+        return YamlScalar(text, int(text))
+    if _BASED.fullmatch(text):
+        return YamlScalar(text, int(text, 0))
+    if _FLOAT.fullmatch(text):
+        return YamlScalar(text, float(lower.replace(".inf", "inf").replace(".nan", "nan")))
+    return YamlScalar(text, text)
+
+
+def read_document(file: Path, problems: list[Problem]) -> YamlEntry:
+    """Return the tree of one file.
+
+    Mistakes after which the rest can still be read are added to `problems`; others raise `DomainError`.
+    """
+    return compose(text_of_file(file), str(file), file.parent, problems)
+
+
+def text_of_file(file: Path) -> str:
+    """Return the text of a file that is not too large; raise `DomainError`."""
+    try:
+        with file.open("rb") as stream:
+            data = stream.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise DomainError(Problem(str(file), 0, "", f"cannot be read: {_reason(error)}")) from None
+    if len(data) > MAX_BYTES:
+        what = f"found more than {MAX_BYTES} bytes, expected a smaller file"
+        raise DomainError(Problem(str(file), 0, "", what))
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        what = f"found byte 0x{data[error.start]:02x}, expected UTF-8"
+        raise DomainError(Problem(str(file), line, "", what)) from None
+
+
+def _reason(error: OSError) -> str:
+    return (error.strerror or type(error).__name__).lower()
+
+
+def yaml_loader() -> Any:
+    """Return the YAML parser: libyaml's if it is installed, else the slower one."""
+    return getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+def read_values(text: str, bounds: Bounds | None = None) -> object:
+    """Return what a YAML text says, as lists, dictionaries and scalars; raises `DomainError`."""
+    problems: list[Problem] = []
+    entry = compose(text, "", Path(), problems, bounds)
+    if problems:
+        raise DomainError(*problems)
+    return plain(entry.node)
+
+
+def compose(text: str, file: str, folder: Path, problems: list[Problem], bounds: Bounds | None = None) -> YamlEntry:
+    """Return the tree of a YAML text; `file` is its name in messages, `folder` the base of relative names."""
+    whole = SourcePlace(file, 0, folder)
+    composer = _Composer(yaml.parse(text, Loader=yaml_loader()), whole, problems, bounds or Bounds())
+    try:
+        return composer.document()
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        what = ", ".join(part for part in (error.context, error.problem) if part)
+        raise DomainError(Problem(file, mark.line + 1 if mark else 0, "", f"not valid YAML: {what}")) from None
+    except yaml.reader.ReaderError as error:
+        line = text.count("\n", 0, error.position) + 1
+        raise DomainError(Problem(file, line, "", f"not valid YAML: {error.reason}")) from None
+
+
+class _Composer:
+    """Builds a tree from the events of one YAML text."""
+
+    def __init__(self, events: Iterator[Event], whole: SourcePlace, problems: list[Problem], bounds: Bounds) -> None:
+        self._events = events
+        self._whole = whole
+        self._problems = problems
+        self._bounds = bounds
+        self._values = 0
+        # An anchor's value and how many values that is; None while the value is still being read.
+        self._anchors: dict[str, tuple[YamlNode, int] | None] = {}
+
+    def document(self) -> YamlEntry:
+        next(self._events)  # the start of the stream
+        start = next(self._events)
+        if isinstance(start, StreamEndEvent):
+            return YamlEntry(self._place(start), NOTHING)
+        first = next(self._events)
+        entry = YamlEntry(self._place(first), self._node(first, ()))
+        next(self._events)  # the end of the document
+        after = next(self._events)
+        if not isinstance(after, StreamEndEvent):
+            raise DomainError(self._place(after).problem((), "found a second document, expected only one"))
+        return entry
+
+    def _place(self, event: Event) -> SourcePlace:
+        return SourcePlace(self._whole.file, event.start_mark.line + 1 if event.start_mark else 0, self._whole.folder)
+
+    def _node(self, event: Event, path: tuple[Step, ...]) -> YamlNode:
+        if isinstance(event, AliasEvent):
+            return self._aliased(event, path)
+        # The parser gives nothing else where a value is due.
+        assert isinstance(event, ScalarEvent | SequenceStartEvent | MappingStartEvent)
+        before = self._values
+        self._count(1, event, path)
+        if event.anchor is not None:
+            if not self._bounds.has_aliases:
+                what = f"found the anchor `&{event.anchor}`: anchors and aliases are not read here"
+                raise DomainError(self._place(event).problem(path, what))
+            self._anchors[event.anchor] = None
+        node = self._content(event, path)
+        if event.anchor is not None:
+            self._anchors[event.anchor] = (node, self._values - before)
+        return node
+
+    def _aliased(self, event: AliasEvent, path: tuple[Step, ...]) -> YamlNode:
+        name = event.anchor
+        if name not in self._anchors:
+            what = f"found `*{name}`, expected an anchor `&{name}` before it"
+            raise DomainError(self._place(event).problem(path, what))
+        target = self._anchors[name]
+        if target is None:
+            what = f"found `*{name}` inside `&{name}`, expected a value that does not contain itself"
+            raise DomainError(self._place(event).problem(path, what))
+        node, values = target
+        self._count(values, event, path)
+        return node
+
+    def _count(self, values: int, event: Event, path: tuple[Step, ...]) -> None:
+        self._values += values
+        if self._values > self._bounds.values:
+            what = f"found more than {self._bounds.values} values (each use of an alias counts), expected fewer"
+            raise DomainError(self._place(event).problem(path, what))
+        if len(path) > self._bounds.depth:
+            what = f"found more than {self._bounds.depth} levels, expected fewer"
+            raise DomainError(self._place(event).problem(path[:3], what))
+
+    def _content(self, event: ScalarEvent | SequenceStartEvent | MappingStartEvent, path: tuple[Step, ...]) -> YamlNode:
+        if event.tag is not None and not (isinstance(event, ScalarEvent) and event.tag in _TEXT_TAGS):
+            what = f"found the tag `{shown(event.tag.replace(_CORE, '!!'))}`, expected a plain value without a tag"
+            self._problems.append(self._place(event).problem(path, what))
+        if isinstance(event, MappingStartEvent):
+            return self._mapping(path)
+        if isinstance(event, SequenceStartEvent):
+            return self._sequence(path)
+        plain_style = event.tag is None and not event.style
+        return scalar(event.value) if plain_style else YamlScalar(event.value, event.value)
+
+    def _sequence(self, path: tuple[Step, ...]) -> YamlSequence:
+        items = list[YamlEntry]()
+        while not isinstance(event := next(self._events), SequenceEndEvent):
+            items.append(YamlEntry(self._place(event), self._node(event, (*path, len(items)))))
+        return YamlSequence(tuple(items))
+
+    def _mapping(self, path: tuple[Step, ...]) -> YamlMapping:
+        entries = dict[str, YamlEntry]()
+        merged = list[YamlEntry]()
+        while not isinstance(event := next(self._events), MappingEndEvent):
+            place = self._place(event)
+            key = self._key(event, path)
+            merges = key == "<<" and isinstance(event, ScalarEvent) and not event.style
+            value = YamlEntry(place, self._node(next(self._events), (*path, key)))
+            if merges:
+                merged.append(value)
+            elif key in entries:
+                self._problems.append(repeated_key(place, (*path, key), entries[key].place))
+            else:
+                entries[key] = value
+        for entry in merged:
+            self._merge(entries, entry, path)
+        return YamlMapping(entries)
+
+    def _key(self, event: Event, path: tuple[Step, ...]) -> str:
+        node = self._node(event, path)
+        if isinstance(node, YamlScalar):
+            return node.text
+        what = f"found {found_text(node)} as a key, expected a text"
+        raise DomainError(self._place(event).problem(path, what))
+
+    def _merge(self, entries: dict[str, YamlEntry], source: YamlEntry, path: tuple[Step, ...]) -> None:
+        """Apply YAML's merge key, `<<`: add the keys that the mapping does not have, the earlier source first."""
+        match source.node:
+            case YamlMapping(entries=others):
+                for key, entry in others.items():
+                    entries.setdefault(key, entry)
+            case YamlSequence(items=items) if all(isinstance(item.node, YamlMapping) for item in items):
+                for item in items:
+                    self._merge(entries, item, path)
+            case node:
+                what = f"found {found_text(node)}, expected a mapping or a list of mappings"
+                self._problems.append(source.place.problem((*path, "<<"), what))
+
+
+def repeated_key(place: SourcePlace, path: tuple[Step, ...], first: SourcePlace) -> Problem:
+    """Return the mistake of a repeated key."""
+    return place.problem(path, f"found a second `{path[-1]}`, expected only the one at {first}")

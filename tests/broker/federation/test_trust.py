@@ -1,0 +1,216 @@
+"""Trust on live nodes: ratings, vectors and evidence over real links, what a liar can tell, and what is seen of it."""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from penstock.broker.http.admin import AdminServer
+from penstock.broker.http.api import Api
+from penstock.cli.main import main
+from tests.support.processes.admin import ask
+from tests.support.processes.mosquitto import HOST
+from tests.support.processes.trust_nodes import Live, Neighbour, live, secured, token_of, until
+
+PAIR = [("b1", "b2")]
+LINE = [("b1", "b2"), ("b2", "b3")]
+RING = [*LINE, ("b1", "b3")]
+UNIT = 1_000_000
+NOT_AUTHORIZED, PROTOCOL_ERROR = 0x87, 0x82
+
+
+def begin(of: str, by: str, rating: float) -> dict[str, Any]:
+    """Evidence of 18 events that is rated so."""
+    return {"of": of, "by": by, "good": 20 * rating - 1, "bad": 19 - 20 * rating}
+
+
+def trust(*begins: tuple[str, str, float], **more: Any) -> dict[str, Any]:
+    return {"sign": 0.6, "interval": 0.05, "begin": [begin(*one) for one in begins], **more}
+
+
+def rating(at: Live, node: str, of: str) -> float:
+    ratings = at.node(node).ratings
+    assert ratings is not None
+    return round(ratings.rating(of, at.now()), 6)
+
+
+def least(at: Live, node: str) -> dict[str, float]:
+    ratings = at.node(node).ratings
+    assert ratings is not None
+    return {origin: round(path.rating, 6) for origin, path in sorted(ratings.least.items())}
+
+
+# --- what a neighbour may tell of paths
+
+VECTORS: dict[str, list[Any]] = {
+    "that it is another": [1, True, [["b3", 0, 0]]],
+    "a rating above one": [1, True, [["b3", 1, UNIT + 1]]],
+    "a rating below nothing": [1, True, [["b3", 1, -1]]],
+    "fewer edges than none": [1, True, [["b3", -1, 0]]],
+    "a number that is no number": ["one", True, []],
+    "no sums": [1, True],
+}
+
+
+@pytest.mark.parametrize("title", VECTORS)
+async def test_a_vector_that_cannot_be_ends_the_connection(tmp_path: Path, title: str) -> None:
+    async with live(secured(tmp_path, LINE, trust=trust()), "b2") as at:
+        bad = await Neighbour.join(at, "b2")
+        told = await bad.is_cut_off(json.dumps({"vector": VECTORS[title]}).encode(), PROTOCOL_ERROR)
+        assert "of node `b1`" in told
+        await until(lambda: "b1" not in least(at, "b2"), "paths over it are gone")
+
+
+async def test_nodes_and_links_that_the_domain_does_not_know_are_not_believed(tmp_path: Path) -> None:
+    async with live(secured(tmp_path, LINE, trust=trust()), "b2", "b3") as at:
+        bad = await Neighbour.join(at, "b2")
+        made_up = [["b1", 0, 0], ["b3", 1, 0], *([f"ghost{number}", 1, 0] for number in range(10))]
+        await bad.says(vector=[1, True, made_up])
+        await until(lambda: least(at, "b3").keys() == {"b1", "b2"}, "b3 hears of b1")
+        assert least(at, "b2") == {"b1": 0.5, "b3": 0.5}
+
+
+async def test_a_neighbour_is_believed_only_about_paths_through_it(tmp_path: Path) -> None:
+    rated = trust(("b1", "b2", 0.2), ("b2", "b3", 0.9), ("b3", "b2", 0.9), rule="path", accept=0.5)
+    async with live(secured(tmp_path, RING, trust=rated), "b2", "b3") as at:
+        bad = await Neighbour.join(at, "b2")
+        await until(lambda: least(at, "b3") == {"b1": 0.55, "b2": 0.9}, "b3 knows the path over b2")
+        # that everybody is trusted, the node itself included, and that it is told of its own neighbours
+        praise = [["b1", 0, 0], ["b2", 1, UNIT], ["b3", 1, UNIT], ["b1", 1, UNIT]]
+        await bad.says(vector=[1, True, praise])
+        await until(lambda: least(at, "b2")["b3"] == 0.6, "each path through it has our own rating of it")
+        assert least(at, "b2") == {"b1": 0.2, "b3": 0.6}, "the worse of 0.9 by itself and (1 + 0.2) / 2"
+        blame = [["b1", 0, 0], ["b3", 1, 0]]
+        await bad.says(vector=[2, False, blame])
+        await until(lambda: least(at, "b2") == {"b1": 0.2, "b3": 0.1}, "blame counts, as of a path there is")
+        await bad.abort()
+        await until(lambda: least(at, "b2") == {"b3": 0.9}, "what it told is gone with it")
+        await until(lambda: least(at, "b3") == {"b2": 0.9}, "there too")
+
+
+async def test_a_vector_after_one_that_is_missing_is_asked_for_again_whole(tmp_path: Path) -> None:
+    async with live(secured(tmp_path, RING, trust=trust()), "b2") as at:
+        bad = await Neighbour.join(at, "b2")
+        await bad.says(vector=[1, True, [["b1", 0, 0]]])
+        await bad.says(vector=[5, False, [["b3", 1, 0]]])
+        assert await bad.hears("again") is True
+        assert least(at, "b2") == {"b1": 0.5}
+        await bad.says(vector=[6, True, [["b1", 0, 0], ["b3", 1, 0]]])
+        await until(lambda: least(at, "b2") == {"b1": 0.5, "b3": 0.25}, "the whole is taken")
+
+
+async def test_there_is_no_counting_to_infinity(tmp_path: Path) -> None:
+    """A liar tells of ever longer walks: those beyond the bound are not looked at, and nothing grows."""
+    async with live(secured(tmp_path, RING, trust=trust()), "b2", "b3") as at:
+        bad = await Neighbour.join(at, "b2")
+        for edges in (1, 2, 3, 50, 10**6):
+            await bad.says(vector=[edges, True, [["b1", 0, 0], ["b3", edges, 0]]])
+        ratings = at.node("b2").ratings
+        assert ratings is not None
+        await until(lambda: not ratings.is_stale, "worked out")
+        assert least(at, "b2") == {"b1": 0.5, "b3": 0.5}
+        assert max(walk.edges for walk in ratings.table.sums()) <= 2
+
+
+# --- evidence
+
+
+async def test_a_forged_token_is_evidence_and_its_sender_is_soon_not_trusted(tmp_path: Path) -> None:
+    async with live(secured(tmp_path, PAIR, trust=trust(("b1", "b2", 0.65))), "b2") as at:
+        bob = await at.client("b2", "bob")
+        await bob.subscribe("home/#", qos=1)
+        bad = await Neighbour.join(at, "b2")
+        good = token_of("ann")
+        await bad.says(token=good.text.decode())
+        await bad.says(bind=["home/a", good.digest])
+        for _ in range(2):
+            await bad.publish("home/a", b"before")
+            await bob.receive("home/a")
+        # of one that has expired who passes it on is not to blame
+        await bad.says(token=token_of("ann", seconds=-1, issued=1, not_before=1).text.decode())
+        assert rating(at, "b2", "b1") == 0.65
+        await bad.says(token="{}")
+        assert rating(at, "b2", "b1") < 0.6
+        await bad.publish("home/a", b"after")
+        code, why = await bad.passes_on("home/a", b"after")
+        assert (code, "no trusted neighbour has signed: `b1` is rated 0.565, below 0.6" in why) == (
+            NOT_AUTHORIZED,
+            True,
+        )
+        await bob.expect_nothing()
+
+
+async def test_what_operators_see(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    nodes = {"b2": {"admin": f"{HOST}:0", "sys_interval": 1}, "b3": {"admin": f"{HOST}:0"}}
+    rated = trust(("b1", "b2", 0.65), ("b3", "b2", 0.9), ("b2", "b3", 0.7), rule="path", accept=0.5)
+    everything = frozenset({"home/#", "$SYS/#"})
+    async with live(secured(tmp_path, LINE, nodes=nodes, trust=rated), "b2", "b3") as at:
+        api = Api(at.federation)
+        admins = [AdminServer(at.federation.servers[name], api) for name in ("b2", "b3")]
+        for admin in admins:
+            await admin.start()
+        bad = await Neighbour.join(at, "b2")
+        await bad.says(token="{}")
+        await until(lambda: least(at, "b3") == {"b1": 0.632609, "b2": 0.7}, "vectors have come")
+        seen = json.loads(await fetch(f"{admins[0].address}/api/trust"))
+        assert seen["tokens"]["refused"] == 1
+        assert seen["tokens"]["required"] is True
+        told = seen["trust"]
+        assert (told["rule"], told["sign"], told["accept"], told["signers"]) == ("path", 0.6, 0.5, 1)
+        b1 = told["neighbours"]["b1"]
+        assert (b1["connected"], b1["good"], b1["bad"], b1["signs"]) == (True, 12, 9, False)
+        assert b1["belief"] + b1["disbelief"] + b1["uncertainty"] == pytest.approx(1)
+        assert b1["rating"] == pytest.approx(13 / 23)
+        assert b1["evidence"] == {"token": {"good": 0, "bad": 1}}
+        assert told["paths"]["b1"] == {"rating": pytest.approx(13 / 23, abs=1e-6), "edges": 1, "accepts": True}
+        body = await fetch(f"{admins[0].address}/metrics")
+        found = {
+            (one.name, *sorted(one.labels.items())): one.value
+            for family in text_string_to_metric_families(body)
+            for one in family.samples
+        }
+        here = ("node", "b2")
+        assert found["penstock_trust_rating", ("neighbour", "b1"), here] == pytest.approx(13 / 23)
+        about = (("good", "false"), ("neighbour", "b1"), here, ("source", "token"))
+        assert found["penstock_trust_evidence_total", *about] == 1
+        assert found["penstock_tokens_refused_total", here] == 1
+        assert found["penstock_tokens_known", here] >= 1
+        code = await in_thread(main, ["trust", "show", "--admin", *(admin.address for admin in admins)])
+        lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+        assert code == 0
+        assert ["b2", "b1", "up", "12", "9", "0.522", "0.391", "0.087", "0.565", "no,", "below", "0.6"] in lines
+        assert ["b3", "path", "b1", "0.633", "2", "yes,", "at", "least", "0.5"] in lines
+        ann = await at.client("b2", "ann", token_of("ann", "b2", subscribe=everything))
+        await ann.subscribe("$SYS/broker/penstock/#")
+        at.later(2)
+        wanted = {"trust/b1/rating": b"0.565217", "trust/b1/good": b"12", "trust/b1/bad": b"9", "tokens/refused": b"1"}
+        said: dict[str, bytes] = {}
+        while not wanted.items() <= said.items():
+            message = await ann.receive()
+            said[message.topic.removeprefix("$SYS/broker/penstock/")] = message.payload
+        without = secured(tmp_path, LINE, nodes=nodes)
+        await at.reload(without)
+        at.later(2)
+        while said["trust/b1/rating"]:  # what is not there any more is not retained
+            message = await ann.receive()
+            said[message.topic.removeprefix("$SYS/broker/penstock/")] = message.payload
+        assert not any(topic.startswith("$SYS/broker/penstock/trust/") for topic in at.node("b2").retained)
+        assert await in_thread(main, ["trust", "show", "--admin", admins[0].address]) == 1
+        assert "node `b2` has no trust" in capsys.readouterr().err
+        for admin in admins:
+            await admin.stop()
+
+
+async def fetch(address: str) -> str:
+    def get() -> str:
+        return ask(address)[2]
+
+    return str(await in_thread(get))
+
+
+async def in_thread(function: Any, *arguments: Any) -> Any:
+    """What waits for a node that runs in this thread."""
+    return await asyncio.to_thread(function, *arguments)

@@ -1,0 +1,161 @@
+"""Views of Sparkplug messages on Spark are those that a node delivered: byte for byte, in order."""
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from pyspark.sql import SparkSession
+
+from penstock.domain import Domain, ensemble
+from penstock.engine.recorder import Recorder
+from penstock.model.sparkplug.message import parse
+from penstock.pipeline.jobs.govern import read_view, write_views
+from penstock.pipeline.jobs.stream import Batch, Stream, start
+from penstock.pipeline.spark.policies import Asker, as_it_stood, judged_by
+from penstock.pipeline.stages.govern import view
+from penstock.pipeline.tables import tables
+from penstock.wire.packet import Publish
+from tests.support.memory.joined import Joined
+from tests.support.memory.recording import Views, Written, differences, viewed
+from tests.support.memory.sparkplug import encode
+from tests.support.spark.replays import Replaying
+
+DOMAIN = """
+nodes: {test: {listen: "127.0.0.1:0", store: memory}}
+clients:
+  gateway: {node: test}
+  e0: {node: test, edge: G/E0}
+  a1: {node: test, attributes: {level: 1}}
+  a2: {node: test, attributes: {level: 2}}
+  scada: {node: test}
+  nobody: {node: test}
+access:
+  - {subject: [gateway, e0], topics: "spBv1.0/#", may: write, except: forbidden, when: "!has(never)"}
+  - {subject: scada, topics: "spBv1.0/#", may: read}
+  - {subject: [a1, a2], topics: ["spBv1.0/G/NBIRTH/+", "spBv1.0/G/DBIRTH/+/#"], may: read, except: "s*"}
+  - {subject: [a1, a2], topics: "spBv1.0/+/+/+/#", may: read, when: "!has(drop) && message.type in ['NDATA', 'DDATA']"}
+  - {subject: a1, topics: "spBv1.0/G/#", may: read, except: [secret, b], when: "hide.value > 1"}
+  - {subject: a2, topics: "spBv1.0/G/#", may: read, except: secret, when: "subject.attributes.level > 1 && c.value > 1"}
+"""
+NAMES = ("a", "b", "c", "secret", "hide", "drop", "forbidden", "never")
+SUBJECTS = ("a1", "a2", "scada", "nobody")
+
+
+def messages(seed: int) -> list[tuple[str, str, bytes]]:
+    """Who publishes what where: births now and then, reports, deaths, and things that are no Sparkplug."""
+    draw = random.Random(seed)
+    found = []
+    seqs: dict[str, int] = {}
+    for _ in range(400):
+        edge = f"E{draw.randrange(4)}"
+        kind = draw.choice(["NBIRTH", "DBIRTH", *["NDATA", "DDATA"] * 6, "NDEATH", "NCMD", "WRONG"])
+        names = draw.sample(NAMES[:5], 5) if "BIRTH" in kind else draw.sample(NAMES, draw.randrange(4))
+        topic = f"spBv1.0/G/{kind}/{edge}" + ("/d" if kind[0] == "D" else "")
+        seqs[edge] = 0 if kind == "NBIRTH" else (seqs.get(edge, 0) + draw.choice([1, 1, 1, 2])) % 256
+        payload: dict[str, Any] = {"timestamp": 5, "metrics": [_metric(draw, kind, name) for name in names]}
+        if kind not in ("NDEATH", "NCMD"):
+            payload["seq"] = seqs[edge]
+        found.append((draw.choice(["gateway", "e0"]), topic, encode(payload) if kind != "WRONG" else b"\x12\x09x"))
+    return found
+
+
+def _metric(draw: random.Random, kind: str, name: str) -> dict[str, Any]:
+    made: dict[str, Any] = {"name": name, "int_value": draw.randrange(4), "datatype": 3}
+    if name in NAMES[:5]:
+        made["alias"] = NAMES.index(name)
+        if "DATA" in kind and draw.random() < 0.7:
+            del made["name"]
+    return made
+
+
+def played(domain: Domain, folder: Path, seed: int) -> Views:
+    """Publish it all at a node that records, and return what subjects got."""
+    joined = Joined(whole=ensemble(domain))
+    joined.node.recorder = Recorder()
+    publishers = {name: joined.connect(name) for name in ("gateway", "e0")}
+    readers = {name: joined.connect(name) for name in SUBJECTS}
+    for client in readers.values():
+        client.subscribe("spBv1.0/#").take()
+    journal = Written(folder)
+    revision = journal.keep(domain)
+    for number, (who, topic, payload) in enumerate(messages(seed), 1):
+        publishers[who].publish(topic, payload)
+        joined.now += 1
+        if number % 100 == 0:
+            journal.add_all([joined.node], revision)
+    got: Views = {}
+    for name, client in readers.items():
+        for packet in client.take():
+            if isinstance(packet, Publish):
+                got.setdefault((name, "test"), []).append((packet.topic, packet.payload, packet.qos))
+    return got
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["as it stood", "decided again"])
+def test_views_are_what_was_delivered(spark: SparkSession, tmp_path: Path, again: bool) -> None:
+    domain = Domain.model_validate(yaml.safe_load(DOMAIN))
+    live = played(domain, tmp_path / "journal", 1 + again)
+    assert all(len(live[name, "test"]) > 20 for name in SUBJECTS[:3])
+    assert ("nobody", "test") not in live
+    policies = as_it_stood(tmp_path / "journal")
+    if again:
+        same = domain.model_copy(update={"domain": "again"})
+        policies = judged_by(same, tmp_path, tmp_path / "journal")
+    found = viewed(view(tables.events(spark, tmp_path / "journal"), policies, tuple(map(Asker, SUBJECTS))))
+    assert differences(found, live) == []
+
+
+def test_metrics_as_a_tidy_table(spark: SparkSession, tmp_path: Path) -> None:
+    live = played(Domain.model_validate(yaml.safe_load(DOMAIN)), tmp_path / "journal", 5)
+    askers = tuple(map(Asker, SUBJECTS))
+    made = write_views(spark, tmp_path / "journal", tmp_path / "tables", as_it_stood(tmp_path / "journal"), askers)
+    rows = spark.read.parquet(str(made.metrics)).collect()
+    seen = sum(len(parse(payload).metrics) for got in live.values() for topic, payload, _ in got)
+    assert len(rows) == seen
+    assert {row.subject for row in rows} == {"a1", "a2", "scada"}
+    assert {row.metric for row in rows if row.subject == "scada"} == {*NAMES} - {"forbidden", "never"}
+    births = [row for row in rows if row.subject == "a1" and row.type == "NBIRTH"]
+    assert {row.metric for row in births} == {"a", "b", "c", "hide"}
+    assert all(row.integer == row.number and row.json == str(row.integer) for row in births)
+    assert {(row.datatype, row.group, row.device) for row in births} == {("Int32", "G", None)}
+    learnt = [row for row in rows if row.subject == "scada" and row.type == "DDATA" and row.alias is not None]
+    assert any(row.metric is not None and NAMES.index(row.metric) == row.alias for row in learnt)
+
+
+def test_a_draft_that_lets_a_metric_out_is_told_by_metric(replaying: Replaying, tmp_path: Path) -> None:
+    played(Domain.model_validate(yaml.safe_load(DOMAIN)), tmp_path / "journal", 6)
+    (tmp_path / "draft.yaml").write_text(DOMAIN.replace("except: [secret, b], when", "except: b, when"))
+    found = replaying(tmp_path / "journal", tmp_path / "draft.yaml")
+    assert {(one.subject, one.metric) for one in found.metrics if one.gained} >= {("a1", "secret")}
+    assert {one.subject for one in found.metrics} == {"a1"}
+    assert {one.metric for one in found.metrics if one.lost} <= {"secret"}
+    total = next(one for one in found.totals if one.subject == "a1")
+    assert (total.gained, total.lost) == (0, 0)
+    assert total.changed > 0
+
+
+@pytest.mark.recorded
+def test_streamed_views_are_what_was_delivered(spark: SparkSession, tmp_path: Path) -> None:
+    domain = Domain.model_validate(yaml.safe_load(DOMAIN))
+    live = played(domain, tmp_path / "journal", 4)
+    (tmp_path / "domain.yaml").write_text(DOMAIN)
+    places = tmp_path / "journal", tmp_path / "domain.yaml", tmp_path / "views", tmp_path / "checkpoint"
+    batches: list[Batch] = []
+    stream = Stream(*places, tuple(map(Asker, SUBJECTS)), most_bytes=1, partitions=1)
+    start(spark, stream, once=True, tell=batches.append).awaitTermination()
+    assert differences(viewed(read_view(spark, stream.folder)), live) == []
+    assert len(batches) == 4
+
+
+def test_policies_in_files_are_kept_with_what_they_decided(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "more.csv").write_text("subject,topics,except,may,when\nnobody,spBv1.0/#,,read,\n")
+    plain = yaml.safe_load(DOMAIN)
+    plain["access"] = {"policies": plain["access"], "files": str(tmp_path / "more.csv")}
+    live = played(Domain.model_validate(plain), tmp_path / "journal", 3)
+    (tmp_path / "more.csv").write_text("subject,topics,except,may,when\n")
+    assert live["nobody", "test"] == live["scada", "test"]
+    events = tables.events(spark, tmp_path / "journal")
+    found = viewed(view(events, as_it_stood(tmp_path / "journal"), tuple(map(Asker, SUBJECTS))))
+    assert differences(found, live) == []

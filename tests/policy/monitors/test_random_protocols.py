@@ -1,0 +1,156 @@
+"""Random protocols beside a matcher by derivatives, which knows no states."""
+
+from dataclasses import dataclass
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.model.event import Event as Publication
+from penstock.model.topic import matches
+from penstock.policy.monitors.protocol_machine import order_states
+from penstock.policy.monitors.protocol_text import Choice, Event, Repeat, Sequence, Tree, events_of
+from tests.support.models.automata import automaton
+
+pytestmark = pytest.mark.fuzz
+
+PLAIN = ("a", "b", "c")
+OVERLAPPING = ("s/x", "s/+", "s/#", "+/x", "a")
+TOPICS = ("a", "b", "c", "s", "s/x", "s/y", "t/x", "s/x/y", "other")
+
+
+def trees(events: tuple[str, ...]) -> st.SearchStrategy[Tree]:
+    leaf: st.SearchStrategy[Tree] = st.sampled_from(events).map(Event)
+
+    def grown(inner: st.SearchStrategy[Tree]) -> st.SearchStrategy[Tree]:
+        several = st.lists(inner, min_size=2, max_size=3).map(tuple)
+        return st.one_of(several.map(Sequence), several.map(Choice), st.builds(Repeat, inner, st.sampled_from("?*+")))
+
+    return st.recursive(leaf, grown, max_leaves=7)
+
+
+TREES = st.one_of(trees(PLAIN), trees(OVERLAPPING))
+WORDS = st.lists(st.sampled_from(TOPICS), max_size=12)
+
+
+@dataclass(frozen=True)
+class Rest:
+    """What may still come, as a set of alternatives, each a sequence of trees. No alternative: nothing may be right."""
+
+    options: frozenset[tuple[Tree, ...]]
+
+    @property
+    def may_end(self) -> bool:
+        return any(all(map(may_be_left_out, option)) for option in self.options)
+
+    @property
+    def goes_on(self) -> bool:
+        return any(self.options)
+
+    def after(self, topic: str) -> "Rest":
+        return Rest(frozenset(rest for option in self.options for rest in derived(option, topic)))
+
+    def __or__(self, other: "Rest") -> "Rest":
+        return Rest(self.options | other.options)
+
+
+def may_be_left_out(tree: Tree) -> bool:
+    match tree:
+        case Event():
+            return False
+        case Choice(items):
+            return any(map(may_be_left_out, items))
+        case Sequence(items):
+            return all(map(may_be_left_out, items))
+        case Repeat(item, operator):
+            return operator in "?*" or may_be_left_out(item)
+
+
+def derived(trees: tuple[Tree, ...], topic: str) -> set[tuple[Tree, ...]]:
+    """Each way in which a sequence of trees can go on once an event of this topic has come (partial derivatives)."""
+    if not trees:
+        return set()
+    first, rest = trees[0], trees[1:]
+    found = derived(rest, topic) if may_be_left_out(first) else set()
+    own: set[tuple[Tree, ...]]
+    match first:
+        case Event(filter):
+            own = {()} if matches(filter, topic) else set()
+        case Choice(items):
+            own = {way for item in items for way in derived((item,), topic)}
+        case Sequence(items):
+            own = derived(items, topic)
+        case Repeat(item, "?"):
+            own = derived((item,), topic)
+        case Repeat(item, _):
+            own = {(*way, Repeat(item, "*")) for way in derived((item,), topic)}
+    return found | {(*way, *rest) for way in own}
+
+
+def passing(tree: Tree, guard: set[str], word: list[str]) -> list[str]:
+    """What a monitor that only knows the text lets pass."""
+    whole = Rest(frozenset({(tree,)}))
+    rest = whole
+    out = []
+    for topic in word:
+        of_protocol = [event for event in events_of(tree) if matches(event, topic)]
+        is_guarded = any(event in guard for event in of_protocol)
+        onward = rest.after(topic)
+        anew = whole.after(topic) if rest.may_end else Rest(frozenset())
+        following = onward | anew
+        if following.options and (onward.options or is_guarded or not rest.goes_on):
+            rest = following
+            out.append(topic)
+        elif not is_guarded:
+            out.append(topic)
+    return out
+
+
+def run(states: dict[str, dict[str, object]], word: list[str]) -> list[str]:
+    compiled = automaton(states)
+    state: object = compiled.start()
+    out = []
+    for topic in word:
+        state, events = compiled.step(state, Publication(topic, b""), 0.0)
+        out += [event.topic for event in events]
+    return out
+
+
+@given(tree=TREES, word=WORDS)
+def test_just_the_words_that_begin_runs_pass_whole(tree: Tree, word: list[str]) -> None:
+    """The language: what passes unharmed is just the beginnings of sequences of runs."""
+    events = events_of(tree)
+    alphabet = [topic for topic in word if any(matches(event, topic) for event in events)]
+    rest = Rest(frozenset({(Repeat(tree, "*"),)}))
+    for topic in alphabet:
+        rest = rest.after(topic)
+    assert (run(order_states(tree, events), alphabet) == alphabet) is bool(rest.options)
+
+
+@given(tree=TREES, word=WORDS, data=st.data())
+def test_what_passes_is_what_the_text_says(tree: Tree, word: list[str], data: st.DataObject) -> None:
+    guard = data.draw(st.sets(st.sampled_from(events_of(tree)), min_size=1))
+    assert run(order_states(tree, guard), word) == passing(tree, guard, word)
+
+
+@given(tree=TREES, data=st.data())
+def test_no_two_states_behave_alike(tree: Tree, data: st.DataObject) -> None:
+    guard = data.draw(st.sets(st.sampled_from(events_of(tree)), min_size=1))
+    compiled = automaton(order_states(tree, guard))
+    names = [state.name for state in compiled.states]
+    apart: set[tuple[str, str]] = set()
+    changed = True
+    while changed:  # mark pairs that some topic tells apart, then pairs that lead to such
+        changed = False
+        for one in names:
+            for other in names:
+                moves = [
+                    (compiled.step(one, event, 0), compiled.step(other, event, 0))
+                    for event in (Publication(topic, b"") for topic in TOPICS)
+                ]
+                told = any(a[1] != b[1] or (str(a[0]), str(b[0])) in apart for a, b in moves)
+                if told and (one, other) not in apart:
+                    apart.add((one, other))
+                    changed = True
+    assert {(one, other) for one in names for other in names if one != other} == apart
+    assert compiled.warnings == ()

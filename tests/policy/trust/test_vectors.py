@@ -1,0 +1,192 @@
+"""Nodes that exchange vectors come to what an exhaustive search finds, in whatever order messages arrive."""
+
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penstock.model.errors import PolicyError
+from penstock.policy.trust.rating import Average, Came, Thresholds, by_path
+from penstock.policy.trust.vectors import Table, Update, Walk, difference
+from tests.support.generators.examples import some
+from tests.support.models.trust_graphs import FIGURE_4, Graph, Network, acyclic, exhaustive, linked, nodes_of
+
+seeds = st.integers(0, 2**32).map(random.Random)
+
+
+def _check(network: Network) -> None:
+    for node, table in network.tables.items():
+        assert table.least() == exhaustive(network.graph, node), node
+
+
+def test_the_worked_example_of_the_paper() -> None:
+    """§II-D: 0.45 from b2, 0.4 from b3, 0.5 from b1; accepted at θ = 0.5 because b1 has signed."""
+    network = Network(FIGURE_4, random.Random(1))
+    network.deliver()
+    least = network.tables["b6"].least(("b1", "b2", "b3"))
+    assert {origin: average.rating for origin, average in least.items()} == {"b1": 0.5, "b2": 0.45, "b3": 0.4}
+    thresholds = Thresholds(0.6, 0.5)
+    through = network.tables["b6"].through("b4")
+    assert through == {"b1", "b2", "b3", "b4"}
+    assert by_path(Came({"b1", "b2", "b3"}, "b4", through), {}, least, thresholds).accepts
+    assert not by_path(Came({"b2", "b3"}, "b4", through), {}, least, thresholds).accepts
+
+
+def test_the_least_average_is_not_made_of_least_averages() -> None:
+    """To c, the path over b is the worse one; but to d, the direct one is, because the rest weighs more on it."""
+    graph = {("a", "c"): 0.5, ("a", "b"): 0.3, ("b", "c"): 0.6, ("c", "d"): 0.1}
+    network = Network(graph, random.Random(1))
+    network.deliver()
+    assert network.tables["c"].least()["a"] == Average(900_000, 2)
+    assert network.tables["d"].least()["a"] == Average(600_000, 2)
+
+
+@given(acyclic(), seeds)
+def test_on_acyclic_graphs_it_is_the_exhaustive_search(graph: Graph, draw: random.Random) -> None:
+    network = Network(graph, draw)
+    network.deliver()
+    _check(network)
+
+
+@given(linked(extra=0), seeds)
+def test_on_trees_with_links_in_both_directions_too(graph: Graph, draw: random.Random) -> None:
+    network = Network(graph, draw)
+    network.deliver()
+    _check(network)
+
+
+@settings(max_examples=some(40))
+@given(linked(most=5), seeds)
+def test_on_graphs_with_cycles_it_errs_on_the_safe_side(graph: Graph, draw: random.Random) -> None:
+    network = Network(graph, draw)
+    network.deliver()
+    for node, table in network.tables.items():
+        paths = exhaustive(graph, node)
+        found = table.least()
+        assert found.keys() == paths.keys()
+        assert all(found[origin] <= paths[origin] for origin in paths)
+
+
+@settings(max_examples=some(60))
+@given(acyclic(), seeds, st.data())
+def test_it_converges_after_changes_losses_and_restarts(graph: Graph, draw: random.Random, data: st.DataObject) -> None:
+    network = Network(graph, draw)
+    for _ in range(data.draw(st.integers(1, 4))):
+        network.deliver(most=draw.randrange(12), loss=0.2)
+        edge = draw.choice(sorted(graph))
+        match draw.choice(("rate", "cut", "restart")):
+            case "rate":
+                network.rate(edge, draw.random())
+            case "cut" if edge in network.graph:
+                network.cut(edge)
+            case "restart":
+                network.restart(edge[0])
+    network.deliver(loss=0.2)
+    _check(network)
+
+
+@settings(max_examples=some(30))
+@given(linked(most=5), seeds)
+def test_what_is_no_longer_true_is_forgotten_on_cycles_too(graph: Graph, draw: random.Random) -> None:
+    """No counting to infinity: cut one node off; nobody knows a path from it any more."""
+    network = Network(graph, draw)
+    network.deliver()
+    gone = nodes_of(graph)[-1]
+    for edge in [edge for edge in graph if gone in edge]:
+        network.cut(edge)
+    network.deliver()
+    assert all(gone not in table.least() for table in network.tables.values())
+    assert network.tables[gone].least() == {}
+
+
+def test_a_change_is_told_as_a_difference() -> None:
+    table = Table("b", 4)
+    table.rated("a", 0.5)
+    first = table.update_for("c")
+    assert first is not None
+    assert first.is_whole
+    assert table.update_for("c") is None
+    table.rated("z", 0.25)
+    assert table.update_for("c") == Update(2, False, {Walk("z", 1): 250_000})
+    table.lost("a")
+    assert table.update_for("c") == Update(3, False, {Walk("a", 1): None})
+    table.again("c")
+    assert table.update_for("c") == Update(4, True, {Walk("b", 0): 0, Walk("z", 1): 250_000})
+
+
+def test_a_neighbour_is_not_told_of_walks_from_it_or_through_it() -> None:
+    table = Table("b", 4)
+    for neighbour in ("a", "c"):
+        table.rated(neighbour, 0.5)
+    table.heard("a", Update(1, True, {Walk("z", 1): 0, Walk("c", 1): 0}))
+    assert set(table.vector_for("a")) == {Walk("b", 0), Walk("c", 1)}
+    assert set(table.vector_for("c")) == {Walk("b", 0), Walk("a", 1), Walk("z", 2)}
+
+
+def test_a_neighbour_is_believed_only_about_paths_through_it() -> None:
+    """What it says is continued by our rating of it, and does not touch what others say or what we know ourselves."""
+    table = Table("me", 5)
+    table.rated("liar", 0.2)
+    table.rated("friend", 0.9)
+    table.heard("friend", Update(1, True, {Walk("x", 1): 800_000}))
+    table.heard("liar", Update(1, True, {Walk("friend", 1): 1_000_000, Walk("me", 1): 0, Walk("liar", 1): 0}))
+    least = table.least()
+    assert least["friend"] == Average(1_200_000, 2), "the path over the liar counts, with our rating of the liar"
+    assert least["liar"] == Average(200_000, 1), "not what it says of itself"
+    assert least["x"] == Average(1_700_000, 2)
+    assert "me" not in least
+
+
+def test_a_neighbour_that_is_not_rated_is_rated_0() -> None:
+    table = Table("me", 3)
+    table.heard("new", Update(1, True, {Walk("x", 1): 1_000_000}))
+    assert table.least() == {"new": Average(0, 1), "x": Average(1_000_000, 2)}
+
+
+@pytest.mark.parametrize(
+    ("sums", "what"),
+    [
+        pytest.param({Walk("x", 1): 1_000_001}, "sum to", id="more than every edge can have"),
+        pytest.param({Walk("x", 2): -1}, "sum to", id="less than nothing"),
+        pytest.param({Walk("x", -1): 0}, "edges", id="fewer edges than none"),
+        pytest.param({Walk("x", 0): 0}, "says that it is `x`", id="another name"),
+        pytest.param({Walk(f"x{at}", 1): 0 for at in range(5)}, "more than 4 nodes", id="more nodes than there are"),
+    ],
+)
+def test_what_cannot_be_is_refused_and_changes_nothing(sums: dict[Walk, int | None], what: str) -> None:
+    table = Table("me", 4)
+    table.rated("a", 0.5)
+    table.heard("a", Update(1, True, {Walk("y", 1): 7}))
+    before = table.sums()
+    with pytest.raises(PolicyError, match=what):
+        table.heard("a", Update(2, True, sums))
+    assert table.sums() == before
+
+
+def test_updates_that_come_late_are_left_out_and_a_missing_one_is_noticed() -> None:
+    table = Table("me", 4)
+    table.rated("a", 0.5)
+    assert table.heard("a", Update(2, True, {Walk("y", 1): 7}))
+    assert table.heard("a", Update(1, True, {Walk("y", 1): 9}))
+    assert table.sums()[Walk("y", 2)] == 500_007
+    assert not table.heard("a", Update(4, False, {Walk("y", 1): None}))
+    assert table.sums()[Walk("y", 2)] == 500_007
+
+
+def test_walks_are_bounded() -> None:
+    table = Table("me", 9, longest=2)
+    table.rated("a", 0.5)
+    table.heard("a", Update(1, True, {Walk("y", 1): 7, Walk("z", 2): 7}))
+    assert set(table.sums()) == {Walk("a", 1), Walk("y", 2)}
+    assert set(table.vector_for("c")) == {Walk("me", 0), Walk("a", 1)}
+
+
+vectors = st.dictionaries(st.builds(Walk, st.sampled_from("abc"), st.integers(0, 3)), st.integers(0, 3))
+
+
+@given(vectors, vectors)
+def test_a_difference_leads_from_one_vector_to_the_other(before: dict[Walk, int], after: dict[Walk, int]) -> None:
+    changed = difference(before, after)
+    made = {**before, **changed}
+    assert {walk: total for walk, total in made.items() if total is not None} == after
