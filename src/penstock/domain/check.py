@@ -101,7 +101,7 @@ def _check_domain(source: DomainSource) -> tuple[Expansion, list[Mistake]]:
     if patterns.mistakes:
         return patterns, list(patterns.mistakes)
     by_check = (module.check(patterns.domain) for module in _CHECKS)
-    mistakes: list[Mistake] = [mistake for found in by_check for mistake in found]
+    mistakes: list[Mistake] = [mistake for mistakes_found in by_check for mistake in mistakes_found]
     mistakes += [] if mistakes else tables.check(source.domain, patterns.domain)
     if mistakes:
         return patterns, mistakes

@@ -107,7 +107,7 @@ def parse_size(value: object) -> int:
 
 
 def parse_duration(value: object) -> float:
-    """Seconds, from a number or a text with a unit."""
+    """Return seconds, from a number or a text with a unit."""
     seconds = read_seconds(value)
     if seconds is None:
         raise mistake(DURATION_FORM)

@@ -18,7 +18,7 @@ class LogLimit:
         return count <= MAX_LINES
 
     def left_out(self, now: float) -> list[tuple[str, str, int]]:
-        """When a period has ended, return what was not logged in it: the kind, the client and the number."""
+        """Return what was not logged when a period has ended: the kind, the client and the number."""
         if now < self._until:
             return []
         self._until = now + PERIOD

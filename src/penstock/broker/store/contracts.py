@@ -24,10 +24,10 @@ class StoredContracts:
     def write(self, changes: Changes) -> None:
         run = self._db.executemany
         if changes.brought:
-            removed = [key for key, made in changes.brought.items() if made is None]
+            removed = [key for key, contract in changes.brought.items() if contract is None]
             run("DELETE FROM brought WHERE session = ? AND name = ?", removed)
-            made = [(*key, contract) for key, contract in changes.brought.items() if contract is not None]
-            run("INSERT OR REPLACE INTO brought VALUES (?,?,?)", made)
+            contract_rows = [(*key, contract) for key, contract in changes.brought.items() if contract is not None]
+            run("INSERT OR REPLACE INTO brought VALUES (?,?,?)", contract_rows)
         if changes.held:
             run("DELETE FROM held WHERE id = ?", [(number,) for number in changes.held])
             rows = [_held_row(number, held) for number, held in changes.held.items() if held is not None]
@@ -43,10 +43,10 @@ class StoredContracts:
                 self._db.execute(f"DELETE FROM {table} WHERE session = ?", (number,))
 
     def load_brought(self, node: Node, sessions: Mapping[int, Session], now: float) -> None:
-        for number, name, made in self._db.execute("SELECT * FROM brought"):
+        for number, name, contract in self._db.execute("SELECT * FROM brought"):
             if number in sessions:
                 client_contracts.restore(
-                    node, sessions[number], name, msgspec.json.decode(made, type=client_contracts.Stored), now
+                    node, sessions[number], name, msgspec.json.decode(contract, type=client_contracts.Stored), now
                 )
 
     def load_held(self, node: Node, sessions: Mapping[int, Session], now: float) -> None:

@@ -18,7 +18,7 @@ from penstock.cli.client.broker_options import (
     run,
 )
 from penstock.cli.client.properties import Property, properties_for
-from penstock.cli.client.publisher import Publisher
+from penstock.cli.client.publisher import PublishConnection
 from penstock.cli.options import UsageError, flag, number, option, options
 from penstock.cli.policy.policy_files import policy_given
 
@@ -111,7 +111,7 @@ def publish(options: PubOptions) -> int:
             print(f"Warning: message {number} was refused: {words}", file=sys.stderr)
 
     # A stream of lines may go on for days, so it survives a broker's restart; a single message does not.
-    with Publisher(options, warn, reconnects=options.is_lines, max_inflight=options.max_inflight) as publisher:
+    with PublishConnection(options, warn, reconnects=options.is_lines, max_inflight=options.max_inflight) as publisher:
         properties = options.packet_properties
 
         def send(payload: bytes) -> None:

@@ -24,7 +24,7 @@ Answered = Callable[[int, ReasonCode, str], None]
 _WINDOW = 1000  # how far reading may be ahead of the broker
 
 
-class Publisher:
+class PublishConnection:
     """A connection; paho-mqtt's thread does its work while this one reads and waits. Its methods raise
     `CommandFailure`."""
 

@@ -14,7 +14,7 @@ from penstock.cli.client.broker_options import (
     CommandFailure,
     run,
 )
-from penstock.cli.client.publisher import Publisher
+from penstock.cli.client.publisher import PublishConnection
 from penstock.cli.options import UsageError, option
 from penstock.cli.table import print_table
 from penstock.engine.trust.feedback import EVIDENCE
@@ -74,7 +74,7 @@ def apply(source: Path, options: ApplyOptions) -> int:
     """Set the recorded evidence at the node; raise `CommandFailure`."""
     evidence = list(_for(options.node, _rows(source), source))
     answers: list[tuple[bool, str]] = []
-    with Publisher(
+    with PublishConnection(
         options, lambda _, reason, words: answers.append((not reason.is_failure, words)), patience=_PATIENCE
     ) as publisher:
         for item in evidence:

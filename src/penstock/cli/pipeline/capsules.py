@@ -115,8 +115,8 @@ def _names(domain: Domain, wanted_names: list[str] | None) -> list[str]:
         raise PipelineError("the domain has no capsules")
     for name in wanted_names or ():
         if name not in domain.capsules:
-            known = ", ".join(f"`{name_}`" for name_ in domain.capsules)
-            raise ArgumentError(f"there is no capsule `{name}`; the domain has {known}")
+            available = ", ".join(f"`{capsule}`" for capsule in domain.capsules)
+            raise ArgumentError(f"there is no capsule `{name}`; the domain has {available}")
     return list(dict.fromkeys(wanted_names or domain.capsules))
 
 

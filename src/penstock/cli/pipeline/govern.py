@@ -35,14 +35,14 @@ def _parser() -> argparse.ArgumentParser:
         help="judge everything by this domain file, as it stands (default: each event as policies stood when it came)",
     )
     parser.add_argument("--to", type=Path, required=True, metavar="FOLDER", help="where the tables are written")
-    whom = parser.add_mutually_exclusive_group(required=True)
-    whom.add_argument(
+    subjects = parser.add_mutually_exclusive_group(required=True)
+    subjects.add_argument(
         "--subject",
         action="append",
         metavar="NAME",
         help="a client of the domain, or the id of one that is not listed (may be repeated)",
     )
-    whom.add_argument("--all-subjects", action="store_true", help="every client that the domain lists")
+    subjects.add_argument("--all-subjects", action="store_true", help="every client that the domain lists")
     parser.add_argument("--user", help="the user name of a subject that is not listed")
     parser.add_argument(
         "--modules",

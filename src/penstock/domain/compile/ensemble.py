@@ -161,7 +161,7 @@ class Ensemble:
 
     @property
     def has_monitors(self) -> bool:
-        """Whether any link has a monitor."""
+        """Return whether any link has a monitor."""
         return any(self._monitors.values())
 
     def monitors(self, link: Link) -> tuple[Monitor, ...]:
