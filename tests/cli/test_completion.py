@@ -72,12 +72,12 @@ def test_answers_say_what_they_mean() -> None:
 @pytest.fixture
 def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`penstock` on the path, of this source."""
-    there = tmp_path / "bin" / "penstock"
-    there.parent.mkdir()
+    command = tmp_path / "bin" / "penstock"
+    command.parent.mkdir()
     code = "import sys; from penstock.cli.main import main; sys.exit(main())"
-    there.write_text(f"#!/bin/sh\nexec '{sys.executable}' -c '{code}' \"$@\"\n")
-    there.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{there.parent}:{os.environ['PATH']}")
+    command.write_text(f"#!/bin/sh\nexec '{sys.executable}' -c '{code}' \"$@\"\n")
+    command.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{command.parent}:{os.environ['PATH']}")
 
 
 _ASK = {

@@ -89,15 +89,15 @@ def test_what_is_noted_is_handed_on() -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_waiting_ends_when_asked_to(number: signal.Signals) -> None:
-    asked = []
+    calls = []
 
     def is_over(seconds: int) -> bool:
-        asked.append(seconds)
+        calls.append(seconds)
         os.kill(os.getpid(), number)
         return False
 
     wait(is_over, is_over)
-    assert len(asked) == 1
+    assert len(calls) == 1
 
 
 def test_waiting_is_for_all() -> None:
@@ -127,6 +127,6 @@ def test_an_interrupted_job_leaves_nothing(tmp_path: Path, seconds: float) -> No
     ) as job:
         time.sleep(seconds)
         job.send_signal(signal.SIGINT)
-        told, _ = job.communicate(timeout=PATIENCE)  # Java has its output too: that is closed when all have ended
-    assert "Traceback" not in told
-    assert job.returncode in (0, EXIT_INTERRUPTED), told
+        printed, _ = job.communicate(timeout=PATIENCE)  # Java has its output too: that is closed when all have ended
+    assert "Traceback" not in printed
+    assert job.returncode in (0, EXIT_INTERRUPTED), printed

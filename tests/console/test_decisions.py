@@ -16,27 +16,27 @@ Clients = dict[str, Paho]
 
 @pytest.fixture(scope="module")
 def works() -> Iterator[Looking]:
-    with looking(WORKS) as found:
-        yield found
+    with looking(WORKS) as home:
+        yield home
 
 
 @pytest.fixture(scope="module")
 def clients(works: Looking) -> Iterator[Clients]:
-    with at_work(works) as found:
-        yield found
+    with at_work(works) as page:
+        yield page
 
 
 @pytest.fixture(scope="module")
 def ada(works: Looking, clients: Clients) -> Iterator[BrowserContext]:
-    with works.person() as found:
-        yield found
+    with works.person() as person:
+        yield person
 
 
 @pytest.fixture
 def page(works: Looking, ada: BrowserContext) -> Iterator[Page]:
-    with works.tab(ada, "/decisions") as found:
-        expect(found.locator("#pk-decisions-status")).to_contain_text("live")
-        yield found
+    with works.tab(ada, "/decisions") as page:
+        expect(page.locator("#pk-decisions-status")).to_contain_text("live")
+        yield page
 
 
 def rows(page: Page, text: str = "") -> Locator:
@@ -102,9 +102,9 @@ def test_a_metric_that_is_withheld_is_struck_out(works: Looking, page: Page, cli
     panel = open_first(page, "Recipe/Dough")
     expect(panel.locator("[data-stage=project]")).to_contain_text("replace by no-recipes")
     expect(panel.locator("[data-stage=edit]")).to_contain_text("no verdict")
-    gone = panel.locator("tr.pk-metric-gone")
-    expect(gone.locator("del").first).to_have_text("withheld: Recipe/Dough")
-    assert gone.locator("td del").evaluate("it => getComputedStyle(it).textDecorationLine") == "line-through"
+    removed = panel.locator("tr.pk-metric-gone")
+    expect(removed.locator("del").first).to_have_text("withheld: Recipe/Dough")
+    assert removed.locator("td del").evaluate("it => getComputedStyle(it).textDecorationLine") == "line-through"
     expect(panel.locator("tr.pk-metric-same th")).to_have_text("Torque")
     assert panel.locator(".pk-stages li b").all_inner_texts()[0] == "admit"
     assert panel.locator(".pk-stages li").count() == 10
@@ -172,8 +172,8 @@ def test_filters_in_the_address(
     works: Looking, ada: BrowserContext, clients: Clients, query: str, text: str, others: str
 ) -> None:
     def happens() -> None:
-        for one in (report, shift, alarm):
-            one(clients)
+        for client in (report, shift, alarm):
+            client(clients)
 
     with works.tab(ada, f"/decisions?{query}") as page:
         shown(page, text, happens)
@@ -213,7 +213,7 @@ def test_a_pause_holds_the_table(works: Looking, page: Page, clients: Clients) -
 
 
 def test_what_comes_from_outside_is_text(works: Looking, page: Page, clients: Clients) -> None:
-    page.on("dialog", lambda one: pytest.fail(f"a script of others has run: {one.message}"))
+    page.on("dialog", lambda dialog: pytest.fail(f"a script of others has run: {dialog.message}"))
     alarm(clients, f"alarm/{HOSTILE}")
     stranger = clients["stranger"]
     shown(page, f"{HOSTILE}/x", lambda: stranger.publish(f"{HOSTILE}/x", HOSTILE.encode() + b"\xff\x00", 1))

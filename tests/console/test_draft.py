@@ -34,14 +34,14 @@ DENY = "  - from: sensitive\n    to: internet\n"
 
 @pytest.fixture(scope="module")
 def home() -> Iterator[Looking]:
-    with looking(HOME) as found:
-        gateway, cloud = found.nodes.ports("mqtt")
+    with looking(HOME) as home:
+        gateway, cloud = home.nodes.ports("mqtt")
         with Paho("phone") as phone, Paho("motion") as motion:
             phone.connects(cloud)
             motion.connects(gateway)
             for topic in ("MD_motion", "MD_no_motion", "MD_motion"):
                 motion.client.publish(topic, b"{}", 1).wait_for_publish(10)
-        yield found
+        yield home
 
 
 def text_of(page: Page) -> str:
@@ -83,7 +83,7 @@ def test_one_can_type(home: Looking) -> None:
 
 def test_a_mistake_is_shown_at_its_line(home: Looking) -> None:
     draft = present(home).replace("type: sensitive", f'type: "{HOSTILE}"')
-    line = next(n for n, one in enumerate(draft.splitlines(), 1) if HOSTILE in one)
+    line = next(n for n, line_ in enumerate(draft.splitlines(), 1) if HOSTILE in line_)
     with home.page("/try") as page:
         write(page, draft)
         results = page.get_by_role("region", name="Check")
@@ -136,7 +136,7 @@ def test_a_draft_is_put_into_force_by_who_may_and_it_is_noted(home: Looking) -> 
         now = page.get_by_text("In force, revision").inner_text().split()[-1]
         expect(page.get_by_role("region", name="Draft", exact=True)).to_contain_text(f"revision {now}")
         assert "# by ada" in present(home)
-        (last,) = [one for one in ask(home, "/api/audit") if one["what"] == "draft"]  # type: ignore[attr-defined]
+        (last,) = [entry for entry in ask(home, "/api/audit") if entry["what"] == "draft"]  # type: ignore[attr-defined]
         assert (last["who"], last["done"]) == ("ada", True)
         assert "robot" in last["detail"]
         done = page.get_by_role("region", name="Last changes").get_by_role("row").filter(has_text="robot")
@@ -165,11 +165,11 @@ def held(home: Looking) -> psutil.Process:
     """The process that compares, which does not come to an end by itself from now on."""
     end = time.monotonic() + PATIENCE
     while time.monotonic() < end:
-        for one in psutil.Process(home.nodes.pid).children():
+        for child in psutil.Process(home.nodes.pid).children():
             with contextlib.suppress(psutil.NoSuchProcess):
-                if "replay" in one.cmdline():
-                    one.suspend()
-                    return one
+                if "replay" in child.cmdline():
+                    child.suspend()
+                    return child
         time.sleep(0.01)
     raise AssertionError("nothing compares")
 

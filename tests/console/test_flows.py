@@ -18,18 +18,18 @@ ENTITIES = ("cloud", "gateway", "locks", "phone", "motion", "camera", "bell")
 def home() -> Iterator[Looking]:
     text = re.sub(r"\bon:", '"on":', FILE.read_text())  # which PyYAML takes for a truth
     domain: dict[str, Any] = yaml.safe_load(text)
-    with looking(domain) as found:
-        file = found.nodes.folder / "domain.yaml"
+    with looking(domain) as home:
+        file = home.nodes.folder / "domain.yaml"
         draft = yaml.safe_load(file.read_text())
         draft |= {"brokering": draft["brokering"] | {"deny": []}, "assertions": [], "tests": {}}
         file.write_text(yaml.safe_dump(draft))  # not in force before it is read again
-        yield found
+        yield home
 
 
 @pytest.fixture(scope="module")
 def page(home: Looking) -> Iterator[Page]:
-    with home.page("/flows") as found:
-        yield found
+    with home.page("/flows") as page:
+        yield page
 
 
 def ask(page: Page, source: str, target: str, on: str = "") -> None:

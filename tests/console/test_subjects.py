@@ -50,18 +50,18 @@ PLANT = {
 
 @pytest.fixture(scope="module")
 def plant() -> Iterator[Looking]:
-    with ExitStack() as kept:
-        found = kept.enter_context(looking(PLANT, {"acl": ACL, "passwords": passwords(pia="secret", sue="secret")}))
-        port = found.nodes.port
-        kept.enter_context(Paho("phone").is_user("pia", "secret")).connects(port).subscribe("air/#", 1)
-        kept.enter_context(Paho(HOSTILE)).connects(port)
-        sensor = kept.enter_context(Paho("sensor").is_user("sue", "secret")).connects(port)
+    with ExitStack() as stack:
+        plant = stack.enter_context(looking(PLANT, {"acl": ACL, "passwords": passwords(pia="secret", sue="secret")}))
+        port = plant.nodes.port
+        stack.enter_context(Paho("phone").is_user("pia", "secret")).connects(port).subscribe("air/#", 1)
+        stack.enter_context(Paho(HOSTILE)).connects(port)
+        sensor = stack.enter_context(Paho("sensor").is_user("sue", "secret")).connects(port)
         sensor.publish("elsewhere", b"{}", 1)
-        yield found
+        yield plant
 
 
 def decided(id: int, at: float, target: str, effect: str = "pass", **more: str) -> DecisionRow:
-    told = {
+    job = {
         "node": "cloud",
         "source": "phone",
         "topic": "unlock",
@@ -70,13 +70,13 @@ def decided(id: int, at: float, target: str, effect: str = "pass", **more: str) 
         "reason": "why",
         **more,
     }
-    of = told["node"], told["source"], target, told["topic"], effect, told["stage"], told["rule"], told["reason"]
+    of = job["node"], job["source"], target, job["topic"], effect, job["stage"], job["rule"], job["reason"]
     return DecisionRow(id, at, *of, 2)
 
 
 def told(rows: list[tuple[object, ...]]) -> list[tuple[str, ...]]:
     """Which way, what it came to, and how often."""
-    return [(str(one[0]), one[2].text if isinstance(one[2], TableCell) else "", str(one[5])) for one in rows]
+    return [(str(row[0]), row[2].text if isinstance(row[2], TableCell) else "", str(row[5])) for row in rows]
 
 
 def test_an_event_to_many_counts_once_for_who_published_it() -> None:
@@ -98,8 +98,8 @@ def test_what_other_nodes_refuse_of_its_topics_is_told() -> None:
         decided(3, 1.2, "", "suppress", node="gateway", source="cloud", topic="other"),
         decided(4, 1.3, "", "suppress", node="gateway", source="bell"),  # a client's own
     ]
-    found = refused_elsewhere("phone", rows, refusals, {"cloud", "gateway"})
-    assert told(used("phone", rows, found)) == [
+    refused = refused_elsewhere("phone", rows, refusals, {"cloud", "gateway"})
+    assert told(used("phone", rows, refused)) == [
         ("published", "pass", "1"),
         ("at another node, gateway", "suppress", "1"),
     ]
@@ -180,7 +180,7 @@ def test_on_a_telephone_every_cell_is_within_reach(plant: Looking) -> None:
         expect(page.get_by_role("banner").get_by_text("plant")).to_be_visible()
         expect(row(page, "Recently used", "elsewhere").get_by_role("cell").last).to_be_visible()
         cells = page.locator(".pk-answer td:visible").all()
-        ends = [one.bounding_box() for one in cells]
+        ends = [cell.bounding_box() for cell in cells]
         assert cells
         assert all(end is not None and end["x"] + end["width"] <= 390 for end in ends)
 
@@ -190,9 +190,9 @@ def test_what_the_last_audit_found_that_it_used(plant: Looking) -> None:
         expect(box(page, "Last audit")).to_contain_text("penstock pipeline audit")
     seen = {"subject": "phone", "topic": "air/x", "publisher": "sensor", "events": 41, "first": "a", "last": "b"}
     right = {"subject": "phone", "node": "hall", "rule": "acl:5", "access": "read", "filter": "air/#"}
-    told = {"seen": [seen], "rights": [{**right, "reads": 41, "writes": 0, "suggestion": "topic read air/x"}]}
+    details = {"seen": [seen], "rights": [{**right, "reads": 41, "writes": 0, "suggestion": "topic read air/x"}]}
     audit = JobRecord(plant.nodes.folder / "journal", "audit", {})
-    audit.add_details(json.dumps(told).encode())
+    audit.add_details(json.dumps(details).encode())
     audit.end(0)
     with plant.page("/subjects?name=phone") as page:
         expect(row(page, "Events sent to it, in the whole journal", "air/x")).to_contain_text("41")

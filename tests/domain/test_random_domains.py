@@ -38,7 +38,7 @@ ADVERTISEMENT = mapping(
 )
 ATTRIBUTES = st.recursive(
     st.sampled_from(["int", "double", "string", "dyn"]),
-    lambda inner: inner.map(lambda one: [one]) | st.dictionaries(st.sampled_from("vwnm*"), inner, max_size=3),
+    lambda inner: inner.map(lambda item: [item]) | st.dictionaries(st.sampled_from("vwnm*"), inner, max_size=3),
     max_leaves=4,
 )
 CONTENT = mapping(

@@ -12,19 +12,19 @@ PUB = ["-t", "a", "-m", "x"]
 
 
 def test_what_follows_an_option_is_its_value() -> None:
-    given = parse(PubOptions, ["-t", "-t", "-m", "--help"])
-    assert (given.topic, given.message) == ("-t", ("--help",))
+    parsed = parse(PubOptions, ["-t", "-t", "-m", "--help"])
+    assert (parsed.topic, parsed.message) == ("-t", ("--help",))
 
 
 def test_properties_take_as_many_words_as_they_need() -> None:
-    given = parse(
+    parsed = parse(
         PubOptions, [*PUB, "-D", "PUBLISH", "user-property", "k", "-v", "-D", "connect", "receive-maximum", "9"]
     )
-    assert given.properties == (
+    assert parsed.properties == (
         Property("publish", "user-property", ("k", "-v")),
         Property("connect", "receive-maximum", 9),
     )
-    assert given.version == 5
+    assert parsed.version == 5
 
 
 @pytest.mark.parametrize(
@@ -66,8 +66,8 @@ def test_urls(text: str, url: Url) -> None:
 
 
 def test_a_url_gives_what_other_options_do_not() -> None:
-    given = parse(SubOptions, ["-L", "mqtt://u:p@host/a/#", "-u", "v", "-t", "b"])
-    assert (given.username, given.password, given.host, given.filters) == ("v", "p", "host", ("b", "a/#"))
+    parsed = parse(SubOptions, ["-L", "mqtt://u:p@host/a/#", "-u", "v", "-t", "b"])
+    assert (parsed.username, parsed.password, parsed.host, parsed.filters) == ("v", "p", "host", ("b", "a/#"))
 
 
 @pytest.mark.parametrize(

@@ -84,9 +84,9 @@ def test_a_replay_of_few_events_needs_no_java(tmp_path: Path, monkeypatch: pytes
     list(recorded_home(tmp_path / "journal"))
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     replay = ("pipeline", "replay", "--from", str(tmp_path / "journal"), "--domain", str(leaky(tmp_path)))
-    with redirect_stdout(io.StringIO()) as told:
+    with redirect_stdout(io.StringIO()) as printed:
         assert main([*replay, "--last", "5"]) == 1, "an assertion of the draft fails"
-    assert "`never: motion to phone by routes` fails: 1 events show it" in told.getvalue()
+    assert "`never: motion to phone by routes` fails: 1 events show it" in printed.getvalue()
     with redirect_stderr(io.StringIO()) as wrong:
         assert main([*replay, "--last", "5", "--master", "local[1]"]) == 1
     assert "there is no Java in it" in wrong.getvalue()

@@ -35,15 +35,15 @@ def domain(node: dict[str, Any], **more: Any) -> Domain:
 def test_it_is_told_what_counts_on_user_names(
     title: str, node: dict[str, Any], more: dict[str, Any], told: list[str]
 ) -> None:
-    made = domain(node, clients={"bob": {"node": "test"}, **more.pop("clients", {})}, **more)
-    assert [one.what.partition(",")[0] for one in warnings(made)] == told, title
-    assert list(ensemble(made).unchecked.values()) == told, title
+    written = domain(node, clients={"bob": {"node": "test"}, **more.pop("clients", {})}, **more)
+    assert [warning.what.partition(",")[0] for warning in warnings(written)] == told, title
+    assert list(ensemble(written).unchecked.values()) == told, title
 
 
 def test_who_gives_a_name_is_refused_where_it_counts() -> None:
-    made = ensemble(domain({}, clients=ALICE, brokering=ANYBODY))
-    joined = Joined(whole=made)
-    joined.node.unchecked = made.unchecked["test"]
+    compiled = ensemble(domain({}, clients=ALICE, brokering=ANYBODY))
+    joined = Joined(whole=compiled)
+    joined.node.unchecked = compiled.unchecked["test"]
     for user, is_refused in (("alice", True), ("eve", True), (None, False)):
         client = joined.connect("some", user=user)
         assert (client.refused is not None) is is_refused, user
