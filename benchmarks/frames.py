@@ -48,7 +48,7 @@ def connect(client_id: str, *, clean: bool, keepalive: int) -> bytes:
 
 def subscribe(packet_id: int, filters: Sequence[str], qos: int) -> bytes:
     """A SUBSCRIBE for all `filters` at one QoS."""
-    body = struct.pack(">H", packet_id) + b"".join(text(each) + bytes((qos,)) for each in filters)
+    body = struct.pack(">H", packet_id) + b"".join(text(filter) + bytes((qos,)) for filter in filters)
     return b"\x82" + varint(len(body)) + body
 
 

@@ -181,9 +181,9 @@ class Subscriber(Link):
         counts = self._counts
         counts.received += count
         if self._layout.qos:
-            found = list(self._fields.iter_unpack(packets))
-            counts.latencies.extend([arrived - stamp for _, stamp in found])
-            self.send(_acknowledge(frames.PUBACK, [packet_id for packet_id, _ in found]))
+            fields = list(self._fields.iter_unpack(packets))
+            counts.latencies.extend([arrived - stamp for _, stamp in fields])
+            self.send(_acknowledge(frames.PUBACK, [packet_id for packet_id, _ in fields]))
         else:
             counts.latencies.extend([arrived - stamp for (stamp,) in self._fields.iter_unpack(packets)])
 

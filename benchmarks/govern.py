@@ -158,14 +158,14 @@ class Bench:
         seq = 0
         for first in range(0, self._rows, SEGMENT_ROWS):
             count = min(SEGMENT_ROWS, self._rows - first)
-            said: dict[str, list[bytes]] = {}
+            payloads: dict[str, list[bytes]] = {}
             for at in range(count):
                 reading = _reading(random_, first + at)
-                said.setdefault(reading.topic.rpartition("/")[2], []).append(encode(reading, 4))
+                payloads.setdefault(reading.topic.rpartition("/")[2], []).append(encode(reading, 4))
             time_ = NOON + first / 1000
             segment = Segment(journal, "main", "plant", seq, time_)
             seq = segment.revision(seq, time_, revision.digest)
-            for device, packets in said.items():
+            for device, packets in payloads.items():
                 source = Source(f"device-{device}", "device", "device", "field", None, 4, 4)
                 seq = segment.write(seq, Rows.of(packets, _NOTE, source, time_))
             segment.seal()
@@ -189,13 +189,13 @@ class Bench:
 
     def with_policies(self) -> list[Way]:
         """Subjects with ever more rights and conditions, of which the same few concern what was recorded."""
-        found = []
+        runs = []
         for count in POLICIES:
             rights, where = policies(count)
             content: dict[str, object] = {"content": [{"topics": "plant/#", "format": "json", "schema": _SCHEMA}]}
             path = self._domain(f"policies-{count}", content, where, rights)
-            found.append(Way(f"{count:,}", self._govern(self._typed[0], path)))
-        return found
+            runs.append(Way(f"{count:,}", self._govern(self._typed[0], path)))
+        return runs
 
     def measure(self, ways: list[Way], repeats: int) -> None:
         """In turns; once before, without being counted: Java gets faster."""
@@ -246,7 +246,7 @@ def policies(count: int) -> tuple[str, dict[str, str]]:
 
 def _reading(random_: random.Random, number: int) -> Publish:
     area, device = random_.randrange(AREAS), random_.randrange(DEVICES)
-    said = {
+    payloads = {
         "area": area,
         "device": device,
         "temperature": round(random_.uniform(20.0, 100.0), 3) + 0.0005,
@@ -254,7 +254,7 @@ def _reading(random_: random.Random, number: int) -> Publish:
         "state": random_.choice(("running", "idle", "failed")),
         "note": f"reading {number:08d} of the shift",
     }
-    return Publish(f"plant/{area}/{device}", json.dumps(said).encode())
+    return Publish(f"plant/{area}/{device}", json.dumps(payloads).encode())
 
 
 def _by_udf(events: DataFrame) -> DataFrame:

@@ -38,7 +38,7 @@ def describe(repeats: str) -> dict[str, str]:
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "system": f"{platform.platform()}, {os.cpu_count()} cores",
         "python": platform.python_version(),
-        "load average at the start": " ".join(f"{each:.2f}" for each in os.getloadavg()),
+        "load average at the start": " ".join(f"{load:.2f}" for load in os.getloadavg()),
         "commit": _commit(),
         "repeats": repeats,
         **versions(),

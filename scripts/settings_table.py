@@ -197,7 +197,7 @@ _BLOCK = re.compile(r"(<!-- settings of (\S+) -->\n).*?(<!-- end -->)", re.DOTAL
 def with_tables(page: str) -> str:
     """The page with the table of each marked block as the models say it today."""
     models = {path: model for _, tables in PAGES for path, model in tables}
-    return _BLOCK.sub(lambda found: f"{found[1]}{table(models[found[2]])}{found[3]}", page)
+    return _BLOCK.sub(lambda match: f"{match[1]}{table(models[match[2]])}{match[3]}", page)
 
 
 def table(model: type[BaseModel]) -> str:
@@ -242,7 +242,7 @@ def _choices(annotation: Any) -> tuple[Any, ...]:
     if get_origin(annotation) is Literal:
         return get_args(annotation)
     if isinstance(annotation, type) and issubclass(annotation, Enum):
-        return tuple(one.value for one in annotation)
+        return tuple(member.value for member in annotation)
     if get_origin(annotation) in (Union, types.UnionType):
         return tuple(choice for part in get_args(annotation) for choice in _choices(part))
     return ()

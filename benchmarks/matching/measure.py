@@ -73,25 +73,25 @@ def measure(workload: Workload, counts: Sequence[int]) -> list[Measurement]:
     gc.collect()
     gc.freeze()  # millions of objects that stay are no news to the collector
     try:
-        trees = _interleaved([each.tree for each in filled], contents)
-        made = []
-        for each, rounds in zip(filled, trees, strict=True):
-            ways: dict[str, Index] = {COUNTING: Counting(each.subscriptions), EACH: Each(each.conditions)}
-            found = sum(len(each.tree.match(content)) for content in contents) / len(contents)
-            made.append(_measurement(workload, TREE, each, rounds, found))
+        trees = _interleaved([index_.tree for index_ in filled], contents)
+        measured = []
+        for index_, rounds in zip(filled, trees, strict=True):
+            ways: dict[str, Index] = {COUNTING: Counting(index_.subscriptions), EACH: Each(index_.conditions)}
+            matches = sum(len(index_.tree.match(content)) for content in contents) / len(contents)
+            measured.append(_measurement(workload, TREE, index_, rounds, matches))
             for name, index in ways.items():
                 some = contents[: _affordable(index, contents)]
-                _check_same(each.tree, index, some)
-                made.append(_measurement(workload, name, each, (_round(index, some),), found))
+                _check_same(index_.tree, index, some)
+                measured.append(_measurement(workload, name, index_, (_round(index, some),), matches))
     finally:
         gc.unfreeze()
-    return made
+    return measured
 
 
 def _fill(workload: Workload, count: int) -> _Filled:
     print(f"{workload.name}: making {count:,} subscriptions", file=sys.stderr)
     subscriptions = workload.subscriptions(count)
-    conditions, making = _timed(lambda: [make_condition(" && ".join(map(str, each))) for each in subscriptions])
+    conditions, making = _timed(lambda: [make_condition(" && ".join(map(str, index_))) for index_ in subscriptions])
     tree: Predicates[int] = Predicates()
 
     def add_all() -> None:
@@ -106,9 +106,9 @@ def _measurement(
     workload: Workload, name: str, filled: _Filled, rounds: tuple[float, ...], matches: float
 ) -> Measurement:
     count = len(filled.subscriptions)
-    made = Measurement(workload.name, name, count, rounds, matches, filled.adding, filled.making)
-    print(f"{workload.name} {count:,} {name}: {made.seconds * 1e6:,.1f} us", file=sys.stderr)
-    return made
+    measured = Measurement(workload.name, name, count, rounds, matches, filled.adding, filled.making)
+    print(f"{workload.name} {count:,} {name}: {measured.seconds * 1e6:,.1f} us", file=sys.stderr)
+    return measured
 
 
 def _interleaved(indexes: Sequence[Index], contents: Sequence[Content]) -> list[tuple[float, ...]]:
@@ -150,10 +150,10 @@ def of_call(work: Callable[[], object], times: int = 20_000) -> float:
     """The processor time of one call: the median of rounds."""
     calls = range(times // 20)
     work()
-    found = []
+    matches = []
     for _ in range(20):
         start = process_time()
         for _ in calls:
             work()
-        found.append((process_time() - start) / len(calls))
-    return median(found)
+        matches.append((process_time() - start) / len(calls))
+    return median(matches)

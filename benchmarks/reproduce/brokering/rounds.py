@@ -63,9 +63,9 @@ class Round:
 
     def summary(self) -> str:
         """One line, to be watched while the benchmark runs."""
-        each = " ".join(f"{cpu * 1e6:.1f}" for cpu in self.cpu)
+        costs = " ".join(f"{cpu * 1e6:.1f}" for cpu in self.cpu)
         return (
-            f"{self.throughput:,.0f}/s, {self.lost:,} lost, {self.cpu_total * 1e6:.1f} us CPU each ({each}),"
+            f"{self.throughput:,.0f}/s, {self.lost:,} lost, {self.cpu_total * 1e6:.1f} us CPU each ({costs}),"
             f" generator {self.generator_busy:.0%}, others {self.others_busy:.0%}"
         )
 

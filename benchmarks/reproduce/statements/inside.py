@@ -24,13 +24,13 @@ WARM_UP = 2
 
 def make_node(statements: dict[str, Any] | None) -> Node:
     """The node `main` of a domain with these statements; unless they are None, anybody may set any policy."""
-    told: dict[str, Any] = {
+    settings: dict[str, Any] = {
         "nodes": {"main": {"listen": "127.0.0.1:1"}},
         "brokering": {"default": "default", "types": ["default"]},
     }
     if statements is not None:
-        told["statements"] = {"grants": [EVERYTHING], **statements}
-    domain = Domain.model_validate(told)
+        settings["statements"] = {"grants": [EVERYTHING], **statements}
+    domain = Domain.model_validate(settings)
     return Node("main", LimitSettings(), lambda: "", ensemble=ensemble(domain))
 
 
@@ -43,8 +43,8 @@ def connect(node: Node, name: str) -> Inbound:
 
 def subscription(filter: str, number: int, where: str = "", policy: str = "") -> bytes:
     """The packet of a subscription, with the number as its name."""
-    told = (("where", where), ("name", str(number)), ("policy", policy))
-    properties = Properties(user_properties=tuple(pair for pair in told if pair[1]))
+    settings = (("where", where), ("name", str(number)), ("policy", policy))
+    properties = Properties(user_properties=tuple(pair for pair in settings if pair[1]))
     return encode(Subscribe(1, (Subscription(filter, 0),), properties), 5)
 
 
@@ -80,7 +80,7 @@ def interleaved(works: Sequence[Callable[[], float]], rounds: int) -> list[list[
     gc.freeze()
     gc.disable()
     try:
-        return [list(each) for each in zip(*([work() for work in works] for _ in range(rounds)), strict=True)]
+        return [list(column) for column in zip(*([work() for work in works] for _ in range(rounds)), strict=True)]
     finally:
         gc.enable()
         gc.unfreeze()
@@ -88,4 +88,4 @@ def interleaved(works: Sequence[Callable[[], float]], rounds: int) -> list[list[
 
 def added(with_: Sequence[float], without: Sequence[float]) -> float:
     """What one takes more than the other, by the median of the rounds."""
-    return median(one - other for one, other in zip(with_, without, strict=True))
+    return median(with_seconds - other for with_seconds, other in zip(with_, without, strict=True))

@@ -55,13 +55,13 @@ class Run(NamedTuple):
     @property
     def moving(self) -> list[Message]:
         """What was told after the first publishers had come: because they move."""
-        return [one for one in self.messages if one.at > SETTLED]
+        return [message for message in self.messages if message.at > SETTLED]
 
     def summary(self) -> dict[str, float]:
-        counts = Counter(one.kind for one in self.moving)
+        counts = Counter(message.kind for message in self.moving)
         return {
             "control messages": float(len(self.moving)),
-            "control bytes": float(sum(one.bytes for one in self.moving)),
+            "control bytes": float(sum(message.bytes for message in self.moving)),
             **{f"{kind}s": float(count) for kind, count in sorted(counts.items())},
             "median response, ms": median(seconds for _, seconds in self.responses) * 1000,
             "missed": float(self.missed),
@@ -85,8 +85,8 @@ async def _run(way: str, moves: int) -> Run:
         "statements": {"grants": [EVERYTHING], "policies": {"flooding": FLOODING}},
     }
     if way == FLOODED:
-        given = {"policy": "flooding", "to": "advertisement", "at": list(NODES), "filter": FILTER}
-        domain["statements"]["apply"] = [given]
+        applied = {"policy": "flooding", "to": "advertisement", "at": list(NODES), "filter": FILTER}
+        domain["statements"]["apply"] = [applied]
     async with contextlib.AsyncExitStack() as stack:
         for (_, parent), tap in taps.items():
             await stack.enter_async_context(tap.towards(ports[parent]))
@@ -102,14 +102,14 @@ async def _run(way: str, moves: int) -> Run:
         sent, count = await _play(ports, moves, FLOODING if way == FLOODED else "", began)
         for client in readers.values():
             client.close()
-    told = sorted(Message(at - began, kind, size) for tap in taps.values() for at, kind, size in tap.control)
+    messages = sorted(Message(at - began, kind, size) for tap in taps.values() for at, kind, size in tap.control)
     came = [
         (sent[packet.payload] - began, at - sent[packet.payload])
         for reader in readers.values()
         for at, packet in reader.got
         if packet.payload in sent
     ]
-    return Run(way, told, sorted(came), count * len(readers) - len(came))
+    return Run(way, messages, sorted(came), count * len(readers) - len(came))
 
 
 async def _is_joined(ports: dict[str, int]) -> bool:
@@ -145,10 +145,10 @@ async def _play(ports: dict[str, int], moves: int, policy: str, began: float) ->
             places[number] = (places[number] + draw.randrange(1, len(NODES))) % len(NODES)
             clients[number] = came = await connected(ports[NODES[places[number]]], f"p{number}")
             await came.advertise("moving", FILTER, policy)
-        for each in range(EACH):
+        for sequence in range(EACH):
             await asyncio.sleep(SETTLED / (EACH + 1))
             for number, client in enumerate(clients):
-                payload = f"{move} {number} {each}".encode()
+                payload = f"{move} {number} {sequence}".encode()
                 sent[payload] = time.perf_counter()
                 assert client is not None
                 client.send(Publish(f"moving/{number}", payload))

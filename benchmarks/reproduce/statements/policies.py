@@ -26,6 +26,6 @@ def removing(names: list[str]) -> str:
 
 def authenticating(groups: list[str]) -> str:
     """What Fig. 14 measures: the node that it comes from must be in all these trust groups."""
-    asked = " && ".join(f"AuthenticateSender({group})" for group in groups)
-    clauses = f"If {{{asked}}} Then {{}} Elseif {{}} Then {{BlockMessage()}}" if groups else "If {} Then {}"
+    calls = " && ".join(f"AuthenticateSender({group})" for group in groups)
+    clauses = f"If {{{calls}}} Then {{}} Elseif {{}} Then {{BlockMessage()}}" if groups else "If {} Then {}"
     return f"PolicyStatement {{ On(Forward, Publication) {{ @broker: Egress {clauses} }} }}"

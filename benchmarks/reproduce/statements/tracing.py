@@ -70,15 +70,15 @@ class Filled:
         self.node = make_node({})
         self.publisher = connect(self.node, "publisher")
         self.readers = [connect(self.node, f"reader{number}") for number in range(SUBSCRIBERS)]
-        self.texts = [" && ".join(map(str, each)) for each in WORKLOAD.subscriptions(subscriptions)]
+        self.texts = [" && ".join(map(str, predicates_)) for predicates_ in WORKLOAD.subscriptions(subscriptions)]
         for number, where in enumerate(self.texts):
-            told = policy if has_policy(number, share) else ""
-            self.readers[number % SUBSCRIBERS].receive(subscription(TOPIC, number, where, told))
+            policy_text = policy if has_policy(number, share) else ""
+            self.readers[number % SUBSCRIBERS].receive(subscription(TOPIC, number, where, policy_text))
         empty(self.node)
 
     def predicates(self) -> Predicates[Subscribed]:
         """What the node finds subscriptions in by content."""
-        return next(one for one in self.node.index.match(TOPIC) if isinstance(one, Predicates))
+        return next(filled_ for filled_ in self.node.index.match(TOPIC) if isinstance(filled_, Predicates))
 
 
 def has_policy(number: int, share: int) -> bool:
@@ -92,11 +92,11 @@ def publications(rounds: int, count: int = PUBLICATIONS) -> list[Split]:
     packets = [encode(Publish(TOPIC, payload), 5) for payload in payloads]
     contents = [Content(payload, Format.JSON) for payload in payloads]
     filled = [Filled(share) for share in SHARES]
-    works = [partial(take_all, one.node, one.publisher, packets) for one in filled]
+    works = [partial(take_all, filled_.node, filled_.publisher, packets) for filled_ in filled]
     works.append(partial(_match, filled[0].predicates(), contents))
-    works += [partial(_act, one, contents) for one in filled]
-    found = interleaved(works, rounds)
-    totals, matching, actions = found[: len(SHARES)], median(found[len(SHARES)]), found[len(SHARES) + 1 :]
+    works += [partial(_act, filled_, contents) for filled_ in filled]
+    times = interleaved(works, rounds)
+    totals, matching, actions = times[: len(SHARES)], median(times[len(SHARES)]), times[len(SHARES) + 1 :]
     other = median(totals[0]) - matching
     return [
         Split(share, matching, other, added(total, totals[0]) - median(action), median(action))
@@ -118,7 +118,7 @@ def _act(filled: Filled, contents: list[Content]) -> float:
     calls: list[tuple[Towards, Act]] = []
     for content in contents:
         event = Event(TOPIC, content.payload)
-        counts = Counter(one.session.id for one in predicates.match(content) if one.policy is not None)
+        counts = Counter(filled_.session.id for filled_ in predicates.match(content) if filled_.policy is not None)
         for times in set(counts.values()):  # copies that are equal are made once
             judgement = Towards(Judging(filled.node, event, None, NOW), None)
             judgement.policy = Bound(policy, "")
@@ -132,8 +132,11 @@ def _act(filled: Filled, contents: list[Content]) -> float:
 
 def subscriptions(rounds: int, count: int = SUBSCRIPTIONS) -> list[Insertion]:
     """Fig. 24: new subscriptions, taken back after each round."""
-    found = interleaved([partial(_insert, Filled(share, subscriptions=count), share) for share in SHARES], rounds)
-    return [Insertion(share, median(each), added(each, found[0])) for share, each in zip(SHARES, found, strict=True)]
+    times = interleaved([partial(_insert, Filled(share, subscriptions=count), share) for share in SHARES], rounds)
+    return [
+        Insertion(share, median(predicates_), added(predicates_, times[0]))
+        for share, predicates_ in zip(SHARES, times, strict=True)
+    ]
 
 
 def _insert(filled: Filled, share: int) -> float:

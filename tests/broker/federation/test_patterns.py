@@ -150,11 +150,11 @@ class Member:
 
     def heard_until(self, role: str, topic: str, payload: bytes) -> set[str]:
         """The topics of what comes up to this event, the event not counted."""
-        found = set[str]()
+        received = set[str]()
         while (message := self.into[role].receive()).payload != payload:
-            found.add(message.topic)
+            received.add(message.topic)
         assert message.topic == topic
-        return found
+        return received
 
     def hears(self, role: str, speaker: "Member", speaking_as: str, topic: str) -> None:
         """Interest takes a moment to travel: wait until an event gets through."""

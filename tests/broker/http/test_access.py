@@ -87,21 +87,21 @@ def test_drafts_of_people_bring_no_files_and_no_code_in() -> None:
     with running({"admin": ANY_PORT}, {"people": passwords(ada="right")}, admin=_people(ada="change")) as node:
         token, file = log_in(node, "ada", "right"), node.folder / "domain.yaml"
         now = ask(node, "GET", "/api/draft", token)[1]
-        for more, said in (
+        for more, message in (
             ("include: /etc/passwd\n", "include"),
             ("monitors: {m: {link: a -> main, python: 'subprocess:Popen'}}\n", "subprocess:Popen"),
             ("tokens: {keys: /etc/hostname}\n", "/etc/hostname"),
         ):
             for path in ("/api/draft/check", "/api/draft"):
                 draft = {"text": now["text"] + more, "revision": now["revision"]}
-                status, told = ask(node, "POST", path, token, draft)
-                assert (status, said in told["error"]) == (403, True), told
+                status, answer = ask(node, "POST", path, token, draft)
+                assert (status, message in answer["error"]) == (403, True), answer
         assert "include" not in file.read_text()
         audited = ask(node, "GET", "/api/audit")[1]
-        assert [(one["who"], one["done"]) for one in audited[1:]] == [("ada", False)] * 6
+        assert [(entry["who"], entry["done"]) for entry in audited[1:]] == [("ada", False)] * 6
         good = {"text": now["text"].replace("ada: change", "ada: change\n    bob: read"), "revision": now["revision"]}
-        told = ask(node, "POST", "/api/draft", token, good)[1]
-        assert told["changes"] == ["admin `bob` added: `nothing` to `read`"]
+        answer = ask(node, "POST", "/api/draft", token, good)[1]
+        assert answer["changes"] == ["admin `bob` added: `nothing` to `read`"]
 
 
 def test_guesses_are_made_to_wait() -> None:
@@ -112,7 +112,7 @@ def test_guesses_are_made_to_wait() -> None:
         assert ask(node, "POST", "/api/login", "", guess)[0] == 429
         assert ask(node, "POST", "/api/login", "", {"user": "ada", "password": "right"})[0] == 429
         audited = ask(node, "GET", "/api/audit")[1]
-        assert [one["done"] for one in audited] == [False] * (MAX_FROM_ADDRESS + 2)
+        assert [entry["done"] for entry in audited] == [False] * (MAX_FROM_ADDRESS + 2)
         assert "guess-4711" not in node.log
 
 
@@ -127,7 +127,7 @@ def test_guesses_by_a_console_count_where_they_come_from() -> None:
         for _ in range(MAX_FROM_ADDRESS):  # who is not known may say what it likes
             assert ask(node, "POST", "/api/login", "", guess)[0] == 401
         assert ask(node, "POST", "/api/login", "", good)[0] == 429
-        addresses = [one["address"] for one in ask(node, "GET", "/api/audit")[1]]
+        addresses = [entry["address"] for entry in ask(node, "GET", "/api/audit")[1]]
         assert (addresses[0], addresses[-1]) == ("192.0.2.1", "127.0.0.1")
 
 
@@ -136,8 +136,8 @@ def test_a_password_typed_as_a_user_is_noted_nowhere() -> None:
     with running({"admin": ANY_PORT}, {"people": people}, admin={**_people(ada="read"), "audit": "audit"}) as node:
         ask(node, "POST", "/api/login", "", {"user": "MyPassw0rd!", "password": "x"})
         ask(node, "POST", "/api/login", "", {"user": "ada", "password": "x"})
-        told = ask(node, "GET", "/api/audit")[1]
-        assert [one["who"] for one in told] == [NO_USER, "ada"]
+        answer = ask(node, "GET", "/api/audit")[1]
+        assert [entry["who"] for entry in answer] == [NO_USER, "ada"]
         assert "MyPassw0rd!" not in (node.folder / "audit").read_text() + node.log
 
 
@@ -149,9 +149,9 @@ def test_refusals_do_not_take_the_place_of_what_was_done() -> None:
         assert ask(node, "POST", "/api/reload", ada)[0] == 200
         for _ in range(MAX_REFUSED + 100):
             assert ask(node, "POST", "/api/reload", eve)[0] == 403
-        told = ask(node, "GET", "/api/audit?limit=1000")[1]
-        assert [one["who"] for one in told if one["done"]] == ["ada", "eve", "ada"]
-        assert len([one for one in told if not one["done"]]) == MAX_REFUSED
+        answer = ask(node, "GET", "/api/audit?limit=1000")[1]
+        assert [entry["who"] for entry in answer if entry["done"]] == ["ada", "eve", "ada"]
+        assert len([entry for entry in answer if not entry["done"]]) == MAX_REFUSED
         assert len((node.folder / "audit").read_text().splitlines()) == MAX_REFUSED + 3
 
 
@@ -170,13 +170,13 @@ def test_who_is_no_longer_listed_is_out_at_once() -> None:
     with running({"admin": ANY_PORT}, {"people": passwords(ada="right")}, admin=_people(ada="change")) as node:
         token = log_in(node, "ada", "right")
         file = node.folder / "domain.yaml"
-        said = yaml.safe_load(file.read_text())
-        said["admin"]["users"] = {"ada": "read"}
-        file.write_text(yaml.safe_dump(said))
+        written = yaml.safe_load(file.read_text())
+        written["admin"]["users"] = {"ada": "read"}
+        file.write_text(yaml.safe_dump(written))
         assert ask(node, "POST", "/api/reload", token)[0] == 200
         assert ask(node, "POST", "/api/reload", token)[0] == 403
-        said["admin"]["users"] = {}
-        file.write_text(yaml.safe_dump(said))
+        written["admin"]["users"] = {}
+        file.write_text(yaml.safe_dump(written))
         assert ask(node, "POST", "/api/reload")[0] == 200
         assert ask(node, "GET", "/api/about", token)[0] == 401
 
@@ -257,17 +257,17 @@ async def test_who_does_not_read_is_closed(monkeypatch: pytest.MonkeyPatch) -> N
     server = uvicorn.Server(bounded_http.config(app, lifespan="off", ws="none"))
     with socket.create_server(("127.0.0.1", 0)) as listening:
         serving = asyncio.create_task(server.serve([listening]))
-        there = server.server_state.connections
+        connections = server.server_state.connections
         deaf, writing = await asyncio.open_connection(*listening.getsockname(), limit=1024)
         writing.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
         has_come = False
         for _ in range(3_000):
-            has_come |= bool(there)
-            if has_come and not there:
+            has_come |= bool(connections)
+            if has_come and not connections:
                 break
             await asyncio.sleep(0.01)
         assert has_come
-        assert not there
+        assert not connections
         with contextlib.suppress(ConnectionError):
             assert len(await deaf.read()) < len(body)
         writing.close()
@@ -360,13 +360,13 @@ CROSS_SITE = {
 
 
 def test_a_page_elsewhere_cannot_use_up_the_tries_of_a_person() -> None:
-    people, said = {"people": passwords(eve="reads")}, json.dumps({"user": "eve", "password": "wrong"})
+    people, login = {"people": passwords(eve="reads")}, json.dumps({"user": "eve", "password": "wrong"})
     with (
         running({"admin": ANY_PORT}, people, admin={"passwords": "people", "users": {"eve": "read"}}) as node,
         httpx.Client(base_url=base(node)) as browser,
     ):
         for path, (title, headers) in product(("/api/login", "/token"), CROSS_SITE.items()):
             for _ in range(MAX_FROM_ADDRESS + 1):
-                answer = browser.post(path, content=said, headers={"Content-Type": "text/plain", **headers})
+                answer = browser.post(path, content=login, headers={"Content-Type": "text/plain", **headers})
                 assert (answer.status_code, answer.json()["error"]) == (403, "asked by a page of another site"), title
         assert log_in(node, "eve", "reads")

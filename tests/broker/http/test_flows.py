@@ -36,9 +36,9 @@ def revision(tmp_path: Path) -> Revision:
     (tmp_path / "nothing.py").write_text(MONITOR)
     file = tmp_path / "domain.yaml"
     file.write_text(DOMAIN)
-    found = Revision.of(load(file), tmp_path)
+    revision = Revision.of(load(file), tmp_path)
     file.unlink()  # what is in force is told, whatever has become of the file
-    return found
+    return revision
 
 
 def test_a_question_is_worked_out_once(revision: Revision) -> None:
@@ -51,7 +51,7 @@ def test_a_question_is_worked_out_once(revision: Revision) -> None:
     assert first is second is third
     flow = msgspec.json.decode(first, type=Flows).flows[0]
     assert not flow.flows
-    assert [(one.source, one.target) for one in flow.way] == [("x", "a"), ("a", "b"), ("b", "y")]
+    assert [(step.source, step.target) for step in flow.way] == [("x", "a"), ("a", "b"), ("b", "y")]
     assert flow.closed == (FlowClosure("a -> b", "`nothing` suppresses `#`"),)
 
 

@@ -76,8 +76,8 @@ def issuer() -> Iterator[LiveNode]:
 
 
 def post(node: LiveNode, body: bytes, **headers: str) -> Answer:
-    said = {"content_type": FORM, **headers}
-    return send(node, "POST", "/token", body, {name.replace("_", "-"): value for name, value in said.items()})
+    sent_headers = {"content_type": FORM, **headers}
+    return send(node, "POST", "/token", body, {name.replace("_", "-"): value for name, value in sent_headers.items()})
 
 
 def test_a_token_for_all_that_is_granted(issuer: LiveNode) -> None:
@@ -99,19 +99,19 @@ def test_a_token_for_all_that_is_granted(issuer: LiveNode) -> None:
 
 async def test_a_password_is_not_looked_at_where_only_a_token_counts(issuer: LiveNode) -> None:
     """It would be a way to guess those that get tokens which nobody counts."""
-    said = set()
+    messages = set()
     for user, password in (("pump", USERS["pump"]), ("pump", "wrong"), ("nobody", "wrong")):
         peer = await Peer.open(HOST, issuer.port)
         await peer.send(Connect(user, username=user, password=password.encode()))
         answer = await peer.next()
         assert isinstance(answer, Connack)
-        said.add((answer.reason, answer.properties.reason_string))
-    assert said == {(Reason.NOT_AUTHORIZED, "this node asks for an authorisation token, as the password")}
+        messages.add((answer.reason, answer.properties.reason_string))
+    assert messages == {(Reason.NOT_AUTHORIZED, "this node asks for an authorisation token, as the password")}
 
 
 def test_the_secret_may_be_in_the_body(issuer: LiveNode) -> None:
-    said = {"grant_type": "client_credentials", "client_id": "kürbis", "client_secret": USERS["kürbis"]}
-    assert post(issuer, urlencode(said).encode()).status == 200
+    form = {"grant_type": "client_credentials", "client_id": "kürbis", "client_secret": USERS["kürbis"]}
+    assert post(issuer, urlencode(form).encode()).status == 200
 
 
 def test_names_and_passwords_are_form_encoded_in_basic_authentication(issuer: LiveNode) -> None:
@@ -258,13 +258,17 @@ def test_only_post(issuer: LiveNode) -> None:
 
 def test_metadata_and_keys(issuer: LiveNode) -> None:
     base = f"http://{HOST}:{issuer.ports('http')[0]}"
-    found = send(issuer, "GET", "/.well-known/oauth-authorization-server").json
-    assert (found["issuer"], found["token_endpoint"], found["jwks_uri"]) == (base, f"{base}/token", f"{base}/keys")
-    assert found["grant_types_supported"] == ["client_credentials"]
-    assert found["token_endpoint_auth_methods_supported"] == ["client_secret_basic", "client_secret_post"]
+    metadata = send(issuer, "GET", "/.well-known/oauth-authorization-server").json
+    assert (metadata["issuer"], metadata["token_endpoint"], metadata["jwks_uri"]) == (
+        base,
+        f"{base}/token",
+        f"{base}/keys",
+    )
+    assert metadata["grant_types_supported"] == ["client_credentials"]
+    assert metadata["token_endpoint_auth_methods_supported"] == ["client_secret_basic", "client_secret_post"]
     proxied = {"Host": "tokens.example", "X-Forwarded-Proto": "https"}
-    found = send(issuer, "GET", "/.well-known/oauth-authorization-server", headers=proxied).json
-    assert found["token_endpoint"] == "https://tokens.example/token"
+    metadata = send(issuer, "GET", "/.well-known/oauth-authorization-server", headers=proxied).json
+    assert metadata["token_endpoint"] == "https://tokens.example/token"
     answer = send(issuer, "GET", "/keys")
     assert answer.headers["Content-Type"] == "application/jwk-set+json"
     assert [(key["kid"], key["node"], "d" in key) for key in answer.json["keys"]] == [
@@ -287,17 +291,17 @@ BODIES = st.one_of(
 def test_whatever_is_sent_is_a_request_or_is_refused(body: bytes, authorisations: list[bytes]) -> None:
     headers = [(b"content-type", FORM.encode()), *((b"authorization", value) for value in authorisations)]
     request = Request({"type": "http", "method": "POST", "path": "/token", "query_string": b"", "headers": headers})
-    found: authorisation.TokenRequest | authorisation.TokenRefusal
+    result: authorisation.TokenRequest | authorisation.TokenRefusal
     try:
-        found = authorisation.read_request(request, body)
+        result = authorisation.read_request(request, body)
     except authorisation.TokenRefusal as refusal:
-        found = refusal
-    if isinstance(found, authorisation.TokenRefusal):
-        assert found.status in (400, 401)
-        assert found.answer.headers["Cache-Control"] == "no-store"
+        result = refusal
+    if isinstance(result, authorisation.TokenRefusal):
+        assert result.status in (400, 401)
+        assert result.answer.headers["Cache-Control"] == "no-store"
     else:
-        assert found.user
-        assert found.password
+        assert result.user
+        assert result.password
 
 
 @pytest.mark.parametrize(
@@ -322,23 +326,23 @@ def test_a_slow_password_does_not_hold_up_messages() -> None:
         slow = f"pump:{hash_password(USERS['pump'].encode(), 300_000)}\n"
         Path(settings["nodes"]["main"]["passwords"]).write_text(slow)
         node.reload()
-        said = GRANT + b"\r\n"
+        body = GRANT + b"\r\n"
         request = (
             f"POST /token HTTP/1.1\r\nHost: x\r\nContent-Type: {FORM}\r\nAuthorization: {PUMP}\r\n"
             f"Content-Length: {len(GRANT)}\r\n\r\n"
-        ).encode() + said
+        ).encode() + body
         with (
-            socket.create_connection((HOST, node.ports("http")[0]), timeout=30) as asked,
+            socket.create_connection((HOST, node.ports("http")[0]), timeout=30) as connection,
             socket.create_connection((HOST, node.ports("http")[0]), timeout=30) as other,
         ):
-            asked.sendall(request)
+            connection.sendall(request)
             other.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
             assert other.recv(4096).startswith(b"HTTP/1.1 200 ")
-            asked.setblocking(False)
+            connection.setblocking(False)
             with pytest.raises(BlockingIOError):  # its password is still being looked at
-                asked.recv(1)
-            asked.settimeout(30)
-            assert asked.recv(65536).startswith(b"HTTP/1.1 200 ")
+                connection.recv(1)
+            connection.settimeout(30)
+            assert connection.recv(65536).startswith(b"HTTP/1.1 200 ")
 
 
 def test_failed_log_ins_count_by_address_and_by_user() -> None:
@@ -447,8 +451,8 @@ def test_a_node_whose_own_key_counts_no_more_says_so_and_issues_nothing(how: str
         answer = ask(node, "pump")
         assert (answer.status, answer.json["error"]) == (503, "temporarily_unavailable")
         assert f"is {how}: no node accepts the tokens that it makes" in answer.json["error_description"]
-        found = check_domain(read(node.folder / "domain.yaml"))
-        assert [f"is {how}" in one.what for one in found.warnings if "signing_key" in one.path] == [True]
+        report = check_domain(read(node.folder / "domain.yaml"))
+        assert [f"is {how}" in warning.what for warning in report.warnings if "signing_key" in warning.path] == [True]
 
 
 def test_a_reload_ends_what_is_revoked_and_keeps_who_has_a_good_token_with_or_without_a_password() -> None:
@@ -457,10 +461,10 @@ def test_a_reload_ends_what_is_revoked_and_keeps_who_has_a_good_token_with_or_wi
         folder = Path(settings["tokens"]["revoked"]).parent
         good, bad = token_for(node, "pump"), token_for(node, "idle")
         with (
-            Paho("one").is_user("pump", good).connects(node.port) as one,
+            Paho("one").is_user("pump", good).connects(node.port) as first,
             Paho("two").is_user("idle", bad).connects(node.port) as two,
         ):
-            one.subscribe("home/#")
+            first.subscribe("home/#")
             other = PublicKey("b1", key_of("b1").public)
             KeySet.read(folder / "keys.json").with_key(other).write(folder / "keys.json")
             (folder / "revoked").write_text(f"token {parse_token(bad.encode()).claims.id}\nkey {other.key_id}\n")
@@ -468,6 +472,6 @@ def test_a_reload_ends_what_is_revoked_and_keeps_who_has_a_good_token_with_or_wi
             node.reload()
             node.until_logged("token ended", "client=two", "revoked")
             assert two.ends.get(timeout=PATIENCE) == "Not authorized"
-            one.publish("home/a", b"still here", qos=1)
-            assert one.receive().payload == b"still here"
+            first.publish("home/a", b"still here", qos=1)
+            assert first.receive().payload == b"still here"
         assert [key["node"] for key in send(node, "GET", "/keys").json["keys"]] == ["main"]
