@@ -150,7 +150,7 @@ class Bench:
                 shutil.rmtree(to)
 
     def _plain(self, to: Path) -> None:
-        """What one would write without Penstock."""
+        """Compute the same in plain Spark, without Penstock."""
         files = [str(path) for path in sorted(self._bare[0].glob("compact/node=*/date=*/[0-9]*.parquet"))]
         events = self._spark.read.parquet(*files).filter(F.col("topic").startswith("plant/"))
         content = F.from_json(F.decode("payload", "utf-8"), "temperature double")

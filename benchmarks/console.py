@@ -31,9 +31,9 @@ from tests.support.processes.console import PEOPLE, browsing, console
 from tests.support.processes.node import LiveNode, passwords
 
 AIM = 0.05
-"""Of the processor time of the nodes without it."""
+"""Share of the nodes' processor time without the console."""
 READERS = 3
-"""Of each node's clients, who get what the first one publishes; one more asks for it and may not have it."""
+"""Share of each node's clients that receive what the first one publishes; one more subscribes and is denied."""
 PARTS = ("/", "/decisions")
 
 

@@ -27,10 +27,10 @@ from benchmarks.loads import Amount, IdleLoad, Load, MessageLoad, Publishes, Sec
 
 RUN_LIMIT = 120.0
 REST = 0.0005
-"""How long a subscriber's socket is left to fill before it is read, as a network card would: a wake-up for each
-packet would cost the generator, and through it the broker, more than the packet."""
+"""Seconds for which a subscriber's socket is left to fill before it is read, as a network card would: a wake-up for
+each packet would cost the generator, and through it the broker, more than the packet."""
 TICK = 0.00025
-"""How often a load with a rate sends what has become due."""
+"""Seconds between two sends of a load with a rate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,7 +247,7 @@ def _measure_idle(load: IdleLoad, process: Process) -> Measurement:
 
 
 def _ping(socks: list[socket.socket]) -> int:
-    """How many of the connections answer a PINGREQ."""
+    """Return how many of the connections answer a PINGREQ."""
     held = 0
     for sock in socks:
         try:

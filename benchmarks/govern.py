@@ -51,7 +51,7 @@ HOTTER = 60.0
 """The subject may have readings from so many degrees on, of all areas but the last: nearly half of all."""
 NOON = 1_767_268_800.0
 RECORDED = tuple(name for name in VIEW if name not in ("subject", "part", NOT_BEFORE, UNTIL))
-"""What is the same in a subject's view and in what was recorded."""
+"""The columns that are the same in a subject's view and in the journal."""
 TYPED_AIM, TEXT_AIM, POLICIES_AIM = 1.0, 0.75, 1.5
 _SCHEMA = {
     "area": "int",
@@ -233,7 +233,7 @@ class Bench:
 
 
 def policies(count: int) -> tuple[str, dict[str, str]]:
-    """So many rights and conditions for the subject, half and half; ten of them are about what was recorded."""
+    """Return that many rights and conditions for the subject, half and half; ten of them are about recorded events."""
     rights = [f"topic read plant/{area}/#" for area in range(AREAS - 1)]
     where = {"plant/#": f"temperature >= {HOTTER}"}
     for number in range(count - len(rights) - len(where)):
@@ -258,7 +258,7 @@ def _reading(random_: random.Random, number: int) -> Publish:
 
 
 def _by_udf(events: DataFrame) -> DataFrame:
-    """What one would write without Penstock: a Python function for each row."""
+    """Compute the same with a Python function for each row, without Penstock."""
 
     def may(topic: str, payload: bytearray) -> bool:
         area = topic.split("/")[1]
@@ -283,7 +283,7 @@ def _by_duckdb(connection: duckdb.DuckDBPyConnection, files: list[str], to: Path
 
 
 def processor_time() -> float:
-    """Of this process and all that it has started."""
+    """Return the memory of this process and all its children."""
     total = 0.0
     me = psutil.Process()
     for process in (me, *me.children(recursive=True)):
@@ -316,7 +316,7 @@ def table(ways: Sequence[Way], rows: int) -> str:
 
 
 def policies_table(ways: Sequence[Way], rows: int) -> str:
-    """What more policies cost."""
+    """Measure the cost of more policies."""
     first = statistics.median(ways[0].seconds)
     spent = statistics.median(ways[0].processor)
     head = "| policies for the subject | rows/s | time, of the first | processor s | of the first | aim |"

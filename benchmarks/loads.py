@@ -62,7 +62,7 @@ class MessageLoad:
         return PublishLayout(len(self.topics[0]), PAYLOAD_SIZE, self.qos)
 
     def bursts(self, publisher: int) -> list[tuple[bytes, ...]]:
-        """What one publisher sends, over and over: its share of the topics, a burst at a time."""
+        """The publications of one publisher, repeated: its share of the topics, a burst at a time."""
         layout = self.layout
         starts = range(publisher * self.burst, len(self.topics), self.publishers * self.burst)
         own = [self.topics[start : start + self.burst] for start in starts]

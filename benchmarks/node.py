@@ -23,7 +23,7 @@ GENERATOR_LIMIT = 0.9
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """What is run again and again for one row."""
+    """The repeated measurement of one row."""
 
     row: Row
     load: Load

@@ -61,7 +61,7 @@ FIGURES = (
 
 @dataclass(frozen=True, slots=True)
 class Aim:
-    """What issue 2 asks of penstock under one load: at most `limit`, of Mosquitto's figure or as it stands."""
+    """An aim of issue 2 for penstock under one load: at most `limit`, absolute or relative to Mosquitto's figure."""
 
     load: str
     figure: Figure
@@ -140,7 +140,7 @@ def table(rows: Sequence[Row]) -> str:
 
 
 def legend(rows: Sequence[Row]) -> str:
-    """What each load and broker of the table is, and what went wrong."""
+    """Describe each load and broker of the table, and the problems."""
     titles = {f"{row.load}{'*' if row.reduced else ''}": row.title for row in rows}
     brokers = {row.broker.name: row.broker.title for row in rows}
     lines = [f"- {name}: {title}" for name, title in {**titles, **brokers}.items()]

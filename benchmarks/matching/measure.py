@@ -24,11 +24,11 @@ WARM_UP = 10
 """Rounds before measuring: blocks are sorted when they have been asked for a while."""
 ROUNDS = 101
 SECONDS_FOR_OTHERS = 2.0
-"""How long the ways that are only there to compare with are measured."""
+"""Seconds for which the indexes that serve only for comparison are measured."""
 
 
 class Index(Protocol):
-    """What matches content."""
+    """An index that matches content."""
 
     def match(self, content: Content) -> list[int]: ...
 
@@ -43,7 +43,7 @@ class Measurement:
     rounds: tuple[float, ...]
     """Seconds for one publication, in each round."""
     matches: float
-    """Of one publication, on average."""
+    """The average of one publication."""
     seconds_to_add: float
     """One subscription, once its condition is made."""
     seconds_to_make: float
@@ -135,7 +135,7 @@ def _timed(work: Callable[[], T]) -> tuple[T, float]:
 
 
 def _affordable(index: Index, contents: Sequence[Content]) -> int:
-    """How many publications can be matched in the time there is; at least ten."""
+    """Return how many publications can be matched in the time there is; at least ten."""
     _, seconds = _timed(lambda: [index.match(content) for content in contents[:3]])
     return min(len(contents), max(10, int(SECONDS_FOR_OTHERS / max(seconds / 3, 1e-6))))
 

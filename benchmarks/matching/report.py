@@ -13,13 +13,13 @@ from benchmarks.matching.single import PAPERS_SECONDS, Single
 from benchmarks.matching.workload import WORKLOADS
 
 RATIO_AIM = 1.5
-"""How much more 10 times as many subscriptions may cost, with as many matches."""
+"""The limit of the cost of 10 times as many subscriptions, with as many matches."""
 SIMPLE_AIM = 1e-6
 """Seconds that a simple condition may take over decoded content."""
 
 
 def beside(many: Measurement, few: Measurement) -> float:
-    """How many times as much one costs as the other: the median of the rounds, in which they took turns."""
+    """Return the ratio of the costs: the median of the rounds, in which they took turns."""
     return median(slow / other for slow, other in zip(many.rounds, few.rounds, strict=True))
 
 
@@ -57,7 +57,7 @@ def singles(measured: Sequence[Single], reference: float | None = None) -> str:
 
 
 def aims(measured: Sequence[Measurement], simple: Sequence[Single]) -> str:
-    """What issue 4 asks for, and whether it was met."""
+    """Return the aims of issue 4, and whether they were met."""
     findings = []
     trees = {
         (measurement.workload, measurement.subscriptions): measurement

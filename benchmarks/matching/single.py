@@ -34,7 +34,7 @@ XML = f"""<?xml version="1.0" encoding="UTF-8"?>
 
 @dataclass(frozen=True, slots=True)
 class Single:
-    """What one evaluation takes."""
+    """The time of one evaluation."""
 
     title: str
     seconds: float

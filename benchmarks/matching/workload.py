@@ -48,12 +48,12 @@ class Workload:
 
     @property
     def title(self) -> str:
-        """What it is, in words."""
+        """Its description."""
         overlap = "high" if self.is_crowded else "low"
         return f"{self.classes} event classes, {overlap} overlap, {self.matches:g} matches for each publication"
 
     def subscriptions(self, count: int) -> list[Subscription]:
-        """So many subscriptions of three, four and five predicates."""
+        """Return that many subscriptions of three, four and five predicates."""
         chance = random.Random(f"{self.name} {count}")
         width = self._width(self.matches * self.classes / count)
         return [self._subscription(chance, width) for _ in range(count)]
@@ -89,7 +89,7 @@ class Workload:
         return CROWDED.inv_cdf(chance.uniform(1e-6, 1 - 1e-6)) if self.is_crowded else chance.random()
 
     def _width(self, width: float) -> float:
-        """How wide ranges are if a publication is to match this part of the subscriptions to its class."""
+        """Return the width of ranges with which a publication matches this share of the subscriptions to its class."""
         # With p for one range, subscriptions match with p, p / 2 and p^2, one third of them each.
         in_range = (math.sqrt(2.25 + 12 * width) - 1.5) / 2
         if self.is_crowded:  # the distance of two values is normal, too

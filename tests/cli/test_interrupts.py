@@ -114,7 +114,7 @@ def test_waiting_is_for_all() -> None:
 @pytest.mark.recorded
 @pytest.mark.parametrize("seconds", [1.0, 2.0, 4.0, 8.0])
 def test_an_interrupted_job_leaves_nothing(tmp_path: Path, seconds: float) -> None:
-    """Whether Java is starting, the session is there, or Spark works."""
+    """Return whether Java is starting, the session exists, or Spark works."""
     (tmp_path / "domain.yaml").write_text(DOMAIN, encoding="utf-8")
     (tmp_path / "journal").mkdir()
     words = ["pipeline", "stream", "--domain", "domain.yaml", "--all-subjects", "--from", "journal", "--to", "tables"]

@@ -45,7 +45,7 @@ def home() -> Iterator[Looking]:
 
 
 def text_of(page: Page) -> str:
-    """What the editor has, whole: what is out of sight is not in the page."""
+    """Return the whole text of the editor: lines out of sight are not in the page."""
     return str(
         page.evaluate("getElement(document.querySelector('.pk-editor').id.slice(1)).editor.state.doc.toString()")
     )

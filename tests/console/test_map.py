@@ -272,7 +272,7 @@ def test_labels_pills_and_arrowheads_do_not_hide_each_other(home: Home, page: Pa
 
 
 def overlaps(boxes: list[list[float]]) -> list[tuple[list[float], list[float]]]:
-    """Those of which one lies over another."""
+    """Return the labels that overlap another."""
     return [
         (box, other)
         for at, box in enumerate(boxes)

@@ -1,4 +1,4 @@
-"""What the map draws and says, without a page: clients that are many, nodes that tell nothing, rates, automata."""
+"""The scene of the map without a page: many clients, silent nodes, rates, automata."""
 
 from typing import Any
 
@@ -28,7 +28,7 @@ HOME = Domain.model_validate(
 
 
 def told(node: str, links: dict[str, bool], clients: int = 0, took: int = 0, trouble: str = "") -> NodeState:
-    """What a node tells: neighbours with whether they are up, and how many clients it has."""
+    """Return the state of a node: its neighbours, whether they are up, and the number of its clients."""
     return NodeState(
         (),
         0.0,

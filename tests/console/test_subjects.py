@@ -75,7 +75,7 @@ def decided(id: int, at: float, target: str, effect: str = "pass", **more: str) 
 
 
 def told(rows: list[tuple[object, ...]]) -> list[tuple[str, ...]]:
-    """Which way, what it came to, and how often."""
+    """Return direction, result and count of each row."""
     return [(str(row[0]), row[2].text if isinstance(row[2], TableCell) else "", str(row[5])) for row in rows]
 
 

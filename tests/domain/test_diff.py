@@ -1,4 +1,4 @@
-"""What changes from one domain to another."""
+"""Differences between two domains."""
 
 from typing import Any
 

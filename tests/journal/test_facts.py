@@ -1,4 +1,4 @@
-"""What policies ask of a node is in the journal, for the events of which they asked it."""
+"""Facts that policies ask a node for are in the journal, with the events they were asked for."""
 
 import json
 from pathlib import Path

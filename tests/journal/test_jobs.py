@@ -1,4 +1,4 @@
-"""What jobs leave in a journal of themselves."""
+"""Records of jobs in a journal."""
 
 import json
 import os

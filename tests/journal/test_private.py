@@ -1,4 +1,4 @@
-"""Who may read what a journal has: its owner, and who is in its group; payloads are in it."""
+"""Access to a journal's files: its owner, and its owner's group; payloads are in it."""
 
 import os
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What is written to a segment is read again; what is not whole is left out, and what is wrong is said."""
+"""Segments are read as they were written; incomplete rows are left out, and wrong ones are reported."""
 
 import os
 from pathlib import Path

@@ -14,12 +14,12 @@ from benchmarks.reproduce.brokering import plot, report
 from benchmarks.reproduce.brokering.configurations import ALL, ORI, Configuration, selected
 from benchmarks.reproduce.brokering.experiment import Experiment, Extent
 from benchmarks.reproduce.brokering.results import Results
-from benchmarks.reproduce.brokering.rounds import MOST_PUBLISHERS
+from benchmarks.reproduce.brokering.rounds import MAX_PUBLISHERS
 
 OUTPUT = Path("var/bench/brokering")
 RATES = (5, 10, 15, 20, 25, 30, 40, 50, 60)
 QUICK_RATES = (5, 15, 30)
-OPEN_FILES = (MOST_PUBLISHERS + 50) * len(ALL)
+OPEN_FILES = (MAX_PUBLISHERS + 50) * len(ALL)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

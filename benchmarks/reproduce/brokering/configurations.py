@@ -24,7 +24,7 @@ class Configuration:
     title: str
     commands: Callable[[Sequence[int], Path], list[list[str]]]
     keeps_payload: bool = True
-    """What arrives is what was sent, so that its time stamp can be read."""
+    """Events arrive as they were sent, so that the time stamp can be read."""
 
 
 def _mosquittos(ports: Sequence[int], folder: Path) -> list[list[str]]:

@@ -22,7 +22,7 @@ PATIENCE = 2
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """How much is measured."""
+    """The extent of the measurement."""
 
     scenarios: tuple[int, ...]
     """Brokers in the chain."""
@@ -30,7 +30,7 @@ class Extent:
     seconds: float
     repeats: int
     tries: int
-    """How often a round that others disturb is done, at most; the calmest counts."""
+    """The number of attempts of a round that other processes disturb; the calmest counts."""
 
 
 @dataclass(slots=True)

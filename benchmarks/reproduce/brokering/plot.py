@@ -32,7 +32,7 @@ _STYLES = {
     CEM.name: _Style("#d55e00", "X", 6.5),
 }
 _WHITE = (0.0, 0.22, 0.42, 0.6, 0.75)
-"""How much white is in the colour of the first broker's part of a bar, of the second's, and so on."""
+"""The share of white in the colour of the first broker's part of a bar, of the second's, and so on."""
 _SCENARIOS = "abcdefgh"
 
 

@@ -26,7 +26,7 @@ def write(results: Results, notes: Sequence[str], machine: dict[str, str], folde
 
 
 def read(folder: Path) -> tuple[Results, list[str], dict[str, str]]:
-    """What `write` has written there: results, notes and the machine."""
+    """Read what `write` has written there: results, notes and the machine."""
     data = json.loads((folder / "brokering.json").read_text())
     rounds = tuple(Round(**{**item, "cpu": tuple(item["cpu"])}) for item in data["rounds"])
     configurations = selected(list(dict.fromkeys(item.configuration for item in rounds)))

@@ -1,4 +1,4 @@
-"""What the rounds say: medians, ratios of rounds that were done side by side, and whether the aims are met."""
+"""The results of the rounds: medians, ratios of rounds that were done side by side, and whether the aims are met."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Ratio:
 
 
 def _outside(count: int) -> int:
-    """How many values at each end lie outside the 95 % interval of the median, by the binomial distribution."""
+    """Return how many values at each end lie outside the 95 % interval of the median, by the binomial distribution."""
     tail, outside = 0.0, 0
     while outside < (count - 1) // 2:
         tail += comb(count, outside) / 2**count
@@ -89,7 +89,7 @@ class Results:
         return tuple(median(of_one) for of_one in zip(*matching, strict=True))
 
     def kept_up(self, configuration: Configuration, brokers: int, rate: int) -> bool:
-        """Whether more than half of the repeats kept up."""
+        """Return whether more than half of the repeats kept up."""
         matching = self.at(configuration, brokers, rate)
         return 2 * sum(round_.kept_up for round_ in matching) > len(matching)
 
@@ -141,7 +141,7 @@ class Results:
         return [round_ for round_ in self.rounds if round_.configuration == configuration.name and not round_.is_behind]
 
     def aims(self) -> list[tuple[str, str]]:
-        """What issue 3 asks for, and what was found."""
+        """Return the aims of issue 3, and the results."""
         longest = max(self.scenarios)
         return [
             ("NEW costs nothing that can be measured over PLAIN", self._nothing_measurable()),

@@ -1,4 +1,4 @@
-"""What the contracts paper measures, on our nodes: each figure as points that can be drawn and told."""
+"""The measurements of the contracts paper, on our nodes: each figure as points that can be drawn and printed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Extent(NamedTuple):
     rounds: int = 9
     publications: int = 200
     most: int = 100_000
-    """Of what is varied."""
+    """The value of the varied parameter."""
 
 
 def subscriptions(extent: Extent) -> list[Point]:

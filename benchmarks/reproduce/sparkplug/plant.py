@@ -52,7 +52,7 @@ def _varint(number: int) -> bytes:
 
 
 def sent_at(message: bytes) -> float:
-    """When a message was sent: its first field is the timestamp."""
+    """Return when a message was sent: its first field is the timestamp."""
     number, shift, at = 0, 0, 1
     while True:
         byte = message[at]

@@ -1,4 +1,4 @@
-"""What was measured, in words, tables and bars."""
+"""The results in words, tables and bars."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def scaling(costs: Sequence[Cost]) -> str:
 
 
 def aims(rounds: Sequence[Round], costs: Sequence[Cost]) -> str:
-    """What issue 6 asks for, and whether it was met."""
+    """Return the aims of issue 6, and whether they were met."""
     sentences = []
     added = overheads(rounds)
     if added:

@@ -1,4 +1,4 @@
-"""What enforcement costs against the number of policies and of readers: processor time of a node without sockets."""
+"""The cost of enforcement by the number of policies and of readers: processor time of a node without sockets."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ OUTPUT = Path("var/bench/statements")
 
 
 class Extent(NamedTuple):
-    """How much is measured."""
+    """The extent of the measurement."""
 
     rounds: int = 41
     is_quick: bool = False

@@ -32,7 +32,7 @@ TICK = 0.5
 
 
 class Interval(NamedTuple):
-    """What happened at both nodes from one tick to the next."""
+    """The events at both nodes from one tick to the next."""
 
     at: float
     """Seconds since the beginning, at its end."""
@@ -50,7 +50,7 @@ class Run(NamedTuple):
     title: str
     intervals: list[Interval]
     subscribing: list[tuple[float, float]]
-    """When a firewall subscription was issued, and the seconds until it was acknowledged."""
+    """The times when a firewall subscription was issued, and the seconds until it was acknowledged."""
     unsubscribing: list[tuple[float, float]]
     begins: float
     ends: float
@@ -65,7 +65,7 @@ class Run(NamedTuple):
 
 
 def conditions(is_merged: bool) -> list[str]:
-    """What the firewall is to block."""
+    """Return the conditions that the firewall blocks."""
     last = int(SCALE * BLOCKED)
     if is_merged:
         return [f"class == 'C' && a >= 0 && a < {last}"]

@@ -27,7 +27,7 @@ NEIGHBOURS = 10
 ADVERTISEMENTS = 200
 ADVERTISERS = 20
 SUBSCRIPTIONS = 200
-"""Those that there are; and as many come and go again in each round."""
+"""The number of existing subscriptions; as many come and go in each round."""
 PUBLICATIONS = 1_000
 TOPIC = "t"
 WORKLOAD = WORKLOADS[0]
@@ -40,9 +40,10 @@ class Cost(NamedTuple):
     """Advertisements with policies, in per cent."""
     seconds: float
     added: float
-    """What it is more than without policies."""
+    """The additional time compared with no policies."""
     judging: float = 0.0
-    """What of this is judging, the actions included, and not telling neighbours what they would not be told else."""
+    """The part of it for judging, the actions included, without messages to neighbours that would not be sent
+    otherwise."""
 
 
 class _Hub:

@@ -1,4 +1,4 @@
-"""What statements cost where none of them matches: a domain without any, beside one with many for other messages.
+"""The cost of statements where none of them matches: a domain without any, beside one with many for other messages.
 
 The same publications go to nodes that differ only in this, in one process and in turn.
 """
@@ -21,7 +21,7 @@ SUBSCRIPTIONS = 1_000
 SUBSCRIBERS = 50
 PUBLICATIONS = 1_000
 MATCHES = 2
-"""Of a publication that goes by topic; by content there are as many on average."""
+"""The subscribers of a publication that goes by topic; by content there are as many on average."""
 WORKLOAD = WORKLOADS[0]
 NONE, AGAIN, OTHERS, UNMATCHED = (
     "no statements",

@@ -72,7 +72,7 @@ def empty(node: Node) -> None:
 
 
 def interleaved(works: Sequence[Callable[[], float]], rounds: int) -> list[list[float]]:
-    """What each work says in each round, in which all take turns: what disturbs the machine disturbs all of them."""
+    """Return the results of each work in each round; all take turns, so that a disturbance affects all of them."""
     for _ in range(WARM_UP):
         for work in works:
             work()
@@ -87,5 +87,5 @@ def interleaved(works: Sequence[Callable[[], float]], rounds: int) -> list[list[
 
 
 def added(with_: Sequence[float], without: Sequence[float]) -> float:
-    """What one takes more than the other, by the median of the rounds."""
+    """Return the additional time of one against the other: the median of the rounds."""
     return median(with_seconds - other for with_seconds, other in zip(with_, without, strict=True))

@@ -50,7 +50,7 @@ class Client(asyncio.Protocol):
 
     def __init__(self, name: str) -> None:
         self.got: list[tuple[float, Publish]] = []
-        """What has come, and when."""
+        """The received packets, and when."""
         self.bytes = 0
         self._name = name
         self._decoder = Decoder(version=5)
@@ -118,9 +118,9 @@ class Tap:
     def __init__(self) -> None:
         self.port = free_ports(1)[0]
         self.control: list[tuple[float, str, int]] = []
-        """When which kind of control message passed, and its part of the packet's bytes."""
+        """The kind and time of each control message, and its part of the packet's bytes."""
         self.events: list[tuple[float, int]] = []
-        """When a publication passed, and its bytes."""
+        """The time of each publication, and its bytes."""
 
     @contextlib.asynccontextmanager
     async def towards(self, port: int) -> AsyncIterator[Tap]:
@@ -159,4 +159,4 @@ class Tap:
 
 
 KINDS = {"offer": "advertisement", "withdraw": "unadvertisement", "add": "subscription", "remove": "unsubscription"}
-"""What nodes tell each other, as the paper calls it."""
+"""Name the control messages between nodes as the paper does."""

@@ -23,7 +23,7 @@ LINKS = (("n1", "n0"), ("n2", "n1"), ("n3", "n1"), ("n4", "n3"), ("n5", "n3"))
 """A tree of six nodes; who dials comes first."""
 NODES = tuple(f"n{number}" for number in range(6))
 SUBSCRIBERS = {"s0": "n0", "s1": "n2", "s2": "n5"}
-"""Where they are, and stay."""
+"""The nodes where they are, and stay."""
 PUBLISHERS = 4
 MOVES = 12
 SETTLED = 1.0
@@ -35,7 +35,7 @@ ADVERTISING, FLOODED = "advertisements flooded", "subscriptions flooded"
 
 
 class Message(NamedTuple):
-    """What one node told another."""
+    """A control message from one node to another."""
 
     at: float
     kind: str
@@ -48,13 +48,13 @@ class Run(NamedTuple):
     way: str
     messages: list[Message]
     responses: list[tuple[float, float]]
-    """When something was published, and the seconds until a subscriber had it."""
+    """The time of each publication, and the seconds until a subscriber had it."""
     missed: int
     """Notifications that never came."""
 
     @property
     def moving(self) -> list[Message]:
-        """What was told after the first publishers had come: because they move."""
+        """Return the messages after the first publishers had come: caused by their movement."""
         return [message for message in self.messages if message.at > SETTLED]
 
     def summary(self) -> dict[str, float]:
@@ -113,7 +113,7 @@ async def _run(way: str, moves: int) -> Run:
 
 
 async def _is_joined(ports: dict[str, int]) -> bool:
-    """Whether something published at one end of the tree comes out at the other."""
+    """Return whether an event published at one end of the tree arrives at the other."""
     reader, publisher = await connected(ports["n5"], "reader"), await connected(ports["n0"], "publisher")
     await reader.subscribe("joined/#")
     await publisher.advertise("joined", "joined/#")

@@ -25,7 +25,7 @@ class Served(NamedTuple):
     share: int
     seconds: float
     added: float
-    """What it is more than without policies, actions included."""
+    """The additional time compared with no policies, actions included."""
 
 
 def measure(rounds: int, publications: int = PUBLICATIONS, subscriptions: int = SUBSCRIPTIONS) -> list[Served]:

@@ -36,12 +36,12 @@ SUBSCRIPTIONS = 1_000
 PUBLICATIONS = 1_000
 SUBSCRIBERS = 50
 TOPIC = "t"
-"""Of all of them: the class is an attribute, as in the paper."""
+"""The subscriptions of all classes: the class is an attribute, as in the paper."""
 WORKLOAD = WORKLOADS[0]
 
 
 class Split(NamedTuple):
-    """Where the processor time of one publication goes, in seconds."""
+    """The parts of the processor time of one publication, in seconds."""
 
     share: int
     """Subscriptions with policies, in per cent."""
@@ -77,12 +77,12 @@ class Filled:
         empty(self.node)
 
     def predicates(self) -> Predicates[Subscribed]:
-        """What the node finds subscriptions in by content."""
+        """Return the index in which the node finds subscriptions by content."""
         return next(filled_ for filled_ in self.node.index.match(TOPIC) if isinstance(filled_, Predicates))
 
 
 def has_policy(number: int, share: int) -> bool:
-    """Whether a subscription has one: evenly spread."""
+    """Return whether a subscription has a policy: evenly spread."""
     return number * share // 100 != (number + 1) * share // 100
 
 
@@ -112,7 +112,7 @@ def _match(predicates: Predicates[Subscribed], contents: list[Content]) -> float
 
 
 def _act(filled: Filled, contents: list[Content]) -> float:
-    """What the actions alone take that the publications cause, each on a copy that is there already."""
+    """Run only the actions that the publications cause, each on an existing copy."""
     predicates = filled.predicates()
     policy = make_policy(TRACING)
     calls: list[tuple[Towards, Act]] = []

@@ -1,4 +1,4 @@
-"""What the simulation found: tables, figures, and every number."""
+"""The results of the simulation: tables, figures, and every number."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _WORDS = {"false_accepted": "false accepted", "good_refused": "good refused"}
 
 
 class Timing(NamedTuple):
-    """How long one Spark job took."""
+    """The duration of one Spark job."""
 
     title: str
     plays: int
@@ -105,7 +105,7 @@ def shares(table: pd.DataFrame) -> str:
 
 
 def effects(swept: pd.DataFrame) -> str:
-    """What each value of each parameter comes to on the average."""
+    """Return the average result of each value of each parameter."""
     rows = []
     for rule in RULES:
         of_rule = swept[swept.rule == rule]

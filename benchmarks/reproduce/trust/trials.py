@@ -1,4 +1,4 @@
-"""What is simulated: a sweep over parameters, then the chosen ones against every attack, at three sizes."""
+"""The simulated trials: a sweep over parameters, then the chosen ones against every attack, at three sizes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _FRESH = 100
 """Settings are chosen on some networks and judged on others, so that the choice does not flatter them."""
 _ROUNDS = 30
 _BELOW = (0.0, 0.2)
-"""How far θ is below π."""
+"""The difference between π and θ."""
 
 
 def sweep(is_quick: bool) -> list[Trial]:
@@ -46,7 +46,7 @@ def sweep(is_quick: bool) -> list[Trial]:
 
 
 def choose(summaries: DataFrame) -> list[Setting]:
-    """Of each rule, the parameters with the least cost on the average over attacks and topologies."""
+    """Return for each rule the parameters with the least average cost over attacks and topologies."""
     means = summaries.groupBy("rule", *SWEPT).agg(F.mean("cost").alias("cost")).orderBy("cost", *SWEPT).collect()
     return [_setting(next(row for row in means if row.rule == rule)) for rule in RULES]
 

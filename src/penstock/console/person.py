@@ -63,7 +63,7 @@ class Person:
         """The number of the last comparison of a draft."""
         self.began = time.monotonic()
         self.dark: bool | None = None
-        """Whether the page is dark; None: as the browser says."""
+        """True if the page is dark; None: as the browser says."""
         self.has_ended = False
         """True after the log-out."""
         self._ca = ca
@@ -72,10 +72,10 @@ class Person:
         self._revision = ""
         self._asked = float("-inf")
         self._with_clients = float("-inf")
-        """When clients were last asked for."""
+        """The time when clients were last asked for."""
         self._refreshing: asyncio.Task[None] | None = None
         self._since = time.monotonic()
-        """When nodes were last asked, whether they have answered or not."""
+        """The time when nodes were last asked, whether they have answered or not."""
 
     def at(self, node: str) -> ApiClient:
         """Return the process that a node runs in; the first, if it is not known."""

@@ -137,7 +137,7 @@ WholeSeconds = Annotated[int, BeforeValidator(_parse_whole_duration), WithJsonSc
 
 @dataclass(frozen=True, eq=False)
 class Written:
-    """How a value is read from and written to a domain file, and the JSON schema of that form.
+    """The reading and writing of a value in a domain file, and the JSON schema of that form.
 
     Used instead of pydantic's `PlainValidator`, which inspects the value's type too: for statements that takes a
     second.

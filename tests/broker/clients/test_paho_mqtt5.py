@@ -1,4 +1,4 @@
-"""What MQTT 5 added, as paho-mqtt uses it."""
+"""The additions of MQTT 5, as paho-mqtt uses them."""
 
 from collections import Counter
 

@@ -1,4 +1,4 @@
-"""When a node dials a neighbour again."""
+"""The times at which a node dials a neighbour again."""
 
 import pytest
 

@@ -222,5 +222,5 @@ async def fetch(address: str) -> str:
 
 
 async def in_thread(function: Any, *arguments: Any) -> Any:
-    """What waits for a node that runs in this thread."""
+    """Wait for a node that runs in this thread."""
     return await asyncio.to_thread(function, *arguments)

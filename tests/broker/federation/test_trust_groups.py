@@ -96,7 +96,7 @@ async def until(holds: Callable[[], object], what: str) -> None:
 
 
 def between(first: Federation, second: Federation) -> tuple[Session, Session]:
-    """What `a` knows of `b`, and `b` of `a`."""
+    """Return the sessions of `a` with `b`, and of `b` with `a`."""
     return first.servers["a"].node.neighbours["b"], second.servers["b"].node.neighbours["a"]
 
 

@@ -1,4 +1,4 @@
-"""Who gets into the admin HTTP API, and by what: authorisation tokens, TLS, many tries; what a change does."""
+"""Access to the admin HTTP API: authorisation tokens, TLS, repeated failures; and the effects of a change."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""What is told to who may look at everything but payloads: nothing of them, however they come into an answer."""
+"""Redaction for callers that may read everything but payloads: no answer reveals a payload."""
 
 import json
 from collections.abc import Iterator

@@ -91,7 +91,7 @@ BAD: dict[str, tuple[Callable[[str], bytes], str]] = {
         "algorithm not EdDSA",
     ),
 }
-"""What makes a token for a client that is good but for one thing; and the reason for which it is refused."""
+"""Makers of tokens that are valid but for one thing; and the reason of the refusal."""
 
 AT_CONNECT = {
     **BAD,

@@ -1,4 +1,4 @@
-"""How long silence lasts until the node ends the connection."""
+"""The silence after which the node ends a connection."""
 
 import pytest
 

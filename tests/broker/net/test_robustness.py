@@ -131,7 +131,8 @@ def test_connections_leave_nothing_open(node: LiveNode) -> None:
 # --- memory
 
 BOUND = 40 * MIB
-"""What the node may take more of than before a flood: its outbox, its queue, and what Python keeps for later."""
+"""The memory that the node may use in addition after a flood: its outbox, its queue, and what Python keeps for
+later."""
 TIGHT = {"outbox_bytes": "256 KiB", "queued_bytes": "16 MiB", "queued_messages": 1000}
 
 
@@ -261,7 +262,7 @@ def test_a_burst_that_gets_ahead_of_the_store(tight: LiveNode, name: str, closes
 
 
 def _few_files() -> None:
-    """What a login shell gives: the node has to raise it."""
+    """The limit of a login shell: the node has to raise it."""
     resource.setrlimit(resource.RLIMIT_NOFILE, (1024, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
 
 

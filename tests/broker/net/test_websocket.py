@@ -71,7 +71,7 @@ class Framed:
         return self._arrived.pop(0)
 
     async def ended(self) -> ConnectionClosed:
-        """How the node ends the connection, after nothing more."""
+        """Return how the node ends the connection, after nothing more."""
         with pytest.raises(ConnectionClosed) as caught:
             await self.receive()
         return caught.value

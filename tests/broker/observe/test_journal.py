@@ -1,4 +1,4 @@
-"""What a live node's journal promises: nothing that happened is left out, and what is missing is said."""
+"""The promises of a live node's journal: no event is left out, and missing rows are recorded."""
 
 import asyncio
 import random

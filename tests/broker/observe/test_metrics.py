@@ -1,4 +1,4 @@
-"""What an operator sees: `$SYS`, `/metrics`, `/health`."""
+"""The views of an operator: `$SYS`, `/metrics`, `/health`."""
 
 import json
 import re

@@ -63,7 +63,7 @@ class Live:
         return {subscription.asked for subscription in subscriptions if subscription.filter == filter}
 
     def offers(self, at: str, of: str) -> dict[str, str]:
-        """What a neighbour offers: conditions by filter."""
+        """Return the offers of a neighbour: conditions by filter."""
         return {offer.offer.filter: offer.offer.where for offer in self.node(at).neighbours[of].offers.values()}
 
 

@@ -19,7 +19,7 @@ from tests.support.processes.mosquitto import HOST
 from tests.support.processes.node import ANY_PORT, LiveNode, running
 
 ROUNDS = 20 if os.environ.get("PENSTOCK_SOAK") else 1
-"""How many times more often than usual the node is killed."""
+"""The factor by which the node is killed more often than usual."""
 ROOMY = {"queued_messages": 10_000_000, "queued_bytes": "4 GiB"}
 SEED = 20261115
 

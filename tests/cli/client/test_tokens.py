@@ -194,7 +194,7 @@ def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
 
 
 def rated(nodes: Nodes, folder: Path, name: str, rating: str, payload: str, *more: str) -> tuple[int, str, str]:
-    """What `sub --rate` at b2 says of a message that is published at b1."""
+    """Return what `sub --rate` at b2 prints about a message that is published at b1."""
     (folder / name).write_text(issued("b2", name))
     words = ["-h", HOST, "-p", str(nodes.ports["b2"]), "--token", name, "-i", name]
     topic = f"home/{name}"

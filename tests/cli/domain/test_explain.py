@@ -276,7 +276,7 @@ def judged(tmp_path: Path) -> str:
 
 
 def rows(out: str) -> list[str]:
-    """What the stage judge says, and where."""
+    """Return the verdicts of the stage judge, and where."""
     at = ""
     outputs = []
     for line in out.splitlines():

@@ -199,7 +199,7 @@ def test_certificates_are_good_for_the_hosts_and_no_others() -> None:
 
 
 def _accepts(authority: Authority, certificate: bytes, key: bytes, host: str) -> bool:
-    """Whether a client that trusts the authority takes the certificate for `host`: a handshake in memory."""
+    """Return whether a client that trusts the authority accepts the certificate for `host`: a handshake in memory."""
     with tempfile.NamedTemporaryFile() as file:
         file.write(certificate + key)
         file.flush()

@@ -31,7 +31,7 @@ access:
 NBIRTH, NDATA = "spBv1.0/G1/NBIRTH/E1", "spBv1.0/G1/NDATA/E1"
 METRICS: dict[str, Any] = {"bdSeq": 0, "mt_a": 1, "mt_c": {"value": 9, "type": "Int32", "alias": 7}, "x/1": True}
 SAID = {"always": ["bdSeq", "mt_c"], "sometimes": ["mt_a"], "never": ["x/1"]}
-"""What a1 may read of NDATA."""
+"""The metrics of NDATA that a1 may read."""
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ def ask(*arguments: str, capsys: pytest.CaptureFixture[str]) -> Any:
 
 
 def told(file: str, *births: str, capsys: pytest.CaptureFixture[str]) -> dict[str, list[str]]:
-    """What a1 may read of NDATA, by births from somewhere."""
+    """Return the metrics of NDATA that a1 may read, by births from somewhere."""
     answer = ask("grants", "--domain", file, "--subject", "a1", *births, capsys=capsys)
     (right,) = (right_ for right_ in answer["rights"] if right_["topic"] == NDATA)
     assert (right["may"], right["how"], right["policies"]) == ("read", "always", ["data", "hide"])

@@ -1,4 +1,4 @@
-"""What `penstock check` says of access policies: files that are wrong, and policies that may not be what was meant."""
+"""`penstock check` on access policies: wrong files, and policies that are probably not what was meant."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What `penstock check` says of policy statements."""
+"""`penstock check` on policy statements."""
 
 from pathlib import Path
 from textwrap import indent

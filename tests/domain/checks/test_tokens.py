@@ -1,4 +1,4 @@
-"""What `penstock check` says of tokens that is no mistake."""
+"""Warnings of `penstock check` about tokens."""
 
 from typing import Any
 

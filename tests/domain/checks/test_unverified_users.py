@@ -1,4 +1,4 @@
-"""What counts on user names where nobody checks them: what `penstock check` says, and whom a node refuses."""
+"""Settings that depend on user names where no node checks them: warnings of `penstock check`, and refused clients."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""What a domain says about content, compiled: rules for payloads, conditions, advertisements, modes of links."""
+"""Content settings of a domain, compiled: rules for payloads, conditions, advertisements, modes of links."""
 
 import json
 from pathlib import Path
@@ -350,5 +350,5 @@ def test_every_condition_is_formatted_once_and_for_all(
 
 
 def read_plain(file: Path) -> Any:
-    """What a YAML file says, as Penstock reads YAML."""
+    """Return the values of a YAML file, as Penstock reads YAML."""
     return plain(read_document(file, []).node)

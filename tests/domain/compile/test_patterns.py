@@ -26,7 +26,7 @@ def plain_domain(*names: str, **keys: Any) -> Domain:
 
 
 def passes(monitors: tuple[Monitor, ...], topic: str) -> bool:
-    """Whether monitors on a link let an event through as it is."""
+    """Return whether monitors on a link let an event through unchanged."""
     events: tuple[Event, ...] = (Event(topic, b""),)
     for monitor in monitors:
         events = tuple(out for event in events for out in monitor.step(monitor.start(), event, 0.0)[1])

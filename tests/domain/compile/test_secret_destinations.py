@@ -1,4 +1,4 @@
-"""Where secrets of links are sent: a draft that sends one elsewhere is found."""
+"""Destinations of links' secrets: a draft that sends a secret elsewhere is found."""
 
 from collections.abc import Callable
 from copy import deepcopy

@@ -13,7 +13,7 @@ class Snapshot:
 
     nodes: dict[str, NodeState] = field(default_factory=dict)
     times: dict[str, float] = field(default_factory=dict)
-    """When each state was reported."""
+    """The time of each report."""
     silent: dict[str, str] = field(default_factory=dict)
     """Nodes that do not answer, and why."""
     revisions: dict[str, str] = field(default_factory=dict)

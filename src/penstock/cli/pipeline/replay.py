@@ -45,7 +45,7 @@ draft does not check.
 """
 _MAX_ROWS = 40
 _ONE_CORE, _FEW_EVENTS = "local[1]", 20_000
-"""Where samples are run, and the number of events below which starting Spark takes longer than the job."""
+"""The master for samples, and the number of events below which starting Spark takes longer than the job."""
 _MAX_PAIRS = 1_000_000
 """Largest product of events and clients; each takes a kilobyte or two."""
 _TITLES = ("subject", "topic", "publisher", "then", "draft", "gained", "lost", "changed", "received", "rule")

@@ -41,7 +41,7 @@ class ClientEntry(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ClientMatch:
-    """What a client must show to be an entry of `clients`."""
+    """The identity that a client must show to be an entry of `clients`."""
 
     entry: ClientEntry
     client_id: str | None

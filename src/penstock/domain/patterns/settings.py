@@ -81,7 +81,7 @@ class Levels(Settings):
 
 
 class Interface(Settings):
-    """What a node imports from its parents, and what it exports to them. (§6.2.1)"""
+    """The imports of a node from its parents, and its exports to them. (§6.2.1)"""
 
     pattern: Literal["interface"] = Field(description="the usage pattern: `interface`")
     node: Name = Field(description="the node whose interface it is")

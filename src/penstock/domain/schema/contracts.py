@@ -37,7 +37,7 @@ Where = tuple[str | int, ...]
 
 
 class CollectSettings(Settings):
-    """How the quality of some events is measured."""
+    """The measurement of the quality of some events."""
 
     topics: TopicFilter = Field(description="filter of the topics of these events")
     clients: Annotated[tuple[Name, ...], OneOrMany()] = Field(

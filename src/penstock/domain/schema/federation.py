@@ -25,7 +25,7 @@ from penstock.domain.schema.contents import AdvertisementSettings, ConditionText
 from penstock.domain.units import KEY, Below, HostPort, Written, mistake, mistakes
 
 Mode = Literal["all", "subscribed", "advertised", "routed"]
-"""How events, subscriptions and advertisements spread over a link."""
+"""The way in which events, subscriptions and advertisements spread over a link."""
 
 EdgeName = Annotated[
     str,

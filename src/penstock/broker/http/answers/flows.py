@@ -45,7 +45,7 @@ class FlowClosure(msgspec.Struct, frozen=True):
 
 
 class EntityFlow(msgspec.Struct, frozen=True):
-    """Whether information can flow; the way, or else the way that comes nearest and its obstacles."""
+    """The answer whether information can flow; the way, or else the way that comes nearest and its obstacles."""
 
     source: str = msgspec.field(name="from")
     target: str = msgspec.field(name="to")

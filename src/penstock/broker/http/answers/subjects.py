@@ -1,4 +1,4 @@
-"""What one subject may read and write, by which rules, and how far its contracts fit."""
+"""The rights of one subject, the rules behind them, and how far its contracts fit."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
@@ -55,7 +55,7 @@ class AccessClause(msgspec.Struct, frozen=True):
 
 
 class ContractFit(Way, frozen=True):
-    """How far a contract of the subject fits another's, for one want and by one rule."""
+    """The fit of a contract of the subject with another's, for one want and by one rule."""
 
     role: Role
     """The subject's role in it."""
