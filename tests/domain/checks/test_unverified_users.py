@@ -59,4 +59,4 @@ def test_a_node_warns_of_users_in_its_access_control_file(
     (tmp_path / "acl").write_text(acl)
     settings = NodeSettings.model_validate({"listen": "127.0.0.1:0", "store": "memory", "acl": str(tmp_path / "acl")})
     Server("test", settings, ensemble(domain({})))
-    assert ("nobody checks them" in caplog.text) is counts
+    assert ("does not check them" in caplog.text) is counts
