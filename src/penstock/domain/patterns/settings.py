@@ -24,8 +24,8 @@ class Hierarchy(Settings):
     pattern: Literal["hierarchy"] = Field(description="the usage pattern: `hierarchy`")
     parents: dict[Name, SomeNames] = Field(
         default={},
-        description="for each node or client its parent, or a list of parents; beside these, who dials is the child"
-        " of whom it dials where `links` states no type, and a client is a child of its node",
+        description="for each node or client its parent, or a list of parents; in addition, where `links`"
+        " states no type, a node is a child of the node it dials, and a client is a child of its node",
     )
 
 
@@ -86,13 +86,14 @@ class Interface(Settings):
     pattern: Literal["interface"] = Field(description="the usage pattern: `interface`")
     node: Name = Field(description="the node whose interface it is")
     parent: SomeNames | None = Field(
-        default=None, description="the parent it is an interface to, or a list of parents; unset: all of the node's"
+        default=None, description="the parent of the interface, or a list of parents; unset: all parents of the node"
     )
     import_: SomeFilters = Field(
-        alias="import", description="topic filters of the events that the node takes from the parent; no others pass"
+        alias="import",
+        description="topic filters of the events that the node accepts from the parent; others are suppressed",
     )
     export: SomeFilters = Field(
-        description="topic filters of the events that the node gives to the parent; no others pass"
+        description="topic filters of the events that the node sends to the parent; others are suppressed"
     )
 
 
@@ -101,7 +102,7 @@ class Role(Settings):
 
     publish: SomeFilters = Field(default=(), description="topic filters of the events that members can publish")
     subscribe: SomeFilters = Field(default=(), description="topic filters of the events that members are notified of")
-    inherits: SomeNames = Field(default=(), description="junior roles: members can do all that theirs can")
+    inherits: SomeNames = Field(default=(), description="junior roles: members have all rights of their members")
     members: SomeNames = Field(default=(), description="the clients that have the role")
 
 

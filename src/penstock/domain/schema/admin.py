@@ -21,21 +21,19 @@ class AdminSettings(Settings):
     )
     users: dict[str, Right] = Field(
         default={},
-        description="people of `passwords` and what they may do: `read` all but payloads,"
-        " read `content` too, or `change`",
+        description="users of `passwords` and their rights: `read` (all but payloads),"
+        " `content` (payloads too), or `change`",
     )
     clients: dict[Name, Right] = Field(
         default={},
-        description="clients that may ask too, with an authorisation token that the node which is asked has issued",
+        description="clients that may use it, with an authorisation token issued by the same node",
     )
-    open: tuple[Literal["metrics"], ...] = Field(
-        default=(), description="what is told to everybody, without a token: `metrics`"
-    )
+    open: tuple[Literal["metrics"], ...] = Field(default=(), description="endpoints that need no token: `metrics`")
     hosts: tuple[str, ...] = Field(
-        default=(), description="names by which nodes are reached besides their addresses, such as that of a proxy"
+        default=(), description="names of the nodes besides their addresses, such as that of a proxy"
     )
     behind_proxy: bool = Field(
-        default=False, description="whether something before the nodes encrypts: then no TLS is asked for"
+        default=False, description="whether a proxy in front of the nodes encrypts: then TLS is not required"
     )
     audit: OptionalMadeFile = Field(
         default=None,

@@ -55,11 +55,11 @@ ConditionText = Annotated[
 class AdvertisementSettings(Settings):
     """An advertisement of a client."""
 
-    name: Name = Field(description="tells it from the client's other advertisements")
+    name: Name = Field(description="its name among the client's advertisements")
     filter: TopicFilter = Field(description="topic filter of what it will publish")
     where: ConditionText | None = Field(
         default=None,
-        description="condition that the content of all it will publish there satisfies; unset: any content",
+        description="condition that all its content on these topics satisfies; unset: any content",
     )
     scope: Scope = Field(default="global", description="whether other nodes are told of it")
 
@@ -146,10 +146,10 @@ class ContentRule(Settings):
     """The format of payloads on some topics."""
 
     topics: Annotated[tuple[TopicFilter, ...], OneOrMany("a topic filter or a list of topic filters")] = Field(
-        description="topic filter, or list of these, of the events that it is about"
+        description="topic filter, or a list, of the events that the rule covers"
     )
     format: Annotated[Format, WithJsonSchema({"enum": list(Format)})] = Field(
-        description="how their payloads are read; one with an MQTT 5 content type that says otherwise cannot be read"
+        description="format of their payloads; a payload with a different MQTT 5 content type cannot be read"
     )
     schema_: (
         Annotated[
@@ -162,7 +162,7 @@ class ContentRule(Settings):
         default=None,
         alias="schema",
         description="the attributes that they may have, by name, with their types, so that conditions can be checked;"
-        " `*` is every other attribute, and without it there is none. Unset: nothing is known of them",
+        " `*` is every other attribute; without it there are no others. Unset: unknown attributes",
     )
 
     @model_validator(mode="after")

@@ -41,9 +41,9 @@ class CollectSettings(Settings):
 
     topics: TopicFilter = Field(description="filter of the topics of these events")
     clients: Annotated[tuple[Name, ...], OneOrMany()] = Field(
-        default=(), description="clients whose events these are; unset: of all"
+        default=(), description="clients that publish these events; unset: all"
     )
-    sensor: Written = Field(default={}, description="what is declared of the sensor, for all formulas below")
+    sensor: Written = Field(default={}, description="declared properties of the sensor, for all formulas below")
     collect: tuple[Written, ...] = Field(description="for each metric `indicator`, `formula` and its arguments")
 
 
@@ -53,37 +53,37 @@ class QualitySettings(Settings):
     indicators: dict[str, Written] = Field(
         default={}, description="indicators with their criterion and metrics, beside those of the library"
     )
-    collectors: tuple[CollectSettings, ...] = Field(default=(), description="what measures the quality of events")
+    collectors: tuple[CollectSettings, ...] = Field(default=(), description="measurements of the quality of events")
 
 
 class ContractSettings(Settings):
     """Guarantees and needs of producers and consumers of context."""
 
     bring: Annotated[tuple[Name | Literal["*"], ...], OneOrMany()] = Field(
-        default=(), description="clients that may bring contracts of their own; `*`: all; unset: none"
+        default=(), description="clients that may bring their own contracts; `*`: all; unset: none"
     )
     producers: dict[Name, Written] = Field(default={}, description="contracts of producers by name")
     consumers: dict[Name, Written] = Field(default={}, description="contracts of consumers by name")
     situations: dict[Name, Written] = Field(
-        default={}, description="situations by name, which events of their sources open and close"
+        default={}, description="situations by name; events of their sources open and close them"
     )
 
 
 class PrivacySettings(Settings):
     """XACML policies about events on some topics."""
 
-    name: Name = Field(description="what these policies are known by")
+    name: Name = Field(description="name of these policies")
     topics: TopicFilter = Field(description="filter of the topics of these events")
     policies: Annotated[tuple[Path, ...], OneOrMany("the files with policies"), FileRole.READ] = Field(
         description="files with policies or policy sets: XACML 3.0 (`.xml`), or the short form in YAML"
     )
     references: Annotated[tuple[Path, ...], OneOrMany(), FileRole.READ] = Field(
-        default=(), description="files with policies that those may refer to"
+        default=(), description="files with policies that the others may refer to"
     )
     combine: str = Field(default="deny-overrides", description="combining algorithm, if there are several policies")
     resource: dict[str, bool | int | float | str] = Field(
         default={},
-        description="what is said of these events, as attributes of the resource by name; `id` unless set is the topic",
+        description="attributes of these events as a resource, by name; `id` defaults to the topic",
     )
     attributes: dict[str, str] = Field(
         default={},

@@ -130,9 +130,9 @@ class LinkSettings(Settings):
     back: Name | None = Field(default=None, description="link type from the second to the first; unset: as `type`")
     forward: Forwarding = Field(
         default=(("#", "subscribed"),),
-        description="which events go over it, and how that is found out: one of `all`, `subscribed`, `advertised` and"
-        " `routed`, or a mapping of topic filters to these, of which the first that matches counts; if none does, an"
-        " event does not go",
+        description="which events go over the link: one of `all`, `subscribed`, `advertised` and"
+        " `routed`, or a mapping of topic filters to these, of which the first that matches counts; an"
+        " event that matches none does not go",
         json_schema_extra={"default": "subscribed"},
     )
     address: HostPort | None = Field(
@@ -217,7 +217,7 @@ class ClientSettings(Settings):
         description="type of its links: one for both directions, or `publish` and `notify`; unset: `brokering.default`",
     )
     id: str | None = Field(
-        default=None, min_length=1, description="client id that it is known by; unset, without the keys below: its name"
+        default=None, min_length=1, description="its client id; unset, without the keys below: its name"
     )
     user: str | None = Field(default=None, min_length=1, description="user name that it must have logged in with")
     certificate: str | None = Field(
@@ -227,7 +227,7 @@ class ClientSettings(Settings):
         " common name, or the whole subject",
     )
     listener: HostPort | None = Field(
-        default=None, description="address of the node's listener that it must have come in by"
+        default=None, description="address of the node's listener that it must connect to"
     )
     where: dict[TopicFilter, ConditionText] = Field(
         default={},
@@ -236,20 +236,19 @@ class ClientSettings(Settings):
     )
     advertises: tuple[AdvertisementSettings, ...] = Field(
         default=(),
-        description="what it will publish; if it is not empty, it may publish nothing else, whatever it advertises"
-        " itself",
+        description="its advertisements; if there are any, it may publish nothing else, whatever it advertises itself",
     )
 
     edge: EdgeName | None = Field(
         default=None,
-        description="`GROUP/EDGE`: the Sparkplug edge node that it is; no other client may publish as that one, and it"
-        " as no other",
+        description="`GROUP/EDGE`: its Sparkplug edge node; no other client may publish as this edge node, nor this"
+        " client as another",
     )
     groups: Annotated[tuple[Name, ...], OneOrMany()] = Field(
-        default=(), description="groups that it belongs to, for policies that are about groups"
+        default=(), description="groups that it belongs to, for policies about groups"
     )
     attributes: dict[Name, bool | int | float | str] = Field(
-        default={}, description="what conditions of policies may ask of it as `subject.attributes`"
+        default={}, description="its attributes, `subject.attributes` in conditions of policies"
     )
 
     def types_at(self, node: str) -> LinkTypes | None:

@@ -153,7 +153,7 @@ class LimitSettings(Settings):
     persisted_messages: Count = Field(
         default=100_000,
         ge=1,
-        description="messages that policies have had persisted; the oldest are dropped for new ones",
+        description="messages that policies have persisted; the oldest are dropped for new ones",
     )
     session_expiry: WholeSeconds | None = Field(
         default=None,
@@ -196,7 +196,7 @@ class NodeSettings(Settings):
     )
     synchronous: Literal["full", "normal"] = Field(
         default="full",
-        description="what was acknowledged survives a power cut (`full`), or only the end of the process (`normal`)",
+        description="acknowledged messages survive a power cut (`full`), or only the end of the process (`normal`)",
     )
     passwords: OptionalReadFile = Field(
         default=None, description="password file as `mosquitto_passwd` or `penstock passwd` writes it"
@@ -209,7 +209,7 @@ class NodeSettings(Settings):
     )
     admin: HostPort | None = Field(
         default=None,
-        description="`host:port` of the HTTP server for operators, and for who asks for tokens; unset: none",
+        description="`host:port` of the HTTP server for operators, and for token requests; unset: none",
     )
     admin_tls: Tls | None = Field(
         default=None,
@@ -222,7 +222,8 @@ class NodeSettings(Settings):
     )
     suppressed: Literal["tell", "hide"] = Field(
         default="tell",
-        description="what an MQTT 5 client gets for a QoS 1 or 2 message that a monitor suppressed: `tell` is reason"
+        description="the answer to an MQTT 5 client for a QoS 1 or 2 message that a monitor suppressed: `tell`"
+        " is reason"
         " code 0x87 (not authorized), `hide` is success",
     )
     sys_interval: Seconds = Field(
@@ -234,11 +235,11 @@ class NodeSettings(Settings):
     )
     overlay: Name | None = Field(
         default=None,
-        description="part of the domain that the node belongs to: what comes from a node of another part comes from"
-        " outside; unset: the same part as all others where it is unset",
+        description="overlay that the node belongs to: events from a node of another overlay come from"
+        " outside; unset: the same overlay as all nodes where it is unset",
     )
     brokering: NodeBrokering | None = Field(
-        default=None, description="what this node has in place of the domain's brokering table; unset: nothing"
+        default=None, description="this node's replacement for the domain's brokering table; unset: none"
     )
     signing_key: OptionalReadFile = Field(
         default=None,
@@ -246,7 +247,7 @@ class NodeSettings(Settings):
         " `tokens`",
     )
     trust: NodeTrust | None = Field(
-        default=None, description="what this node asks for in place of what `trust` says; unset: nothing"
+        default=None, description="this node's thresholds in place of those of `trust`; unset: none"
     )
 
     @property

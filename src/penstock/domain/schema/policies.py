@@ -222,7 +222,7 @@ class MonitorSettings(Settings):
         min_length=1,
     )
     python: str | None = Field(default=None, description="a class of your own, `module:Class`")
-    with_: dict[str, Any] | None = Field(default=None, alias="with", description="what the class is made with, by name")
+    with_: dict[str, Any] | None = Field(default=None, alias="with", description="arguments of the class, by name")
     filter: Annotated[tuple[TopicFilter, ...], OneOrMany()] | None = Field(
         default=None, description="topic filters of the events that pass; all others are suppressed"
     )
@@ -260,7 +260,7 @@ class ProtocolSettings(Settings):
         description="for an event of the protocol the client that sends it, or a list; unset: anybody",
     )
     protects: Annotated[tuple[Name, ...], OneOrMany("an entity or a list of entities")] = Field(
-        description="the entities that must see these events in no other order"
+        description="the entities that must see these events only in this order"
     )
     guard: Annotated[tuple[str, ...], OneOrMany("an event of the protocol, or a list")] | None = Field(
         default=None, description="the events that are suppressed when they are out of order; unset: all of them"
@@ -293,14 +293,15 @@ Flow = Annotated[
 class AssertionSettings(Settings):
     """A claim about the flows of the whole ensemble."""
 
-    never: Flow | None = Field(default=None, description="that nothing flows from one entity to another: `a to b`")
-    can: Flow | None = Field(default=None, description="that something can flow from one entity to another: `a to b`")
+    never: Flow | None = Field(default=None, description="nothing may flow from one entity to another: `a to b`")
+    can: Flow | None = Field(default=None, description="something can flow from one entity to another: `a to b`")
     on: TopicFilter | None = Field(
         default=None, description="topic filter of the events it is about; unset: events of any topic"
     )
     routes: bool = Field(
         default=False,
-        description="whether only ways through brokers count; otherwise clients on the way may pass on what they read",
+        description="whether only ways through brokers count; otherwise clients on the way may republish what"
+        " they read",
     )
 
     @model_validator(mode="after")

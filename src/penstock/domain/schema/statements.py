@@ -80,16 +80,16 @@ class ApplySettings(Settings):
 
     policy: Name = Field(description="name of the policy")
     to: Literal["publication", "subscription", "advertisement"] = Field(
-        description="what it is given to: `publication` attaches it to each, `subscription` and `advertisement`"
+        description="what it applies to: `publication` attaches it to each, `subscription` and `advertisement`"
         " associate it with these"
     )
     of: Annotated[tuple[str, ...], OneOrMany("a client or a list of clients")] = Field(
-        default=(), description="the clients whose messages these are, or `*` for any"
+        default=(), description="the clients that send these messages, or `*` for any"
     )
     at: Annotated[tuple[Name, ...], OneOrMany("a node or a list of nodes")] = Field(
-        default=(), description="in place of `of`: nodes that advertise this themselves"
+        default=(), description="in place of `of`: nodes that make the advertisement themselves"
     )
-    filter: TopicFilter = Field(default="#", description="topic filter of the publications that it is about")
+    filter: TopicFilter = Field(default="#", description="topic filter of the publications that it covers")
     where: ConditionText | None = Field(
         default=None, description="condition on the content of these publications; unset: any content"
     )
@@ -124,10 +124,10 @@ class StatementSettings(Settings):
     policies: dict[Name, PolicyForm] = Field(
         default={}, description="policies by name: text of the statement language, or its form as YAML"
     )
-    files: tuple[PolicyFile, ...] = Field(default=(), description="policies that stand in files of their own")
-    apply: tuple[ApplySettings, ...] = Field(default=(), description="what policies are given to, in this order")
+    files: tuple[PolicyFile, ...] = Field(default=(), description="policies in files of their own")
+    apply: tuple[ApplySettings, ...] = Field(default=(), description="messages that policies apply to, in this order")
     grants: tuple[PolicyGrantSettings, ...] = Field(
-        default=(), description="what policies clients may set themselves; unset: none"
+        default=(), description="grants to clients to set policies themselves; unset: none"
     )
 
     def statements(self) -> Iterator[tuple[str, tuple[str | int, ...], Statement | PolicyError]]:

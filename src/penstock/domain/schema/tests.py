@@ -70,8 +70,8 @@ Effect = Literal["pass", "suppress", "replace", "inject"]
 class ExpectedMessage(Settings):
     """An expected message; fields that are not set may have any value."""
 
-    topic: TopicName = Field(description="topic under which it comes")
-    payload: str | None = Field(default=None, description="what it says; unset: anything")
+    topic: TopicName = Field(description="topic of the message")
+    payload: str | None = Field(default=None, description="its payload; unset: any")
     metrics: dict[str, Any] | None = Field(
         default=None, description="of a Sparkplug message, the values of all its metrics by name; unset: any"
     )
@@ -79,16 +79,16 @@ class ExpectedMessage(Settings):
         default=(), description="of a Sparkplug message, metrics that are not in it"
     )
     seq: int | None = Field(default=None, ge=0, le=255, description="`seq` of a Sparkplug message; unset: any")
-    qos: QosLevel | None = Field(default=None, description="QoS with which it comes; unset: any")
-    retain: bool | None = Field(default=None, description="whether it comes as a retained message; unset: either")
-    at: Name | None = Field(default=None, description="node that it comes from; unset: any")
+    qos: QosLevel | None = Field(default=None, description="its QoS; unset: any")
+    retain: bool | None = Field(default=None, description="whether it is a retained message; unset: either")
+    at: Name | None = Field(default=None, description="node that sends it; unset: any")
 
 
 class PublishStep(Settings):
     """A publication of a client."""
 
     topic: TopicName = Field(description="topic that it publishes to")
-    payload: str = Field(default="", description="what it says")
+    payload: str = Field(default="", description="its payload")
     content: Any = Field(default=None, description="in place of `payload`: any value, which is sent as JSON")
     metrics: dict[str, Any] | None = Field(
         default=None,
@@ -136,12 +136,12 @@ class SubscribeStep(Settings):
         default=None, description="condition that content must satisfy; unset: any content"
     )
     name: Name | None = Field(
-        default=None, description="tells it from the client's other subscriptions with this filter; unset: no name"
+        default=None, description="its name among the client's subscriptions with this filter; unset: no name"
     )
     scope: Scope = Field(default="global", description="whether other nodes are told of it")
     policy: PolicyChoice | None = Field(default=None, description=_POLICY)
     contract: dict[str, Any] | None = Field(
-        default=None, description="contract that it brings with it: what it guarantees and needs; unset: none"
+        default=None, description="contract of the subscription: guarantees and needs; unset: none"
     )
     at: Name | None = Field(default=None, description="node that it subscribes at; unset: all it is connected to")
 
@@ -232,7 +232,7 @@ class ExpectedVerdict(Settings):
     to: Name | None = Field(default=None, description="where it was to go; unset: anywhere")
     stage: Stage | None = Field(default=None, description="stage that spoke; unset: any")
     effect: Effect | None = Field(default=None, description="what it did; unset: anything")
-    rule: str | None = Field(default=None, description="rule that it did it by, as a monitor's name; unset: any")
+    rule: str | None = Field(default=None, description="rule of the verdict, such as a monitor's name; unset: any")
 
 
 class StateKey(Settings):
@@ -301,7 +301,7 @@ class PolicyTestStep(Settings):
         default=None, description="by client, a topic filter or a list of these"
     )
     advertise: dict[Name, Advertisements] | None = Field(
-        default=None, description="by client, what it says that it will publish, or a list of this"
+        default=None, description="by client, an advertisement or a list of these"
     )
     unadvertise: dict[Name, Names] | None = Field(
         default=None, description="by client, the name of an advertisement that it takes back, or a list of these"
@@ -329,19 +329,17 @@ class PolicyTestStep(Settings):
     wait: Seconds | None = Field(default=None, ge=0, description="time that passes")
     expect: dict[str, Annotated[Expected, Short(_as_expected, _MESSAGES_FORM)]] = Field(
         default={},
-        description="by client or foreign broker, all that it has got since something was last expected: messages in"
+        description="by client or foreign broker, all messages since the last `expect`, in"
         " order, or `any_order`; `*` is everybody who is not named",
     )
-    refused: Names = Field(default=(), description="clients that are not let in")
+    refused: Names = Field(default=(), description="clients that are refused")
     verdicts: Annotated[tuple[ExpectedVerdict, ...], OneOrMany()] = Field(
-        default=(), description="verdicts on what has been published since something was last expected"
+        default=(), description="verdicts on publications since the last `expect`"
     )
     states: States = Field(
         default={}, description="by monitor, or `monitor @ source -> target`, the state that it is in"
     )
-    ratings: Annotated[tuple[ExpectedRating, ...], OneOrMany()] = Field(
-        default=(), description="how far nodes trust their neighbours"
-    )
+    ratings: Annotated[tuple[ExpectedRating, ...], OneOrMany()] = Field(default=(), description="ratings of neighbours")
 
     @model_validator(mode="after")
     def _does_one_thing(self) -> PolicyTestStep:
@@ -366,7 +364,7 @@ class PolicyTest(Settings):
     """A test of a domain's policies, played without sockets."""
 
     subscribe: dict[Name, Subscriptions] | None = Field(
-        default=None, description="who is subscribed to what at the beginning; unset: every listed client to everything"
+        default=None, description="subscriptions at the beginning; unset: every listed client to everything"
     )
     states: States = Field(
         default={}, description="by monitor, or `monitor @ source -> target`, the state that it begins in"

@@ -27,7 +27,7 @@ class NeighbourSettings(Settings):
 
     node: Name = Field(description="the neighbour that holds the token")
     at: Name = Field(description="the node that gives it")
-    subscribe: Filters = Field(description="filters of the topics of which events go to the neighbour")
+    subscribe: Filters = Field(description="filters of the topics whose events go to the neighbour")
 
 
 class TokenSettings(Settings):
@@ -39,20 +39,21 @@ class TokenSettings(Settings):
     )
     required: bool = Field(
         default=True,
-        description="whether a client must show a token; if not, one without has the rights that it has without"
-        " tokens, and its node vouches for what it publishes",
+        description="whether a client must show a token; if not, a client without one keeps its other rights,"
+        " and its node vouches for what it publishes",
     )
     lifetime: Seconds = Field(
-        default=3600.0, ge=10, le=86400 * 3660, description="seconds for which tokens count that nodes issue"
+        default=3600.0, ge=10, le=86400 * 3660, description="lifetime in seconds of tokens that nodes issue"
     )
     issuers: Annotated[tuple[Name, ...], OneOrMany()] = Field(
-        default=(), description="nodes whose tokens clients may show at every node; unset: each node takes its own"
+        default=(),
+        description="nodes whose tokens clients may show at every node; unset: each node accepts only its own",
     )
     grants: tuple[TokenGrantSettings, ...] = Field(
-        default=(), description="what nodes issue tokens for to whom; all that name a client count together"
+        default=(), description="grants for tokens that nodes issue; all grants that name a client count together"
     )
     neighbours: tuple[NeighbourSettings, ...] = Field(
-        default=(), description="what nodes may have of their neighbours; of one that is not named: everything"
+        default=(), description="what neighbours may receive from nodes; a neighbour that is not named: everything"
     )
 
     def granted(self, client: str) -> tuple[frozenset[str], frozenset[str]] | None:

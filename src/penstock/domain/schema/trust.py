@@ -34,15 +34,15 @@ class EvidenceSettings(Settings):
     tokens: bool = Field(default=True, description="whether a token that is forged or malformed is bad evidence")
     monitors: bool = Field(
         default=True,
-        description="whether it is evidence what monitors on the link make of an event: nothing is bad, itself is good",
+        description="whether monitors on the link give evidence: a suppressed event is bad, an unchanged one is good",
     )
     conform: bool = Field(
         default=True,
-        description="whether it is evidence how an event keeps what the neighbour has said is advertised on its topic",
+        description="whether events give evidence by conforming to the advertisements that the neighbour has forwarded",
     )
     contracts: bool = Field(
         default=True,
-        description="whether it is evidence how an event keeps the quality that a contract guarantees on its topic",
+        description="whether events give evidence by keeping the quality that a contract guarantees on their topic",
     )
     evaluate: Annotated[str, matching(_FUNCTION, "`module:function`")] | None = Field(
         default=None,
@@ -90,8 +90,8 @@ class TrustSettings(Settings):
         default=None, description="rating of a path from which a token is accepted, θ; unset: as `sign`"
     )
     signers: Count = Field(default=1, ge=1, le=64, description="signers whose paths must be trusted, k")
-    penalty: Count = Field(default=3, ge=2, le=1000, description="bad evidence that one bad event is, μ")
-    base_rate: Share = Field(default=0.5, description="rating of a neighbour that nothing is known of")
+    penalty: Count = Field(default=3, ge=2, le=1000, description="weight of one bad event, μ")
+    base_rate: Share = Field(default=0.5, description="rating of a neighbour without evidence")
     half_life: Seconds | None = Field(
         default=None,
         gt=0,
@@ -101,8 +101,10 @@ class TrustSettings(Settings):
     begin: tuple[BeginSettings, ...] = Field(
         default=(), description="evidence that nodes begin with; unset: none, so that ratings begin with `base_rate`"
     )
-    evidence: EvidenceSettings = Field(default=EvidenceSettings(), description="what is evidence by itself")
-    feedback: FeedbackSettings | None = Field(default=None, description="who may rate what it receives; unset: nobody")
+    evidence: EvidenceSettings = Field(default=EvidenceSettings(), description="evidence that nodes collect themselves")
+    feedback: FeedbackSettings | None = Field(
+        default=None, description="clients that may rate what they receive; unset: none"
+    )
     operators: Annotated[tuple[Name, ...], OneOrMany()] = Field(
         default=(), description="clients that may set the evidence that a node holds, with `penstock trust apply`"
     )
@@ -238,7 +240,7 @@ class RateStep(Settings):
     """A client's rating of a message that it got."""
 
     topic: TopicName = Field(description="topic of the message")
-    payload: str | None = Field(default=None, description="what it said; unset: as the last one on the topic")
+    payload: str | None = Field(default=None, description="its payload; unset: that of the last message on the topic")
     good: bool = Field(default=False, description="whether it is good")
 
 
@@ -247,8 +249,8 @@ class ExpectedRating(Settings):
 
     of: Name = Field(description="the neighbour")
     by: Name = Field(description="the node that rates it")
-    at_least: Share | None = Field(default=None, description="the rating is not lower; unset: as low as it likes")
-    at_most: Share | None = Field(default=None, description="the rating is not higher; unset: as high as it likes")
+    at_least: Share | None = Field(default=None, description="lower bound of the rating; unset: none")
+    at_most: Share | None = Field(default=None, description="upper bound of the rating; unset: none")
 
     @model_validator(mode="after")
     def _says_something(self) -> ExpectedRating:
