@@ -6,7 +6,7 @@ from collections.abc import Sequence
 _MAX_LETTERS = 60
 
 
-def fit(cell: str) -> str:
+def shorten(cell: str) -> str:
     """Shorten a long cell in the middle: a topic may have 65,535 bytes."""
     if len(cell) <= _MAX_LETTERS:
         return cell
@@ -26,11 +26,11 @@ def print_table(titles: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> Non
             table.add_row(*(cell.replace("[", r"\[") for cell in row))
         Console().print(table)
         return
-    for line in aligned(titles, rows):
+    for line in align_rows(titles, rows):
         print(line)
 
 
-def aligned(titles: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> list[str]:
+def align_rows(titles: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> list[str]:
     """Return lines with columns, one per row."""
     widths = [max(map(len, column)) for column in zip(titles, *rows, strict=True)]
     return [

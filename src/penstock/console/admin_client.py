@@ -45,7 +45,7 @@ class ApiClient:
     async def log_in(self, user: str, password: str, address: str = "") -> None:
         """Get a token for this person; raise `ApiClientError`. `address`: where the person comes from, so that the
         node can count failed attempts by it; a node of the same system user trusts it."""
-        own = local_token.find(self.url) if address else None
+        own = local_token.find_token(self.url) if address else None
         credentials = {"user": user, "password": password, **({"address": address} if own else {})}
         headers = {"Authorization": f"Bearer {own}"} if own else {}
         answer = await self._send("POST", "/api/login", json=credentials, headers=headers)

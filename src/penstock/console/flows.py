@@ -78,7 +78,7 @@ class _FlowsPage:
         self._map.light([])
         if not source or not target:
             with self._answer:
-                widgets.wrong("Something is missing", "Give a sender and a receiver.")
+                widgets.problem("Something is missing", "Give a sender and a receiver.")
             return
         on, routes = self._on.value or "", self._ways.value == ROUTES
         query = {"from": source, "to": target, "on": on, "routes": "1" if routes else "0"}
@@ -96,7 +96,7 @@ class _FlowsPage:
         self._answer.clear()
         if why:
             with self._answer:
-                widgets.wrong("The request failed", why)
+                widgets.problem("The request failed", why)
             return
         with self._answer, widgets.card("Answer"):
             _show_answer(answer, on, routes)
@@ -153,7 +153,7 @@ class _FlowsPage:
 def _failed(into: ui.element, error: ApiClientError) -> None:
     into.clear()
     with into:
-        widgets.wrong("This cannot be shown", str(error))
+        widgets.problem("This cannot be shown", str(error))
 
 
 def _show_answer(flow: EntityFlow, on: str, routes: bool) -> None:

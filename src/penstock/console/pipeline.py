@@ -57,7 +57,7 @@ async def show(person: Person) -> None:
         state = await ask_jobs(person)
     except ApiClientError as error:
         waiting.delete()
-        widgets.wrong("The nodes do not answer", str(error))
+        widgets.problem("The nodes do not answer", str(error))
         return
     waiting.delete()
     if not state.journals:
@@ -157,7 +157,7 @@ async def _report(person: Person, id: str) -> None:
             ui.space()
             ui.link("Close", "/pipeline").classes("pk-out")
         if report is None:
-            widgets.wrong("The report cannot be shown", wrong)
+            widgets.problem("The report cannot be shown", wrong)
             return
         frame = ui.element("iframe").classes("pk-frame").props('title="Report" referrerpolicy=no-referrer')
         frame.props["sandbox"] = ""  # no scripts, no forms, an origin of its own

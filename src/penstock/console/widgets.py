@@ -44,7 +44,7 @@ def empty(title: str, hint: str = "") -> ui.element:
     return box
 
 
-def wrong(title: str, why: str) -> ui.element:
+def problem(title: str, why: str) -> ui.element:
     """Show that something cannot be shown, and why."""
     with ui.element("div").classes("pk-state pk-wrong").props("role=alert") as box:
         ui.icon("error_outline").classes("pk-state-icon").props("aria-hidden=true")

@@ -54,7 +54,7 @@ def suggestion(name: str, known: Collection[str]) -> str:
     return f"did you mean `{near[0]}`?" if near else ""
 
 
-def hint(name: str, known: Collection[str]) -> str:
+def known_names_hint(name: str, known: Collection[str]) -> str:
     """Return a hint for an unknown name: a similar one, or the known names."""
     near = suggestion(name, known)
     if near:
@@ -90,8 +90,8 @@ class Entities:
     def not_a_node(self, name: str) -> str:
         """Return the expectation for a name that is not a node's."""
         kind = self.kind(name)
-        return f"a node, and `{name}` is {kind}" if kind else f"a node, {hint(name, self.nodes)}"
+        return f"a node, and `{name}` is {kind}" if kind else f"a node, {known_names_hint(name, self.nodes)}"
 
     def not_an_entity(self, name: str) -> str:
         """Return the expectation for a name that is not an entity's."""
-        return f"a node, client or foreign broker, {hint(name, self.all)}"
+        return f"a node, client or foreign broker, {known_names_hint(name, self.all)}"

@@ -26,10 +26,10 @@ from penstock.broker.http.bounded_http import HEAD_SECONDS
 from penstock.broker.http.endpoint import NOBODY
 from penstock.broker.http.guard import IDLE_SECONDS, MAX_SECONDS, MAX_SESSIONS, AdminTokens
 from penstock.broker.http.people import NO_USER
-from penstock.broker.http.secret_masks import MaskError, masked, unmasked
+from penstock.broker.http.secret_masks import MaskError, mask_secrets, restore_secrets
 from penstock.broker.identity.attempts import MAX_FROM_ADDRESS
 from penstock.client.admin import CA, AdminClient, AdminError
-from penstock.client.local_token import find, token_path
+from penstock.client.local_token import find_token, token_path
 from penstock.domain import Domain
 from penstock.domain.schema.admin import AdminSettings
 from penstock.policy.tokens.revocation import CARRIED
@@ -208,14 +208,14 @@ def test_over_tls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_local_token_is_new_at_each_start_and_gone_with_the_node() -> None:
     with running({"admin": "127.0.0.1:0"}) as node:
-        first, address = find(base(node)), base(node)
+        first, address = find_token(base(node)), base(node)
         file = token_path(address)
         assert file.stat().st_mode & 0o777 == 0o600
         assert file.parent.stat().st_mode & 0o077 == 0
         node.stop(signal.SIGTERM)
         assert not file.exists()
         node.start()
-        assert find(base(node)) != first
+        assert find_token(base(node)) != first
         with pytest.raises(AdminError, match="no valid token") as caught:
             AdminClient(base(node), first).get("/api/about")
         assert caught.value.status == 401
@@ -231,7 +231,8 @@ def test_nobody_listens_there() -> None:
 def test_a_stream_of_decisions() -> None:
     with running({"admin": ANY_PORT}) as node:
         question = urllib.request.Request(
-            f"{base(node)}/api/decisions/stream?topic=a/%23", headers={"Authorization": f"Bearer {find(base(node))}"}
+            f"{base(node)}/api/decisions/stream?topic=a/%23",
+            headers={"Authorization": f"Bearer {find_token(base(node))}"},
         )
         with urllib.request.urlopen(question, timeout=60) as answer:
             until(lambda: ask(node, "GET", "/api/decisions")[0] == 200, "somebody looks")
@@ -308,8 +309,8 @@ async def test_sessions_end() -> None:
     ],
 )
 def test_marks_stand_for_secrets(text: str, shown: str) -> None:
-    assert masked(text) == shown
-    assert yaml.safe_load(unmasked(masked(text), text)) == yaml.safe_load(text)
+    assert mask_secrets(text) == shown
+    assert yaml.safe_load(restore_secrets(mask_secrets(text), text)) == yaml.safe_load(text)
 
 
 MARK = '"<kept secret 0>"'
@@ -330,7 +331,7 @@ LINK = "links: [{secret: hunter2}]"
 )
 def test_marks_that_stand_for_nothing(draft: str, why: str) -> None:
     with pytest.raises(MaskError, match=why):
-        unmasked(draft, LINK)
+        restore_secrets(draft, LINK)
 
 
 @pytest.mark.parametrize(
@@ -347,7 +348,7 @@ def test_marks_that_stand_for_nothing(draft: str, why: str) -> None:
 )
 def test_what_cannot_be_masked_is_not_shown(text: str) -> None:
     with pytest.raises(MaskError) as caught:
-        masked(text)
+        mask_secrets(text)
     assert "hunter2" not in str(caught.value)
 
 

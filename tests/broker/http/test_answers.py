@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from penstock.client.local_token import find
+from penstock.client.local_token import find_token
 from penstock.journal.jobs import JobRecord
 from tests.support.processes.commands import until
 from tests.support.processes.node import ANY_PORT, LiveNode, passwords, running
@@ -32,7 +32,7 @@ def live() -> Iterator[LiveNode]:
 
 def ask(node: LiveNode, path: str, user: str = "", body: object = None) -> tuple[int, Any]:
     base = next(address for address in node.addresses if address.startswith("http"))
-    token = find(base)
+    token = find_token(base)
     if user:
         token = _send(f"{base}/api/login", "", {"user": user, "password": user[0]})[1]["token"]
     return _send(f"{base}{path}", token or "", body)

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from penstock.broker.http.api import ENDPOINTS
-from penstock.client.local_token import find, token_path
+from penstock.client.local_token import find_token, token_path
 from tests.support.clients.paho import Paho
 from tests.support.processes.commands import PATIENCE, until
 from tests.support.processes.node import ANY_PORT, LiveNode, passwords, running
@@ -49,7 +49,7 @@ def ask(
 ) -> tuple[int, Any]:
     """Status and what the answer says; `token` None: that of the user who runs the node."""
     parts = urlsplit(base(node))
-    shown = find(base(node)) if token is None else token
+    shown = find_token(base(node)) if token is None else token
     sent = {"Authorization": f"Bearer {shown}"} if shown else {}
     sent |= {name.replace("_", "-"): value for name, value in headers.items()}
     connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=PATIENCE)

@@ -15,8 +15,8 @@ import yaml
 
 from penstock.broker.http.endpoint import ApiError
 from penstock.broker.http.processes import MAX_AT_ONCE, MAX_WAITING, Turns, run_masks
-from penstock.broker.http.secret_masks import HIDDEN, MaskError, masked, shown
-from penstock.client.local_token import find
+from penstock.broker.http.secret_masks import HIDDEN, MaskError, mask_for_rights, mask_secrets
+from penstock.client.local_token import find_token
 from tests.broker.http.test_api import ask, base, log_in
 from tests.support.processes.commands import until
 from tests.support.processes.node import ANY_PORT, LiveNode, passwords, running
@@ -162,7 +162,7 @@ def test_checks_are_few_at_a_time_and_end_with_who_asks(live: LiveNode) -> None:
     text = now["text"] + "monitors: {m: {link: doc -> main, python: 'slow:M'}}\n"
     body = json.dumps({"text": text, "revision": now["revision"]}).encode()
     parts = urlsplit(base(live))
-    lines = ("POST /api/draft/check HTTP/1.1", "Host: localhost", f"Authorization: Bearer {find(base(live))}")
+    lines = ("POST /api/draft/check HTTP/1.1", "Host: localhost", f"Authorization: Bearer {find_token(base(live))}")
     head = "\r\n".join((*lines, f"Content-Length: {len(body)}", "", ""))
 
     def begun() -> int:
@@ -210,9 +210,9 @@ async def test_a_text_takes_its_time_in_a_process_of_its_own(text: str) -> None:
 
 def test_without_the_fast_parser_it_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     text = "é: 1\nlinks:\n- {between: [a, b], secret: 'ü x'} # note\n- secret: |\n    ab\n    cd\n  tls: {}\n"
-    fast = masked(text), shown(text)
+    fast = mask_secrets(text), mask_for_rights(text)
     monkeypatch.setattr(sys.modules["penstock.broker.http.secret_masks"], "yaml_loader", lambda: yaml.SafeLoader)
-    assert (masked(text), shown(text)) == fast
+    assert (mask_secrets(text), mask_for_rights(text)) == fast
 
 
 @pytest.mark.parametrize(
@@ -225,11 +225,11 @@ def test_without_the_fast_parser_it_is_the_same(monkeypatch: pytest.MonkeyPatch)
     ids=range(3),
 )
 def test_attributes_that_stand_elsewhere_are_not_shown(text: str) -> None:
-    assert shown(text).read == ""
-    assert "ssn" in shown(text).content or "*c" in shown(text).content
+    assert mask_for_rights(text).read == ""
+    assert "ssn" in mask_for_rights(text).content or "*c" in mask_for_rights(text).content
 
 
 @pytest.mark.parametrize("text", ["links: &l []\nx: *l", "x: &x []\nlinks: *x", "? [a]\n: 1", "x: &x f\ninclude: *x"])
 def test_what_stands_elsewhere_cannot_be_masked(text: str) -> None:
     with pytest.raises(MaskError):
-        masked(text)
+        mask_secrets(text)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from penstock.broker.http.redaction import WITHHELD, discreet
+from penstock.broker.http.redaction import WITHHELD, redact_verdict
 from penstock.model.verdict import Effect, Verdict
 from tests.broker.http.test_api import ask, log_in
 from tests.support.clients.paho import Paho
@@ -148,5 +148,5 @@ def test_an_explanation_tells_who_asks_of_its_own_payload_only(live: LiveNode) -
     ids=str,
 )
 def test_reasons_that_look_at_no_content_are_told(verdict: Verdict, is_told: bool) -> None:
-    assert discreet(verdict).reason == ("x" if is_told else WITHHELD)
-    assert discreet(verdict)[:3] == verdict[:3]
+    assert redact_verdict(verdict).reason == ("x" if is_told else WITHHELD)
+    assert redact_verdict(verdict)[:3] == verdict[:3]

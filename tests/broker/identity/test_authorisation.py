@@ -428,7 +428,7 @@ async def test_many_at_once_and_bodies_that_do_not_come(tmp_path: Path, monkeypa
     async with in_here(tmp_path) as admin:
         answers = await asyncio.gather(*(said(admin, GRANT) for _ in range(50)))  # nobody has failed
         assert set(answers) == {b"HTTP/1.1 200 OK\r\n"}
-        monkeypatch.setattr(logins, "MOST_WAITING", 0)
+        monkeypatch.setattr(logins, "MAX_WAITING", 0)
         assert await said(admin, GRANT) == b"HTTP/1.1 503 Service Unavailable\r\n"
         monkeypatch.setattr(authorisation, "BODY_SECONDS", 0.05)
         assert await said(admin, GRANT, length=1000) == b"HTTP/1.1 408 Request Timeout\r\n"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from penstock.cli.main import main
-from penstock.cli.table import fit
+from penstock.cli.table import shorten
 from tests.support.memory.journals import rows, write_segments
 from tests.support.scenes.smart_home import leaky, recorded_home
 
@@ -77,7 +77,7 @@ def test_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, title: str) ->
     ids=["what fits is whole", "of what does not, the ends are shown"],
 )
 def test_cells_of_tables(cell: str, shown: str) -> None:
-    assert fit(cell) == shown
+    assert shorten(cell) == shown
 
 
 def test_a_replay_of_few_events_needs_no_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -93,7 +93,7 @@ class AdminServer:
         self.address = f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
         self._names = OwnNames((host, self._address.host), self.hosts)
         try:
-            local_token.leave(self.address, self._api.guard.local)
+            local_token.write_token(self.address, self._api.guard.local)
         except OSError as error:
             self.server.log.warning("the local admin token cannot be written", extra={"cause": str(error)})
         self._task = asyncio.create_task(self._http.serve([socket]))
@@ -101,7 +101,7 @@ class AdminServer:
 
     async def stop(self) -> None:
         self._http.should_exit = True
-        local_token.take_back(self.address, self._api.guard.local)
+        local_token.delete_token(self.address, self._api.guard.local)
         if self._task is not None:
             with contextlib.suppress(asyncio.CancelledError):
                 await self._task

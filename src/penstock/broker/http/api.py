@@ -27,7 +27,7 @@ from penstock.broker.http.processes import Turns
 from penstock.broker.http.secret_masks import HIDDEN
 from penstock.broker.identity.logins import Logins
 from penstock.domain import Domain
-from penstock.domain.schema.admin import AdminSettings, Right, reaches
+from penstock.domain.schema.admin import AdminSettings, Right, includes_right
 from penstock.journal.revision import Revision
 from penstock.policy.access.passwords import Passwords
 
@@ -244,7 +244,7 @@ def _require(caller: Caller, right: Right | None) -> None:
         return
     if not caller.right:
         raise ApiError("a valid token is needed", 401)
-    if not reaches(caller.right, right):
+    if not includes_right(caller.right, right):
         raise ApiError(f"`{caller.name}` has the right `{caller.right}`, and this needs `{right}`", 403)
 
 

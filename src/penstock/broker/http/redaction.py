@@ -30,7 +30,7 @@ _REFUSED = Verdict("match", Effect.SUPPRESS, "withheld", WITHHELD)
 """In place of the verdicts of the stages from `match` on."""
 
 
-def without_reasons(decision: Decision) -> Decision:
+def redact_reasons(decision: Decision) -> Decision:
     """Return the decision with only those reasons that reveal nothing of the payload.
 
     A caller who filters by content could otherwise find out by asking whether its own condition refuses an event, or
@@ -41,10 +41,10 @@ def without_reasons(decision: Decision) -> Decision:
         before = tuple(takewhile(lambda verdict: verdict.stage != "match", verdicts))
         after = (_REFUSED,) if decision.effect is Effect.SUPPRESS else verdicts[len(before) + 1 :]
         verdicts = (*before, *after)
-    return decision._replace(verdicts=tuple(map(discreet, verdicts)))
+    return decision._replace(verdicts=tuple(map(redact_verdict, verdicts)))
 
 
-def without_others(decision: Decision, own: Event) -> Decision:
+def redact_foreign_content(decision: Decision, own: Event) -> Decision:
     """Return the decision on an event that the caller has made up: reasons about its own content are shown too, as
     long as the payload is the caller's. What a node makes of it may contain data of others, which nodes remember."""
     is_own, verdicts = decision.event.payload == own.payload, []
@@ -52,12 +52,12 @@ def without_others(decision: Decision, own: Event) -> Decision:
         is_about_it = (verdict.stage == "match" and verdict.rule == "condition") or (
             verdict.stage == "conform" and verdict.rule in (OWN, GIVEN)
         )
-        verdicts.append(verdict if is_own and is_about_it else discreet(verdict))
+        verdicts.append(verdict if is_own and is_about_it else redact_verdict(verdict))
         is_own = is_own and verdict.effect in (Effect.PASS, Effect.SUPPRESS)
     return decision._replace(verdicts=tuple(verdicts))
 
 
-def discreet(verdict: Verdict) -> Verdict:
+def redact_verdict(verdict: Verdict) -> Verdict:
     """Return a verdict, with its reason only if that cannot reveal anything of the payload."""
     is_blind = verdict.rule in _BLIND.get(verdict.stage, ())
     if verdict.stage == "match" and verdict.effect is Effect.PASS:
@@ -66,12 +66,12 @@ def discreet(verdict: Verdict) -> Verdict:
     return verdict if is_blind or not verdict.reason else verdict._replace(reason=WITHHELD)
 
 
-def without_payloads(decision: DecisionAccount) -> DecisionAccount:
+def hide_payloads(decision: DecisionAccount) -> DecisionAccount:
     """Return the decision with its verdicts, but no payload."""
     return replace(decision, event=_blank(decision.event), outputs=tuple(map(_blank, decision.outputs)))
 
 
-def with_own_payload(explained: Account) -> Account:
+def hide_foreign_payloads(explained: Account) -> Account:
     """Return the explanation of an event that the caller has made up: its payload is known, others are left out."""
 
     def shown(event: EventAccount) -> EventAccount:

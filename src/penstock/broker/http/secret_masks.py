@@ -51,9 +51,9 @@ class MaskedText(NamedTuple):
     """Also without values of attributes; empty if they cannot be recognised."""
 
 
-def shown(text: str) -> MaskedText:
+def mask_for_rights(text: str) -> MaskedText:
     """Return the text for each right; raise `MaskError`."""
-    marked = masked(text)
+    marked = mask_secrets(text)
     try:
         hidden = _emitted(marked, is_hidden=True)
     except MaskError:
@@ -61,7 +61,7 @@ def shown(text: str) -> MaskedText:
     return MaskedText(marked, _emitted(marked, is_hidden=False), hidden)
 
 
-def masked(text: str) -> str:
+def mask_secrets(text: str) -> str:
     """Return the text with each secret replaced by its mark; raise `MaskError`."""
     for number, (begin, end) in reversed(list(enumerate(_secrets(text)))):
         rest = text[begin:end]
@@ -72,7 +72,7 @@ def masked(text: str) -> str:
     return text
 
 
-def unmasked(draft: str, original: str) -> str:
+def restore_secrets(draft: str, original: str) -> str:
     """Return the draft with its marks replaced by the secrets of the original; raise `MaskError`."""
     secrets = [original[begin:end] for begin, end in _secrets(original)] if has_marks(draft) else []
     for begin, end in reversed(list(_secrets(draft))):
@@ -88,7 +88,7 @@ def unmasked(draft: str, original: str) -> str:
     return draft
 
 
-def included(text: str) -> set[str]:
+def included_files(text: str) -> set[str]:
     """Return the files that a domain file includes, as it names them."""
     return {event.value for path, event in _scalars(text) if path in (("include",), ("include", _ITEM))}
 
@@ -196,9 +196,9 @@ def answer(question: dict[str, str]) -> dict[str, Any]:
     includes others."""
     try:
         if "text" in question:
-            return dict(shown(question["text"])._asdict())
-        text = unmasked(question["draft"], question["now"])
-        return {"text": text, "is_other": included(text) != included(question["now"])}
+            return dict(mask_for_rights(question["text"])._asdict())
+        text = restore_secrets(question["draft"], question["now"])
+        return {"text": text, "is_other": included_files(text) != included_files(question["now"])}
     except MaskError as error:
         return {"error": str(error)}
 

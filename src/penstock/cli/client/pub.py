@@ -20,7 +20,7 @@ from penstock.cli.client.broker_options import (
 from penstock.cli.client.properties import Property, properties_for
 from penstock.cli.client.publisher import PublishConnection
 from penstock.cli.options import UsageError, flag, number, option, options
-from penstock.cli.policy.policy_files import policy_given
+from penstock.cli.policy.policy_files import policy_option
 
 SYNOPSIS = """\
 Usage: penstock pub [-h HOST] [-p PORT] -t TOPIC {-m TEXT | -f FILE | -n | -s | -l} [OPTION ...]
@@ -45,7 +45,7 @@ class PubOptions(ClientOptions):
     policy: str | None = option(
         "--policy",
         values="TEXT|@FILE",
-        convert=policy_given,
+        convert=policy_option,
         help="policy statement that is attached to the message; @FILE: the one in a file, as text, YAML, JSON or XML "
         "by its name; makes the connection an MQTT 5 one (not in Mosquitto's clients)",
     )

@@ -26,7 +26,7 @@ from penstock.cli.client.broker_options import (
 from penstock.cli.client.format import Formatter, compile_format, plain, verbose
 from penstock.cli.client.properties import Property, properties_for
 from penstock.cli.options import UsageError, choice, flag, number, option, options, utf8
-from penstock.cli.policy.policy_files import policy_given
+from penstock.cli.policy.policy_files import policy_option
 from penstock.model.errors import TopicError
 from penstock.model.topic import matches, parse_filter
 
@@ -110,7 +110,7 @@ class SubOptions(ClientOptions):
     policy: str | None = option(
         "--policy",
         values="TEXT|@FILE",
-        convert=policy_given,
+        convert=policy_option,
         help="policy statement of the subscriptions; @FILE: the one in a file, as text, YAML, JSON or XML by its name; "
         "makes the connection an MQTT 5 one (not in Mosquitto's clients)",
     )

@@ -10,10 +10,10 @@ from typing import Any
 
 import msgspec
 
-from penstock.cli.domain.staging import StagedDomain, everything
+from penstock.cli.domain.staging import StagedDomain, all_filters
 from penstock.cli.exit_codes import EXIT_DOMAIN, EXIT_ERROR
 from penstock.cli.options import UsageError
-from penstock.cli.policy.policy_files import policy_given
+from penstock.cli.policy.policy_files import policy_option
 from penstock.cli.table import print_table
 from penstock.client.admin import AdminClient
 from penstock.domain import check, read
@@ -137,7 +137,7 @@ def _of_file(options: argparse.Namespace) -> Account:
 def _policy(options: argparse.Namespace) -> str:
     """Return the policy that is attached; empty: none."""
     try:
-        return policy_given(options.policy) if options.policy else ""
+        return policy_option(options.policy) if options.policy else ""
     except UsageError as error:
         raise UsageError(f"--policy: {error}") from None
 
@@ -146,16 +146,16 @@ def _assumed(options: argparse.Namespace, has_tokens: bool) -> str:
     with_tokens = ", with the token that it is granted" if has_tokens else ""
     if options.subscribed:
         return f"every client is connected{with_tokens}, and there are only the subscriptions of --subscribed"
-    filters = " and ".join(f"`{filter}`" for filter in everything(options.topic))
+    filters = " and ".join(f"`{filter}`" for filter in all_filters(options.topic))
     subscribed = f"{filters}, or to what its token lets it" if has_tokens else filters
     return f"every client is connected{with_tokens} and subscribes to {subscribed}; --subscribed says otherwise"
 
 
 def _tell_births(rehearsal: Rehearsal, path: Path) -> None:
     """Make these births known to all nodes."""
-    from penstock.cli.policy.births import of_path
+    from penstock.cli.policy.births import read_births
 
-    for topic, payload in of_path(path):
+    for topic, payload in read_births(path):
         for node in rehearsal.nodes.values():
             wrong = births.take_in(node, Event(topic, payload))
             if wrong:
@@ -222,7 +222,7 @@ def _subscribe(rehearsal: Rehearsal, options: argparse.Namespace) -> None:
                 raise UsageError(f"--subscribed: `{text}`: {refused[0]}")
         return
     for client in rehearsal.ensemble.devices:
-        for filter in rehearsal.widest(client, everything(options.topic)):
+        for filter in rehearsal.widest(client, all_filters(options.topic)):
             rehearsal.subscribe(client, filter)
 
 

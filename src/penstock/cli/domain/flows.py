@@ -14,7 +14,7 @@ from penstock.analysis.picture import picture
 from penstock.cli.exit_codes import EXIT_DOMAIN, EXIT_ERROR
 from penstock.cli.table import print_table
 from penstock.domain import Ensemble, check, ensemble, read
-from penstock.domain.finding import hint
+from penstock.domain.finding import known_names_hint
 from penstock.model.errors import DomainError, PenstockError, TopicError
 from penstock.model.topic import parse_filter
 
@@ -98,7 +98,7 @@ def main(argv: list[str]) -> int:
     question = FlowQuery(flow_graph(entities), on, options.routes)
     for name in (options.source, options.target):
         if name is not None and name not in question.graph.kinds:
-            parser.error(f"no entity `{name}` in `{options.file}`, {hint(name, question.graph.kinds)}")
+            parser.error(f"no entity `{name}` in `{options.file}`, {known_names_hint(name, question.graph.kinds)}")
     try:
         if options.assertions:
             _show_assertions(entities, domain.domain, options.json)

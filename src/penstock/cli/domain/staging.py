@@ -36,7 +36,7 @@ class StagedDomain:
         return {name: Store(Path(":memory:"), "normal") for name in names}
 
 
-def everything(topic: str) -> tuple[str, ...]:
+def all_filters(topic: str) -> tuple[str, ...]:
     """Return filters of everything that a client may subscribe to, as far as this topic and its derived events are
     concerned."""
     first = topic.partition("/")[0]

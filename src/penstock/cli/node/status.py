@@ -10,7 +10,7 @@ import msgspec
 
 from penstock.cli.exit_codes import EXIT_DOMAIN, EXIT_ERROR
 from penstock.cli.node.overview import LinkLine, NodeLine, Overview, Snapshot, overview
-from penstock.cli.table import aligned
+from penstock.cli.table import align_rows
 from penstock.client.admin import AdminClient, AdminError
 from penstock.domain import check, read
 from penstock.domain.schema.domain import Domain
@@ -156,9 +156,9 @@ def _print(shown: Overview, as_json: bool, is_watched: bool) -> None:
     is_terminal = sys.stdout.isatty()
     if is_watched and is_terminal:
         print("\033[H\033[2J", end="")
-    parts = [aligned(_NODE_TITLES, [_node_row(node) for node in shown.nodes])]
+    parts = [align_rows(_NODE_TITLES, [_node_row(node) for node in shown.nodes])]
     if shown.links:
-        parts.append(aligned(_LINK_TITLES, [_link_row(link) for link in shown.links]))
+        parts.append(align_rows(_LINK_TITLES, [_link_row(link) for link in shown.links]))
     parts.append([f"trouble: {problem}" for problem in shown.trouble] or ["all is well"])
     lines = "\n\n".join("\n".join(part) for part in parts).splitlines()
     ill = {node.node for node in shown.nodes if node.state != "up"}

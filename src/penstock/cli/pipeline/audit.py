@@ -19,7 +19,7 @@ from penstock.cli.pipeline.shared import (
     read_options,
     run_job,
 )
-from penstock.cli.table import fit, print_table
+from penstock.cli.table import print_table, shorten
 from penstock.journal.jobs import JobTable
 from penstock.pipeline.jobs.audit import DENIALS, RIGHTS, SEEN, UNUSED, Audit, audit
 from penstock.pipeline.tables import report
@@ -91,7 +91,7 @@ def _print_rows(
 ) -> None:
     print(f"{title}: {len(rows) or 'none'}")
     if rows:
-        print_table(titles, [tuple(fit(report.told(cell)) for cell in row) for row in rows[:_MAX_ROWS]])
+        print_table(titles, [tuple(shorten(report.told(cell)) for cell in row) for row in rows[:_MAX_ROWS]])
     if len(rows) > _MAX_ROWS:
         print(f"and {len(rows) - _MAX_ROWS} more: see --json or --html")
     print()

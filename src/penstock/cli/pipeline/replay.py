@@ -23,7 +23,7 @@ from penstock.cli.pipeline.shared import (
     run_job,
     settings_for,
 )
-from penstock.cli.table import fit, print_table
+from penstock.cli.table import print_table, shorten
 from penstock.domain import load
 from penstock.journal.jobs import JobTable
 from penstock.journal.read.sample import sample
@@ -185,7 +185,7 @@ def _show(result: Replay, seconds: float) -> None:
 
 
 def _cells(row: tuple[object, ...]) -> tuple[str, ...]:
-    return tuple(fit(str(cell)) for cell in row)
+    return tuple(shorten(str(cell)) for cell in row)
 
 
 def _breaches(claim: Claim) -> list[str]:

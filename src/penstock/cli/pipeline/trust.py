@@ -10,7 +10,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from penstock.cli.pipeline.shared import add_options, add_to_record, days_of, nodes_of, plain, read_options, run_job
-from penstock.cli.table import fit, print_table
+from penstock.cli.table import print_table, shorten
 from penstock.domain.units import DURATION_FORM, parse_duration
 from penstock.journal.jobs import JobTable
 from penstock.model.errors import PolicyError
@@ -154,8 +154,8 @@ def _show(fleet: Fleet, differences: list[Difference], tolerance: float) -> None
     print(f"ratings as of {moment(fleet.at)}")
     rows = [
         (
-            fit(rating.node),
-            fit(rating.neighbour),
+            shorten(rating.node),
+            shorten(rating.neighbour),
             f"{rating.good:.3f}",
             f"{rating.bad:.3f}",
             moment(rating.at) or "never",

@@ -43,7 +43,7 @@ def sample_of(options: argparse.Namespace) -> Sample | None:
     """Read the births that the options name; None if they name none. Raises `PenstockError`."""
     publications: list[Publication] = []
     if options.births is not None:
-        publications += of_path(options.births)
+        publications += read_births(options.births)
     if options.store is not None:
         publications += _of_store(options.store)
     if options.journal is not None:
@@ -54,7 +54,7 @@ def sample_of(options: argparse.Namespace) -> Sample | None:
     return None if all(source is None for source in named) else _sample(publications)
 
 
-def of_path(path: Path) -> Iterator[Publication]:
+def read_births(path: Path) -> Iterator[Publication]:
     """Read the messages of a sample, with their topics; raise `PenstockError`."""
     return _of_folder(path) if path.is_dir() else _of_lines(path)
 

@@ -12,7 +12,7 @@ import msgspec
 from penstock.cli.exit_codes import EXIT_DOMAIN, EXIT_ERROR
 from penstock.cli.table import print_table
 from penstock.domain import check, ensemble, read
-from penstock.domain.finding import hint
+from penstock.domain.finding import known_names_hint
 from penstock.model.errors import DomainError, PenstockError
 from penstock.policy.contracts.contract_set import Contracts
 from penstock.policy.contracts.fit import RuleFit, Standing, Way, match_all, way
@@ -80,7 +80,7 @@ def _unknown(contracts: Contracts, options: argparse.Namespace) -> str:
     for kind, names, known in about:
         for name in names:
             if name is not None and name not in known:
-                return f"there is no {kind} `{name}`: {hint(name, known)}"
+                return f"there is no {kind} `{name}`: {known_names_hint(name, known)}"
     return ""
 
 

@@ -40,7 +40,7 @@ def read_form(data: bytes, form: str) -> Statement:
         raise StatementError(f"this is not {form.upper()}: {'; '.join(map(str, error.problems))}") from None
 
 
-def policy_given(word: str) -> str:
+def policy_option(word: str) -> str:
     """Return the policy of an option as it is sent: its text, or `@FILE`; raise `UsageError`."""
     from penstock.client.policies import text_of
 

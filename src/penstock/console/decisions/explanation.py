@@ -191,7 +191,7 @@ def _nothing(account: DecisionAccount) -> str:
     return f"Nothing goes on to {account.goes_by.target}." if account.goes_by is not None else "It goes no further."
 
 
-def whole(account: Account) -> None:
+def explanation(account: Account) -> None:
     """Show what each receiver of an event gets, or why not; and the decisions on its way."""
     if account.assumed:
         widgets.sentence(f"Assumed: {account.assumed}").classes("pk-about")

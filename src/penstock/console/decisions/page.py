@@ -161,7 +161,7 @@ class _Table:
         self._nothing.clear()
         with self._nothing:
             if trouble:
-                widgets.wrong("Some decisions cannot be shown", trouble)
+                widgets.problem("Some decisions cannot be shown", trouble)
             elif not self._recent.rows and self._recent.wanted:
                 widgets.empty(
                     "No decision matches", "The nodes keep none that matches; new ones appear here as they come."

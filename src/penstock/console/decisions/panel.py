@@ -98,7 +98,7 @@ def _failed(box: ui.element, error: ApiClientError) -> None:
         if error.status == 404:
             widgets.empty("No longer available", "Nodes keep the latest decisions; the journal has all.")
         else:
-            widgets.wrong("The decision cannot be shown", str(error))
+            widgets.problem("The decision cannot be shown", str(error))
 
 
 def _decided(detail: DecisionDetail) -> None:
@@ -134,13 +134,13 @@ class WhyForm:
         source, topic = self._from.value.strip(), self._topic.value
         if not source or not topic:
             with self._answer:
-                widgets.wrong("Something is missing", "Give a sender and a topic.")
+                widgets.problem("Something is missing", "Give a sender and a topic.")
             return
         try:
             payload = _payload(topic, self._payload.value or "")
         except ContentError as error:
             with self._answer:
-                widgets.wrong("The payload is not valid", str(error))
+                widgets.problem("The payload is not valid", str(error))
             return
         question = {"from_": source, "topic": topic, "to": self._to.value.strip(), "at": _home(self._person, source)}
         await _answer(self._person, self._answer, payload, question)
@@ -180,9 +180,9 @@ async def _answer(person: Person, into: ui.element, payload: bytes, question: di
         if not into.is_deleted:
             waiting.delete()
             with into:
-                widgets.wrong("It cannot be explained", str(error))
+                widgets.problem("It cannot be explained", str(error))
         return
     if not into.is_deleted:
         waiting.delete()
         with into:
-            explanation.whole(explained)
+            explanation.explanation(explained)

@@ -129,7 +129,7 @@ class ComparisonBox:
         self._button.enable()
         self._answer.clear()
         with self._answer:
-            widgets.wrong("The comparison failed", why)
+            widgets.problem("The comparison failed", why)
 
     def _show(self, comparison: DraftComparison) -> None:
         self._answer.clear()
@@ -142,7 +142,7 @@ class ComparisonBox:
                 return
             self._button.enable()
             if comparison.result is None:
-                widgets.wrong("The comparison failed", comparison.why)
+                widgets.problem("The comparison failed", comparison.why)
             else:
                 _show_result(comparison.result)
             ui.label("For the whole journal, save the draft as DRAFT.yaml and run").classes("pk-about")

@@ -32,7 +32,7 @@ async def show(person: Person) -> None:
         text = await person.first.get_long("/api/draft", DomainText)
     except ApiClientError as error:
         waiting.delete()
-        widgets.wrong("The domain file cannot be shown", str(error))
+        widgets.problem("The domain file cannot be shown", str(error))
         return
     waiting.delete()
     trial = DraftEditor(person, text)
@@ -190,7 +190,7 @@ class DraftEditor:
             widgets.subheading("Check")
             if isinstance(result, ApiClientError):
                 is_late = result.status == 409
-                widgets.wrong("The domain has changed meanwhile" if is_late else "The check failed", str(result))
+                widgets.problem("The domain has changed meanwhile" if is_late else "The check failed", str(result))
                 ui.button("Start again with the present domain", on_click=self._again).props("flat no-caps")
                 self._mark(DraftCheck(False, (), ()))
                 return
@@ -292,7 +292,7 @@ class DraftEditor:
             except ApiClientError as error:
                 waiting.delete()
                 what = "The domain has changed meanwhile" if error.status == 409 else "The draft is not in force"
-                widgets.wrong(what, str(error))
+                widgets.problem(what, str(error))
                 ui.button("Start again with the present domain", on_click=self._again).props("flat no-caps")
                 return
             waiting.delete()

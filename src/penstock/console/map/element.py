@@ -85,7 +85,7 @@ class LiveMap:
         """Let a click open the node or link on the map page, for other parts of the page."""
 
         def go(event: events.GenericEventArguments) -> None:
-            ui.navigate.to(f"/?{urlencode([('open', end) for end in opened(event)])}")
+            ui.navigate.to(f"/?{urlencode([('open', end) for end in opened_names(event)])}")
 
         self.element.on("open", go)
 
@@ -127,7 +127,7 @@ class LiveMap:
         return last_known(now) if self.person.late else now
 
 
-def opened(event: events.GenericEventArguments) -> tuple[str, ...]:
+def opened_names(event: events.GenericEventArguments) -> tuple[str, ...]:
     """Return what a map's event `open` is about: a node's name, or the two ends of a link."""
     names = event.args
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names) or len(names) not in (1, 2):

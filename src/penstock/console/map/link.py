@@ -28,7 +28,7 @@ class LinkView:
         self._picture, self._link = picture, link
         self._facts = FactList()
         self._monitors: dict[tuple[str, str, str], MonitorView] = {}
-        self._placed = placed(picture.person.domain, link)
+        self._placed = monitors_of_link(picture.person.domain, link)
         self._monitor_box = ui.element("div").classes("pm-list")
         widgets.subheading("Last decisions")
         self._decision_box = ui.element("div").classes("pm-list")
@@ -82,7 +82,7 @@ class LinkView:
             self._told = None
             self._decision_box.clear()
             with self._decision_box:
-                widgets.wrong("Decisions cannot be shown", str(error))
+                widgets.problem("Decisions cannot be shown", str(error))
             return
         if rows != self._told:
             self._told = rows
@@ -106,7 +106,7 @@ class LinkView:
         return tuple(sorted(rows, key=lambda row: (row.at, row.id), reverse=True)[:MAX_DECISIONS])
 
 
-def placed(domain: Domain | None, link: DrawnLink) -> dict[tuple[str, str, str], str]:
+def monitors_of_link(domain: Domain | None, link: DrawnLink) -> dict[tuple[str, str, str], str]:
     """Return the monitors that the domain has on both directions of a link, by name and ends, and the node of each."""
     if domain is None or not domain.monitors:
         return {}

@@ -3,7 +3,7 @@
 from nicegui import events, ui
 
 from penstock.console import widgets
-from penstock.console.map.element import LiveMap, opened
+from penstock.console.map.element import LiveMap, opened_names
 from penstock.console.map.panel import MapPanel
 from penstock.console.person import Person
 
@@ -12,14 +12,14 @@ async def show(person: Person) -> None:
     """Show the part to a person."""
     widgets.heading("Map", "The live ensemble. Click a node or link to open it; colours are link types.")
     if person.domain is None and not person.states:
-        widgets.wrong("No data", person.error or "No node has answered yet.")
+        widgets.problem("No data", person.error or "No node has answered yet.")
         return
     with ui.element("div").classes("pm-whole") as layout:
         picture = LiveMap(person)
         panel = MapPanel(picture, layout)
 
     async def opening(event: events.GenericEventArguments) -> None:
-        await panel.open(opened(event))
+        await panel.open(opened_names(event))
 
     picture.element.on("open", opening)
     picture.element.on("close", panel.close)

@@ -58,7 +58,7 @@ async def show(person: Person) -> None:
     name, sought = query.get("name", ""), query.get("q", "")
     await person.refresh()
     if not person.states and person.domain is None:
-        widgets.wrong("The nodes do not answer", person.error or "No node has answered yet.")
+        widgets.problem("The nodes do not answer", person.error or "No node has answered yet.")
         return
     with ui.element("div").classes("pk-subjects" + (" pk-opened" if name else "")):
         with widgets.card("All subjects"):
@@ -138,6 +138,6 @@ async def _open(person: Person, name: str) -> None:
             wrong = wrong if error.status == 404 and wrong else str(error)
     waiting.delete()
     if not accounts:
-        widgets.wrong("No data", wrong)
+        widgets.problem("No data", wrong)
         return
     await SubjectPanel(person, accounts).build()

@@ -73,7 +73,7 @@ async def show(person: Person) -> None:
         state = await ask_trust(person, page.by, page.of)
     except ApiClientError as error:
         waiting.delete()
-        widgets.wrong("The nodes do not answer", str(error))
+        widgets.problem("The nodes do not answer", str(error))
         return
     waiting.delete()
     page.build(state)

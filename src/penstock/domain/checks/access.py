@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
-from penstock.domain.finding import Loc, Remark, hint
+from penstock.domain.finding import Loc, Remark, known_names_hint
 from penstock.domain.schema.domain import Domain
 from penstock.language.condition import Condition
 from penstock.language.tree import And, Attribute, Select, walk
@@ -139,7 +139,7 @@ class KnownSubjects:
         return Oddity("unknown group", f"no client is in group `{name}`, {self._hint(kind, name)}", True)
 
     def _hint(self, kind: str, name: str) -> str:
-        return hint(name, sorted(self._known[kind]))
+        return known_names_hint(name, sorted(self._known[kind]))
 
 
 def oddities(policy: AccessPolicy, people: KnownSubjects) -> Iterator[Oddity]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from penstock.domain.finding import Entities, WrongValue, hint
+from penstock.domain.finding import Entities, WrongValue, known_names_hint
 from penstock.domain.schema.domain import Domain
 
 
@@ -28,4 +28,6 @@ def check(domain: Domain) -> Iterator[WrongValue]:
     entities = Entities.of(domain)
     for client in admin.clients:
         if client not in domain.clients:
-            yield WrongValue(("admin", "clients", client), f"a client, {hint(client, entities.clients)}", f"`{client}`")
+            yield WrongValue(
+                ("admin", "clients", client), f"a client, {known_names_hint(client, entities.clients)}", f"`{client}`"
+            )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from penstock.domain.compile.capsules import compiled, mistakes
-from penstock.domain.finding import Entities, Mistake, Remark, WrongValue, hint
+from penstock.domain.finding import Entities, Mistake, Remark, WrongValue, known_names_hint
 from penstock.domain.schema.domain import Domain
 from penstock.model.topic import overlaps
 
@@ -17,7 +17,9 @@ def check(domain: Domain) -> Iterator[Mistake]:
         client = domain.clients.get(settings.client)
         if client is None:
             kind = entities.kind(settings.client)
-            expected = f"and `{settings.client}` is {kind}" if kind else hint(settings.client, entities.clients)
+            expected = (
+                f"and `{settings.client}` is {kind}" if kind else known_names_hint(settings.client, entities.clients)
+            )
             yield WrongValue(("capsules", name, "client"), f"a client, {expected}", f"`{settings.client}`")
         elif len(client.node) != 1:
             what = "a client with one node: what came in which order is known of one only"

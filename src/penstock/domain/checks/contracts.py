@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from penstock.domain.finding import Entities, Remark, WrongValue, hint, join_names
-from penstock.domain.schema.contracts import compiled, given, mistakes
+from penstock.domain.finding import Entities, Remark, WrongValue, join_names, known_names_hint
+from penstock.domain.schema.contracts import attribute_types, compiled, mistakes
 from penstock.domain.schema.domain import Domain
 from penstock.model.quality import NO_QUALITY
 from penstock.model.topic import overlaps
@@ -63,7 +63,7 @@ def warnings(domain: Domain) -> Iterator[Remark]:
         roots = private.read()
         for wrong in wrong_duties(roots):
             yield Remark(("privacy", index, "policies"), f"{wrong}: its events are released to nobody")
-        for wrong in odd_types(roots, given(domain, private)):
+        for wrong in odd_types(roots, attribute_types(domain, private)):
             yield Remark(("privacy", index, "policies"), wrong)
         for wrong in (pattern for root in roots for pattern in wrong_patterns(root)):
             yield Remark(("privacy", index, "policies"), f"{wrong}: where it applies, nothing can be decided")
@@ -189,10 +189,10 @@ def _clients(
     for client in sorted(clients):
         if client not in domain.clients and not (may_be_foreign and client in domain.foreign):
             kind = entities.kind(client)
-            expected = f"and `{client}` is {kind}" if kind else hint(client, entities.clients)
+            expected = f"and `{client}` is {kind}" if kind else known_names_hint(client, entities.clients)
             yield WrongValue(where, f"a client, {expected}", f"`{client}`")
 
 
 def _situations(known: list[str], where: tuple[Step, ...], named: frozenset[str]) -> Iterator[WrongValue]:
     for name in sorted(named - set(known)):
-        yield WrongValue(where, f"a situation, {hint(name, known)}", f"`{name}`")
+        yield WrongValue(where, f"a situation, {known_names_hint(name, known)}", f"`{name}`")

@@ -9,7 +9,7 @@ from pathlib import Path
 from penstock.domain.checks.contents import compiled
 from penstock.domain.compile.graph import LinkGraph
 from penstock.domain.compile.monitors import attributes_at, compile_monitor
-from penstock.domain.finding import Entities, Loc, Mistake, Remark, WrongValue, hint, join_names
+from penstock.domain.finding import Entities, Loc, Mistake, Remark, WrongValue, join_names, known_names_hint
 from penstock.domain.schema.domain import Domain
 from penstock.domain.schema.policies import ANY, MonitorSettings, Pair
 from penstock.model.content.content import Reader
@@ -86,7 +86,7 @@ def _states(domain: Domain, settings: MonitorSettings, loc: Loc) -> Iterator[Mis
             for index, edge in enumerate(alternatives):
                 at: Loc = (*where, filter, index)
                 if edge.next is not None and edge.next not in states:
-                    yield WrongValue((*at, "next"), f"a state, {hint(edge.next, tuple(states))}")
+                    yield WrongValue((*at, "next"), f"a state, {known_names_hint(edge.next, tuple(states))}")
                 condition = edge.when and compiled(edge.when, attributes_at(filter, domain.declared))
                 if isinstance(condition, str):
                     yield Remark((*at, "when"), condition)

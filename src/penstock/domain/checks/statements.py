@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from penstock.domain.checks.access import is_never_true
 from penstock.domain.checks.contents import compiled
-from penstock.domain.finding import Entities, Loc, Mistake, Remark, WrongValue, hint, join_names
+from penstock.domain.finding import Entities, Loc, Mistake, Remark, WrongValue, join_names, known_names_hint
 from penstock.domain.schema.domain import Domain
 from penstock.domain.schema.statements import EVERYBODY, ApplySettings, StatementSettings, problem_of
 from penstock.language.printer import show
@@ -44,13 +44,15 @@ def check(domain: Domain) -> Iterator[Mistake]:
         yield from _clients(domain, grant.to, (*loc, "to"))
         for at, name in enumerate(grant.elements):
             if name not in elements() and name != EVERYBODY:
-                yield WrongValue((*loc, "elements", at), f"a rule element, {hint(name, elements())}", f"`{name}`")
+                yield WrongValue(
+                    (*loc, "elements", at), f"a rule element, {known_names_hint(name, elements())}", f"`{name}`"
+                )
 
 
 def _unknown_groups(domain: Domain, policy: Policy, loc: Loc) -> Iterator[Remark]:
     for group in dict.fromkeys(group for rule in policy.rules for group in _groups(rule)):
         if group not in domain.trust_groups:
-            yield Remark(loc, f"there is no trust group `{group}`, {hint(group, domain.trust_groups)}")
+            yield Remark(loc, f"there is no trust group `{group}`, {known_names_hint(group, domain.trust_groups)}")
 
 
 def _groups(rule: CompiledRule) -> Iterator[str]:
@@ -65,7 +67,9 @@ def _applied(
     domain: Domain, applied: ApplySettings, by_name: dict[str, Statement], names: list[str], loc: Loc
 ) -> Iterator[Mistake]:
     if applied.policy not in names:
-        yield WrongValue((*loc, "policy"), f"a policy, {hint(applied.policy, names)}", f"`{applied.policy}`")
+        yield WrongValue(
+            (*loc, "policy"), f"a policy, {known_names_hint(applied.policy, names)}", f"`{applied.policy}`"
+        )
     yield from _clients(domain, applied.of, (*loc, "of"))
     entities = Entities.of(domain)
     for index, node in enumerate(applied.at):
@@ -88,7 +92,7 @@ def _clients(domain: Domain, names: tuple[str, ...], loc: Loc) -> Iterator[Wrong
             continue
         kind = entities.kind(name)
         if kind or not any(map(domain.admits_unlisted, domain.nodes)):
-            expected = f"and `{name}` is {kind}" if kind else hint(name, entities.clients)
+            expected = f"and `{name}` is {kind}" if kind else known_names_hint(name, entities.clients)
             yield WrongValue((*loc, index), f"a client, {expected}", f"`{name}`")
 
 

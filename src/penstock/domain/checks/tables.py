@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from penstock.domain.finding import Loc, WrongValue, hint, join_names
+from penstock.domain.finding import Loc, WrongValue, join_names, known_names_hint
 from penstock.domain.schema.domain import Domain
 from penstock.domain.schema.federation import LinkTypes
 from penstock.domain.schema.policies import Pair, TableSettings
@@ -85,4 +85,6 @@ def _known(name: str | None, types: tuple[str, ...] | None, loc: Loc) -> Iterato
             loc, "a link type that `brokering.types` declares, and there is no `brokering.types`", f"`{name}`"
         )
     elif name not in types:
-        yield WrongValue(loc, f"a link type that `brokering.types` declares, {hint(name, types)}", f"`{name}`")
+        yield WrongValue(
+            loc, f"a link type that `brokering.types` declares, {known_names_hint(name, types)}", f"`{name}`"
+        )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 
 from penstock.domain.checks.contents import compiled
-from penstock.domain.finding import Entities, Loc, Mistake, Remark, WrongValue, hint
+from penstock.domain.finding import Entities, Loc, Mistake, Remark, WrongValue, known_names_hint
 from penstock.domain.schema.domain import Domain
 from penstock.domain.schema.tests import (
     OTHERS,
@@ -148,14 +148,16 @@ class _TestCheck:
     def _names(self, names: Collection[str], known: Collection[str], kind: str, loc: Loc) -> Iterator[WrongValue]:
         for name in names:
             if name not in known:
-                yield WrongValue(loc, f"{kind}, {hint(name, known)}", f"`{name}`")
+                yield WrongValue(loc, f"{kind}, {known_names_hint(name, known)}", f"`{name}`")
 
     def _monitors(self, states: dict[str, object], loc: Loc) -> Iterator[WrongValue]:
         for text in states:
             key = state_key(text)
             if key is not None and key.monitor not in self._domain.monitors:
                 yield WrongValue(
-                    (*loc, text), f"a monitor, {hint(key.monitor, self._domain.monitors)}", f"`{key.monitor}`"
+                    (*loc, text),
+                    f"a monitor, {known_names_hint(key.monitor, self._domain.monitors)}",
+                    f"`{key.monitor}`",
                 )
 
 

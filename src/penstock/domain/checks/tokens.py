@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Iterator
 
-from penstock.domain.finding import Entities, Remark, WrongValue, hint
+from penstock.domain.finding import Entities, Remark, WrongValue, known_names_hint
 from penstock.domain.schema.domain import Domain
 from penstock.domain.schema.tokens import TokenSettings
 from penstock.model.errors import PolicyError
@@ -92,7 +92,7 @@ def _clients(
     for index, client in enumerate(clients):
         if client != "*" and client not in domain.clients:
             kind = entities.kind(client)
-            expected = f"and `{client}` is {kind}" if kind else hint(client, entities.clients)
+            expected = f"and `{client}` is {kind}" if kind else known_names_hint(client, entities.clients)
             yield WrongValue((*where, index), f"a client, {expected}", f"`{client}`")
 
 

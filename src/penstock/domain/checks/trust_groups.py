@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from penstock.domain.finding import Entities, Remark, WrongValue, hint
+from penstock.domain.finding import Entities, Remark, WrongValue, known_names_hint
 from penstock.domain.schema.domain import Domain
 from penstock.domain.schema.trust import SecretError
 
@@ -19,7 +19,7 @@ def check(domain: Domain) -> Iterator[WrongValue]:
         for index, client in enumerate(group.clients):
             if client not in domain.clients:
                 kind = entities.kind(client)
-                expected = f"and `{client}` is {kind}" if kind else hint(client, entities.clients)
+                expected = f"and `{client}` is {kind}" if kind else known_names_hint(client, entities.clients)
                 yield WrongValue(("trust_groups", name, "clients", index), f"a client, {expected}", f"`{client}`")
 
 

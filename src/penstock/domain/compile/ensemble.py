@@ -17,7 +17,7 @@ from penstock.domain.compile.entries import ClientEntry, ClientMatch, by_client_
 from penstock.domain.compile.expand import expand
 from penstock.domain.compile.graph import OPEN, LinkGraph, graph
 from penstock.domain.compile.monitors import compile_monitor
-from penstock.domain.compile.users import unchecked
+from penstock.domain.compile.users import unchecked_users
 from penstock.domain.schema.contents import ContentRule, declared
 from penstock.domain.schema.contents import reader as content_reader
 from penstock.domain.schema.contracts import compiled as compile_contracts
@@ -362,7 +362,7 @@ def ensemble(domain: Domain, folder: Path | None = None) -> Ensemble:
         thresholds={name: domain.trust.thresholds(node.trust) for name, node in domain.nodes.items()}
         if domain.trust is not None
         else {},
-        unchecked=unchecked(domain),
+        unchecked=unchecked_users(domain),
         _rules=domain.content,
         _parents=joined.parents,
         _tables=joined.tables,

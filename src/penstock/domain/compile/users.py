@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from penstock.domain.schema.domain import Domain
 
 
-def takes_any_name(node: NodeSettings) -> bool:
+def accepts_any_user(node: NodeSettings) -> bool:
     """Return whether a client may connect with a user name that nobody has checked."""
     return node.passwords is None and any(
         node.allows_anonymous(listener) and (listener.tls is None or listener.tls.identity == "none")
@@ -38,12 +38,12 @@ def _mapping(written: object) -> dict[str, object]:
     return written if isinstance(written, dict) else {}
 
 
-def unchecked(domain: Domain) -> dict[str, str]:
+def unchecked_users(domain: Domain) -> dict[str, str]:
     """Return by node that accepts any user name the first setting that depends on user names."""
     first = {
         name: next(user_name_settings(domain, name), None)
         for name, node in domain.nodes.items()
-        if takes_any_name(node)
+        if accepts_any_user(node)
     }
     return {name: remark.what for name, remark in first.items() if remark is not None}
 
@@ -52,7 +52,7 @@ def warnings(domain: Domain) -> Iterator[Remark]:
     """Find settings that depend on user names where nobody checks them."""
     nodes_of = dict[Remark, list[str]]()
     for name, node in domain.nodes.items():
-        if takes_any_name(node):
+        if accepts_any_user(node):
             for remark in user_name_settings(domain, name):
                 nodes_of.setdefault(remark, []).append(name)
     for remark, nodes in nodes_of.items():

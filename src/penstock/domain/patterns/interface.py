@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from penstock.domain.finding import Entities, Loc, WrongValue, hint
+from penstock.domain.finding import Entities, Loc, WrongValue, known_names_hint
 from penstock.domain.patterns.settings import Interface
 from penstock.domain.schema.base import MAX_NAME
 from penstock.domain.schema.domain import Domain
@@ -40,7 +40,9 @@ def check(domain: Domain, pattern: Interface, loc: Loc) -> Iterator[WrongValue]:
             yield WrongValue((*loc, "node"), expected)
     for parent in pattern.parent or ():
         if parent not in parents:
-            yield WrongValue((*loc, "parent"), f"a parent of `{pattern.node}`, {hint(parent, parents)}", f"`{parent}`")
+            yield WrongValue(
+                (*loc, "parent"), f"a parent of `{pattern.node}`, {known_names_hint(parent, parents)}", f"`{parent}`"
+            )
 
 
 def expand(domain: Domain, pattern: Interface) -> Domain:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from penstock.domain.finding import Entities, Loc, WrongValue, hint
+from penstock.domain.finding import Entities, Loc, WrongValue, known_names_hint
 from penstock.domain.patterns.settings import Role, Roles
 from penstock.domain.patterns.tables import PatternTable, join_tables
 from penstock.domain.schema.base import MAX_NAME, MEMORY
@@ -83,7 +83,9 @@ def _check_role(domain: Domain, pattern: Roles, name: str, role: Role, loc: Loc)
         yield WrongValue((*loc[:-2], "bus"), f"another name: role `{name}` has a node of this one")
     for junior in role.inherits:
         if junior not in pattern.roles:
-            yield WrongValue((*loc, "inherits"), f"a role, {hint(junior, tuple(pattern.roles))}", f"`{junior}`")
+            yield WrongValue(
+                (*loc, "inherits"), f"a role, {known_names_hint(junior, tuple(pattern.roles))}", f"`{junior}`"
+            )
     for member in role.members:
         client = domain.clients.get(member)
         if member in domain.nodes or member in domain.foreign or member in nodes(pattern):

@@ -41,6 +41,6 @@ class AdminSettings(Settings):
     )
 
 
-def reaches(has: str, right: Right) -> bool:
+def includes_right(has: str, right: Right) -> bool:
     """Return whether a right includes another."""
     return has in RIGHTS and RIGHTS.index(has) >= RIGHTS.index(right)

@@ -174,7 +174,7 @@ def mistakes(domain: Domain) -> Iterator[tuple[Where, str]]:
         ):  # a missing file is reported elsewhere
             wrong = list(_problems(("privacy", index), private.compiled))
             yield from wrong
-            for what in () if wrong else refused_types(private.read(), given(domain, private)):
+            for what in () if wrong else refused_types(private.read(), attribute_types(domain, private)):
                 yield ("privacy", index, "policies"), f"{what}: declare another type, or give another value"
 
 
@@ -208,7 +208,7 @@ def _values(client: ClientSettings) -> Values:
     return tuple((name, values) for name, values in attributes if values)
 
 
-def given(domain: Domain, private: PrivacySettings) -> Given:
+def attribute_types(domain: Domain, private: PrivacySettings) -> Given:
     """Return the types of all attributes that nodes pass to these policies."""
     owners: dict[tuple[str, frozenset[str]], str] = {}
     for client, settings in domain.clients.items():

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from penstock.broker.http.endpoint import ApiEndpoint, ApiError, ApiRequest, Caller, Query
-from penstock.broker.http.redaction import without_payloads, without_reasons
-from penstock.domain.schema.admin import reaches
+from penstock.broker.http.redaction import hide_payloads, redact_reasons
+from penstock.domain.schema.admin import includes_right
 from penstock.engine.connections.host import Sampler
 from penstock.engine.events.ingress import travelling
 from penstock.engine.explain.arrival import arrived
@@ -100,7 +100,7 @@ class _KeptDecision(msgspec.Struct, frozen=True):
     @property
     def discreet(self) -> DecisionRow:
         """Return the row for a caller that may not read payloads."""
-        reason = without_reasons(self.decision).reason
+        reason = redact_reasons(self.decision).reason
         return msgspec.structs.replace(self.row, stage=reason.stage, rule=reason.rule, reason=reason.reason, bytes=None)
 
 
@@ -278,7 +278,7 @@ async def _decisions(request: ApiRequest) -> Decisions:
 
 def _shown(decisions: Iterator[_KeptDecision], caller: Caller) -> Iterator[DecisionRow]:
     """Return the rows for a caller: hidden fields cannot be filtered by either."""
-    if reaches(caller.right, "content"):
+    if includes_right(caller.right, "content"):
         return (decision.row for decision in decisions)
     return (decision.discreet for decision in decisions)
 
@@ -319,9 +319,9 @@ async def _decision(request: ApiRequest) -> DecisionDetail:
     kept = request.api.recent.find(int(request.number("id", 0, 2**53)))
     if kept is None:
         raise ApiError("no such decision any more", 404)
-    if reaches(request.caller.right, "content"):
+    if includes_right(request.caller.right, "content"):
         return DecisionDetail(kept.row, DecisionAccount.of(kept.decision))
-    detail = without_payloads(DecisionAccount.of(without_reasons(kept.decision)))
+    detail = hide_payloads(DecisionAccount.of(redact_reasons(kept.decision)))
     return DecisionDetail(kept.discreet, detail)
 
 

@@ -15,7 +15,7 @@ from penstock.broker.http.endpoint import ApiEndpoint, ApiError, ApiRequest, Don
 from penstock.broker.http.processes import run_masks, run_penstock
 from penstock.broker.http.secret_masks import MaskedText, has_marks
 from penstock.domain import diff
-from penstock.domain.schema.admin import reaches
+from penstock.domain.schema.admin import includes_right
 from penstock.model.errors import PenstockError
 
 MAX_DRAFT = 2_000_000
@@ -79,17 +79,17 @@ class Reloaded(msgspec.Struct, frozen=True):
     changes: tuple[str, ...] = ()
 
 
-def file_of(request: ApiRequest) -> Path:
+def domain_file(request: ApiRequest) -> Path:
     """Return the domain file of the nodes that answer."""
     if request.api.file is None:
         raise ApiError("the node runs without a domain file", 409)
     return request.api.file
 
 
-def present(request: ApiRequest) -> str:
+def present_text(request: ApiRequest) -> str:
     """Return the present text of the domain file."""
     try:
-        return file_of(request).read_bytes().decode()
+        return domain_file(request).read_bytes().decode()
     except (OSError, UnicodeDecodeError) as error:
         raise ApiError(f"the domain file cannot be read: {error}", 409) from None
 
@@ -124,7 +124,7 @@ async def accept_draft(request: ApiRequest, draft: DomainDraft) -> str:
     The present ones may stay; new ones may be added only by the system user that runs the node, who could do so
     anyway.
     """
-    now = present(request)
+    now = present_text(request)
     if max(len(draft.text), len(now)) > MAX_DRAFT:
         raise ApiError(f"more than {MAX_DRAFT} characters", 413)
     if (draft.revision or has_marks(draft.text)) and draft.revision != revision_of(now):
@@ -144,7 +144,7 @@ async def _check_additions(request: ApiRequest, text: str) -> None:
     audit file."""
     async with written_beside(request, text) as path:
         code, output, _ = await run_penstock(
-            "check", "--json", "--names", "--against", str(file_of(request)), str(path)
+            "check", "--json", "--names", "--against", str(domain_file(request)), str(path)
         )
         if code == EXIT_DOMAIN:
             raise NotADomain(_checked(request, path, output))
@@ -206,7 +206,7 @@ class MaskedDomain:
 @contextlib.asynccontextmanager
 async def written_beside(request: ApiRequest, text: str) -> AsyncIterator[Path]:
     """Write a draft beside the domain file for a while, so that relative file names in it mean the same."""
-    place = file_of(request)
+    place = domain_file(request)
     try:
         handle, name = tempfile.mkstemp(dir=place.parent, prefix=".draft-", suffix=".yaml")
         with os.fdopen(handle, "wb") as file:
@@ -223,14 +223,14 @@ async def written_beside(request: ApiRequest, text: str) -> AsyncIterator[Path]:
 async def check_draft(request: ApiRequest, text: str) -> DraftCheck:
     """Return the result of `penstock check` for a draft with its secrets."""
     async with written_beside(request, text) as path:
-        code, output, wrong = await run_penstock("check", "--json", "--against", str(file_of(request)), str(path))
+        code, output, wrong = await run_penstock("check", "--json", "--against", str(domain_file(request)), str(path))
         if code not in (0, EXIT_DOMAIN):
             raise ApiError(f"the check has failed, {code}: {wrong.decode(errors='replace')[-MAX_ERROR_TEXT:]}", 500)
         return _checked(request, path, output)
 
 
 def _checked(request: ApiRequest, path: Path, output: bytes) -> DraftCheck:
-    name, shown = str(path), file_of(request).name
+    name, shown = str(path), domain_file(request).name
     try:
         result = msgspec.json.decode(output, type=DraftCheck)
     except msgspec.MsgspecError:
@@ -249,13 +249,19 @@ def _of_file(problem: DraftProblem, draft: str, shown: str) -> DraftProblem:
 
 
 async def _text(request: ApiRequest) -> DomainText:
-    text, right = present(request), request.caller.right
+    text, right = present_text(request), request.caller.right
     texts = await request.api.showing.of(text)
-    text_ = texts.change if reaches(right, "change") else texts.content if reaches(right, "content") else texts.read
+    text_ = (
+        texts.change
+        if includes_right(right, "change")
+        else texts.content
+        if includes_right(right, "content")
+        else texts.read
+    )
     if text and not text_:
         why = "the contents of `clients` cannot be recognised"
         raise ApiError(f"the domain file cannot be shown without the right `content`: {why}", 409)
-    return DomainText(file_of(request).name, text_, revision_of(text))
+    return DomainText(domain_file(request).name, text_, revision_of(text))
 
 
 async def _check(request: ApiRequest) -> DraftCheck:
@@ -277,7 +283,7 @@ async def _put(request: ApiRequest) -> Reloaded:
         if not result.good:
             record(request, "draft", "it does not check", False)
             return Reloaded(False, result)
-        file, before = file_of(request), file_of(request).read_bytes()
+        file, before = domain_file(request), domain_file(request).read_bytes()
         _write(file, text.encode())
         try:
             changes = await _reread(request)

@@ -8,9 +8,9 @@ import msgspec
 from starlette.datastructures import QueryParams
 
 from penstock.broker.http.endpoint import ApiEndpoint, ApiError, ApiRequest, Query
-from penstock.broker.http.redaction import with_own_payload, without_others
+from penstock.broker.http.redaction import hide_foreign_payloads, redact_foreign_content
 from penstock.broker.store.persisted import Selection, plain
-from penstock.domain.schema.admin import reaches
+from penstock.domain.schema.admin import includes_right
 from penstock.engine.explain.arrival import ExplainError, arrival, hypothetical
 from penstock.engine.explain.report import Account, account
 from penstock.engine.explain.walk import explain
@@ -108,7 +108,7 @@ class RatingSnapshot(msgspec.Struct, frozen=True):
 
 async def _nodes(request: ApiRequest) -> msgspec.Raw:
     api, now = request.api, time.monotonic()
-    key = request.query.get("clients") != "0", reaches(request.caller.right, "content")
+    key = request.query.get("clients") != "0", includes_right(request.caller.right, "content")
     cached, at = api.told.get(key, (b"", float("-inf")))
     if now - at > FRESH_SECONDS:
         states = {name: _state(server, *key) for name, server in api.servers.items()}
@@ -156,7 +156,7 @@ async def _subscriptions(request: ApiRequest) -> list[SubscriptionPortrait]:
 async def _revision(request: ApiRequest) -> RevisionState:
     revision = request.api.revision
     shown = revision
-    if not reaches(request.caller.right, "content"):  # for a large domain it takes long, the first time
+    if not includes_right(request.caller.right, "content"):  # for a large domain it takes long, the first time
         shown = await asyncio.to_thread(lambda: request.api.revision_without_attributes)
     files = tuple(RevisionFile(name, data.decode(errors="replace")) for name, data in shown.files)
     return RevisionState(revision.digest, files)
@@ -226,7 +226,7 @@ async def _explain(request: ApiRequest) -> Account:
         explained = _account(request, request.query)
     except (ExplainError, TopicError) as error:
         raise ApiError(str(error)) from None
-    return explained if reaches(request.caller.right, "content") else with_own_payload(explained)
+    return explained if includes_right(request.caller.right, "content") else hide_foreign_payloads(explained)
 
 
 def _account(request: ApiRequest, query: QueryParams) -> Account:
@@ -243,8 +243,8 @@ def _account(request: ApiRequest, query: QueryParams) -> Account:
     event = hypothetical(topic, payload, qos, retain, query.get("content_type", ""), query.get("policy", ""))
     nodes = {name: server.node for name, server in request.api.servers.items()}
     decisions = explain(nodes, arrival(at.node, query["from"], event), at.now(), to)
-    if not reaches(request.caller.right, "content"):
-        decisions = tuple(without_others(decision, event) for decision in decisions)
+    if not includes_right(request.caller.right, "content"):
+        decisions = tuple(redact_foreign_content(decision, event) for decision in decisions)
     return account(decisions, at.node.ensemble, (), to)
 
 

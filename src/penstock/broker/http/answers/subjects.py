@@ -14,7 +14,7 @@ from penstock.broker.http.answers.pipeline import journal_of
 from penstock.broker.http.endpoint import ApiEndpoint, ApiError, ApiRequest, Query
 from penstock.broker.http.secret_masks import HIDDEN
 from penstock.domain import ClientEntry, Ensemble
-from penstock.domain.schema.admin import reaches
+from penstock.domain.schema.admin import includes_right
 from penstock.engine.node import Node
 from penstock.engine.sessions.session import Session
 from penstock.journal import jobs
@@ -134,7 +134,7 @@ async def _subject(request: ApiRequest) -> SubjectAccount:
     shown_clauses, journal = tuple(clauses[:MAX_CLAUSES]), journal_of(request)
     audit = None if journal is None else await asyncio.to_thread(_last_audit, journal, entry.name)
     attributes = dict(entry.attributes)
-    if not reaches(request.caller.right, "content"):
+    if not includes_right(request.caller.right, "content"):
         attributes = dict.fromkeys(attributes, HIDDEN)
     return SubjectAccount(
         entry.name, entry.listed, nodes, entry.groups, attributes, shown_clauses, tuple(fits), left_out, audit
