@@ -49,7 +49,7 @@ def told(node: str, links: dict[str, bool], clients: int = 0, took: int = 0, tro
 
 def look(domain: Domain | None, states: dict[str, NodeState], *also: str) -> tuple[Scene, Live]:
     rates = Rates()
-    rates.note(states, dict.fromkeys(states, 1.0))
+    rates.record(states, dict.fromkeys(states, 1.0))
     drawn_scene = scene(domain, listed(domain), states, also)
     return drawn_scene, live(drawn_scene, states, rates)
 
@@ -116,19 +116,19 @@ def test_a_large_ensemble_is_short_to_tell() -> None:
 def test_rates_are_differences_over_some_seconds() -> None:
     rates, key = Rates(), ("a", "link", "b")
     for at, took in ((0.0, 0), (1.0, 10), (2.0, 20), (2.0, 20)):
-        rates.note({"a": told("a", {"b": True}, took=took)}, {"a": at})
-    assert rates.of(key) == Rate(10.0, 10.0, 0.0)
+        rates.record({"a": told("a", {"b": True}, took=took)}, {"a": at})
+    assert rates.rate(key) == Rate(10.0, 10.0, 0.0)
     for at in range(3, 12):
-        rates.note({"a": told("a", {"b": True}, took=20)}, {"a": float(at)})
-    assert rates.of(key) == Rate(0.0, 0.0, 0.0)
-    assert rates.of(("a", "link", "nobody")) == Rate()
+        rates.record({"a": told("a", {"b": True}, took=20)}, {"a": float(at)})
+    assert rates.rate(key) == Rate(0.0, 0.0, 0.0)
+    assert rates.rate(("a", "link", "nobody")) == Rate()
 
 
 def test_counters_that_begin_anew_are_no_rate() -> None:
     rates = Rates()
     for at, took in ((0.0, 1000), (1.0, 5), (2.0, 7)):
-        rates.note({"a": told("a", {"b": True}, took=took)}, {"a": at})
-    assert rates.of(("a", "link", "b")) == Rate(2.0, 2.0, 0.0)
+        rates.record({"a": told("a", {"b": True}, took=took)}, {"a": at})
+    assert rates.rate(("a", "link", "b")) == Rate(2.0, 2.0, 0.0)
 
 
 def test_clients_that_are_told_of_less_often_have_rates_too() -> None:
@@ -138,9 +138,9 @@ def test_clients_that_are_told_of_less_often_have_rates_too() -> None:
         state = large(at, 3, 3)["n1"]
         if at % 10 == 1:
             clients = state.portrait.clients
-        rates.note({"n1": replace(state, portrait=replace(state.portrait, clients=clients))}, {"n1": float(at)})
+        rates.record({"n1": replace(state, portrait=replace(state.portrait, clients=clients))}, {"n1": float(at)})
         if at > 11:
-            assert rates.of(key) == Rate(1.0, 1.0, 0.0)
+            assert rates.rate(key) == Rate(1.0, 1.0, 0.0)
 
 
 def test_what_a_client_was_denied_is_told_when_it_has_gone() -> None:
@@ -149,7 +149,7 @@ def test_what_a_client_was_denied_is_told_when_it_has_gone() -> None:
     now, past = replace(client, denied=2), (PastPortrait("c0", 10, 10, 5),)
     for clients, is_up, denied in (((now,), True, 7), ((), False, 5)):
         rates = Rates()
-        rates.note({"a": replace(state, portrait=replace(state.portrait, clients=clients, past=past))}, {"a": 1.0})
+        rates.record({"a": replace(state, portrait=replace(state.portrait, clients=clients, past=past))}, {"a": 1.0})
         flow = rates.flow(("a", "client", "c0"))
         assert flow is not None
         assert (flow.up, flow.denied) == (is_up, denied)

@@ -60,7 +60,7 @@ class Federation:
         self._group_secrets = group_secrets
         for name, server in self.servers.items():
             if server.journal is not None and domain.journal is not None:
-                server.journal.set(domain.journal)
+                server.journal.apply_settings(domain.journal)
             self._revise(domain, server)
             server.reload(domain.nodes[name], files[name], entities)
             self._share_secrets(server)
@@ -71,7 +71,7 @@ class Federation:
         if server.journal is not None:
             from penstock.journal.revision import Revision
 
-            server.journal.govern(Revision.of(domain, self.folder))
+            server.journal.set_revision(Revision.of(domain, self.folder))
 
     async def stop(self) -> None:
         for server in self.servers.values():

@@ -72,7 +72,7 @@ class ApiClient:
         sent = msgspec.json.encode(body)
         return self._read(await self._send("POST", path, content=sent, headers=headers, timeout=LONG_SECONDS), kind)
 
-    async def lines(self, path: str, kind: type[Answer], **query: str | int) -> AsyncIterator[Answer]:
+    async def stream_lines(self, path: str, kind: type[Answer], **query: str | int) -> AsyncIterator[Answer]:
         """Yield a stream of JSON, line by line; it ends when the node does. Raises `ApiClientError`."""
         if self._http.is_closed:
             raise ApiClientError(OUT, 401)

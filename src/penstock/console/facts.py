@@ -10,7 +10,7 @@ class FactList:
         self._box = ui.element("div").classes("pm-facts")
         self._values: dict[str, ui.label] = {}
 
-    def say(self, name: str, value: str) -> None:
+    def set(self, name: str, value: str) -> None:
         if name not in self._values:
             with self._box:
                 ui.label(name)

@@ -50,7 +50,7 @@ class _FlowsPage:
         self._answer = ui.element("div").classes("pd-answer pk-wide").props("aria-live=polite")
         with ui.element("div").classes("pm-whole"):
             self._map = LiveMap(self._person)
-            self._map.leads_to_map()
+            self._map.link_to_map()
         self._rest = ui.element("div").classes("pd-answer pk-wide")
         ui.timer(0, self._first, once=True)
 
@@ -75,7 +75,7 @@ class _FlowsPage:
         self._asked += 1
         asking, source, target = self._asked, self._from.value.strip(), self._to.value.strip()
         self._answer.clear()
-        self._map.light([])
+        self._map.highlight([])
         if not source or not target:
             with self._answer:
                 widgets.problem("Something is missing", "Give a sender and a receiver.")
@@ -104,7 +104,7 @@ class _FlowsPage:
                 ui.label("A device may publish what it has received; then this way is open:").classes("pk-about")
                 _way(beyond.way, "Way through devices")
         if answer.flows:
-            self._map.light([(step.source, step.target) for step in answer.way])
+            self._map.highlight([(step.source, step.target) for step in answer.way])
 
     async def _flow(self, source: str, target: str, on: str, routes: bool) -> EntityFlow:
         query = {"from_": source, "to": target, "on": on, "routes": "1" if routes else ""}

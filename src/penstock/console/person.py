@@ -77,12 +77,12 @@ class Person:
         self._since = time.monotonic()
         """The time when nodes were last asked, whether they have answered or not."""
 
-    def at(self, node: str) -> ApiClient:
+    def client_for(self, node: str) -> ApiClient:
         """Return the process that a node runs in; the first, if it is not known."""
         return self.homes.get(node, self.first)
 
     @property
-    def asked(self) -> list[ApiClient]:
+    def clients(self) -> list[ApiClient]:
         return [self.first, *self.others]
 
     async def begin(self, user: str, password: str, token: str, address: str = "") -> None:
@@ -125,7 +125,7 @@ class Person:
         await asyncio.wait({self._refreshing}, timeout=max(patience, 0.0))
 
     @property
-    def late(self) -> str:
+    def late_message(self) -> str:
         """Return a message if nodes have not answered recently, and since when; empty if they have."""
         waited = time.monotonic() - self._since
         if self._refreshing is None or waited < LATE_SECONDS:
@@ -137,7 +137,7 @@ class Person:
         states: dict[str, NodeState] = {}
         state_times: dict[str, float] = {}
         homes: dict[str, ApiClient] = {}
-        clients = self.asked
+        clients = self.clients
         for client, answer in zip(clients, await asyncio.gather(*map(self._hear, clients)), strict=True):
             if answer is not None:
                 states = {**answer.nodes, **states}  # the first is believed about its own nodes
@@ -177,7 +177,7 @@ class Person:
         has_many = sum(len(state.portrait.clients) for state in self.states.values()) > MANY_CLIENTS
         if not has_many or time.monotonic() - self._with_clients > CLIENTS_SECONDS:
             answer = await client.get("/api/nodes", NodeStates)
-            if client is self.asked[-1]:
+            if client is self.clients[-1]:
                 self._with_clients = time.monotonic()
             return answer
         answer = await client.get("/api/nodes", NodeStates, clients=0)
@@ -208,7 +208,7 @@ class Person:
 
     async def end(self) -> None:
         self.has_ended = True
-        for client in self.asked:
+        for client in self.clients:
             with contextlib.suppress(ApiClientError):
                 await client.close()
 

@@ -36,7 +36,7 @@ async def ask_jobs(person: Person) -> PipelineState:
     """Ask for the jobs; raise `ApiClientError` if the first process does not answer."""
     by_id: dict[str, Job] = {}
     journals: list[str] = []
-    for client in person.asked:
+    for client in person.clients:
         try:
             answer = await client.get("/api/pipeline", Jobs)
         except ApiClientError:
@@ -145,7 +145,7 @@ def _tables(jobs: tuple[Job, ...]) -> Iterator[tuple[object, ...]]:
 
 async def _report(person: Person, id: str) -> None:
     report, wrong = None, ""
-    for client in person.asked:
+    for client in person.clients:
         try:
             report = await client.get("/api/pipeline/report", JobReport, id=id)
             break

@@ -96,8 +96,8 @@ def _who(person: Person, dark: ui.dark_mode) -> None:
 
 def _trouble(person: Person) -> str:
     """Return what an operator must know at once."""
-    if person.error or person.late:
-        return person.error or f"{person.first.url}: {person.late}"
+    if person.error or person.late_message:
+        return person.error or f"{person.first.url}: {person.late_message}"
     problems = [f"{name}: {state.trouble}" for name, state in person.states.items() if state.trouble]
     again = "log out and in again to see its nodes"
     problems += [f"{why}: {again}" if "token" in why else why for why in person.unheard.values()]

@@ -74,7 +74,7 @@ class AuditLog:
             entry = AuditEntry(time.time(), server.name, user, "MQTT", "", notice.kind, notice.reason, is_done)
             bounded = self._bounded(entry)
             if bounded is not None:
-                self.keep(server, bounded)
+                self.append(server, bounded)
 
         server.reporting.audits = audits
 
@@ -104,7 +104,7 @@ class AuditLog:
         }
         extra |= {"left_out": entry.left_out} if entry.left_out else {}
         server.log.log(logging.INFO if entry.done else logging.WARNING, f"admin: {entry.what}", extra=extra)
-        self.keep(server, entry)
+        self.append(server, entry)
 
     def last(self, most: int) -> list[AuditEntry]:
         """Return the latest actions and refusals, the latest last; refusals are half of it at most."""
@@ -114,7 +114,7 @@ class AuditLog:
         done = list(self.kept)[max(0, len(self.kept) - most + len(refused)) :]
         return sorted((*done, *refused), key=by_time)
 
-    def keep(self, server: "Server", entry: AuditEntry) -> None:
+    def append(self, server: "Server", entry: AuditEntry) -> None:
         if entry.done:
             self.kept.append(entry)
         if self.file is not None:

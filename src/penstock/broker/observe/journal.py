@@ -106,11 +106,11 @@ class Journal:
         self._hand_over(weight)
         return None
 
-    def set(self, settings: JournalSettings) -> None:
+    def apply_settings(self, settings: JournalSettings) -> None:
         """Apply new settings; a new folder takes effect when the node is restarted."""
         self.settings = settings
 
-    def govern(self, revision: Revision) -> None:
+    def set_revision(self, revision: Revision) -> None:
         """Record that other policies are in force from here on."""
         self._hand_over(self.recorder.weight)
         self._queue.put(revision)

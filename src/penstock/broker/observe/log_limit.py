@@ -12,7 +12,7 @@ class LogLimit:
         self._counts: dict[tuple[str, str], int] = {}
         self._until = 0.0
 
-    def lets(self, kind: str, client: str) -> bool:
+    def allows(self, kind: str, client: str) -> bool:
         """Return whether to log another line of this kind about a client; it is counted either way."""
         count = self._counts[kind, client] = self._counts.get((kind, client), 0) + 1
         return count <= MAX_LINES

@@ -45,7 +45,7 @@ class Reporting:
             if kind in _AUDITED and self.audits is not None:
                 self.audits(notice)
             level = logging.WARNING if kind in _WARNINGS else logging.INFO
-            if level == logging.INFO and not self._limit.lets(kind, client):
+            if level == logging.INFO and not self._limit.allows(kind, client):
                 continue
             extra = {"client": client, "user": user, "topic": topic or None, "reason": reason}
             self._log.log(level, kind, extra=extra)

@@ -113,12 +113,12 @@ def main(argv: list[str]) -> int:
 def _of_file(options: argparse.Namespace) -> Account:
     source = read(options.file)
     stage = StagedDomain.of(source, check(source, nodes=()).domain)
-    rehearsal = stage.play()
-    for client in stage.whole.devices:
+    rehearsal = stage.start()
+    for client in stage.ensemble.devices:
         rehearsal.connect(client)
     at = _place(rehearsal, options.source, options.at)
     _subscribe(rehearsal, options)
-    entities = tuple(dict.fromkeys((*stage.whole.devices, *stage.whole.foreign, *rehearsal.entities)))
+    entities = tuple(dict.fromkeys((*stage.ensemble.devices, *stage.ensemble.foreign, *rehearsal.entities)))
     for name in options.to:
         if name not in entities:
             raise UsageError(f"no client or foreign broker `{name}` in `{options.file}`")
@@ -130,8 +130,8 @@ def _of_file(options: argparse.Namespace) -> Account:
     event = hypothetical(*message, policy=_policy(options))
     start = arrival(rehearsal.nodes[at], options.source, event)
     decisions = explain(rehearsal.nodes, start, rehearsal.now, entities)
-    explained = account(decisions, stage.whole, entities, options.to)
-    return msgspec.structs.replace(explained, assumed=_assumed(options, stage.whole.tokens is not None))
+    explained = account(decisions, stage.ensemble, entities, options.to)
+    return msgspec.structs.replace(explained, assumed=_assumed(options, stage.ensemble.tokens is not None))
 
 
 def _policy(options: argparse.Namespace) -> str:

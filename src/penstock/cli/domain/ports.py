@@ -22,7 +22,7 @@ class PortRange:
     count: int
 
     @property
-    def wish(self) -> int:
+    def first(self) -> int:
         return self.usual if self.given is None else self.given
 
 
@@ -32,7 +32,7 @@ def assign_ports(ranges: Sequence[PortRange]) -> dict[str, int]:
     taken: dict[int, str] = {}
     first_ports: dict[str, int] = {}
     for range_ in sorted(ranges, key=lambda range_: range_.given is None):
-        first = range_.wish
+        first = range_.first
         while clash := _clash(first, range_.count, taken):
             if range_.given is not None:
                 raise PortError(f"port {clash} is asked for twice, by --{taken[clash]} and --{range_.option}")

@@ -16,7 +16,7 @@ class StagedDomain:
 
     domain: Domain
     """The domain without patterns and protocols."""
-    whole: Ensemble
+    ensemble: Ensemble
     acls: Mapping[str, Acl]
 
     @classmethod
@@ -25,9 +25,9 @@ class StagedDomain:
         acls = {name: Acl.read(node.acl) for name, node in domain.nodes.items() if node.acl is not None}
         return cls(domain, ensemble(domain, source.folder), acls)
 
-    def play(self, keeps: bool = False) -> Rehearsal:
+    def start(self, keeps: bool = False) -> Rehearsal:
         """Start all nodes in memory; with `keeps`, nodes that have a store have one in memory, to be restarted from."""
-        return Rehearsal(self.domain, self.whole, self.acls, self._stores() if keeps else None)
+        return Rehearsal(self.domain, self.ensemble, self.acls, self._stores() if keeps else None)
 
     def _stores(self) -> dict[str, Storage]:
         from penstock.broker.store.store import Store

@@ -54,7 +54,7 @@ def main(argv: list[str]) -> int:
     if options.name and not chosen:
         titles = "".join(f"\n  {title}" for title in tests)
         parser.error(f"no test has `{options.name}` in its title; there is{titles or ' none'}")
-    results = [try_out(title, test, stage.play(keeps=True)) for title, test in chosen.items()]
+    results = [try_out(title, test, stage.start(keeps=True)) for title, test in chosen.items()]
     if options.json:
         print(json.dumps(_plain(options.file, source, results), indent=2))
     else:
@@ -93,7 +93,7 @@ def _in_words(source: DomainSource, results: list[Result], tests: dict[str, Poli
         yield f"{'ok  ' if result.passed else 'FAIL'}  {result.title}"
         for failure in result.failures:
             step = tests[result.title].steps[failure.step]
-            deed = f", {step.deeds[0]}" if step.deeds else ""
+            deed = f", {step.actions[0]}" if step.actions else ""
             yield f"      {_where(source, result.title, failure)}: step {failure.step + 1}{deed}: {failure.about}"
             for label, lines in (("expected", failure.expected), ("got", failure.got), ("because", failure.why)):
                 for at, line in enumerate(lines):

@@ -134,7 +134,7 @@ class _Table:
 
     async def _look(self) -> None:
         feed = self._recent
-        fresh = await feed.look()
+        fresh = await feed.fetch()
         if feed is self._recent:  # otherwise another filter was set meanwhile
             self._tell(fresh)
 

@@ -33,7 +33,7 @@ class DecisionPanel:
         with box:
             widgets.loading()
         try:
-            detail = await self._person.at(node).get("/api/decision", DecisionDetail, id=id)
+            detail = await self._person.client_for(node).get("/api/decision", DecisionDetail, id=id)
             if node and detail.row.node != node:  # numbers restart with the nodes
                 raise ApiClientError("no such decision any more", 404)
         except ApiClientError as error:
@@ -175,7 +175,7 @@ async def _answer(person: Person, into: ui.element, payload: bytes, question: di
     with into:
         waiting = widgets.loading()
     try:
-        explained = await person.at(question["at"]).post("/api/explain", Account, payload, **question)
+        explained = await person.client_for(question["at"]).post("/api/explain", Account, payload, **question)
     except ApiClientError as error:
         if not into.is_deleted:
             waiting.delete()

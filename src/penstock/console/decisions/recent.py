@@ -31,19 +31,19 @@ class DecisionFeed:
         self._since: dict[str, int] = {}
         self._left_out: dict[str, int] = {}
 
-    async def look(self) -> NewDecisions:
+    async def fetch(self) -> NewDecisions:
         """Ask every process for its decisions since the last call."""
         new: list[DecisionRow] = []
         trouble = ""
-        for client in self.person.asked:
+        for client in self.person.clients:
             try:
-                new += await self._of(client)
+                new += await self._fetch_from(client)
             except ApiClientError as error:
                 trouble = str(error)
         self.rows = _newest([*new, *self.rows])
         return NewDecisions(tuple(_newest(new)), sum(self._left_out.values()), trouble)
 
-    async def _of(self, client: ApiClient) -> tuple[DecisionRow, ...]:
+    async def _fetch_from(self, client: ApiClient) -> tuple[DecisionRow, ...]:
         since = self._since.get(client.url, 0)
         decisions = await client.get("/api/decisions", Decisions, since=since, limit=MAX_ROWS, **self.wanted)
         if decisions.next < since:  # the node has restarted, and its numbers with it

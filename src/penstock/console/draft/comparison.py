@@ -58,7 +58,7 @@ class ComparisonBox:
                     widgets.sentence("needs the right `change`").classes("pk-about")
             self._answer = ui.element("div").classes("pk-answer")
 
-    async def go_on(self) -> None:
+    async def resume(self) -> None:
         """Show the comparison that is running, whoever started it: there is one at a time. Otherwise show the last
         one that was started on this page before it was reloaded."""
         if not self._has_journal or not self._may:

@@ -37,8 +37,8 @@ async def show(person: Person) -> None:
     waiting.delete()
     trial = DraftEditor(person, text)
     trial.build()
-    await trial.comparing.go_on()
-    await trial.look_back()
+    await trial.comparing.resume()
+    await trial.show_changes()
 
 
 class DraftEditor:
@@ -100,7 +100,7 @@ class DraftEditor:
         if self.may and self.person.draft is not None:
             ui.timer(0, self._check_now, once=True)
 
-    async def look_back(self) -> None:
+    async def show_changes(self) -> None:
         """Show who has recently changed what."""
         try:
             audit = await self.person.first.get("/api/audit", list[AuditEntry])
@@ -308,7 +308,7 @@ class DraftEditor:
                 for change in done.changes[:MAX_SHOWN] or ("nothing changes",):
                     with ui.element("li"):
                         widgets.sentence(change)
-        await self.look_back()
+        await self.show_changes()
 
 
 def _follow_dark(editor: ui.codemirror) -> None:

@@ -115,7 +115,7 @@ class LoginGuard:
 
     async def _log_in(self, request: Request) -> Response:
         try:
-            async with self._patience.with_one(request.client.host if request.client is not None else ""):
+            async with self._patience.one_form(request.client.host if request.client is not None else ""):
                 body = await _form(request)
         except TimeoutError:
             return _page("The form did not arrive in time.", 408)

@@ -16,7 +16,7 @@ class FormLimit:
         self._waiting: dict[str, list[asyncio.Timeout]] = {}
 
     @asynccontextmanager
-    async def with_one(self, address: str) -> AsyncIterator[None]:
+    async def one_form(self, address: str) -> AsyncIterator[None]:
         """Receive one form from this address; raise `TimeoutError`.
 
         If there are too many, the oldest is given up: a client that sends a whole form at once is never kept out by

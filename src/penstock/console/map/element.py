@@ -62,7 +62,7 @@ class LiveMap:
         self.rates = rates or Rates()
         self._also: tuple[str, ...] = ()
         self._domain, self._listed = person.domain, listed(person.domain)
-        self.rates.note(person.states, person.told_at)
+        self.rates.record(person.states, person.told_at)
         drawn = scene(person.domain, self._listed, person.states)
         self.element = Map(drawn, self._now(drawn))
         ui.timer(BEAT, self.beat)
@@ -70,10 +70,10 @@ class LiveMap:
     async def beat(self) -> None:
         """Ask the nodes, and send what has changed."""
         await self.person.refresh()
-        self.rates.note(self.person.states, self.person.told_at)
+        self.rates.record(self.person.states, self.person.told_at)
         self._show()
 
-    def light(self, path: Iterable[tuple[str, str]]) -> None:
+    def highlight(self, path: Iterable[tuple[str, str]]) -> None:
         """Highlight a way over links, in order: `[("motion", "gateway"), ("gateway", "bell")]`. Its clients are
         drawn, however many others there are. An empty way ends that."""
         way = list(path)
@@ -81,7 +81,7 @@ class LiveMap:
         self._show()
         self.element.light(way)
 
-    def leads_to_map(self) -> None:
+    def link_to_map(self) -> None:
         """Let a click open the node or link on the map page, for other parts of the page."""
 
         def go(event: events.GenericEventArguments) -> None:
@@ -113,7 +113,7 @@ class LiveMap:
     def link_now(self, link: DrawnLink) -> LinkNow:
         """Return the live values of a link, drawn or not."""
         now = link_now(link, self.person.states, self.rates)
-        return silent(now) if self.person.late else now
+        return silent(now) if self.person.late_message else now
 
     def _show(self) -> None:
         person = self.person
@@ -124,7 +124,7 @@ class LiveMap:
 
     def _now(self, drawn: Scene) -> Live:
         now = live(drawn, self.person.states, self.rates)
-        return last_known(now) if self.person.late else now
+        return last_known(now) if self.person.late_message else now
 
 
 def opened_names(event: events.GenericEventArguments) -> tuple[str, ...]:

@@ -40,7 +40,7 @@ class LinkView:
             self._decision_box.on(begin, lambda: self._hold(True)).on(end, lambda: self._hold(False))
 
     async def beat(self) -> None:
-        link, say = self._link, self._facts.say
+        link, say = self._link, self._facts.set
         state, there, back, denied, waiting, _ = self._picture.link_now(link)
         say("State", WORDS[state])
         for ends, kind, rate in (

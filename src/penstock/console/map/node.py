@@ -38,7 +38,7 @@ class NodeView:
         self._more = ui.label().classes("pk-about")
 
     async def beat(self) -> None:
-        person, say, rates = self._picture.person, self._facts.say, self._picture.rates
+        person, say, rates = self._picture.person, self._facts.set, self._picture.rates
         state = person.states.get(self._node)
         self._show_links()
         self._show_clients(state)
@@ -48,13 +48,13 @@ class NodeView:
             if settings is not None:
                 say("Addresses", ", ".join(str(listener.address) for listener in settings.listeners))
             return
-        rate = rates.of((self._node, "node", ""))
+        rate = rates.rate((self._node, "node", ""))
         now = f"{rate.took:.1f} messages/s in, {rate.gave:.1f} out, {rate.denied:.1f} denied"
-        say("State", person.late or state.trouble or "up")
+        say("State", person.late_message or state.trouble or "up")
         say("Addresses", ", ".join(state.addresses))
-        say("Up for", "not known" if person.late else _for(time.time() - state.started))
+        say("Up for", "not known" if person.late_message else _for(time.time() - state.started))
         say("Connected", f"{state.connected}")
-        say("Now", "not known" if person.late else now)
+        say("Now", "not known" if person.late_message else now)
         _count(self._facts, state)
 
     def _show_links(self) -> None:
@@ -80,9 +80,9 @@ class NodeView:
             self._due = time.monotonic() + ORDER_SECONDS
             self._names = [name for name in is_up if self._wanted in name.lower()]
             self._names.sort(key=lambda name: (-self._rate(name), not is_up[name], name))
-        rows, is_silent = [], state is None or bool(self._picture.person.late)
+        rows, is_silent = [], state is None or bool(self._picture.person.late_message)
         for name in self._names[:MAX_CLIENTS]:
-            rate = self._picture.rates.of((self._node, "client", name))
+            rate = self._picture.rates.rate((self._node, "client", name))
             figures = ("", WORDS["silent" if is_silent else "away"])
             if is_up.get(name) and not is_silent:
                 figures = (f"{rate.took:.1f}/s in", f"{rate.gave:.1f}/s out")
@@ -92,7 +92,7 @@ class NodeView:
         self._clients.show(rows)
 
     def _rate(self, entity: str) -> float:
-        rate = self._picture.rates.of((self._node, "client", entity))
+        rate = self._picture.rates.rate((self._node, "client", entity))
         return rate.took + rate.gave
 
 
@@ -139,18 +139,18 @@ class RowList:
 
 def _count(facts: FactList, state: NodeState) -> None:
     counters = state.counters
-    facts.say("Messages", f"{counters.received} received, {counters.sent} sent")
-    facts.say("Bytes", f"{counters.bytes_received} received, {counters.bytes_sent} sent")
-    facts.say("Denied", f"{counters.denied} messages and subscriptions, {counters.refused} connections")
-    facts.say("Lost", f"{counters.dropped} dropped, {counters.expired} expired")
-    facts.say("Retained", f"{state.portrait.retained}")
+    facts.set("Messages", f"{counters.received} received, {counters.sent} sent")
+    facts.set("Bytes", f"{counters.bytes_received} received, {counters.bytes_sent} sent")
+    facts.set("Denied", f"{counters.denied} messages and subscriptions, {counters.refused} connections")
+    facts.set("Lost", f"{counters.dropped} dropped, {counters.expired} expired")
+    facts.set("Retained", f"{state.portrait.retained}")
     if state.portrait.situations:
-        facts.say("Situations", ", ".join(state.portrait.situations))
+        facts.set("Situations", ", ".join(state.portrait.situations))
     journal = state.journal
     text = "none" if journal is None else f"{journal.rows} rows in {journal.folder}"
     if journal is not None and (journal.lost or journal.failing):
         text += f"; {journal.lost} lost; {journal.failing}"
-    facts.say("Journal", text)
+    facts.set("Journal", text)
 
 
 def _for(seconds: float) -> str:

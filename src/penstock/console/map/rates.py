@@ -47,18 +47,18 @@ class Rates:
     def __init__(self) -> None:
         self._past: dict[tuple[str, str], deque[_Moment]] = {}
 
-    def note(self, states: Mapping[str, NodeState], at: Mapping[str, float]) -> None:
+    def record(self, states: Mapping[str, NodeState], at: Mapping[str, float]) -> None:
         """Record the states of nodes, each at its own time. If there are many clients, they are asked for less
         often: then unchanged ones are not recorded again."""
         for name, state in states.items():
             for kind, read in _READ.items():
                 source = state.portrait.clients if kind == "client" else state
-                self._note(name, kind, source, at[name], partial(read, state))
+                self._record(name, kind, source, at[name], partial(read, state))
         for name, kind in list(self._past):
             if name not in states:
                 del self._past[name, kind]
 
-    def _note(
+    def _record(
         self, node: str, kind: str, source: object, at: float, read: Callable[[], dict[str, LinkCounters]]
     ) -> None:
         past = self._past.setdefault((node, kind), deque())
@@ -73,7 +73,7 @@ class Rates:
         past = self._past.get(key[:2])
         return past[-1].flows.get(key[2]) if past else None
 
-    def of(self, key: Key) -> Rate:
+    def rate(self, key: Key) -> Rate:
         """Return the rate over the last seconds; zero if there was not time enough, or the counters have restarted."""
         past, new = self._past.get(key[:2]), self.flow(key)
         if past is None or new is None:

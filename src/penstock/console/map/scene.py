@@ -218,7 +218,7 @@ def _node_link_now(link: DrawnLink, rates: Rates) -> LinkNow:
     """Combine the reports of both ends: what one sends the other takes, and either may see that the link is broken."""
     sides = [("link", link.a, link.b), ("link", link.b, link.a)]
     reports: list[tuple[LinkCounters | None, Rate]] = [
-        (rates.flow((here, kind, there)), rates.of((here, kind, there))) for kind, here, there in sides
+        (rates.flow((here, kind, there)), rates.rate((here, kind, there))) for kind, here, there in sides
     ]
     (flow_a, rate_a), (flow_b, rate_b) = reports
     flows = [flow for flow in (flow_a, flow_b) if flow is not None]
@@ -231,7 +231,7 @@ def _node_link_now(link: DrawnLink, rates: Rates) -> LinkNow:
 
 def _client_now(link: DrawnLink, states: Mapping[str, NodeState], rates: Rates) -> LinkNow:
     key = (link.b, "client", link.a)
-    flow, rate = rates.flow(key), rates.of(key)
+    flow, rate = rates.flow(key), rates.rate(key)
     if link.b not in states:
         return "silent", 0.0, 0.0, 0, 0, False
     if flow is None:
@@ -244,6 +244,6 @@ def _node_now(node: DrawnNode, state: NodeState | None, links: set[str], rates: 
     """Return the live values of a node. If it does not answer, its neighbours know whether they reach it."""
     if state is None:
         return ("down" if links == {"down"} else "up" if node.foreign and "up" in links else "silent"), 0, 0.0, 0
-    rate = rates.of((node.name, "node", ""))
+    rate = rates.rate((node.name, "node", ""))
     up = sum(client.up for client in state.portrait.clients)
     return ("trouble" if state.trouble else "up"), up, round(rate.took, 1), state.counters.denied

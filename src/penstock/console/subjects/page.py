@@ -131,7 +131,7 @@ async def _open(person: Person, name: str) -> None:
     waiting = widgets.loading()
     accounts: list[SubjectAccount] = []
     wrong = ""
-    for client in person.asked:
+    for client in person.clients:
         try:
             accounts.append(await client.get("/api/subject", SubjectAccount, name=name))
         except ApiClientError as error:

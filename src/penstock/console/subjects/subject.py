@@ -105,7 +105,7 @@ class SubjectPanel:
 
     async def _beat(self) -> None:
         rows, refusals, subscriptions = list[DecisionRow](), list[DecisionRow](), list[SubscriptionPortrait]()
-        for client in self._person.asked:
+        for client in self._person.clients:
             try:
                 answer = await client.get("/api/decisions", Decisions, subject=self._name, limit=MAX_DECISIONS)
                 rows += answer.rows

@@ -52,7 +52,7 @@ class TrustState(NamedTuple):
 async def ask_trust(person: Person, by: str = "", of: str = "") -> TrustState:
     """Ask all processes with nodes; raise `ApiClientError` if the first does not answer."""
     standings, tokens, history = list[Standing](), list[TokenState](), list[RatingSnapshot]()
-    for client in person.asked:
+    for client in person.clients:
         try:
             standings += await client.get("/api/trust/all", list[Standing], paths=MAX_PATHS)
             tokens += await client.get("/api/tokens", list[TokenState])

@@ -343,7 +343,7 @@ class PolicyTestStep(Settings):
 
     @model_validator(mode="after")
     def _does_one_thing(self) -> PolicyTestStep:
-        deeds = self.deeds
+        deeds = self.actions
         if len(deeds) > 1:
             raise mistake(f"one thing in a step, and `{deeds[0]}` is one already", deeds[1])
         if not deeds and not self.expects:
@@ -351,7 +351,7 @@ class PolicyTestStep(Settings):
         return self
 
     @property
-    def deeds(self) -> list[str]:
+    def actions(self) -> list[str]:
         """Return the keys of the action: one, or none."""
         return [key for key in ACTIONS if getattr(self, key) is not None]
 

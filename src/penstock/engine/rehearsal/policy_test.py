@@ -103,7 +103,7 @@ class _Trial:
 
     def step(self, at: int, step: PolicyTestStep) -> Iterator[Failure]:
         """Do it; what was not as expected."""
-        for deed in step.deeds:
+        for deed in step.actions:
             _DEEDS[deed](self, step)
         if not step.expects:
             return

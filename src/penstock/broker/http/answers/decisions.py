@@ -129,7 +129,7 @@ class RecentDecisions:
 
         server.node.onlooker = refused
 
-    def look(self, servers: "Iterator[Server]") -> None:
+    def start_sampling(self, servers: "Iterator[Server]") -> None:
         """Start sampling for a while: an operator is watching."""
         self._until = time.monotonic() + LOOKING_SECONDS
         for server in servers:
@@ -270,7 +270,7 @@ class _DecisionQuery:
 
 async def _decisions(request: ApiRequest) -> Decisions:
     recent, query = request.api.recent, _DecisionQuery(request)
-    recent.look(iter(request.api.servers.values()))
+    recent.start_sampling(iter(request.api.servers.values()))
     since, most = int(request.number("since", 0, 2**53)), int(request.number("limit", 200, MAX_LIMIT))
     rows = [row for row in _shown(recent.rows(since), request.caller) if query.takes(row)]
     return Decisions(tuple(rows[-most:] if most else ()), recent.next, recent.left_out)
@@ -297,7 +297,7 @@ async def _stream(request: ApiRequest) -> AsyncIterator[bytes]:
                 caller = request.api.caller(request.server, request.token)
                 if not caller.right:  # it has lost the right meanwhile
                     return
-                recent.look(iter(request.api.servers.values()))
+                recent.start_sampling(iter(request.api.servers.values()))
                 rows = [row for row in _shown(recent.rows(since), caller) if query.takes(row)]
                 since = recent.next
                 if rows:
