@@ -19,6 +19,7 @@ from penstock.policy.contracts.text_form import (
 from penstock.policy.quality.carriage import read_quality
 from penstock.policy.quality.criteria import FORMULAS, LIBRARY, make_catalogue
 from penstock.policy.quality.needs import parse_constraint
+from tests.support.models.abac import standing_in
 
 DOCS = Path(__file__).parent.parent.parent / "docs"
 QUALITY, CONTRACTS = ((DOCS / name).read_text(encoding="utf-8") for name in ("quality.md", "contracts.md"))
@@ -68,5 +69,5 @@ def test_the_example_of_contracts_fits_as_the_page_says() -> None:
     consumer = read_consumer("free-air", said["consumers"]["free-air"], LIBRARY)
     situation = read_situation("life-hazard", said["situations"]["life-hazard"])
     (want,) = match(producer, consumer, LIBRARY).wants
-    assert want.standing_in([]) is Standing.FITS
-    assert want.standing_in([situation.name]) is Standing.FAILS
+    assert standing_in(want, []) is Standing.FITS
+    assert standing_in(want, [situation.name]) is Standing.FAILS

@@ -9,7 +9,7 @@ import pytest
 from penstock.language.checker import check
 from penstock.language.condition import make_condition
 from penstock.language.errors import ConditionError, Failure, Kind
-from penstock.language.evaluators.closures import compile_decision, compile_value
+from penstock.language.evaluators.closures import compile_metered, compile_value
 from penstock.language.evaluators.reference import decide, evaluate
 from penstock.language.parser import parse
 from penstock.language.printer import show
@@ -33,7 +33,7 @@ def test_closures(case: Case) -> None:
 @pytest.mark.parametrize("case", ALL, ids=str)
 def test_as_policy_it_is_true_false_or_a_failure(case: Case) -> None:
     tree = parse(case.expression)
-    outcome = compile_decision(tree)(case.content, case.find_xpath)
+    outcome = compile_metered(tree)[0](case.content, case.find_xpath)
     assert outcome == decide(tree, case.content, case.find_xpath)
     if case.error is None and isinstance(case.value, bool):
         assert outcome is case.value

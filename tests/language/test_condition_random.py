@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from penstock.language.checker import check
 from penstock.language.errors import ConditionError, Failure, Kind, failed
-from penstock.language.evaluators.closures import compile_decision, compile_value
+from penstock.language.evaluators.closures import compile_metered, compile_value
 from penstock.language.evaluators.reference import decide, evaluate
 from penstock.language.evaluators.work import Work
 from penstock.language.parser import parse
@@ -33,7 +33,7 @@ def test_both_evaluators_find_the_same(text: str, content: dict[str, Any]) -> No
     tree = parse(text)
     expected = evaluate(tree, content, find_xpath)
     assert same(compile_value(tree)(content, find_xpath), expected)
-    assert compile_decision(tree)(content, find_xpath) == decide(tree, content, find_xpath)
+    assert compile_metered(tree)[0](content, find_xpath) == decide(tree, content, find_xpath)
 
 
 @given(anything, usual_contents)

@@ -14,6 +14,7 @@ from typing import Any
 
 from penstock.cli import options as mosquitto_options
 from penstock.cli.exit_codes import EXIT_ERROR
+from penstock.cli.parsers import command_parser
 from penstock.cli.shells import INSTALLED, SCRIPTS
 from penstock.model.errors import DomainError
 from penstock.model.yaml.document import read_values
@@ -57,11 +58,8 @@ def main(argv: list[str]) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="penstock completion",
-        description="Print the script with which a shell completes `penstock`, or install it.",
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+    parser = command_parser(
+        "completion", "Print the script with which a shell completes `penstock`, or install it.", _EPILOG
     )
     parser.add_argument("shell", nargs="?", choices=list(SCRIPTS), metavar="SHELL", help=f"{', '.join(SCRIPTS)}")
     parser.add_argument("--install", action="store_true", help="write it where the shell looks for it")

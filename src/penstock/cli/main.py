@@ -5,7 +5,8 @@ import os
 import sys
 
 from penstock import __version__
-from penstock.cli.exit_codes import EXIT_ERROR, EXIT_INTERRUPTED
+from penstock.cli.exit_codes import EXIT_DOMAIN, EXIT_ERROR, EXIT_INTERRUPTED
+from penstock.model.errors import DomainError, PenstockError
 
 COMMANDS = {
     "run": "run the nodes of a domain file, or one open node on loopback",
@@ -53,7 +54,7 @@ def module_of(command: str) -> str:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run one subcommand; return its exit code."""
+    """Run one subcommand and return its exit code; report an error in its input in one line."""
     try:
         try:
             return _run(sys.argv[1:] if argv is None else argv)
@@ -64,6 +65,9 @@ def main(argv: list[str] | None = None) -> int:
     except BrokenPipeError:  # as with `| head`: the reader has closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_ERROR
+    except (PenstockError, OSError) as error:
+        print(f"penstock: {error}", file=sys.stderr)
+        return EXIT_DOMAIN if isinstance(error, DomainError) else EXIT_ERROR
 
 
 def _run(arguments: list[str]) -> int:

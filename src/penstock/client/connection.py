@@ -9,7 +9,7 @@ import contextlib
 import functools
 import socket
 import ssl
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -24,8 +24,6 @@ from penstock.client.errors import Disconnected, Refused
 from penstock.client.group_auth import ProvingClient
 from penstock.client.token_auth import ProvingWithToken, TokenAsPassword, TokenByMethod
 from penstock.client.tokens import TokenRenewer
-
-UserProperties = Sequence[tuple[str, str]]
 
 _BACK_OFF = (0.1, 60)  # seconds: the first pause before reconnecting, and the longest; each is twice the last
 _GOODBYE = 5.0  # seconds that the thread has to end

@@ -62,6 +62,16 @@ def _a(type_: Type) -> str:
     return f"{'an' if str(type_)[0] in 'ai' else 'a'} {type_}" if type_ != types.NULL else "null"
 
 
+def _elements_of(given: Type) -> Type | None:
+    """The type of what `in` and macros go through; None if it is neither a list nor a map."""
+    match given:
+        case ListType(element) | MapType(element, _):
+            return element
+        case Record():
+            return types.STRING
+    return DYN if given == DYN else None
+
+
 Scope = Mapping[str, Type]
 
 
@@ -237,15 +247,9 @@ class _Checker:
             )
 
     def _check_in(self, node: Binary, left: Type, right: Type) -> None:
-        match right:
-            case ListType(inside) | MapType(inside, _):
-                pass
-            case Record():
-                inside = types.STRING
-            case _ if right == DYN:
-                inside = DYN
-            case _:
-                raise self._wrong(node.at, f"`in` takes a list or a map on its right, this is {_a(right)}", node.right)
+        inside = _elements_of(right)
+        if inside is None:
+            raise self._wrong(node.at, f"`in` takes a list or a map on its right, this is {_a(right)}", node.right)
         if not comparable(left, inside):
             container = "list" if isinstance(right, ListType) else "map"
             raise self._problem(f"{_a(left)} is never in a {container} of {inside}s", node.at)
@@ -270,15 +274,9 @@ class _Checker:
 
     def _macro(self, node: Macro, scope: Scope) -> Type:
         given = self.type_of(node.range, scope)
-        match given:
-            case ListType(element) | MapType(element, _):
-                pass
-            case Record():
-                element = types.STRING
-            case _ if given == DYN:
-                element = DYN
-            case _:
-                raise self._wrong(node.at, f"`{node.name}` takes a list or a map, this is {_a(given)}", node.range)
+        element = _elements_of(given)
+        if element is None:
+            raise self._wrong(node.at, f"`{node.name}` takes a list or a map, this is {_a(given)}", node.range)
         self._macros += 1
         if self._macros > MOST_MACROS:
             raise self._problem(f"more than {MOST_MACROS} macros inside each other", node.at)

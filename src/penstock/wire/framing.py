@@ -11,7 +11,6 @@ from penstock.wire.primitives import VARINT_MOST
 from penstock.wire.reason import Reason
 
 PACKET_MOST: Final = VARINT_MOST + 5  # the largest packet that MQTT can frame
-_HEADER_MOST: Final = 5
 
 Frame = tuple[int, int, int]
 

@@ -59,7 +59,7 @@ def heard(rehearsal: Rehearsal, lat: float = 48.9, qos: int = 0) -> dict[str, An
 
 
 def answers(rehearsal: Rehearsal, client: str) -> list[Reason]:
-    return rehearsal.assembly.actor(client, CLIENTS[client]).answers
+    return rehearsal.assembly.peer(client, CLIENTS[client]).answers
 
 
 COMBINATIONS = list(

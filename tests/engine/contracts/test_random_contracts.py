@@ -13,6 +13,7 @@ from penstock.engine.explain.walk import explain
 from penstock.engine.rehearsal.rehearsal import Rehearsal
 from penstock.policy.contracts.fit import Standing, match_all
 from tests.support.generators.examples import some
+from tests.support.models.abac import standing_in
 
 CLIENTS = {"bob": "b1", "near": "b1", "far": "b2", "capsule": "b1"}
 TOPIC = "bob/location"
@@ -151,7 +152,7 @@ def test_what_is_delivered_is_what_contracts_say_and_what_is_explained(
     assert explained == got
     assert play.ensemble.contracts is not None
     pairs = list(match_all(play.ensemble.contracts))
-    fits = {pair.client: pair.fit.wants[0].standing_in({"hazard"} if is_open else ()) for pair in pairs}
+    fits = {pair.client: standing_in(pair.fit.wants[0], {"hazard"} if is_open else ()) for pair in pairs}
     if rules:
         assert all(fits[name] > Standing.FAILS for name in got), "what never fits is never released"
     refused = [verdict for one in told for verdict in one.verdicts if verdict.stage == "release"]

@@ -268,7 +268,7 @@ clients: {c: {node: n}, p: {node: n}}
 def test_what_is_renamed_and_injected_is_told() -> None:
     here = stage(OPEN)
     found = decisions(here, "n", "p", "a/x")
-    assert "emit: replace by rename: in state `q0`, `a/x` becomes `b/x`" in said(found, "n", "c")
+    assert "shape: replace by rename: in state `q0`, `a/x` becomes `b/x`" in said(found, "n", "c")
     first, second = (one for one in decisions(here, "n", "p", "two") if one.goes_by and one.goes_by.target == "c")
     assert str(first.verdicts[1]) == "edit: inject by twice: in state `q0`, `two` becomes `one`, `one`"
     assert [one.outputs[0].payload for one in (first, second)] == [b"", b"again"]

@@ -1,4 +1,7 @@
-"""Conditions of monitors in nodes: the content decides, whatever was decided for the topic before; and it is told."""
+"""The stage edit: what does the monitor of the incoming link make of an event?
+
+Here: conditions of monitors, and what is told of them.
+"""
 
 import pytest
 
@@ -6,7 +9,10 @@ from penstock.engine.explain.arrival import arrival
 from penstock.engine.explain.walk import explain
 from penstock.engine.rehearsal.rehearsal import Rehearsal
 from penstock.model.event import Event
+from tests.support.cases.playing import case_tests
 from tests.support.memory.rehearsed import play, stage
+
+test_cases = case_tests("edit")
 
 FURNACE = """
 nodes: {plant: {listen: "127.0.0.1:1883"}, office: {listen: "127.0.0.1:1884"}}
@@ -98,8 +104,8 @@ def test_an_explanation_shows_conditions_and_what_they_came_to(plant: Rehearsal)
         "edit: suppress by calm: in state `q0`, `celsius > 900.0` is false, `draft` fails: there is no `draft`"
     ]
     assert told(plant, b'{"celsius": 1.5}', "engineer") == [
-        "emit: pass by seen-by-engineers: in state `q0`, `has(celsius)` holds"
+        "shape: pass by seen-by-engineers: in state `q0`, `has(celsius)` holds"
     ]
     (damaged,) = told(plant, b'{"celsius"', "engineer")
-    assert damaged.startswith("emit: suppress by seen-by-engineers: in state `q0`, `has(celsius)` fails: not JSON: ")
+    assert damaged.startswith("shape: suppress by seen-by-engineers: in state `q0`, `has(celsius)` fails: not JSON: ")
     assert plant.states("calm") == {("plant", "office"): "q0"}, "to explain changes nothing"

@@ -1,4 +1,7 @@
-"""What the brokering table keeps from who asks for it is counted on the link that it did not go by."""
+"""The stage route: may an event go on by this link?
+
+Here: what the brokering table keeps from who asks for it is counted on the link.
+"""
 
 from typing import Any
 
@@ -6,6 +9,9 @@ import pytest
 
 from penstock.domain import Domain, ensemble
 from penstock.engine.rehearsal.rehearsal import Rehearsal
+from tests.support.cases.playing import case_tests
+
+test_cases = case_tests("route")
 
 HOME: dict[str, Any] = {
     "nodes": {"gateway": {"listen": "127.0.0.1:0"}, "cloud": {"listen": "127.0.0.1:0"}},

@@ -232,7 +232,7 @@ def test_clients_cannot_forge_what_nodes_tell_and_do_not_see_it() -> None:
     rehearsal = play(2, statements={"grants": []})
     join(rehearsal, p="n0", s="n1")
     rehearsal.subscribe("s", "t")
-    actor = rehearsal.assembly.actors["p", "n0"]
+    actor = rehearsal.assembly.peers["p", "n0"]
     for name in ("made", "path"):
         actor._send(Publish("t", b"{}", properties=Properties(user_properties=((f"penstock-{name}", "1"),))))
         rehearsal.run()
@@ -345,7 +345,7 @@ def test_more_policies_than_a_few_on_one_publication_are_refused() -> None:
     join(rehearsal, p="n0", s="n0")
     rehearsal.subscribe("s", "t")
     told = Properties(user_properties=5 * (("penstock-policy", REMOVE),))
-    rehearsal.assembly.actors["p", "n0"]._send(Publish("t", b"{}", properties=told))
+    rehearsal.assembly.peers["p", "n0"]._send(Publish("t", b"{}", properties=told))
     rehearsal.run()
     assert got(rehearsal, "s") == []
     assert [one.reason for one in rehearsal.notices] == ["policy: more than 4 policies on one publication"]

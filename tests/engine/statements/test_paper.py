@@ -331,7 +331,7 @@ def test_a_policy_that_is_not_granted_is_refused_and_the_session_goes_on() -> No
     assert reasons[1] == "policy: `p` may not set policies on subscriptions"
     rehearsal.publish("p", "t", b'{"a": 2}', 1, policy=policy("Fig. 6"))
     rehearsal.run()
-    assert rehearsal.assembly.actors["p", "n0"].answers[-1] is Reason.NOT_AUTHORIZED
+    assert rehearsal.assembly.peers["p", "n0"].answers[-1] is Reason.NOT_AUTHORIZED
     say(rehearsal, "p", {"a": 2, "b": 1})
     assert got(rehearsal, "s") == [{"a": 2}]
 

@@ -26,7 +26,7 @@ from pyspark.sql.types import (
 from penstock.language import types
 from penstock.language.condition import make_condition
 from penstock.language.errors import Failure, Kind
-from penstock.language.evaluators.closures import compile_decision
+from penstock.language.evaluators.closures import compile_metered
 from penstock.language.evaluators.reference import decide
 from penstock.language.parser import parse
 from penstock.language.types import ListType, Record
@@ -247,7 +247,7 @@ def test_simple_macros_are_for_all_content_and_so_are_native(spark: SparkSession
     assert dict(zip(MANY, (answer.outcome for answer in found), strict=True)) == MANY
     assert all(answer.how.native for answer in found)
     for (text, expected), each in zip(MANY.items(), asked, strict=True):
-        outcome = compile_decision(each.tree)(content)
+        outcome = compile_metered(each.tree)[0](content)
         assert (outcome.kind if isinstance(outcome, Failure) else outcome) == expected, text
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 from penstock.language.errors import Failure, Kind
-from penstock.language.evaluators.closures import compile_decision
+from penstock.language.evaluators.closures import compile_metered
 from penstock.language.evaluators.reference import decide
 from penstock.language.parser import parse
 from tests.support.generators.conditions import contents, expressions, usual_contents
@@ -72,7 +72,7 @@ def test_spark_finds_what_the_other_evaluators_find(spark: SparkSession, mode: d
         f"`{text}` with {content}: {answer.outcome}, expected {expected} ({answer.how})"
         for (text, content, _), answer in zip(asked, found, strict=True)
         if answer.outcome != (expected := as_kind(decide(parse(text), content)))
-        or as_kind(compile_decision(parse(text))(content)) != expected
+        or as_kind(compile_metered(parse(text))[0](content)) != expected
     ]
     assert not differences, "\n".join(differences)
     assert any(answer.how.native for answer in found)

@@ -6,12 +6,11 @@ from typing import Any
 import pytest
 
 from penstock.model.content.content import Content
-from penstock.policy.contracts.abac import decide
-from penstock.policy.contracts.contract import abac_attributes, abac_policy
 from penstock.policy.contracts.fit import Standing, match
 from penstock.policy.contracts.release import Releaser
 from penstock.policy.contracts.situation import NONE_OPEN, Change, current, step
 from tests.support.cases.contracts import NOW, paris
+from tests.support.models.abac import abac_attributes, abac_policy, decide, standing_in
 
 PARIS = paris()
 SITUATIONS = [one.name for one in PARIS.situations]
@@ -24,7 +23,7 @@ def test_table_1(case: dict[str, Any]) -> None:
     assert want.standing is Standing[case["comes_to"].upper()]
     for situation, standing in case["open"].items():
         opened = [] if situation == "none" else [situation]
-        assert want.standing_in(opened) is Standing[standing.upper()], situation
+        assert standing_in(want, opened) is Standing[standing.upper()], situation
     if "because" in case:
         assert any(case["because"] in reason for reason in fit.reasons), fit.reasons
 

@@ -18,7 +18,6 @@ from penstock.policy.quality.needs import (
     implies,
     parse_constraint,
     parse_constraints,
-    plain,
     range_of,
     why_not,
 )
@@ -147,6 +146,7 @@ def test_what_is_no_constraint_says_so(said: object, says: str) -> None:
         parse_constraint(said, CATALOGUE)
 
 
+WORDS = {">=": "at_least", "<=": "at_most", ">": "above", "<": "below"}
 quarters = st.integers(-400, 400).map(lambda n: n / 4)
 needs = st.builds(Need, st.just(KEY), st.sampled_from([None, ">=", "<=", ">", "<"]), quarters)
 
@@ -156,7 +156,8 @@ def test_a_constraint_means_the_same_in_every_form(need: Need, value: float | No
     others = [(Key("20", "20.1", "a"), 5.0)] if is_other_there else []
     given = quality(*others, *([] if value is None else [(KEY, value)]))
     holds = not why_not([need], given)
-    assert parse_constraint(str(need), CATALOGUE) == parse_constraint(plain(need), CATALOGUE)
+    written = {**KEY._asdict(), **({} if need.relation is None else {WORDS[need.relation]: need.bound})}
+    assert parse_constraint(str(need), CATALOGUE) == parse_constraint(written, CATALOGUE)
     assert (why_not([parse_constraint(str(need), CATALOGUE)], given) == ()) is holds
     assert (why_not([parse_constraint(need.xpath(), CATALOGUE)], given) == ()) is holds
     in_xml, in_json = (Content(write_quality(Content(carrier), given)) for carrier in (OBSERVABLE, b"{}"))

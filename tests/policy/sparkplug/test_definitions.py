@@ -13,12 +13,11 @@ from penstock.model.sparkplug.topic import message_topic
 from penstock.policy.sparkplug.policies import Access, AccessPolicy
 from penstock.policy.sparkplug.views import START, Known, Request, seen
 from tests.support.memory.sparkplug import encode
+from tests.support.models.sparkplug_views import State, views
 
 NAMES = ("a", "b", "c", "d")
 ALIASES = {name: number for number, name in enumerate(NAMES, 10)}
 NBIRTH, NDATA = "spBv1.0/G/NBIRTH/E", "spBv1.0/G/NDATA/E"
-
-State = dict[str, int]
 
 
 @dataclass(frozen=True)
@@ -38,39 +37,6 @@ class Policy:
     def compiled(self) -> AccessPolicy:
         condition = make_condition(f"{self.metric}.value > {self.bound}") if self.metric else None
         return AccessPolicy("client:s", NDATA, tuple(sorted(self.exceptions)), "read", condition)
-
-
-def views(policies: list[Policy], birth: State, reports: list[State]) -> list[State | None]:
-    """The views of all reports, each from the whole history before it.
-
-    m[j], M[j] and E[j] are the paper's m_i,j with its metrics, M_i,j and E_i,j; included[j] and excluded[j] its M^s and
-    M^s-, which are there only where a view is.
-    """
-    m = [birth, *reports]
-    E = [{name: value for report in m[: j + 1] for name, value in report.items()} for j in range(len(m))]
-    included: dict[int, set[str]] = {}
-    excluded: dict[int, set[str]] = {}
-    found: list[State | None] = []
-    for j in range(1, len(m)):
-        M = set(m[j])
-        C = {
-            mt
-            for mt in set(E[j]) - M
-            if any(
-                mt in excluded.get(k, ())
-                and not any(mt in included.get(x, ()) or mt in excluded.get(x, ()) for x in range(k + 1, j))
-                for k in range(1, j)
-            )
-        }
-        augmented = {mt: E[j][mt] for mt in M | C}
-        outcomes = {policy: policy.outcome(augmented) for policy in policies}
-        if True not in outcomes.values():
-            found.append(None)
-            continue
-        gone = {mt for policy, outcome in outcomes.items() if outcome is not False for mt in policy.exceptions}
-        included[j], excluded[j] = set(augmented) - gone, set(augmented) & gone
-        found.append({mt: augmented[mt] for mt in included[j]})
-    return found
 
 
 values = st.integers(0, 3)

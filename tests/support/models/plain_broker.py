@@ -6,13 +6,20 @@ client takes; the cases of stage `emit` are about those.
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from typing import Protocol
 
-from penstock.language.condition import Condition
 from penstock.model.content.content import Content
 from penstock.model.topic import matches, parse_filter
 from penstock.policy.access.acl import Acl, Rights
 
 NEVER = float("inf")
+
+
+class Condition(Protocol):
+    """What content must be."""
+
+    def holds(self, content: Content, /) -> object:
+        """Whether it is true of content; an error is neither true nor false."""
 
 
 @dataclass(frozen=True)
@@ -121,10 +128,18 @@ class PlainBroker:
         rights = self.rights(client_id, user)
         return rights is None or rights.may_write(topic)
 
+    def may_keep(self, client_id: str, user: str | None, topic: str) -> bool:
+        """Whether what a client has published stays retained for others."""
+        return self.may_write(client_id, user, topic)
+
     def publish(self, sender: PlainSession, topic: str, payload: bytes, qos: int, retain: bool) -> Outcome:
-        outcome = Outcome()
         if not self.may_write(sender.client_id, sender.user, topic):
-            return outcome
+            return Outcome()
+        return self.spread(sender, topic, payload, qos, retain)
+
+    def spread(self, sender: PlainSession, topic: str, payload: bytes, qos: int, retain: bool) -> Outcome:
+        """Deliver to everybody what may be published."""
+        outcome = Outcome()
         if retain:
             self.retained.pop(topic, None)
             if payload:
@@ -139,10 +154,19 @@ class PlainBroker:
             ]
             if subs:
                 copy = session.copy_of(subs, topic, payload, qos, retain, sender)
-                outcome.plain[session.client_id] = session.take(copy)
+                shown = self.shown(session, subs, copy)
+                outcome.plain[session.client_id] = [sent for one in shown for sent in session.take(one)]
             for sub in self._matching(session, topic, payload, shared=True):
                 outcome.group[session.client_id] = session.copy_of([sub], topic, payload, qos, retain, sender)
         return outcome
+
+    def shown(self, session: PlainSession, subs: list[Sub], message: Message) -> list[Message]:
+        """What policies make of a message for one session; here there are none."""
+        return [message]
+
+    def is_withheld(self, session: PlainSession, message: Message) -> bool:
+        """Whether policies of the day keep from a session what was published before."""
+        return False
 
     def _matching(self, session: PlainSession, topic: str, payload: bytes, shared: bool) -> Iterator[Sub]:
         for sub in session.subs.values():
@@ -163,10 +187,12 @@ class PlainBroker:
                 matches(parsed.filter, topic)
                 and sub.is_satisfied(payload)
                 and self.may_read(session, topic)
-                and self.may_write(publisher, user, topic)
+                and self.may_keep(publisher, user, topic)
             ):
                 ids = (sub.id,) if sub.id else ()
-                got += session.take(Message(topic, payload, min(qos, sub.qos), True, ids, by=(publisher, user)))
+                message = Message(topic, payload, min(qos, sub.qos), True, ids, by=(publisher, user))
+                if not self.is_withheld(session, message):
+                    got += [sent for one in self.shown(session, [sub], message) for sent in session.take(one)]
         return got
 
     def reads_on(self, session: PlainSession) -> list[Message]:
@@ -216,6 +242,6 @@ class PlainBroker:
         """Rights as they are now, and of the subscriptions to the topic, if there are any, one that wants it."""
         topic, payload = message.topic, message.payload
         subs = [sub for sub in session.subs.values() if matches(parse_filter(sub.filter).filter, topic)]
-        if message.by is not None and not self.may_write(*message.by, topic):
+        if self.is_withheld(session, message) or (message.by is not None and not self.may_write(*message.by, topic)):
             return False
         return self.may_read(session, topic) and (not subs or any(sub.is_satisfied(payload) for sub in subs))

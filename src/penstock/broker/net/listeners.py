@@ -1,4 +1,4 @@
-"""Where a node listens: its doors, with their certificates, and how many have come in by each."""
+"""The listeners of a node: their certificates, and the number of connections at each."""
 
 import asyncio
 import os
@@ -16,12 +16,12 @@ Connect = Callable[[Door], NodeConnection]
 
 
 def named(node: str, settings: NodeSettings) -> list[tuple[str, Listener]]:
-    """The listeners of a node's settings, with their names."""
+    """Return the listeners in a node's settings, with their names."""
     return [(f"{node}/{number}", listener) for number, listener in enumerate(settings.listeners)]
 
 
 class Listeners:
-    """The doors of one node."""
+    """The listeners of one node."""
 
     def __init__(self, contexts: Mapping[str, ssl.SSLContext]) -> None:
         """`contexts`: TLS, by listener."""
@@ -34,7 +34,7 @@ class Listeners:
         self._servers: list[asyncio.Server] = []
 
     async def listen(self, name: str, listener: Listener, settings: NodeSettings, connect: Connect) -> None:
-        """Let clients in by a door."""
+        """Accept connections at an address."""
         context = self._contexts.get(name)
         patience = settings.limits.connect_timeout if context else None
         self._places[name] = listener
@@ -62,19 +62,19 @@ class Listeners:
             )
 
     def renew(self, listeners: list[tuple[str, Listener]], contexts: Mapping[str, ssl.SSLContext]) -> None:
-        """Take new certificates for the doors that have stayed where they are."""
+        """Take new certificates for the listeners whose address has not changed."""
         for name, listener in listeners:
             here = self._places.get(name)
             if name in contexts and name in self._contexts and here is not None and here.address == listener.address:
                 self._contexts[name].present = contexts[name]
 
     def close(self) -> None:
-        """Let nobody in any more."""
+        """Accept no more connections."""
         for server in self._servers:
             server.close()
 
     def is_full(self, name: str) -> bool:
-        """Whether as many have come in by a door as may."""
+        """Return whether a listener has as many connections as it may have."""
         most = self._places[name].max_connections
         return most is not None and self._counts.get(name, 0) >= most
 
@@ -97,6 +97,6 @@ def _factory(name: str, listener: Listener, settings: NodeSettings, connect: Con
 
 
 def _cause(error: OSError) -> str:
-    """Without the event loop's own words around it."""
+    """Return the cause of an error without the event loop's own words around it."""
     number = error.errno or 0  # below 0 if a name cannot be resolved
     return (os.strerror(number) if number > 0 else str(error.strerror)).lower()

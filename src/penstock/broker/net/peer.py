@@ -23,7 +23,7 @@ STEADY_SECONDS = 10.0
 
 
 class Waits:
-    """How long to wait before the next attempt."""
+    """The waits between attempts."""
 
     def __init__(self) -> None:
         self._next = MIN_WAIT_SECONDS
@@ -54,7 +54,7 @@ class Dialler:
         self._task: asyncio.Task[None] | None = None
         self._failed = False
         self.terms: tuple[LinkSettings, ForeignSettings | None, bool] | None = None
-        """What the domain said when the link was made."""
+        """What the domain file said when the link was made."""
 
     def start(self) -> None:
         self._task = asyncio.create_task(self._run())

@@ -15,7 +15,7 @@ class TlsError(PenstockError):
 
 
 def make_context(tls: Tls) -> ssl.SSLContext:
-    """The server's side of TLS as the domain file describes it."""
+    """Make the server's side of TLS as the domain file describes it."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = _VERSIONS[tls.min_version]
     try:
@@ -47,7 +47,7 @@ class Renewable(ssl.SSLContext):
 
 
 def make_client_context(tls: LinkTls) -> ssl.SSLContext:
-    """The dialling side of TLS."""
+    """Make the dialling side of TLS."""
     try:
         context = ssl.create_default_context(cafile=str(tls.ca) if tls.ca is not None else None)
         if tls.cert is not None and tls.key is not None:
@@ -58,7 +58,7 @@ def make_client_context(tls: LinkTls) -> ssl.SSLContext:
 
 
 def certificate_user(certificate: dict[str, Any] | None, identity: str) -> str | None:
-    """The user that a verified client certificate stands for, as `identity` says."""
+    """Return the user that a verified client certificate names, as `identity` says."""
     if not certificate or identity == "none":
         return None
     names = [(key, value) for part in certificate.get("subject", ()) for key, value in part]

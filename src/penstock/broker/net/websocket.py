@@ -41,10 +41,10 @@ class WebSocket(SocketProtocol):
             elif isinstance(event, Frame):
                 self._take(event)
         if self.connection.phase < OPEN:
-            self._bound_stranger(len(data))
+            self._limit_before_connect(len(data))
         self._flush()
 
-    def _bound_stranger(self, size: int) -> None:
+    def _limit_before_connect(self, size: int) -> None:
         """Refuse large frames before CONNECT. The library's own limit cannot be changed later."""
         self._early += size
         if self._early > MAX_CONNECT_BYTES and self._ws.state is State.OPEN:

@@ -9,6 +9,7 @@ from pathlib import Path
 from penstock.analysis.flows import check_assertions
 from penstock.analysis.statement_conflicts import conflicts
 from penstock.cli.exit_codes import EXIT_DOMAIN
+from penstock.cli.parsers import command_parser
 from penstock.domain import Domain, DomainSource, check, diff, ensemble, read
 from penstock.domain.check import sorted_problems
 from penstock.domain.compile.expand import Expansion
@@ -51,12 +52,7 @@ class CheckReport:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="penstock check",
-        description="Check a domain file: every mistake with its file, line and key.",
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = command_parser("check", "Check a domain file: every mistake with its file, line and key.", _EPILOG)
     parser.add_argument("file", type=Path, metavar="FILE", help="the domain file")
     parser.add_argument("--expand", action="store_true", help="print the domain with patterns and protocols expanded")
     parser.add_argument("--json", action="store_true", help="print the result as one JSON object")

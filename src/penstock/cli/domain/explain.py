@@ -3,7 +3,6 @@
 import argparse
 import json
 import re
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,8 +10,8 @@ from typing import Any
 import msgspec
 
 from penstock.cli.domain.staging import StagedDomain, all_filters
-from penstock.cli.exit_codes import EXIT_DOMAIN, EXIT_ERROR
 from penstock.cli.options import UsageError
+from penstock.cli.parsers import command_parser
 from penstock.cli.policy.policy_files import policy_option
 from penstock.cli.table import print_table
 from penstock.client.admin import AdminClient
@@ -23,7 +22,7 @@ from penstock.engine.explain.walk import explain
 from penstock.engine.rehearsal.assembly import RehearsalError
 from penstock.engine.rehearsal.rehearsal import Rehearsal
 from penstock.engine.sparkplug import births
-from penstock.model.errors import ContentError, DomainError, PenstockError, TopicError
+from penstock.model.errors import ContentError, PenstockError, TopicError
 from penstock.model.event import Event
 from penstock.model.sparkplug.plain import write_plain
 from penstock.model.topic import check_topic, parse_filter
@@ -37,12 +36,11 @@ Exit code: 0, 1 if the node cannot be reached, 2 for bad arguments, 3 if the dom
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="penstock explain",
-        description="Say why an event is delivered, changed or withheld: every stage, the rule that spoke, and what it"
+    parser = command_parser(
+        "explain",
+        "Explain why an event is delivered, changed or withheld: every stage, the rule that spoke, and what it"
         " did, towards each receiver.",
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        _EPILOG,
     )
     parser.add_argument("file", nargs="?", type=Path, metavar="FILE", help="the domain file")
     parser.add_argument("--node", metavar="URL", help="admin address of a live node, as http://127.0.0.1:8080")
@@ -94,12 +92,6 @@ def main(argv: list[str]) -> int:
         explained = _of_file(options) if options.file is not None else _of_node(options)
     except (UsageError, TopicError, RehearsalError, ExplainError) as error:
         parser.error(str(error))
-    except DomainError as error:
-        print(f"penstock: {error}", file=sys.stderr)
-        return EXIT_DOMAIN
-    except PenstockError as error:
-        print(f"penstock: {error}", file=sys.stderr)
-        return EXIT_ERROR
     if options.json:
         print(json.dumps(msgspec.to_builtins(explained), indent=2))
     else:

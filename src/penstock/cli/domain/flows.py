@@ -2,7 +2,6 @@
 
 import argparse
 import json
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,11 +10,11 @@ from penstock.analysis.flows import Witness, all_pairs, check_assertions, nearly
 from penstock.analysis.graph import Graph, Kind, flow_graph
 from penstock.analysis.moves import ANY_TOPIC, Closure
 from penstock.analysis.picture import picture
-from penstock.cli.exit_codes import EXIT_DOMAIN, EXIT_ERROR
+from penstock.cli.parsers import command_parser
 from penstock.cli.table import print_table
 from penstock.domain import Ensemble, check, ensemble, read
 from penstock.domain.finding import known_names_hint
-from penstock.model.errors import DomainError, PenstockError, TopicError
+from penstock.model.errors import TopicError
 from penstock.model.topic import parse_filter
 
 _EPILOG = """\
@@ -57,11 +56,8 @@ class FlowAnswer:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="penstock flows",
-        description="Show from where to where information can flow in a domain. Nothing is started or connected.",
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+    parser = command_parser(
+        "flows", "Show from where to where information can flow in a domain. Nothing is started or connected.", _EPILOG
     )
     parser.add_argument("file", type=Path, metavar="FILE", help="the domain file")
     parser.add_argument("--from", dest="source", metavar="X", help="only flows from this entity, each with its way")
@@ -87,28 +83,18 @@ def main(argv: list[str]) -> int:
         on = parse_filter(options.on).filter
     except TopicError as error:
         parser.error(f"--on: {error}")
-    try:
-        source = read(options.file)
-        # The files of nodes need not be on this machine: nothing is run.
-        domain = check(source, nodes=()).domain
-        entities = ensemble(domain, source.folder)
-    except DomainError as error:
-        print(f"penstock: {error}", file=sys.stderr)
-        return EXIT_DOMAIN
+    source = read(options.file)
+    # The files of nodes need not be on this machine: nothing is run.
+    domain = check(source, nodes=()).domain
+    entities = ensemble(domain, source.folder)
     question = FlowQuery(flow_graph(entities), on, options.routes)
     for name in (options.source, options.target):
         if name is not None and name not in question.graph.kinds:
             parser.error(f"no entity `{name}` in `{options.file}`, {known_names_hint(name, question.graph.kinds)}")
-    try:
-        if options.assertions:
-            _show_assertions(entities, domain.domain, options.json)
-        else:
-            _show(question, options, entities, domain.domain)
-    except BrokenPipeError:
-        raise
-    except (PenstockError, OSError) as error:
-        print(f"penstock: {error}", file=sys.stderr)
-        return EXIT_ERROR
+    if options.assertions:
+        _show_assertions(entities, domain.domain, options.json)
+    else:
+        _show(question, options, entities, domain.domain)
     return 0
 
 

@@ -7,6 +7,7 @@ import tempfile
 from pathlib import Path
 
 from penstock.cli.exit_codes import EXIT_DOMAIN, EXIT_ERROR
+from penstock.cli.parsers import command_parser
 from penstock.domain.yaml.format import formatted
 from penstock.model.errors import DomainError
 
@@ -20,12 +21,7 @@ Exit code: 0 if all is well, 1 if --check finds something to change, 2 for bad a
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="penstock fmt",
-        description="Print a domain file in its canonical form.",
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = command_parser("fmt", "Print a domain file in its canonical form.", _EPILOG)
     parser.add_argument("file", type=Path, metavar="FILE", help="the domain file")
     how = parser.add_mutually_exclusive_group()
     how.add_argument("--check", action="store_true", help="print nothing; say whether the file is in canonical form")

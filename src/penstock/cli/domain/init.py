@@ -28,6 +28,7 @@ from penstock.cli.domain.starter import (
     next_steps,
 )
 from penstock.cli.exit_codes import EXIT_DOMAIN, EXIT_ERROR
+from penstock.cli.parsers import command_parser
 from penstock.domain import read
 from penstock.domain.schema.base import NAME
 from penstock.domain.yaml.format import formatted
@@ -97,11 +98,8 @@ def main(argv: list[str]) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="penstock init",
-        description="Write a commented domain file to begin with, and the files that it names.",
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+    parser = command_parser(
+        "init", "Write a commented domain file to begin with, and the files that it names.", _EPILOG
     )
     parser.add_argument(
         "folder", nargs="?", type=Path, default=Path(), metavar="FOLDER", help="where to; default: this folder"

@@ -1,8 +1,8 @@
 """`penstock schema`: the JSON schema of the domain file, for editors."""
 
-import argparse
 import json
 
+from penstock.cli.parsers import command_parser
 from penstock.domain.schema.domain import DomainFile
 
 _EPILOG = """\
@@ -12,11 +12,8 @@ With the YAML language server, in the first line of a domain file:
 
 
 def main(argv: list[str]) -> int:
-    argparse.ArgumentParser(
-        prog="penstock schema",
-        description="Print the JSON schema of the domain file, for editors that complete and check YAML.",
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+    command_parser(
+        "schema", "Print the JSON schema of the domain file, for editors that complete and check YAML.", _EPILOG
     ).parse_args(argv)
     print(json.dumps(json_schema(), indent=2))
     return 0

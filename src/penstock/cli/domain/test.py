@@ -11,6 +11,7 @@ import msgspec
 from penstock.cli.domain.check import check_domain
 from penstock.cli.domain.staging import StagedDomain
 from penstock.cli.exit_codes import EXIT_DOMAIN, EXIT_TEST
+from penstock.cli.parsers import command_parser
 from penstock.domain import DomainSource, read
 from penstock.domain.schema.tests import PolicyTest
 from penstock.engine.rehearsal.policy_test import Failure, Result, try_out
@@ -25,12 +26,7 @@ Exit code: 0 if all tests pass, 2 for bad arguments, 3 if the domain does not ch
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="penstock test",
-        description="Run the policy tests of a domain file.",
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = command_parser("test", "Run the policy tests of a domain file.", _EPILOG)
     parser.add_argument("file", type=Path, metavar="FILE", help="the domain file")
     parser.add_argument("-k", dest="name", default="", metavar="NAME", help="only tests with this in their title")
     parser.add_argument("--json", action="store_true", help="print the results as one JSON object")

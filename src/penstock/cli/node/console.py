@@ -5,9 +5,9 @@ import sys
 from pathlib import Path
 
 from penstock.cli.exit_codes import EXIT_ERROR
+from penstock.cli.parsers import command_parser
 from penstock.domain import Tls
 from penstock.domain.units import Address, parse_address
-from penstock.model.errors import PenstockError
 
 _EPILOG = """\
 URL is the admin address of a node, as http://127.0.0.1:8080. `penstock run` starts the console by itself for a node
@@ -18,12 +18,7 @@ Exit code: 0, 1 if it cannot be served, 2 for bad arguments.
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="penstock console",
-        description="Serve the console, a page for operators, of a node that runs.",
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = command_parser("console", "Serve the console, a page for operators, of a node that runs.", _EPILOG)
     parser.add_argument("node", metavar="URL", help="the admin address of a node")
     parser.add_argument("--at", metavar="HOST:PORT", default="127.0.0.1:18083", help="where (default 127.0.0.1:18083)")
     parser.add_argument("--cert", type=Path, metavar="FILE", help="PEM certificate of the page, for HTTPS")
@@ -66,15 +61,8 @@ def main(argv: list[str]) -> int:
         print(f"penstock: the console needs `{error.name}`: install `penstock[console]`", file=sys.stderr)
         return EXIT_ERROR
     ca, pin = (str(path) if path is not None else None for path in (options.ca, options.pin))
-    try:
-        serve(
-            ConsoleSettings(node, at, _tls(options), ca, pin, tuple(options.also), tuple(options.host)),
-            _ready,
-            options.until_eof,
-        )
-    except (PenstockError, OSError) as error:
-        print(f"penstock: {error}", file=sys.stderr)
-        return EXIT_ERROR
+    served = ConsoleSettings(node, at, _tls(options), ca, pin, tuple(options.also), tuple(options.host))
+    serve(served, _ready, options.until_eof)
     return 0
 
 

@@ -10,10 +10,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from penstock.cli.exit_codes import EXIT_DOMAIN, EXIT_ERROR, EXIT_USAGE
+from penstock.cli.exit_codes import EXIT_ERROR, EXIT_USAGE
+from penstock.cli.parsers import command_parser
 from penstock.cli.table import print_table
 from penstock.domain import read
-from penstock.model.errors import DomainError, PenstockError, TopicError
+from penstock.model.errors import PenstockError, TopicError
 from penstock.model.topic import parse_filter
 
 if TYPE_CHECKING:
@@ -32,11 +33,8 @@ _MAX_PAYLOAD = 200
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="penstock journal",
-        description="Look at what nodes have recorded of events and decisions, and compact it.",
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+    parser = command_parser(
+        "journal", "Look at what nodes have recorded of events and decisions, and compact it.", _EPILOG
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="tail|show|stats|compact")
     tail = _command(commands, "tail", "show events as they are recorded, until interrupted")
@@ -94,16 +92,8 @@ def main(argv: list[str]) -> int:
         parser.error(f"--from {since.isoformat()} is after --to {until.isoformat()}")
     try:
         return _run(options, *_folder(options.journal))
-    except DomainError as error:
-        print(f"penstock: {error}", file=sys.stderr)
-        return EXIT_DOMAIN
     except ModuleNotFoundError as error:
         print(f"penstock: journals need `{error.name}`: install `penstock[journal]`", file=sys.stderr)
-        return EXIT_ERROR
-    except BrokenPipeError:
-        raise
-    except (PenstockError, OSError) as error:
-        print(f"penstock: {error}", file=sys.stderr)
         return EXIT_ERROR
     except KeyboardInterrupt:
         return 0

@@ -2,14 +2,13 @@
 
 import argparse
 import json
-import sys
 from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
 
 from penstock.broker.store.persisted import Selection, plain
 from penstock.broker.store.store import Store, StoreError
-from penstock.cli.exit_codes import EXIT_ERROR
+from penstock.cli.parsers import command_parser
 from penstock.cli.table import print_table
 from penstock.engine.ledger import Persisted
 
@@ -22,11 +21,10 @@ _MAX_PAYLOAD = 200
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="penstock persisted",
-        description="Show the messages that policies have persisted in the store of a node, or delete them.",
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+    parser = command_parser(
+        "persisted",
+        "Show the messages that policies have persisted in the store of a node, or delete them.",
+        _EPILOG,
     )
     parser.add_argument("--store", type=Path, required=True, metavar="FILE", help="the store of a node")
     parser.add_argument("--collection", metavar="NAME", help="only of this collection")
@@ -43,13 +41,8 @@ def main(argv: list[str]) -> int:
     options = _parser().parse_args(argv)
     selection = Selection(options.collection, options.since or float("-inf"), options.until or float("inf"))
     if not options.store.is_file():
-        print(f"penstock persisted: there is no store `{options.store}`", file=sys.stderr)
-        return EXIT_ERROR
-    try:
-        store = Store(options.store, "full")
-    except StoreError as error:
-        print(f"penstock persisted: {error}", file=sys.stderr)
-        return EXIT_ERROR
+        raise StoreError(f"there is no store `{options.store}`")
+    store = Store(options.store, "full")
     try:
         _show(store, selection, options)
     finally:

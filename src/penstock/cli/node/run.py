@@ -2,20 +2,19 @@
 
 import argparse
 import os
-import sys
 from pathlib import Path
 
-from penstock.cli.exit_codes import EXIT_DOMAIN, EXIT_ERROR
 from penstock.cli.options import UsageError
+from penstock.cli.parsers import command_parser
 from penstock.domain import Domain, default_domain, read
-from penstock.model.errors import DomainError, PenstockError
+from penstock.model.errors import DomainError
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="penstock run",
-        description="Run all nodes of a domain file. Without a file: one open node on loopback.",
-        epilog="SIGHUP reloads the file, SIGTERM drains and exits.",
+    parser = command_parser(
+        "run",
+        "Run all nodes of a domain file. Without a file: one open node on loopback.",
+        "SIGHUP reloads the file, SIGTERM drains and exits.",
     )
     parser.add_argument("file", nargs="?", type=Path, metavar="FILE", help="the domain file")
     parser.add_argument(
@@ -37,19 +36,12 @@ def main(argv: list[str]) -> int:
         domain = _domain(options)
     except UsageError as error:
         parser.error(str(error))
-    except DomainError as error:
-        print(f"penstock: {error}", file=sys.stderr)
-        return EXIT_DOMAIN
     # Imported here: a domain that does not check is reported without loading the broker's modules.
     from penstock.broker.run import run
 
     reread = (lambda: _domain(options)) if options.file is not None else None
-    try:
-        names = (options.node,) if options.node is not None else tuple(domain.nodes)
-        run(domain, names, options.file, reread, _say_ready)
-    except (PenstockError, OSError) as error:
-        print(f"penstock: {error}", file=sys.stderr)
-        return EXIT_DOMAIN if isinstance(error, DomainError) else EXIT_ERROR
+    names = (options.node,) if options.node is not None else tuple(domain.nodes)
+    run(domain, names, options.file, reread, _say_ready)
     return 0
 
 

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import msgspec
 
-from penstock.cli.exit_codes import EXIT_DOMAIN, EXIT_ERROR
+from penstock.cli.exit_codes import EXIT_ERROR
 from penstock.cli.node.overview import LinkLine, NodeLine, Overview, Snapshot, overview
+from penstock.cli.parsers import command_parser
 from penstock.cli.table import align_rows
 from penstock.client.admin import AdminClient, AdminError
 from penstock.domain import check, read
 from penstock.domain.schema.domain import Domain
-from penstock.model.errors import DomainError
 
 DEFAULT_FILE = Path("domain.yaml")
 SECONDS = 1.0
@@ -30,11 +30,8 @@ does not check.
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="penstock status",
-        description="Show the state of nodes: clients, links, rates, denials, journal, problems.",
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+    parser = command_parser(
+        "status", "Show the state of nodes: clients, links, rates, denials, journal, problems.", _EPILOG
     )
     parser.add_argument(
         "where",
@@ -64,11 +61,7 @@ def _parser() -> argparse.ArgumentParser:
 def main(argv: list[str]) -> int:
     parser = _parser()
     options = parser.parse_args(argv)
-    try:
-        places = _places(parser, options.where, options.node)
-    except DomainError as error:
-        print(error, file=sys.stderr)
-        return EXIT_DOMAIN
+    places = _places(parser, options.where, options.node)
     try:
         before = take_snapshot(places)
         while True:

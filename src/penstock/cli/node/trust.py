@@ -7,6 +7,7 @@ import sys
 import msgspec
 
 from penstock.cli.exit_codes import EXIT_ERROR
+from penstock.cli.parsers import command_parser
 from penstock.cli.table import print_table
 from penstock.client.admin import AdminClient
 from penstock.engine.trust.trust_status import Standing, TrustStanding
@@ -22,20 +23,11 @@ def main(argv: list[str]) -> int:
     if argv and argv[0] == "apply":
         return _apply(argv[1:])
     options = _parser().parse_args(argv)
-    try:
-        return int(options.run(options))
-    except PenstockError as error:
-        print(f"penstock trust: {error}", file=sys.stderr)
-        return EXIT_ERROR
+    return int(options.run(options))
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="penstock trust",
-        description="Show how far nodes trust each other, and set it.",
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = command_parser("trust", "Show how far nodes trust each other, and set it.", _EPILOG)
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     show = commands.add_parser(
         "show",

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from penstock.cli.parsers import command_parser
 from penstock.cli.pipeline.shared import (
     add_options,
     add_to_record,
@@ -38,12 +39,11 @@ _RIGHTS = ("subject", "node", "rule", "access", "filter", "reads", "writes", "su
 
 def parser() -> argparse.ArgumentParser:
     """Return the parser of the command line."""
-    parser = argparse.ArgumentParser(
-        prog="penstock pipeline audit",
-        description="Report who saw what and when, what was denied by which rule, which rules decided nothing, and"
-        " which rights were never used.",
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+    parser = command_parser(
+        "pipeline audit",
+        "Report who saw what and when, what was denied by which rule, which rules decided nothing, and which"
+        " rights were never used.",
+        _EPILOG,
     )
     add_options(parser)
     parser.add_argument("--domain", type=Path, metavar="FILE", help="look at the rules of this domain file")

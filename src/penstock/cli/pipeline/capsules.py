@@ -6,6 +6,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from penstock.cli.parsers import command_parser
 from penstock.cli.pipeline.shared import add_to_record, run_job
 from penstock.cli.pipeline.signals import wait
 from penstock.cli.pipeline.stream import print_batch, print_batch_json
@@ -33,11 +34,10 @@ _OF_DOMAIN = ""
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="penstock pipeline capsules",
-        description="Run the capsules of a domain: windows of events in, context of a higher level out.",
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+    parser = command_parser(
+        "pipeline capsules",
+        "Run the capsules of a domain: windows of events in, context of a higher level out.",
+        _EPILOG,
     )
     add = parser.add_argument
     add("--domain", type=Path, required=True, metavar="FILE", help="the domain file that has the capsules")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from penstock.cli.parsers import command_parser
 from penstock.cli.pipeline.shared import add_master, run_job
 from penstock.cli.table import print_table
 from penstock.pipeline.jobs.forget import forget
@@ -28,11 +29,8 @@ def _time(text: str) -> datetime:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="penstock pipeline forget",
-        description="Delete rows from tables whose retention, set by contracts, has ended.",
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+    parser = command_parser(
+        "pipeline forget", "Delete rows from tables whose retention, set by contracts, has ended.", _EPILOG
     )
     parser.add_argument("--tables", type=Path, required=True, metavar="FOLDER", help="where the tables are")
     parser.add_argument("--at", type=_time, metavar="TIME", help="what is to be deleted by then (default: by now)")

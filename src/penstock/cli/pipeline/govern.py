@@ -7,6 +7,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from penstock.cli.parsers import command_parser
 from penstock.cli.pipeline.shared import add_options, add_to_record, days_of, nodes_of, read_options, run_job
 from penstock.cli.table import print_table
 from penstock.journal.jobs import JobTable
@@ -21,12 +22,7 @@ Exit code: 0, 1 if the job fails, 2 for bad arguments, 3 if the domain does not 
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="penstock pipeline govern",
-        description="Write the part of all recorded events that subjects may read.",
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = command_parser("pipeline govern", "Write the part of all recorded events that subjects may read.", _EPILOG)
     add_options(parser)
     parser.add_argument(
         "--domain",

@@ -11,6 +11,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from penstock.cli.exit_codes import EXIT_ERROR
+from penstock.cli.parsers import command_parser
 from penstock.cli.pipeline.shared import (
     add_options,
     add_to_record,
@@ -55,11 +56,10 @@ _BY_RULE = ("rule", "because", "gained", "lost", "changed")
 
 def parser() -> argparse.ArgumentParser:
     """Return the parser of the command line."""
-    parser = argparse.ArgumentParser(
-        prog="penstock pipeline replay",
-        description="Say what a draft of a domain would change: who gains or loses which events, by which rule.",
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+    parser = command_parser(
+        "pipeline replay",
+        "Show what a draft of a domain would change: who gains or loses which events, by which rule.",
+        _EPILOG,
     )
     add_options(parser)
     parser.add_argument("--domain", type=Path, required=True, metavar="DRAFT", help="the draft, a domain file")

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from pyspark.sql import Row, SparkSession
 
+from penstock.cli.parsers import command_parser
 from penstock.cli.pipeline.shared import run_job
 from penstock.cli.table import print_table
 from penstock.model.errors import PolicyError
@@ -28,11 +29,10 @@ _SWEPT = ("topology", "size", "attack", "bad", "rule", "sign", "accept", "penalt
 
 def parser() -> argparse.ArgumentParser:
     """Return the parser of the command line."""
-    parser = argparse.ArgumentParser(
-        prog="penstock pipeline simulate",
-        description="Play trust decisions on random networks with honest, careless, malicious and colluding nodes.",
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+    parser = command_parser(
+        "pipeline simulate",
+        "Play trust decisions on random networks with honest, careless, malicious and colluding nodes.",
+        _EPILOG,
     )
     ground, setting = Ground(), Setting()
     parser.add_argument("--topology", nargs="+", choices=TOPOLOGIES, default=[ground.topology], help="of the networks")

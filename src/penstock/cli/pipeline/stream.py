@@ -7,6 +7,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from penstock.cli.parsers import command_parser
 from penstock.cli.pipeline.shared import add_to_record, nodes_of, run_job
 from penstock.cli.pipeline.signals import wait
 from penstock.journal.jobs import JobTable
@@ -29,11 +30,8 @@ Exit code: 0, 1 if the job fails, 2 for bad arguments, 3 if the domain does not 
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="penstock pipeline stream",
-        description="Write what subjects may have of all that nodes record, as they record it.",
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+    parser = command_parser(
+        "pipeline stream", "Write what subjects may have of all that nodes record, as they record it.", _EPILOG
     )
     add = parser.add_argument
     add("--domain", type=Path, required=True, metavar="FILE", help="judge everything by this domain file")

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from penstock.cli.parsers import command_parser
 from penstock.cli.pipeline.shared import add_options, add_to_record, days_of, nodes_of, plain, read_options, run_job
 from penstock.cli.table import print_table, shorten
 from penstock.domain.units import DURATION_FORM, parse_duration
@@ -32,11 +33,8 @@ EXIT_DIFFERENT = 1
 
 def parser() -> argparse.ArgumentParser:
     """Return the parser of the command line."""
-    parser = argparse.ArgumentParser(
-        prog="penstock pipeline trust",
-        description="Work out what nodes hold of their neighbours from what they recorded.",
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+    parser = command_parser(
+        "pipeline trust", "Compute the ratings that nodes have of their neighbours from what they recorded.", _EPILOG
     )
     add_options(parser)
     parser.add_argument("--domain", type=Path, required=True, metavar="FILE", help="the domain file")

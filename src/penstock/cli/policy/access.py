@@ -14,14 +14,14 @@ import msgspec
 from penstock.analysis.access import PRIVILEGES, Right, Sample, find_actor, metric_right, possible, rights
 from penstock.analysis.access_conflicts import KINDS, Finding, conflicts
 from penstock.cli.domain.explain import metrics_in
-from penstock.cli.exit_codes import EXIT_DOMAIN, EXIT_ERROR
 from penstock.cli.options import UsageError
+from penstock.cli.parsers import command_parser
 from penstock.cli.policy.births import add_options, sample_of
 from penstock.cli.table import print_table
 from penstock.domain import Domain, Ensemble, check, ensemble, read
 from penstock.engine.sparkplug.messages import Actor, moment
 from penstock.engine.stages.prune import usurped
-from penstock.model.errors import ContentError, DomainError, PenstockError, PolicyError, TopicError
+from penstock.model.errors import ContentError, PolicyError, TopicError
 from penstock.model.sparkplug.message import parse
 from penstock.model.sparkplug.plain import write_plain
 from penstock.model.sparkplug.topic import MessageTopic, message_topic
@@ -39,12 +39,7 @@ Exit code: 0, 1 if births cannot be read, 2 for bad arguments, 3 if the domain d
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="penstock access",
-        description="Say who may read and write which Sparkplug messages and metrics.",
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = command_parser("access", "Say who may read and write which Sparkplug messages and metrics.", _EPILOG)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     grants = commands.add_parser("grants", help="all that a subject may read and write, by topic and metric")
     why = commands.add_parser("why", help="which policies grant a metric, take it out, or do not apply")
@@ -82,12 +77,6 @@ def main(argv: list[str]) -> int:
             _why(entities, entities.access, sample, options)
     except (UsageError, PolicyError, TopicError) as error:
         parser.error(str(error))
-    except DomainError as error:
-        print(f"penstock: {error}", file=sys.stderr)
-        return EXIT_DOMAIN
-    except PenstockError as error:
-        print(f"penstock: {error}", file=sys.stderr)
-        return EXIT_ERROR
     return 0
 
 

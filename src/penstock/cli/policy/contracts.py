@@ -2,18 +2,16 @@
 
 import argparse
 import json
-import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import msgspec
 
-from penstock.cli.exit_codes import EXIT_DOMAIN, EXIT_ERROR
+from penstock.cli.parsers import command_parser
 from penstock.cli.table import print_table
 from penstock.domain import check, ensemble, read
 from penstock.domain.finding import known_names_hint
-from penstock.model.errors import DomainError, PenstockError
 from penstock.policy.contracts.contract_set import Contracts
 from penstock.policy.contracts.fit import RuleFit, Standing, Way, match_all, way
 from penstock.policy.contracts.release import PRIVACY
@@ -27,12 +25,7 @@ _NO_RULES = (RuleFit("", Standing.UNRELATED, ("they have no topic in common",)),
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="penstock contracts",
-        description="Say which contracts of producers and consumers fit.",
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = command_parser("contracts", "Say which contracts of producers and consumers fit.", _EPILOG)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     match = commands.add_parser("match", help="for every pair whether and why it fits")
     match.add_argument("domain", type=Path, metavar="DOMAIN", help="the domain file")
@@ -46,15 +39,8 @@ def _parser() -> argparse.ArgumentParser:
 def main(argv: list[str]) -> int:
     parser = _parser()
     options = parser.parse_args(argv)
-    try:
-        source = read(options.domain)
-        contracts = ensemble(check(source, nodes=()).domain, source.folder).contracts
-    except DomainError as error:
-        print(error, file=sys.stderr)
-        return EXIT_DOMAIN
-    except PenstockError as error:
-        print(f"penstock contracts: {error}", file=sys.stderr)
-        return EXIT_ERROR
+    source = read(options.domain)
+    contracts = ensemble(check(source, nodes=()).domain, source.folder).contracts
     if contracts is None or not (contracts.producers or contracts.consumers or contracts.privacy):
         parser.error(f"`{options.domain}` has no `contracts`")
     wrong = _unknown(contracts, options)

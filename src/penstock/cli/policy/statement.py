@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from penstock.cli.exit_codes import EXIT_DOMAIN, EXIT_ERROR
+from penstock.cli.parsers import command_parser
 from penstock.cli.policy.policy_files import FORMS, form_of, read_form
 from penstock.cli.table import print_table
 from penstock.domain.yaml.write import yaml_of
@@ -35,12 +36,7 @@ Exit code: 0 if all is well, 2 for bad arguments, 3 if the statement does not ch
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="penstock statement",
-        description="Check a policy statement, and print it in a form.",
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = command_parser("statement", "Check a policy statement, and print it in a form.", _EPILOG)
     parser.add_argument("file", nargs="?", metavar="FILE", help="file with the statement; `-` for standard input")
     parser.add_argument("--from", dest="form", choices=FORMS, help="its form; if not given, by the name of the file")
     parser.add_argument("--to", choices=tuple(_SHOW), default="text", help="the form to print it in; text if not given")

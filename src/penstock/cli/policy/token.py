@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from penstock.cli.exit_codes import EXIT_DOMAIN, EXIT_ERROR
+from penstock.cli.parsers import command_parser
 from penstock.cli.table import print_table
 from penstock.model.errors import PolicyError
 from penstock.policy.access.textfile import replace_file
@@ -300,12 +301,7 @@ def _checked(check: Callable[[str], T]) -> Callable[[str], T]:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="penstock token",
-        description="Make, sign, look at and verify authorisation tokens.",
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = command_parser("token", "Make, sign, look at and verify authorisation tokens.", _EPILOG)
     commands = parser.add_subparsers(
         dest="command", required=True, metavar="key|issue|request|sign|inspect|verify|revoke"
     )

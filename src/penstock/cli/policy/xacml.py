@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from penstock.cli.exit_codes import EXIT_DOMAIN, EXIT_ERROR, EXIT_TEST
+from penstock.cli.parsers import command_parser
 from penstock.cli.policy.xacml_conformance import CaseOutcome, run
 from penstock.language.errors import EvaluationError
 from penstock.language.evaluators.times import timestamp_from_string
@@ -34,12 +35,7 @@ fails. A decision has exit code 0, whatever it is.
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="penstock xacml",
-        description="Check XACML policies, decide by them, print them.",
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = command_parser("xacml", "Check XACML policies, decide by them, print them.", _EPILOG)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     check = commands.add_parser("check", help="whether policies are right, with all that they refer to")
     check.add_argument("files", nargs="+", type=Path, metavar="FILE")

@@ -8,15 +8,14 @@ from collections.abc import Iterator
 from penstock.domain.finding import Entities, Remark, WrongValue, join_names, known_names_hint
 from penstock.domain.schema.contracts import attribute_types, compiled, mistakes
 from penstock.domain.schema.domain import Domain
-from penstock.model.quality import NO_QUALITY
 from penstock.model.topic import overlaps
 from penstock.model.yaml.tree import Step
 from penstock.policy.contracts.contract import (
     ConsumerContract,
     PrivacyRule,
     ProducerContract,
-    abac_attributes,
     commitments,
+    request_attributes,
 )
 from penstock.policy.contracts.contract_set import EVERYBODY, Contracts, said_wants
 from penstock.policy.contracts.fit import Pair, Standing, match_all
@@ -142,7 +141,7 @@ def _without_contract(domain: Domain, contracts: Contracts) -> Iterator[Remark]:
 def _asks_no_more(contracts: Contracts, producer: ProducerContract, rule: PrivacyRule, client: str) -> bool:
     """Return whether a rule is satisfied by a client that guarantees nothing."""
     bare = contracts.of(client, ConsumerContract("none", frozenset({client}), ()))
-    attributes = abac_attributes(bare, producer.name, (), NO_QUALITY)
+    attributes = request_attributes(bare)
     return not any(commitment.why_not(attributes) for commitment in commitments(rule))
 
 

@@ -63,7 +63,7 @@ LinkName = Annotated[
 ]
 Links = Annotated[tuple[LinkName, ...], OneOrMany("a link or a list of links")]
 Names = Annotated[tuple[Name, ...], OneOrMany("a name or a list of names")]
-Stage = Literal["admit", "prune", "conform", "edit", "match", "route", "judge", "release", "project", "emit"]
+Stage = Literal["admit", "prune", "conform", "edit", "match", "route", "judge", "shape", "release", "project", "emit"]
 Effect = Literal["pass", "suppress", "replace", "inject"]
 
 

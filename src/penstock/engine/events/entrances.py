@@ -139,12 +139,17 @@ def send_delayed(node: "Node", now: float) -> None:
         runner.deliver(delivery, _steps(node, event.topic, Waits.DELAYED).delivery_steps)
 
 
-def recheck(delivery: Delivery, node: "Node", now: float) -> bool:
-    """Ask the stages about what waits, or was sent and not acknowledged; return whether its receiver may have it, or
-    what is left of it in `delivery.event`.
+def recheck_sent(delivery: Delivery, node: "Node", now: float) -> bool:
+    """Ask the stages about what was sent and not acknowledged."""
+    return recheck(delivery, node, now, Waits.RESENT)
+
+
+def recheck(delivery: Delivery, node: "Node", now: float, waits: Waits = Waits.QUEUED) -> bool:
+    """Ask the stages about what waits; return whether its receiver may have it, or what is left of it in
+    `delivery.event`.
     """
     delivery.passage = _passage(node, delivery.event, now)
-    is_left = runner.deliver(delivery, _steps(node, delivery.event.topic, Waits.QUEUED).delivery_steps)
+    is_left = runner.deliver(delivery, _steps(node, delivery.event.topic, waits).delivery_steps)
     delivery.wait()
     return is_left
 

@@ -1,7 +1,7 @@
 """An event on its way through one node: what the steps of the stages are given, and what they answer."""
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from penstock.engine.events.plan import Plan, Plans
 from penstock.engine.sessions.session import Delivery, Session
@@ -34,6 +34,7 @@ class Passage:
         "judging",
         "node",
         "now",
+        "observer",
         "packet",
         "plan",
         "plans",
@@ -69,6 +70,8 @@ class Passage:
         """What the monitors of links out have made of it, so that those behind one link share one answer."""
         self.is_replay = False
         """It is a retained event: a neighbour is told so, and that it is nothing new."""
+        self.observer: Observer | None = None
+        """Who wants to know why, in a run that has no effects; None: this is a real one."""
         self.first: list[tuple[Plans, Event]] | None = None
         """What the node itself publishes because of it, before it goes on."""
 
@@ -81,6 +84,19 @@ class Passage:
         if self.first is None:
             self.first = []
         self.first.append((plans, event))
+
+
+class Observer(Protocol):
+    """Explains a run of the stages. Its drafts have steps that tell what they find, in place of those that act."""
+
+    def stopped(self, passage: Passage, verdict: Verdict) -> None:
+        """Take note of an event that goes no further."""
+
+    def outputs(self, passage: Passage, events: tuple[Event, ...]) -> Iterable[Passage]:
+        """Return the passages of what monitors have made of an event."""
+
+    def deliveries(self, passage: Passage) -> Iterable[Delivery]:
+        """Return the deliveries to everybody whom the event might concern."""
 
 
 class Outputs(NamedTuple):

@@ -9,7 +9,7 @@ are no steps: then the plan is a list of sessions that take the packet's own byt
 
 from collections.abc import Callable
 from enum import Enum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from penstock.engine.matching.predicates import Predicates
 from penstock.engine.sessions.session import Session, Subscribed
@@ -218,6 +218,23 @@ class Waits(Enum):
     RETAINED = "retained"
     DELAYED = "delayed"
     QUEUED = "queued"
+    RESENT = "resent"
+    """Sent before, and not acknowledged."""
+
+    @property
+    def is_rechecked(self) -> bool:
+        """Whether it only has to be asked about: it has been through the stages already."""
+        return self in (Waits.QUEUED, Waits.RESENT)
+
+
+class Stage(Protocol):
+    """One step of an event's way: a module in `stages/`."""
+
+    __name__: str
+    """Its last part is the name of the stage."""
+
+    def plan(self, draft: "Draft") -> None:
+        """Decide all that topic and link can decide; leave the rest as steps for each event or each delivery."""
 
 
 class Draft:
@@ -229,12 +246,12 @@ class Draft:
         "groups",
         "is_edited",
         "is_open",
-        "is_projected",
         "link",
         "link_steps",
         "matched",
         "node",
         "onlookers",
+        "passes_bytes",
         "plan",
         "plans",
         "predicates",
@@ -256,8 +273,8 @@ class Draft:
         self.steps: list[EventStep] = []
         self.delivery_steps: list[DeliveryStep] = []
         self.is_open = self.is_edited = False
-        self.is_projected = False
-        """What of an event goes out depends on who gets it."""
+        self.passes_bytes = True
+        """A packet's own bytes may be passed on: no step must be done for it."""
         self.matched: list[Subscribed] = []
         self.closed: tuple[Session, ...] = ()
         self.groups: list[Group] = []
@@ -272,13 +289,22 @@ class Draft:
         """What the stages so far say of every event."""
         return PASS if self.plan is None else self.plan.verdict
 
-    def for_each_event(self, step: "EventStep") -> None:
-        """Leave something to be done for each event."""
-        self.steps.append(step)
+    def ask(self, stage: "Stage") -> None:
+        """Let a stage plan its part."""
+        stage.plan(self)
 
-    def for_each_delivery(self, step: "DeliveryStep") -> None:
+    def for_each_event(self, step: "EventStep", is_for_plain: bool = True) -> None:
+        """Leave something to be done for each event.
+
+        `is_for_plain`: also for a packet that is nothing but topic and payload, towards sessions that take its bytes.
+        """
+        self.steps.append(step)
+        self.passes_bytes = self.passes_bytes and not is_for_plain
+
+    def for_each_delivery(self, step: "DeliveryStep", is_for_plain: bool = True) -> None:
         """Leave something to be done for each delivery."""
         self.delivery_steps.append(step)
+        self.passes_bytes = self.passes_bytes and not is_for_plain
 
     def suppress(self, verdict: Verdict) -> None:
         """Let no event of this topic pass."""
@@ -292,6 +318,7 @@ class Draft:
     def end_link_part(self) -> None:
         """Begin the part of the plan that depends on the topic only."""
         self.link_steps, self.steps = tuple(self.steps), []
+        self.passes_bytes = not self.delivery_steps
 
 
 # --- plans that topics share
@@ -307,17 +334,17 @@ def interned_plan(
     statements: tuple[Bound, ...],
     closed: tuple[Session, ...],
     telling: tuple[Session, ...] = (),
-    is_projected: bool = False,
+    passes_bytes: bool = True,
 ) -> Plan:
     """Return the plan for these subscriptions, of those that are known; make it if it is not there.
 
     `telling` are neighbours that must be told with each event which token it has.
     """
-    key = (*matched, is_projected, *groups, *onlookers, *statements, *telling, False, *closed, steps, delivery_steps)
+    key = (*matched, passes_bytes, *groups, *onlookers, *statements, *telling, False, *closed, steps, delivery_steps)
     plan = known.get(key)
     if plan is None:
         plan = known[key] = _make_plan(matched, groups, onlookers, telling)
-        plan.simple = plan.simple and not is_projected and not statements
+        plan.simple = plan.simple and passes_bytes and not statements
         plan.steps, plan.delivery_steps = steps, delivery_steps
         plan.statements, plan.closed, plan.key = statements, closed, key
     return plan

@@ -26,6 +26,14 @@ class Candidate:
     unmet: list[Subscribed] = field(default_factory=list)
     """Subscriptions for the topic that ask for other content."""
     onlooker: bool = False
+    readable: list[Subscribed] = field(default_factory=list)
+    """Of `matched`, those whose subjects may read the topic; in `targets` by session."""
+    targets: tuple[Target, ...] = ()
+    shaped: dict[Event, tuple[Event, ...]] = field(default_factory=dict)
+    """What the monitors of the link have made of each form of the event."""
+    has_output: bool = False
+    is_wanted: bool = False
+    """Somebody behind the link asks for what its monitors let out."""
 
     @property
     def is_concerned(self) -> bool:

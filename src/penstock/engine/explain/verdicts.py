@@ -74,7 +74,7 @@ def unreadable(rights: Rights | TokenRights | None, topic: str) -> Verdict:
 
 
 def had_it(entity: str) -> Verdict:
-    return Verdict("emit", Effect.SUPPRESS, "once", f"`{entity}` has had it by another way")
+    return Verdict("route", Effect.SUPPRESS, "once", f"`{entity}` has had it by another way")
 
 
 def leaves(session: Session, qos: int) -> Verdict:

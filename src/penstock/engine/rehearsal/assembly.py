@@ -1,4 +1,4 @@
-"""What a rehearsal is played with: the nodes of a domain, clients and foreign brokers, and wires between them."""
+"""The parts of a rehearsal: the nodes of a domain, clients and foreign brokers, and wires between them."""
 
 from collections.abc import Mapping
 from itertools import count
@@ -11,8 +11,8 @@ from penstock.engine.connections.outbound import Outbound
 from penstock.engine.federation import overlay
 from penstock.engine.federation.dialling import Greeting
 from penstock.engine.node import Node
-from penstock.engine.rehearsal.actor import Actor, Delivered
-from penstock.engine.rehearsal.connection import Joint
+from penstock.engine.rehearsal.connection import RehearsedConnection
+from penstock.engine.rehearsal.peer import Delivered, Peer
 from penstock.engine.rehearsal.turns import Storage, turn
 from penstock.engine.rehearsal.wires import Choose, Wire
 from penstock.engine.sessions import lifecycle
@@ -29,18 +29,18 @@ from penstock.wire.packet import Connect
 from penstock.wire.properties import Properties
 
 START = 1_000_000.0
-MOST_STEPS = 100_000
+MAX_STEPS = 100_000
 """Packets that `run` hands over before it gives up."""
 _SECRET = b"rehearsal"
 _DOOR = Door("rehearsal", "link", False)
 
 
 class RehearsalError(PenstockError):
-    """What cannot be played: an entity that is not there, a link that breaks, a system that never comes to rest."""
+    """Something cannot be played: no such entity, a link that breaks, a system that never comes to rest."""
 
 
 class Assembly:
-    """Nodes that run and are linked, as far as links are not cut, and whoever has been connected to them."""
+    """Nodes that run and are linked, except by links that are cut, and the peers that are connected to them."""
 
     def __init__(
         self,
@@ -63,10 +63,10 @@ class Assembly:
         self._keys = {name: SigningKey.generate() for name in whole.nodes} if whole.tokens is not None else {}
         self._public = KeySet.of(PublicKey(name, key.public) for name, key in self._keys.items())
         self.shown: dict[str, tuple[frozenset[str], frozenset[str]]] = {}
-        """What tokens of clients say that show others than they are granted: filters to publish, and to subscribe."""
-        self.connections: dict[tuple[str, str], Joint] = {}
+        """Of clients that show other tokens than they are granted: filters to publish, and to subscribe."""
+        self.connections: dict[tuple[str, str], RehearsedConnection] = {}
         self.cut: set[frozenset[str]] = set()
-        self.actors: dict[tuple[str, str], Actor] = {}
+        self.peers: dict[tuple[str, str], Peer] = {}
         self.got: dict[str, list[Delivered]] = {}
         self.nodes: dict[str, Node] = {}
         for name in whole.nodes:
@@ -77,7 +77,7 @@ class Assembly:
 
     def run(self) -> None:
         """Hand over what is under way until nothing is. Time goes on no more than nodes need to tell their interest."""
-        for _ in range(MOST_STEPS):
+        for _ in range(MAX_STEPS):
             waiting = [wire for connection in self.connections.values() for wire in connection.wires if wire]
             if waiting:
                 waiting.sort(key=lambda wire: wire.first)
@@ -88,8 +88,8 @@ class Assembly:
                     self.turn(node)
             else:
                 return
-            self._part_from_those_gone()
-        raise RehearsalError(f"not at rest after {MOST_STEPS} packets")
+            self._end_closed()
+        raise RehearsalError(f"not at rest after {MAX_STEPS} packets")
 
     def turn(self, node: Node) -> None:
         """Let a node act on what has come to it."""
@@ -129,7 +129,7 @@ class Assembly:
     # --- connections
 
     def dial(self, link: LinkSettings) -> None:
-        """Let the first end of a link connect to the second, unless it is or the link is cut."""
+        """Connect the first end of a link to the second, unless it is connected or the link is cut."""
         first, second = link.between
         if frozenset(link.between) in self.cut or (first, second) in self.connections:
             return
@@ -143,37 +143,37 @@ class Assembly:
             greeting = Greeting("rehearsal", foreign.version, filters=foreign.in_, qos=foreign.qos)
         near = Outbound(Host(node, self._clock), neighbour, greeting)
         self.connections[first, second] = connection = self._connect(near, first, second)
-        if isinstance(connection.other, Actor):
+        if isinstance(connection.other, Peer):
             connection.other.join(connection.wires[1], None)
 
-    def join_client(self, actor: Actor, subject: Subject) -> None:
-        """Let a client connect to its node, as this subject."""
-        self.break_off(actor.node, actor.name)
+    def join_client(self, peer: Peer, subject: Subject) -> None:
+        """Connect a client to its node, as this subject."""
+        self.break_off(peer.node, peer.name)
         door = Door("rehearsal", subject.listener, True, subject.certificate)
-        connection = self._connect(self._inbound(actor.node, door), actor.node, actor.name)
-        self.connections[actor.node, actor.name] = connection
+        connection = self._connect(self._inbound(peer.node, door), peer.node, peer.name)
+        self.connections[peer.node, peer.name] = connection
         claimant = None
         if self.ensemble.trust_groups:
-            claimant = Claimant(subject.client_id, actor.secrets, self.make_nonce())
+            claimant = Claimant(subject.client_id, peer.secrets, self.make_nonce())
         properties = Properties(
             session_expiry=lifecycle.NO_EXPIRY,
             request_problem_info=True,
             auth_method=METHOD if claimant is not None else None,
             auth_data=claimant.claim if claimant is not None else None,
         )
-        password = self.token_of(actor.name, actor.node)
+        password = self.token_of(peer.name, peer.node)
         greeting = Connect(subject.client_id, 5, False, 0, subject.user, password, properties=properties)
-        actor.join(connection.wires[1], greeting, claimant)
+        peer.join(connection.wires[1], greeting, claimant)
 
     def token_of(self, client: str, node: str) -> bytes | None:
-        """The token that a node's endpoint would give a client, if it gives it any."""
+        """Return the token that a node's authorisation endpoint would give a client, if any."""
         tokens, granted = self.nodes[node].tokens, self.granted(client)
         if tokens is None or granted is None:
             return None
         return tokens.issue(Party("client", client), *granted, self.now).text
 
     def granted(self, client: str) -> tuple[frozenset[str], frozenset[str]] | None:
-        """What a client's token is to say: filters to publish, and to subscribe. None: it gets none."""
+        """Return the filters to publish and to subscribe in a client's token; None if it gets no token."""
         if client in self.shown or self.ensemble.tokens is None:
             return self.shown.get(client)
         return self.ensemble.tokens.granted(client)
@@ -181,17 +181,17 @@ class Assembly:
     def _inbound(self, node: str, door: Door) -> Inbound:
         return Inbound(Host(self.nodes[node], self._clock), door)
 
-    def _connect(self, near: NodeConnection, node: str, other: str) -> Joint:
+    def _connect(self, near: NodeConnection, node: str, other: str) -> RehearsedConnection:
         """Join a node's end of a connection to its other end."""
-        far = self._inbound(other, _DOOR) if other in self.nodes else self.actor(other, node)
+        far = self._inbound(other, _DOOR) if other in self.nodes else self.peer(other, node)
         outwards = Wire(node, other, self._numbers, lambda data: self._arrive(far, data))
         inwards = Wire(other, node, self._numbers, lambda data: self._arrive(near, data))
         near.made(outwards)
         if isinstance(far, NodeConnection):
             far.made(inwards)
-        return Joint(near, far, (outwards, inwards))
+        return RehearsedConnection(near, far, (outwards, inwards))
 
-    def _arrive(self, end: NodeConnection | Actor, data: bytes) -> None:
+    def _arrive(self, end: NodeConnection | Peer, data: bytes) -> None:
         end.receive(data)
         if isinstance(end, NodeConnection):
             self.turn(end.host.node)
@@ -199,14 +199,14 @@ class Assembly:
     def _clock(self) -> float:
         return self.now
 
-    def actor(self, entity: str, node: str) -> Actor:
-        """An entity that is no node, as it deals with this node."""
-        if (entity, node) not in self.actors:
-            self.actors[entity, node] = Actor(entity, node, self.got.setdefault(entity, []).append)
-        return self.actors[entity, node]
+    def peer(self, entity: str, node: str) -> Peer:
+        """Return the end of an entity that is no node, towards a node; it is made on first use."""
+        if (entity, node) not in self.peers:
+            self.peers[entity, node] = Peer(entity, node, self.got.setdefault(entity, []).append)
+        return self.peers[entity, node]
 
-    def _part_from_those_gone(self) -> None:
-        """A node may have closed a connection: its last words still arrive."""
+    def _end_closed(self) -> None:
+        """End connections that a node has closed, once its last packets have arrived."""
         for ends, connection in list(self.connections.items()):
             if not connection.is_over or connection.wires[0]:
                 continue
@@ -216,20 +216,20 @@ class Assembly:
             self.break_off(*ends)
 
     def break_off(self, node: str, other: str) -> None:
-        """What is under way between the two is lost, and both notice."""
+        """Cut a connection: what is under way is lost, and both ends notice."""
         connection = self.connections.pop((node, other), None)
         if connection is not None:
-            connection.breaks()
+            connection.cut()
             for name in {node, other} & self.nodes.keys():
                 self.turn(self.nodes[name])
 
 
 def _has_more(node: Node) -> bool:
-    """Whether a node has something to say once a little time has passed."""
+    """Return whether a node has something to send once a little time has passed."""
     rates = node.ratings is not None and (node.ratings.is_stale or node.ratings.is_changed)
     return bool(node.replaying or (node.news and node.neighbours) or rates)
 
 
 def made_up_secret(group: str) -> bytes:
-    """A trust group's secret in a rehearsal: the true one is nobody's business here."""
+    """Return a trust group's secret for rehearsals; the real one is not read."""
     return f"rehearsal of {group}".encode()

@@ -1,15 +1,15 @@
 """One connection of a rehearsal."""
 
 from penstock.engine.connections.connection import NodeConnection
-from penstock.engine.rehearsal.actor import Actor
+from penstock.engine.rehearsal.peer import Peer
 from penstock.engine.rehearsal.wires import Wire
 from penstock.wire.session import CLOSED
 
 
-class Joint:
+class RehearsedConnection:
     """A node's end, what is at its other end, and the two wires between them."""
 
-    def __init__(self, node_end: NodeConnection, other: NodeConnection | Actor, wires: tuple[Wire, Wire]) -> None:
+    def __init__(self, node_end: NodeConnection, other: NodeConnection | Peer, wires: tuple[Wire, Wire]) -> None:
         self.node_end = node_end
         self.other = other
         self.wires = wires
@@ -19,7 +19,7 @@ class Joint:
         """Whether one of the nodes has closed it."""
         return CLOSED in (self.node_end.phase, getattr(self.other, "phase", None))
 
-    def breaks(self) -> None:
+    def cut(self) -> None:
         """Lose what is under way; both sides notice."""
         self.node_end.lost()
         if isinstance(self.other, NodeConnection):

@@ -6,7 +6,7 @@ from itertools import zip_longest
 
 from penstock.domain.schema.tests import Expected, ExpectedMessage, ExpectedVerdict
 from penstock.engine.explain.report import values_of
-from penstock.engine.rehearsal.actor import Delivered
+from penstock.engine.rehearsal.peer import Delivered
 from penstock.model.decision import Decision
 from penstock.model.sparkplug.message import parse
 from penstock.model.verdict import Verdict
@@ -75,7 +75,7 @@ def is_about(wanted: ExpectedVerdict, decision: Decision) -> bool:
 
 def is_so(wanted: ExpectedVerdict, verdict: Verdict) -> bool:
     return (
-        wanted.stage in (None, verdict.stage)
+        (wanted.stage in (None, verdict.stage) or (wanted.stage, verdict.stage) == ("emit", "shape"))
         and wanted.effect in (None, verdict.effect)
         and wanted.rule in (None, verdict.rule)
     )
@@ -83,7 +83,7 @@ def is_so(wanted: ExpectedVerdict, verdict: Verdict) -> bool:
 
 def telling(decision: Decision) -> str:
     """Why something was let through: the brokering table's word, and what monitors made of it."""
-    said = [one for one in decision.verdicts if one.stage in ("edit", "route") or one.effect != "pass"]
+    said = [one for one in decision.verdicts if one.stage in ("edit", "route", "shape") or one.effect != "pass"]
     return "; ".join(map(str, said or decision.verdicts[-1:]))
 
 

@@ -17,8 +17,8 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from penstock.domain import Domain, Ensemble, LinkSettings, expand
 from penstock.engine.node import Node, Notice
-from penstock.engine.rehearsal.actor import Actor, Delivered
 from penstock.engine.rehearsal.assembly import Assembly, RehearsalError, made_up_secret
+from penstock.engine.rehearsal.peer import Delivered, Peer
 from penstock.engine.rehearsal.turns import Storage
 from penstock.engine.rehearsal.wires import Choose, earliest
 from penstock.engine.sessions import lifecycle, placement
@@ -31,7 +31,7 @@ from penstock.wire.packet import Subscription
 
 
 class Rehearsal:
-    """A domain that is played. Made, it has all its nodes running and linked, and no client connected."""
+    """A domain that is played: at first all its nodes run and are linked, and no client is connected."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class Rehearsal:
 
     @property
     def now(self) -> float:
-        """What time it is for all nodes."""
+        """The time at all nodes."""
         return self.assembly.now
 
     def run(self) -> None:
@@ -63,8 +63,8 @@ class Rehearsal:
     def policies(self) -> dict[str, Statement]:
         """The policies that the domain has names for."""
         settings = self.assembly.domain.statements
-        said = settings.statements() if settings is not None else ()
-        return {name: one for name, _, one in said if isinstance(one, Statement)}
+        written = settings.statements() if settings is not None else ()
+        return {name: statement for name, _, statement in written if isinstance(statement, Statement)}
 
     # --- what entities do
 
@@ -76,13 +76,13 @@ class Rehearsal:
         """
         for at in self._places(entity, node):
             subject = self.ensemble.shown(at, entity) or Subject(entity, user, "", f"{at}/0")
-            self.assembly.join_client(self.assembly.actor(entity, at), subject)
+            self.assembly.join_client(self.assembly.peer(entity, at), subject)
         self.run()
 
     def disconnect(self, entity: str, node: str | None = None) -> None:
-        """A client says goodbye; its session stays."""
-        for actor in self._connected(entity, node):
-            actor.disconnect()
+        """Disconnect a client; its session stays."""
+        for peer in self._connected(entity, node):
+            peer.disconnect()
         self.run()
 
     def subscribe(
@@ -99,19 +99,19 @@ class Rehearsal:
         contract: str = "",
     ) -> None:
         """Subscribe a client at every node that it is connected to, or at one; `contract`: its guarantees, as JSON."""
-        for actor in self._connected(entity, node):
-            actor.subscribe(Subscription(filter, qos, no_local), where, name, scope, policy, contract)
+        for peer in self._connected(entity, node):
+            peer.subscribe(Subscription(filter, qos, no_local), where, name, scope, policy, contract)
         self.run()
 
-    def bring(self, entity: str, name: str, told: dict[str, object]) -> None:
-        """A client brings a contract: `produces` or `consumes`, as data; or neither, to take it back."""
-        for actor in self._connected(entity, None):
-            actor.bring(name, told)
+    def bring(self, entity: str, name: str, contract: dict[str, object]) -> None:
+        """Have a client bring a contract: `produces` or `consumes`, as data; or neither, to take it back."""
+        for peer in self._connected(entity, None):
+            peer.bring(name, contract)
         self.run()
 
     def unsubscribe(self, entity: str, filter: str, node: str | None = None, name: str = "", policy: str = "") -> None:
-        for actor in self._connected(entity, node):
-            actor.unsubscribe(filter, name, policy)
+        for peer in self._connected(entity, node):
+            peer.unsubscribe(filter, name, policy)
         self.run()
 
     def advertise(
@@ -124,25 +124,25 @@ class Rehearsal:
         node: str | None = None,
         policy: str = "",
     ) -> None:
-        """A client says what it will publish, at every node that it is connected to, or at one."""
-        for actor in self._connected(entity, node):
-            actor.advertise(name, filter, where, scope, policy)
+        """Have a client advertise what it will publish, at every node that it is connected to, or at one."""
+        for peer in self._connected(entity, node):
+            peer.advertise(name, filter, where, scope, policy)
         self.run()
 
     def unadvertise(self, entity: str, name: str, node: str | None = None, policy: str = "") -> None:
-        for actor in self._connected(entity, node):
-            actor.unadvertise(name, policy)
+        for peer in self._connected(entity, node):
+            peer.unadvertise(name, policy)
         self.run()
 
     def set_policy(
         self, entity: str, policy: str | None, subscription: str = "", advertisement: str = "", name: str = ""
     ) -> None:
-        """A client sets the policy of a subscription or advertisement that it has, or takes it away."""
+        """Have a client set the policy of a subscription or advertisement that it has, or remove it."""
         about: dict[str, object] = {"advertisement": advertisement}
         if subscription:
             about = {"subscription": {"filter": subscription, "name": name}}
-        for actor in self._connected(entity, None):
-            actor.set_policy({"policy": policy, **about})
+        for peer in self._connected(entity, None):
+            peer.set_policy({"policy": policy, **about})
         self.run()
 
     def publish(
@@ -157,57 +157,57 @@ class Rehearsal:
         properties: tuple[tuple[str, str], ...] = (),
         expiry: int | None = None,
     ) -> None:
-        """Publish at a node, unless said at the first that it is connected to; `run` then does the rest."""
-        actor = self._connected(entity, node)[0]
+        """Publish at a node, or at the first that the entity is connected to; `run` then does the rest."""
+        peer = self._connected(entity, node)[0]
         if entity in self.ensemble.foreign:
-            actor.forward(topic, payload, qos, retain, properties)
+            peer.forward(topic, payload, qos, retain, properties)
         else:
-            actor.publish(topic, payload, qos, retain, policy, properties, expiry)
+            peer.publish(topic, payload, qos, retain, policy, properties, expiry)
 
     def prove(self, entity: str, groups: Iterable[str], node: str | None = None) -> None:
-        """A client proves that it is in these trust groups and no others, wherever it is connected, or at one node."""
-        for actor in self._connected(entity, node):
-            actor.secrets = {group: made_up_secret(group) for group in groups}
-            actor.prove(self.assembly.make_nonce())
+        """Have a client prove that it is in these trust groups only, wherever it is connected or at one node."""
+        for peer in self._connected(entity, node):
+            peer.secrets = {group: made_up_secret(group) for group in groups}
+            peer.prove(self.assembly.make_nonce())
         self.run()
 
     def show(self, entity: str, publish: Iterable[str], subscribe: Iterable[str]) -> None:
-        """A client connects again wherever it is, with a token for this in place of what it is granted."""
+        """Connect a client again wherever it is, with a token for these filters instead of its own."""
         self.assembly.shown[entity] = frozenset(publish), frozenset(subscribe)
-        for node in [at for name, at in self.assembly.actors if name == entity]:
+        for node in [at for name, at in self.assembly.peers if name == entity]:
             self.connect(entity, node)
 
     def widest(self, entity: str, filters: Iterable[str]) -> tuple[str, ...]:
-        """What a client subscribes to that wants all it may have: these filters, or those of its token."""
+        """Return what a client subscribes to that wants all it may have: these filters, or those of its token."""
         if not self.is_connected(entity):
             return ()
         granted = self.assembly.granted(entity)
         return tuple(filters) if granted is None else tuple(sorted(granted[1]))
 
     def refusal(self, entity: str, node: str) -> str:
-        """Why the client is not connected to the node; empty if it is, or never tried."""
-        actor = self.assembly.actors.get((entity, node))
-        return actor.refused if actor is not None else ""
+        """Return why the node refused the client; empty if it is connected, or never tried."""
+        peer = self.assembly.peers.get((entity, node))
+        return peer.refused if peer is not None else ""
 
     def is_connected(self, entity: str) -> bool:
-        return any(actor.is_open for (name, _), actor in self.assembly.actors.items() if name == entity)
+        return any(peer.is_open for (name, _), peer in self.assembly.peers.items() if name == entity)
 
     def where(self, entity: str, node: str | None = None) -> str:
-        """The node that an entity publishes at, if it is not told where: the first it is connected to."""
+        """Return the node that an entity publishes at: this one, or the first that it is connected to."""
         return self._connected(entity, node)[0].node
 
     @property
     def entities(self) -> tuple[str, ...]:
         """Clients and foreign brokers that have been connected so far."""
-        return tuple(dict.fromkeys(name for name, _ in self.assembly.actors))
+        return tuple(dict.fromkeys(name for name, _ in self.assembly.peers))
 
     def deliveries(self, entity: str) -> tuple[Delivered, ...]:
-        """Everything that a client or a foreign broker has got so far, in order."""
+        """Return everything that a client or a foreign broker has received so far, in order."""
         return tuple(self.assembly.got.get(entity, ()))
 
     @property
     def notices(self) -> tuple[Notice, ...]:
-        """All that the nodes would have told their operators so far."""
+        """What the nodes have reported to their operators so far."""
         for node in self.nodes.values():
             self._notices += node.notices
             node.notices = []
@@ -224,17 +224,17 @@ class Rehearsal:
         self.run()
 
     def restore(self, first: str, second: str) -> None:
-        """Let a connection that was cut come back."""
+        """Connect two nodes again whose connection was cut."""
         link = self._link(first, second)
         self.assembly.cut.discard(frozenset((first, second)))
         self.assembly.dial(link)
         self.run()
 
     def restart(self, name: str) -> None:
-        """Kill a node and start it again. What it keeps is what its store has; clients and links come back."""
+        """Kill a node and start it again with what its store has; clients and links come back."""
         if name not in self.nodes:
             raise RehearsalError(f"no node `{name}`")
-        clients = [actor for (_, node), actor in self.assembly.actors.items() if node == name and actor.is_open]
+        clients = [peer for (_, node), peer in self.assembly.peers.items() if node == name and peer.is_open]
         for ends in [ends for ends in self.assembly.connections if name in ends]:
             self.assembly.break_off(*ends)
         self._notices += self.nodes[name].notices
@@ -242,9 +242,9 @@ class Rehearsal:
         for link in self.ensemble.connections:
             if name in link.between:
                 self.assembly.dial(link)
-        for actor in clients:
-            if actor.name not in self.ensemble.foreign:
-                self.connect(actor.name, name)
+        for peer in clients:
+            if peer.name not in self.ensemble.foreign:
+                self.connect(peer.name, name)
         self.run()
 
     def wait(self, seconds: float) -> None:
@@ -263,50 +263,51 @@ class Rehearsal:
         self.run()
 
     def _show_again(self) -> None:
-        """Clients whose tokens have ended come back with new ones; good clients do so before."""
-        for name, at in [ends for ends, actor in self.assembly.actors.items() if actor.is_open]:
-            here = [one for one in self.nodes[at].sessions.values() if one.entity == name and one.outlet is not None]
-            if any(one.token is not None and one.token.end <= self.now for one in here):
+        """Connect clients again whose tokens have expired, with new ones; good clients do so before."""
+        for name, at in [ends for ends, peer in self.assembly.peers.items() if peer.is_open]:
+            sessions = [session for session in self.nodes[at].sessions.values() if session.entity == name]
+            tokens = [session.token for session in sessions if session.outlet is not None]
+            if any(token is not None and token.end <= self.now for token in tokens):
                 self.connect(name, at)
 
     def states(self, monitor: str) -> dict[tuple[str, str], object]:
-        """A monitor's state on each link that it is on, by source and target."""
+        """Return a monitor's state on each link that it is on, by source and target."""
         return {
             (watch.link.source, watch.link.target): watch.states[place]
             for _, watch in self._watches(monitor)
-            for place, one in enumerate(watch.monitors)
-            if one.name == monitor
+            for place, placed in enumerate(watch.monitors)
+            if placed.name == monitor
         }
 
     def rating(self, of: str, by: str) -> float:
-        """How far a node trusts a neighbour."""
+        """Return how far the node `by` trusts its neighbour `of`."""
         ratings = self.nodes[by].ratings
         if ratings is None or of not in self.nodes[by].neighbours:
             raise RehearsalError(f"`{by}` does not rate `{of}`")
         return ratings.rating(of, self.now)
 
     def put_state(self, monitor: str, state: object, link: tuple[str, str] | None = None) -> None:
-        """Let a monitor be in a state, on one link or on all that it is on."""
-        found = False
+        """Put a monitor into a state, on one link or on all that it is on."""
+        is_known = False
         for node, watch in self._watches(monitor):
-            for at, one in enumerate(watch.monitors):
-                if one.name == monitor and link in (None, (watch.link.source, watch.link.target)):
-                    resumed = one.resume(state)
-                    if isinstance(one.start(), str) and resumed != state:
+            for place, placed in enumerate(watch.monitors):
+                if placed.name == monitor and link in (None, (watch.link.source, watch.link.target)):
+                    resumed = placed.resume(state)
+                    if isinstance(placed.start(), str) and resumed != state:
                         raise RehearsalError(f"monitor `{monitor}` has no state `{state}`")
-                    watch.move(at, resumed)
+                    watch.move(place, resumed)
                     node.ledger.monitor(watch.link, monitor, resumed)
-                    found = True
-        if not found:
+                    is_known = True
+        if not is_known:
             raise RehearsalError(f"no monitor `{monitor}`" + (f" on `{link[0]} -> {link[1]}`" if link else ""))
         for node in self.nodes.values():
             self.assembly.turn(node)
 
     def _watches(self, monitor: str) -> Iterator[tuple[Node, Watch]]:
-        """Where a monitor is, at the nodes that ask it: where the link ends, or begins if it leads out of the nodes."""
+        """Find a monitor at the nodes that ask it: where its link ends, or begins if it leads out of the nodes."""
         for link in self.ensemble.links.values():
             at = link.target if link.target in self.nodes else link.source
-            if at in self.nodes and any(one.name == monitor for one in self.ensemble.monitors(link)):
+            if at in self.nodes and any(placed.name == monitor for placed in self.ensemble.monitors(link)):
                 watch = placement.watch(self.nodes[at], link)
                 assert watch is not None
                 yield self.nodes[at], watch
@@ -314,7 +315,7 @@ class Rehearsal:
     # --- names
 
     def _places(self, entity: str, node: str | None) -> tuple[str, ...]:
-        """The nodes that a client is to be connected to."""
+        """Return the nodes that a client is to be connected to."""
         if entity in self.ensemble.foreign or entity in self.nodes:
             raise RehearsalError(f"`{entity}` is not a client")
         if node is not None:
@@ -326,12 +327,12 @@ class Rehearsal:
             return listed or tuple(self.nodes)
         raise RehearsalError(f"client `{entity}` is not listed: say which node it connects to")
 
-    def _connected(self, entity: str, node: str | None) -> list[Actor]:
-        """The ends of an entity's connections; at least one."""
-        known = [actor for (name, at), actor in self.assembly.actors.items() if name == entity and node in (None, at)]
-        connected = [actor for actor in known if actor.is_open]
+    def _connected(self, entity: str, node: str | None) -> list[Peer]:
+        """Return the ends of an entity's connections; at least one."""
+        known = [peer for (name, at), peer in self.assembly.peers.items() if name == entity and node in (None, at)]
+        connected = [peer for peer in known if peer.is_open]
         if not connected:
-            refused = next((f": {actor.refused}" for actor in known if actor.refused), "")
+            refused = next((f": {peer.refused}" for peer in known if peer.refused), "")
             raise RehearsalError(f"`{entity}` is not connected{f' to `{node}`' if node else ''}{refused}")
         return connected
 

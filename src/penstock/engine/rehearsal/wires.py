@@ -40,9 +40,9 @@ class Wire(Transport):
 
 
 Choose = Callable[[Sequence[Wire]], Wire]
-"""Which of the wires that have something under way is served next; they are given in the order of `Wire.first`."""
+"""Chooses the wire to serve next, of those with packets under way, in the order of `Wire.first`."""
 
 
 def earliest(wires: Sequence[Wire]) -> Wire:
-    """What was sent first arrives first."""
+    """Choose the packet that was sent first."""
     return wires[0]

@@ -138,7 +138,7 @@ def _open(
     # [MQTT-3.1.4-5] [MQTT-3.2.0-1] [MQTT-3.2.0-2]
     hello.say(node, session, packet, present, assigned, keepalive, proof)
     if present:
-        window.resume(node, session, now, entrances.recheck)
+        window.resume(node, session, now, entrances.recheck_sent)
         entrances.replay(node, session, now)
     return Opened(session, keepalive)
 
@@ -168,7 +168,7 @@ def _open_neighbour(
     _join(node, session, packet, outlet, now, proof)
     hello.say(node, session, packet, True, None, packet.keepalive, proof)
     token_exchange.begin(node, session, now)
-    window.resume(node, session, now, entrances.recheck)
+    window.resume(node, session, now, entrances.recheck_sent)
     overlay.announce(node, session)
     entrances.replay(node, session, now)
     return Opened(session, packet.keepalive)
@@ -187,7 +187,7 @@ def joined(
     packet = Connect(session.client_id, session.version, False, 0, properties=properties)
     _join(node, session, packet, outlet, now, proof)
     token_exchange.begin(node, session, now)
-    window.resume(node, session, now, entrances.recheck)
+    window.resume(node, session, now, entrances.recheck_sent)
     if session.neighbour in node.ensemble.nodes:
         overlay.announce(node, session)
     entrances.replay(node, session, now)

@@ -2,7 +2,7 @@
 
 from penstock.engine.contracts import release_recheck
 from penstock.engine.events import user_properties
-from penstock.engine.events.plan import PASS, Draft, Plan, Waits, interned_plan
+from penstock.engine.events.plan import PASS, Draft, Plan, interned_plan
 from penstock.engine.sessions.render import Forms
 from penstock.engine.sessions.session import Delivery, Session
 from penstock.engine.sessions.window import send_or_queue
@@ -12,8 +12,8 @@ from penstock.model.verdict import Effect, Verdict
 
 def plan(draft: Draft) -> None:
     """Sort the matched subscriptions into targets, and find those that take a packet's own bytes."""
-    if draft.waits is not Waits.QUEUED:
-        draft.for_each_delivery(run)
+    if draft.waits is None or not draft.waits.is_rechecked:
+        draft.for_each_delivery(run, is_for_plain=False)
     steps, delivery_steps = tuple(draft.steps), tuple(draft.delivery_steps)
     if draft.waits is not None:
         draft.plan = Plan(PASS)
@@ -28,7 +28,7 @@ def plan(draft: Draft) -> None:
         plan.closed, plan.steps, plan.delivery_steps = draft.closed, steps, delivery_steps
         plan.is_open = True
     else:
-        about = (steps, delivery_steps, draft.statements, draft.closed, telling, draft.is_projected)
+        about = (steps, delivery_steps, draft.statements, draft.closed, telling, draft.passes_bytes)
         plan = interned_plan(draft.node.interned, draft.matched, groups, onlookers, *about)
     draft.plans.routes[draft.topic] = draft.plan = plan
 

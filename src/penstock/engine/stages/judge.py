@@ -50,13 +50,13 @@ def plan(draft: Draft) -> None:
     """Find the policies of advertisements that may concern the topic; those of subscriptions are with these."""
     if draft.link.statements:
         draft.statements = tuple(one for one in draft.link.statements if matches(one.filter, draft.topic))
-    if draft.waits is Waits.QUEUED:
+    if draft.waits is not None and draft.waits.is_rechecked:
         draft.for_each_delivery(ask_queued)
         return
     if draft.waits is Waits.RETAINED:
         draft.for_each_delivery(begin_retained)
     if draft.waits is not Waits.DELAYED:
-        draft.for_each_delivery(run)
+        draft.for_each_delivery(run, is_for_plain=False)
 
 
 def begin_retained(delivery: Delivery) -> Verdict | None:

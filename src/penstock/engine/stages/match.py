@@ -38,8 +38,8 @@ def plan(draft: Draft) -> None:
         draft.for_each_event(births.learn)
     if node.contracts is not None and node.contracts.concerns(topic):
         draft.for_each_event(situations.run)
-    draft.for_each_event(judge.begin)  # rules of policy statements that come before matching
-    draft.for_each_event(run)
+    draft.for_each_event(judge.begin, is_for_plain=False)  # rules of policy statements that come before matching
+    draft.for_each_event(run, is_for_plain=False)
     narrowed: Predicates[Subscribed] = Predicates()
     # [MQTT-3.3.2-3] [MQTT-4.7.3-4]
     for found in node.index.match(topic):
@@ -113,7 +113,25 @@ def want_again(delivery: Delivery) -> Verdict | None:
     return None if is_wanted(passage.node, delivery.event, delivery.session) else _UNSATISFIED
 
 
-_ASKED_AGAIN = {Waits.RETAINED: ask_again, Waits.DELAYED: choose_again, Waits.QUEUED: want_again}
+def obey_again(delivery: Delivery) -> Verdict | None:
+    """Ask whether the session may still read what it was sent, and whether that is as the domain says for it. What it
+    subscribes to now does not count: a delivery that was begun is completed.
+    """  # [MQTT-3.10.4-3]
+    passage, event, session = delivery.passage, delivery.event, delivery.session
+    assert passage is not None
+    if not _may_read(session, event.topic):
+        return _UNREADABLE
+    content = passage.node.ensemble.reader.read(event)
+    demanded = (condition for filter, condition in session.where if matches(filter, event.topic))
+    return None if all(condition.holds(content) is True for condition in demanded) else _UNSATISFIED
+
+
+_ASKED_AGAIN = {
+    Waits.RETAINED: ask_again,
+    Waits.DELAYED: choose_again,
+    Waits.QUEUED: want_again,
+    Waits.RESENT: obey_again,
+}
 _UNREADABLE = Verdict("match", Effect.SUPPRESS, "acl")
 _UNSATISFIED = Verdict("match", Effect.SUPPRESS, "condition")
 MAX_RESOLVED = 10_000

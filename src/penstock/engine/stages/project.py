@@ -6,7 +6,7 @@ said, and who have had the same, share one view (`policy/sparkplug/edge_nodes.py
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from penstock.engine.events.plan import Draft, Waits
+from penstock.engine.events.plan import Draft
 from penstock.engine.ledger import Withheld
 from penstock.engine.sessions.render import Forms
 from penstock.engine.sessions.session import Delivery, Session
@@ -24,10 +24,9 @@ if TYPE_CHECKING:
 
 def plan(draft: Draft) -> None:
     """Each delivery must be looked at, so no packet's own bytes are passed on. Monitors may put out Sparkplug too."""
-    if concerns(draft.node, draft.topic):
-        draft.is_projected = True
     if draft.node.sparkplug is not None:
-        draft.for_each_delivery(ask_queued if draft.waits is Waits.QUEUED else run)
+        step = ask_queued if draft.waits is not None and draft.waits.is_rechecked else run
+        draft.for_each_delivery(step, is_for_plain=concerns(draft.node, draft.topic))
 
 
 NOT_READABLE = Verdict("project", Effect.SUPPRESS, "access")

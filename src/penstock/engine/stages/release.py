@@ -29,16 +29,14 @@ _CANNOT_ASK = "it is released later, or in a mean: what policies of its subscrip
 
 def plan(draft: Draft) -> None:
     """Each delivery must be looked at, so no packet's own bytes are passed on. Events may bring contracts with them."""
-    if concerns(draft.node, draft.topic):
-        draft.is_projected = True
     if draft.node.contracts is None:
         return
-    if draft.waits is Waits.QUEUED:
+    if draft.waits is not None and draft.waits.is_rechecked:
         draft.for_each_delivery(ask_queued)
         return
     if draft.waits is Waits.DELAYED:
         draft.for_each_delivery(ask_delayed)
-    draft.for_each_delivery(run)
+    draft.for_each_delivery(run, is_for_plain=concerns(draft.node, draft.topic))
 
 
 def concerns(node: "Node", topic: str) -> bool:

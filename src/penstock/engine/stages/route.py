@@ -18,7 +18,7 @@ def plan(draft: Draft) -> None:
         draft.for_each_delivery(ask_again)
         return
     if node.ensemble.connections or node.ensemble.foreign:
-        draft.for_each_delivery(run)
+        draft.for_each_delivery(run, is_for_plain=False)
     if link.is_own:
         return
     matched = draft.matched

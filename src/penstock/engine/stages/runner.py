@@ -6,11 +6,11 @@ delivery. A step is asked, and answers with a verdict if the event, or the deliv
 stages into a sequence. What waited somewhere is asked about again by `recheck`, which goes through the same tuple.
 """
 
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.engine.events import dedup, fan_out
 from penstock.engine.events.passage import Outputs, Passage
-from penstock.engine.events.plan import PASS, Draft, Plan, Plans
+from penstock.engine.events.plan import PASS, Draft, Plan, Plans, Stage
 from penstock.engine.sessions.refusal import Outcome
 from penstock.engine.sessions.session import Delivery, Session
 from penstock.engine.stages import (
@@ -36,16 +36,6 @@ from penstock.wire.reason import Reason
 if TYPE_CHECKING:
     from penstock.engine.events.passage import DeliveryStep
     from penstock.engine.node import Node
-
-
-class Stage(Protocol):
-    """One step of an event's way: a module of this folder."""
-
-    __name__: str
-    """Its last part is the name of the stage."""
-
-    def plan(self, draft: Draft) -> None:
-        """Decide all that topic and link can decide; leave the rest as steps for each event or each delivery."""
 
 
 STAGES: tuple[Stage, ...] = (admit, prune, conform, edit, match, route, judge, shape, release, project, emit)
@@ -88,7 +78,7 @@ _UNHEARD = Outcome(Reason.NO_MATCHING_SUBSCRIBERS)
 def compile_plan(draft: Draft) -> Plan:
     """Let each stage plan its part, until one says what the plan is."""
     for stage in STAGES:
-        stage.plan(draft)
+        draft.ask(stage)
         if draft.plan is not None or draft.is_edited:
             break
     rest = draft.plan
@@ -128,8 +118,8 @@ def read_topic(raw: bytes, levels: int) -> str:
 def run(passage: Passage) -> Outcome:
     """Take an event through the stages; return what its sender is told."""
     node = passage.node
-    plan: Plan | None = find_plan(node, passage.plans, passage.event.topic.encode())
-    while plan is not None:
+    plan = passage.plan or find_plan(node, passage.plans, passage.event.topic.encode())
+    while True:
         passage.plan = plan
         for step in plan.steps:
             answer = step(passage)
@@ -140,13 +130,14 @@ def run(passage: Passage) -> Outcome:
             return _go_on(passage, answer) if isinstance(answer, Outputs) else _stop(passage, answer)
         if plan.verdict.effect is Effect.SUPPRESS:
             return _stop(passage, plan.verdict)
+        if plan.rest is None:
+            break
         plan = plan.rest
-    plan = passage.plan
-    assert plan is not None
+    plan = passage.plan  # which content may have decided on
     _record(passage, None)
-    recorder = node.recorder if passage.sender is not None else None
+    recorder = node.recorder if passage.sender is not None and passage.observer is None else None
     # [MQTT-4.5.0-1] [MQTT-4.6.0-5] [MQTT-4.6.0-6] [MQTT311-4.6.0-6]
-    for delivery in fan_out.deliveries(passage, plan):
+    for delivery in passage.observer.deliveries(passage) if passage.observer else fan_out.deliveries(passage, plan):
         target = delivery.target if delivery.is_planned else None
         is_sent = deliver(delivery, plan.delivery_steps)
         if recorder is not None and target is not None and not is_sent:
@@ -173,6 +164,10 @@ def deliver(delivery: Delivery, steps: "tuple[DeliveryStep, ...]", start: int = 
 
 def _go_on(passage: Passage, outputs: Outputs) -> Outcome:
     """Take further what monitors have made of an event. For what is on another topic the node itself vouches."""
+    if passage.observer is not None:
+        for each in passage.observer.outputs(passage, outputs.events):
+            run(each)
+        return DONE
     node, event, sender, packet = passage.node, passage.event, passage.sender, passage.packet
     assert sender is not None  # only links have monitors
     _record(passage, None)
@@ -194,6 +189,9 @@ def _go_on(passage: Passage, outputs: Outputs) -> Outcome:
 
 def _stop(passage: Passage, verdict: Verdict) -> Outcome:
     """End the way of an event; return what its sender is told."""
+    if passage.observer is not None:
+        passage.observer.stopped(passage, verdict)
+        return DONE
     node, sender, topic = passage.node, passage.sender, passage.event.topic
     _record(passage, verdict)
     if verdict.stage == "edit":
@@ -232,7 +230,7 @@ def _record(passage: Passage, verdict: Verdict | None) -> None:
     """Tell the journal, if there is one, and who looks on; `verdict`: what was decided about this event alone."""
     node, sender, plan = passage.node, passage.sender, passage.plan
     assert plan is not None
-    if sender is None:
+    if sender is None or passage.observer is not None:
         return
     if node.onlooker is not None and verdict is not None:
         node.onlooker(sender, passage.came, verdict, passage.now)

@@ -78,7 +78,6 @@ QUARANTINE = pa.schema(
 ARRIVAL, OUTPUT, RETAINED = "arrival", "output", "retained"
 _SOURCE_COLUMNS = ("client_id", "user", "entity", "link_type", "neighbour", "version")
 _VERDICT_COLUMNS = ("effect", "stage", "rule", "reason")
-_REACHED_LIST = pa.list_(REACHED)
 
 _CHUNK_BYTES = 16 * 2**20
 

@@ -86,13 +86,10 @@ def _evaluator(run: codes.Code, places: list[None]) -> Evaluator:
     return evaluator
 
 
-def compile_decision(tree: Tree) -> Decider:
-    """The evaluator of a condition used as policy, which comes to true, to false, or to a failure."""
-    return compile_metered(tree)[0]
-
-
 def compile_metered(tree: Tree) -> tuple[Decider, Metered | None]:
-    """The same, and if it counts steps, one that says how many it took."""
+    """The evaluator of a condition used as policy, which comes to true, to false, or to a failure; and if it counts
+    steps, one that says how many it took.
+    """
     compiler = _Compiler()
     run = compiler.part(tree, {}).run
     if compiler.needs_frame:

@@ -75,6 +75,12 @@ _ANY = "/?"
 """In the client id of a subject that may have any: a right by client id (`%c`) is given to none with a `/` in it."""
 
 
+def _new_session(node: Node, subject: Subject) -> Session:
+    """Make a session with a number of its own: what is decided for a session is kept by that."""
+    node.last_session += 1
+    return Session(node.last_session, subject, 5)
+
+
 @lru_cache(maxsize=256)
 def _domain(standing: Standing) -> Domain:
     with tempfile.TemporaryDirectory() as made:
@@ -192,7 +198,7 @@ class Policy:
         if shown is None and asker.name in self.ensemble.devices:
             return None
         subject = shown or Subject(asker.name, asker.user, "", f"{node.name}/0")
-        session = Session(len(node.sessions) + 1, subject, 5)
+        session = _new_session(node, subject)
         if not placement.settle_in(node, session):
             return None
         session.rights = self._reading(node, asker, subject)
@@ -229,11 +235,11 @@ class Policy:
         if neighbour is not None:
             return self._neighbour(node, neighbour)
         shown = self.ensemble.shown(node.name, entity) or Subject(client_id, user, "", f"{node.name}/0")
-        session = Session(len(node.sessions) + 1, shown._replace(client_id=client_id, user=user), 5)
+        session = _new_session(node, shown._replace(client_id=client_id, user=user))
         return session if placement.settle_in(node, session) else None
 
     def _neighbour(self, node: Node, name: str) -> Session | None:
-        session = Session(len(node.sessions) + 1, Subject(NODE_PREFIX + name), 5)
+        session = _new_session(node, Subject(NODE_PREFIX + name))
         session.neighbour = name
         if not placement.settle_in(node, session):
             return None

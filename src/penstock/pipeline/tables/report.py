@@ -103,9 +103,7 @@ def bars(series: Series, rows: Sequence[tuple[str, Sequence[int]]]) -> str:
     drawn = [_legend(series)]
     for at, (label, values) in enumerate(shown):
         y, x = 30 + at * (_BAR + 6), float(_LABEL)
-        drawn.append(
-            f'<text x="{_LABEL - 8}" y="{y + 14}" text-anchor="end" class="label">{escape(_short(label))}</text>'
-        )
+        drawn.append(_label(y, label))
         for colour, value in enumerate(values):
             drawn.append(_box(x, y, value * scale, _BAR, colour, f"{label}: {value:,} {series[colour]}"))
             x += value * scale
@@ -149,9 +147,7 @@ def strips(rows: Mapping[str, Sequence[tuple[datetime, int]]]) -> str:
     drawn = [f'<line x1="{left}" y1="{foot}" x2="{right}" y2="{foot}"/>']
     for at, (label, marks) in enumerate(shown):
         y = at * (_BAR + 6)
-        drawn.append(
-            f'<text x="{_LABEL - 8}" y="{y + 14}" text-anchor="end" class="label">{escape(_short(label))}</text>'
-        )
+        drawn.append(_label(y, label))
         for time, count in marks:
             x = left + (right - left) * (time - first).total_seconds() / span
             title = f"{label}, {moment(time)}: {count:,}"

@@ -1,8 +1,6 @@
-"""Attribute conditions as plain data: what contracts compile to, in between them and an engine for policies.
+"""Conditions on attributes as plain data: what privacy rules of contracts ask of a consumer.
 
-It is a small neutral tree. Whoever has an engine for XACML makes its policies from it; `decide` is the reference that
-says what it means: the first rule that permits does so, with its obligations; without one, it is denied. What is not
-known of an attribute never permits.
+What is not known of an attribute never permits.
 """
 
 from collections.abc import Callable, Mapping
@@ -95,56 +93,3 @@ class Compare:
             shown = f"{found:g}"
             holds = self.relation in _OF_NUMBERS and _OF_NUMBERS[self.relation](found, self.number)
         return "" if holds else f"{self.name} is {shown}, asked is: {str(self).removeprefix(f'{self.name} ')}"
-
-
-@dataclass(frozen=True, slots=True)
-class Obligation:
-    """What must be done with what is permitted, by its name and its arguments as text or number."""
-
-    name: str
-    arguments: tuple[tuple[str, str | float], ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """Permits if all of its conditions hold."""
-
-    id: str
-    conditions: tuple[Compare, ...]
-    obligations: tuple[Obligation, ...] = ()
-
-    def why_not(self, attributes: Attributes) -> tuple[str, ...]:
-        reasons = (one.why_not(attributes) for one in self.conditions)
-        return tuple(reason for reason in reasons if reason)
-
-
-@dataclass(frozen=True, slots=True)
-class AbacPolicy:
-    """The rules about some resources, in order; the first that permits counts, and all else is denied."""
-
-    id: str
-    target: tuple[Compare, ...]
-    """What it is about: on all else it says nothing."""
-    rules: tuple[Rule, ...]
-
-
-class Ruling(NamedTuple):
-    """What a policy says of a request."""
-
-    rule: Rule | None
-    """The one that permits."""
-    reasons: tuple[str, ...] = ()
-    """Why none does."""
-
-
-def decide(policy: AbacPolicy, attributes: Attributes) -> Ruling | None:
-    """What a policy says of a request; None if it is not about it."""
-    if any(one.why_not(attributes) for one in policy.target):
-        return None
-    reasons: list[str] = []
-    for rule in policy.rules:
-        wrong = rule.why_not(attributes)
-        if not wrong:
-            return Ruling(rule)
-        reasons += [f"rule `{rule.id}`: {reason}" for reason in wrong]
-    return Ruling(None, tuple(reasons) or ("no rule permits anything",))

@@ -4,37 +4,34 @@
 | --- | --- |
 | filter, condition | the advertisement: `advertisement` |
 | quality guarantees | a check of each event at conform, and of what a rule releases: `quality_need.why_not` |
-| privacy rules | an ABAC policy: `abac_policy` |
+| privacy rules | conditions on attributes of requests: `commitments`; the rest is asked at release |
 
 | of a consumer | becomes |
 | --- | --- |
 | filter, condition of a want | the subscription; the condition is asked of what is released: `Want.unmet` |
 | quality needs of a want | a check of each event at release: `quality_need.why_not` |
-| privacy guarantees (purpose, retention, situations, attributes) | attributes of requests: `abac_attributes` |
+| privacy guarantees (purpose, retention, situations, attributes) | attributes of requests: `request_attributes` |
 """
 
 import math
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 
 from penstock.language.condition import Condition
 from penstock.model.content.content import Content
 from penstock.model.errors import PolicyError, TopicError
-from penstock.model.quality import Quality, check_id
+from penstock.model.quality import check_id
 from penstock.model.topic import parse_filter
 from penstock.policy.contracts.abac import (
-    AbacPolicy,
     Attributes,
     Category,
     Compare,
     Name,
-    Obligation,
     Relation,
-    Rule,
     Texts,
 )
-from penstock.policy.contracts.degrade import Aggregate, Degradation, Delay, Grid, Keep, Step
+from penstock.policy.contracts.degrade import Degradation
 from penstock.policy.quality.needs import Constraint, Need
 from penstock.policy.statements.advertisement import Advertisement, Scope
 
@@ -47,9 +44,6 @@ PROMISED = _subject("situation")
 """The situations that a consumer commits itself to act in."""
 RETENTION = _subject("retention")
 """Seconds that a consumer keeps what it gets."""
-SITUATION = Name(Category.ENVIRONMENT, "situation")
-"""Those that are open."""
-CONTRACT = Name(Category.RESOURCE, "contract")
 ACTION = Name(Category.ACTION, "action")
 ACCESS = "access"
 RETAIN = "retain"
@@ -62,11 +56,6 @@ RESERVED = frozenset(name.attribute for name in (PURPOSE, PROMISED, RETENTION))
 
 Subject = tuple[tuple[str, Texts], ...]
 """Attributes of a subject, by name."""
-
-
-def quality_name(need: Need) -> Name:
-    """The attribute that a quality metric of an event is."""
-    return Name(Category.RESOURCE, f"quality:{need.key}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,36 +180,13 @@ def advertisement(contract: ProducerContract) -> Advertisement:
     return Advertisement(f"contract {contract.name}", contract.filter, contract.condition, contract.scope)
 
 
-def abac_policy(contract: ProducerContract) -> AbacPolicy:
-    """The privacy requirements of a producer as an ABAC policy; raises `PolicyError` if there are none."""
-    if not contract.rules:
-        raise PolicyError(f"contract `{contract.name}` has no privacy requirement")
-    target = (Compare(CONTRACT, Relation.ANY_OF, frozenset({contract.name})),)
-    rules = (Rule(rule.id, tuple(_conditions(rule)), tuple(_obligations(rule))) for rule in contract.rules)
-    return AbacPolicy(contract.name, target, tuple(rules))
-
-
-def abac_attributes(
-    contract: ConsumerContract, about: str, open_situations: Collection[str], quality: Quality
-) -> Attributes:
-    """What a request for an event of a producer's contract says, of this quality, in these situations."""
+def request_attributes(contract: ConsumerContract) -> Attributes:
+    """What a consumer's contract says when it asks for events, whatever the event and the time."""
     given: dict[Name, Texts | float] = {_subject(name): values for name, values in contract.attributes}
-    given |= {PURPOSE: contract.purposes, PROMISED: contract.situations}
+    given |= {PURPOSE: contract.purposes, PROMISED: contract.situations, ACTION: frozenset({ACCESS})}
     if contract.retention is not None:
         given[RETENTION] = contract.retention
-    given |= {SITUATION: frozenset(open_situations), CONTRACT: frozenset({about}), ACTION: frozenset({ACCESS})}
-    given |= {quality_name(Need(one.key)): one.value for one in quality}
     return given
-
-
-def _conditions(rule: PrivacyRule) -> Iterator[Compare]:
-    yield from commitments(rule)
-    if rule.during:
-        yield Compare(SITUATION, Relation.ALL_OF, rule.during)
-    if rule.outside:
-        yield Compare(SITUATION, Relation.NONE_OF, rule.outside)
-    for need in rule.quality:
-        yield Compare(quality_name(need), Relation(need.relation or Relation.KNOWN), number=need.bound)
 
 
 def commitments(rule: PrivacyRule) -> Iterator[Compare]:
@@ -236,29 +202,6 @@ def commitments(rule: PrivacyRule) -> Iterator[Compare]:
         yield Compare(PROMISED, Relation.ALL_OF, rule.during)
     if rule.outside:
         yield Compare(PROMISED, Relation.NONE_OF, rule.outside)
-
-
-def _obligations(rule: PrivacyRule) -> Iterator[Obligation]:
-    if rule.retention is not None:
-        yield Obligation(RETAIN, (("seconds", rule.retention),))
-    for one in rule.degrade:
-        match one:
-            case Grid():
-                place = (("latitude", one.latitude), ("longitude", one.longitude))
-                yield Obligation("grid", (*place, ("metres", one.metres), *_span(one.span)))
-            case Step():
-                yield Obligation("step", (("attribute", one.attribute), ("size", one.size), *_span(one.span)))
-            case Keep():
-                yield Obligation("keep", tuple(("attribute", name) for name in one.attributes))
-            case Delay():
-                yield Obligation("delay", (("seconds", one.seconds),))
-            case Aggregate():
-                names = tuple(("attribute", name) for name in one.attributes)
-                yield Obligation("aggregate", (("seconds", one.seconds), ("least", float(one.least)), *names))
-
-
-def _span(span: float | None) -> tuple[tuple[str, float], ...]:
-    return () if span is None else (("span", span),)
 
 
 def _check_bound(name: str, clients: Texts) -> None:

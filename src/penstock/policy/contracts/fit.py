@@ -9,7 +9,7 @@ import msgspec
 
 from penstock.language.condition import Condition
 from penstock.language.ranges.ranges import intersects
-from penstock.model.quality import NO_QUALITY, Catalogue, Key
+from penstock.model.quality import Catalogue, Key
 from penstock.model.topic import intersection, overlaps
 from penstock.policy.contracts.contract import (
     SHOWN,
@@ -17,8 +17,8 @@ from penstock.policy.contracts.contract import (
     PrivacyRule,
     ProducerContract,
     Want,
-    abac_attributes,
     commitments,
+    request_attributes,
 )
 from penstock.policy.contracts.contract_set import Contracts, said_wants
 from penstock.policy.contracts.degrade import Aggregate, caps
@@ -74,11 +74,6 @@ class WantFit:
     def standing(self) -> Standing:
         """In the situations that are best for it."""
         return max((rule.standing for rule in self.rules), default=Standing.UNRELATED)
-
-    def standing_in(self, open_situations: Collection[str]) -> Standing:
-        """While just these situations are open."""
-        on = [rule.standing for rule in self.rules if rule.is_on(open_situations)]
-        return max(on, default=Standing.FAILS if self.topics else Standing.UNRELATED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +191,7 @@ def _may_meet(one: Condition | None, other: Condition | None) -> bool:
 def _rule(
     producer: ProducerContract, rule: PrivacyRule, consumer: ConsumerContract, want: Want, catalogue: Catalogue
 ) -> RuleFit:
-    asked = abac_attributes(consumer, producer.name, (), NO_QUALITY)
+    asked = request_attributes(consumer)
     wrong = [(one, reason) for one, reason in ((one, one.why_not(asked)) for one in commitments(rule)) if reason]
     may_show = [one.name.attribute for one, _ in wrong if one.name not in asked and one.name.attribute in SHOWN]
     refused = tuple(reason for one, reason in wrong if one.name.attribute not in may_show)

@@ -24,8 +24,8 @@ from penstock.policy.contracts.contract import (
     PrivacyRule,
     ProducerContract,
     Want,
-    abac_attributes,
     commitments,
+    request_attributes,
 )
 from penstock.policy.contracts.degrade import Aggregate, degraded_once, leaves_only
 from penstock.policy.contracts.plain_form import plain_rule
@@ -85,7 +85,7 @@ class Releaser:
         self._want = want
         self._catalogue = catalogue
         self.retention = consumer.retention
-        asked = abac_attributes(consumer, producer.name, (), NO_QUALITY)
+        asked = request_attributes(consumer)
         self._candidates: list[PrivacyRule | None] = [] if producer.rules else [None]
         self._refused: list[str] = []
         for rule in producer.rules:
@@ -95,11 +95,6 @@ class Releaser:
             self._refused += [f"rule `{rule.id}`: {reason}" for reason in wrong]
             if not wrong:
                 self._candidates.append(rule)
-
-    @property
-    def is_hopeless(self) -> bool:
-        """Whether it never releases anything, whatever the event."""
-        return not self._candidates
 
     def permits(self, rule: str) -> bool:
         """Whether contracts let this rule release anything to the consumer."""

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from itertools import islice
 from pathlib import Path
 from types import ModuleType
-from typing import Protocol
+from typing import Any, Protocol
 
 import msgspec
 
@@ -202,14 +202,7 @@ def python_monitor(
     module_name, colon, class_name = where.partition(":")
     if not colon or not class_name.isidentifier() or not all(part.isidentifier() for part in module_name.split(".")):
         raise PolicyError(f"monitor `{name}`: expected `module:Class`, found `{where}`")
-    try:
-        made = getattr(import_from(module_name, folder), class_name)
-    except AttributeError:
-        raise PolicyError(f"monitor `{name}`: module `{module_name}` has no class `{class_name}`") from None
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:  # the module is the user's: anything may happen while it runs, `sys.exit` too
-        raise PolicyError(f"monitor `{name}`: cannot import `{module_name}`: {_said(error)}") from error
+    made = import_named(where, folder, f"monitor `{name}`", "class")
     if not inspect.isclass(made):
         raise PolicyError(f"monitor `{name}`: `{where}` is not a class")
     try:
@@ -227,7 +220,20 @@ def module_file(module_name: str, folder: Path | None) -> Path | None:
     return file if file is not None and file.is_file() else None
 
 
-def import_from(module_name: str, folder: Path | None) -> ModuleType:
+def import_named(where: str, folder: Path | None, user: str, kind: str) -> Any:
+    """Return what `module:name` names; raises `PolicyError`, which says for whom it is and what kind of thing it is."""
+    module_name, _, name = where.partition(":")
+    try:
+        return getattr(_import_from(module_name, folder), name)
+    except AttributeError:
+        raise PolicyError(f"{user}: module `{module_name}` has no {kind} `{name}`") from None
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # the module is the user's: anything may happen while it runs, `sys.exit` too
+        raise PolicyError(f"{user}: cannot import `{module_name}`: {_said(error)}") from error
+
+
+def _import_from(module_name: str, folder: Path | None) -> ModuleType:
     file = module_file(module_name, folder)
     if file is None:
         return importlib.import_module(module_name)

@@ -170,12 +170,6 @@ def parse_constraints(said: object, catalogue: Catalogue) -> tuple[Constraint, .
     return tuple(parse_constraint(one, catalogue) for one in several)
 
 
-def plain(constraint: Need) -> dict[str, object]:
-    """The mapping that it can be written as."""
-    word = next((word for word, one in _WORDS.items() if one == constraint.relation), None)
-    return {**constraint.key._asdict(), **({} if word is None else {word: constraint.bound})}
-
-
 def _of_mapping(said: Mapping[object, object], catalogue: Catalogue) -> Constraint:
     known = {*Key._fields, *_WORDS, "level", "xpath"}
     for name in said:

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from penstock.model.errors import TopicError
-from penstock.model.topic import check_topic, covers, matches, parse_filter
+from penstock.model.topic import check_topic, matches, parse_filter
 from penstock.policy.tokens.encoding import as_type, canonical, from_base64url, read_json, to_base64url
 from penstock.policy.tokens.errors import Reason, TokenError, show
 from penstock.policy.tokens.keys import MAX_TIME, SIGNATURE_BYTES, SigningKey, check_node
@@ -253,19 +253,6 @@ def may_publish(token: Token, topic: str) -> bool:
     except TopicError:
         return False
     return any(matches(permitted, topic) for permitted in token.claims.publish)
-
-
-def may_subscribe(token: Token, filter: str) -> bool:
-    """Whether one of its filters to subscribe covers this one; False for what is no filter.
-
-    One filter must: two that cover it only together do not (§II-A). A shared subscription is judged by what is
-    behind its group.
-    """
-    try:
-        wanted = parse_filter(filter).filter
-    except TopicError:
-        return False
-    return any(covers(permitted, wanted) for permitted in token.claims.subscribe)
 
 
 class _Signed(msgspec.Struct, forbid_unknown_fields=True):

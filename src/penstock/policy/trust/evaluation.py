@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from penstock.model.content.content import Content
 from penstock.model.errors import PolicyError
-from penstock.policy.monitors.monitor import import_from
+from penstock.policy.monitors.monitor import import_named
 
 
 class Interaction(NamedTuple):
@@ -28,15 +28,7 @@ def load_evaluation(where: str, folder: Path | None) -> Evaluate:
 
     A module is first looked for as a file in the folder (that of the domain file), then as Python imports it.
     """
-    module_name, _, name = where.partition(":")
-    try:
-        found = getattr(import_from(module_name, folder), name)
-    except AttributeError:
-        raise PolicyError(f"`trust.evidence.evaluate`: module `{module_name}` has no function `{name}`") from None
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:  # the module is the user's: anything may happen while it runs
-        raise PolicyError(f"`trust.evidence.evaluate`: cannot import `{module_name}`: {error}") from error
+    found = import_named(where, folder, "`trust.evidence.evaluate`", "function")
     if not callable(found):
         raise PolicyError(f"`trust.evidence.evaluate`: `{where}` is not a function")
     made: Evaluate = found

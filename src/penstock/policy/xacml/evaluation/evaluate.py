@@ -61,16 +61,19 @@ def compile_target(target: Target) -> Matching:
     """Raises `XacmlError`."""
     if not target:
         return _always
-    parts = [_alternatives([_all([_match(match) for match in all_of]) for all_of in any_of]) for any_of in target]
-    return _all(parts)
+    parts = [
+        _joined([_joined([_match(match) for match in all_of], deciding=False) for all_of in any_of], deciding=True)
+        for any_of in target
+    ]
+    return _joined(parts, deciding=False)
 
 
 def _always(_: Context) -> Matched:
     return True
 
 
-def _all(parts: Sequence[Matching]) -> Matching:
-    """What does not match decides, before what fails (tables 2 and 4)."""
+def _joined(parts: Sequence[Matching], deciding: bool) -> Matching:
+    """One part that comes to `deciding` decides, before what fails (False: tables 2 and 4; True: table 3)."""
     if len(parts) == 1:
         return parts[0]
 
@@ -78,29 +81,11 @@ def _all(parts: Sequence[Matching]) -> Matching:
         failure: Status | None = None
         for part in parts:
             found = part(context)
-            if found is False:
-                return False
-            if found is not True:
+            if found is deciding:
+                return deciding
+            if not isinstance(found, bool):
                 failure = failure or found
-        return failure or True
-
-    return matches
-
-
-def _alternatives(parts: Sequence[Matching]) -> Matching:
-    """What matches decides, before what fails (table 3)."""
-    if len(parts) == 1:
-        return parts[0]
-
-    def matches(context: Context) -> Matched:
-        failure: Status | None = None
-        for part in parts:
-            found = part(context)
-            if found is True:
-                return True
-            if found is not False:
-                failure = failure or found
-        return failure or False
+        return failure or not deciding
 
     return matches
 

@@ -1,7 +1,12 @@
-"""Cases that tell what clients do and what they get: `tests/cases/<stage>/*.yaml`, played on a node without a socket.
+"""The cases of the stages, `tests/cases/<stage>/*.yaml`: what clients do and what they get; and the engine as a player.
 
-A case has a title, the clauses that it shows, `limits` and `acl` of the node if they matter, and steps. A step is one
-verb with its object:
+Each case is played by the engine (here, on a node without a socket), by the reference (`reference.py`) and by Spark
+(`spark.py`). What one of the last two cannot say, the case itself declares with the reason:
+
+    gap: {spark: a view begins with the first event, reference: it knows no windows}
+
+A gap that is none is a failure. Besides, a case has a title, the clauses that it shows, `limits`, `acl` and `domain` of
+the node if they matter, and steps. A step is one verb with its object:
 
     connect: {ann: {clean_start: false, session_expiry: 60}}   `present: true` expects the session to be there,
                                                                `refused: REASON` expects a refusal
@@ -12,8 +17,11 @@ verb with its object:
     unsubscribe: {ann: a/+}                        also {ann: {filter: a/+, name: big}}
     advertise: {bob: {name: one, filter: a, where: x > 1}}     `answer: REASON` if it is refused
     unadvertise: {bob: one}
-    publish: {bob: {topic: a/b, payload: hi}}      with the whole handshake; `answer: REASON` if it is not a success
-    gets: {ann: [hi]}                              the messages, all of them, in order: a payload, or every field
+    publish: {bob: {topic: a/b, payload: hi}}      with the whole handshake; `answer: REASON` if it is not a success;
+                                                   `metrics: {temperature: 20}` in place of a payload: Sparkplug B
+    untouched: {bob: {topic: a/b, payload: hi}}    publishes where the plan is known: no code of the stage runs
+    gets: {ann: [hi]}                              the messages, all of them, in order: a payload, or every field;
+                                                   of Sparkplug messages topic, `metrics`, and `seq` if it matters
     acknowledges: {ann: [hi]}                      as `gets`, acknowledging each until nothing more comes
     sends: {ann: {kind: Puback, packet_id: 1}}     any packet
     receives: {ann: [{kind: Pubrel, packet_id: 1}]}
@@ -28,15 +36,20 @@ verb with its object:
 When the steps are over, no client may have anything unread.
 """
 
+import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 import yaml
 
 from penstock.domain import Domain, Ensemble, LimitSettings, ensemble
+from penstock.engine.federation import overlay
+from penstock.engine.stages import runner
+from penstock.model.sparkplug.payload import read_sparkplug
 from penstock.policy.access.acl import Acl
 from penstock.wire.packet import (
     Packet,
@@ -55,16 +68,28 @@ from penstock.wire.properties import NO_PROPERTIES, Properties
 from penstock.wire.reason import Reason
 from tests.support.cases.packets import packet_of
 from tests.support.memory.joined import Client, Joined
+from tests.support.memory.sparkplug import encode
 from tests.support.models.invariants import check_node
 
 FOLDER = Path(__file__).parents[2] / "cases"
 
 
+STAGES = runner.names()
+"""Each has a folder of cases."""
+
+POLICIES = frozenset({"access", "brokering", "contracts", "monitors", "statements"})
+"""Keys of a domain that plans depend on."""
+
+
 class Case(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One story."""
+    """What happens at one node, and what clients get by it."""
 
     title: str
     steps: tuple[dict[str, Any], ...]
+    stage: str = ""
+    """The folder it is in."""
+    gap: dict[Literal["reference", "spark"], str] = {}
+    """By executor that cannot play it, why."""
     clauses: tuple[str, ...] = ()
     limits: dict[str, Any] = {}
     acl: str | None = None
@@ -81,7 +106,9 @@ class Case(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def cases(stage: str) -> tuple[Case, ...]:
     """All cases of one stage."""
     paths = sorted((FOLDER / stage).glob("*.yaml"))
-    return tuple(msgspec.convert(raw, Case) for path in paths for raw in yaml.safe_load(path.read_text()))
+    return tuple(
+        msgspec.convert({**raw, "stage": stage}, Case) for path in paths for raw in yaml.safe_load(path.read_text())
+    )
 
 
 class Player:
@@ -93,6 +120,7 @@ class Player:
         self._clients: dict[str, Client] = {}
         rights = self._acl(case.acl) if case.acl else None
         self.joined = Joined(LimitSettings(**case.limits), rights, durable, whole=_ensemble(case.domain))
+        overlay.prepare(self.joined.node)
 
     def play(self) -> None:
         for number, step in enumerate(self._case.steps, start=1):
@@ -101,7 +129,7 @@ class Player:
                     _VERBS[verb](self, what)
                 except AssertionError as error:
                     raise AssertionError(f"step {number}, {verb} {what}: {error}") from error
-                check_node(self.joined.node)
+                check_node(self.joined.node, not self._case.domain.keys() & POLICIES)
         unread = {name: client.inbox for name, client in self._clients.items() if client.inbox}
         assert not unread
 
@@ -129,7 +157,7 @@ class Player:
         for name, given in what.items():
             client = self._clients[name]
             wanted, granted, identifier, wishes = [], [], 0, dict[str, str]()
-            for one in _listed(given):
+            for one in listed(given):
                 fields: dict[str, Any] = {"filter": one} if isinstance(one, str) else dict(one)
                 identifier = fields.pop("id", identifier)
                 wishes |= {key: fields.pop(key) for key in ("where", "name", "scope") if key in fields}
@@ -146,7 +174,7 @@ class Player:
     def _unsubscribe(self, what: dict[str, Any]) -> None:
         for name, given in what.items():
             client, named = self._clients[name], given if isinstance(given, dict) else {"filter": given}
-            filters = _listed(named["filter"])
+            filters = listed(named["filter"])
             told = {"name": named["name"]} if "name" in named else named.get("properties", {})
             client.unsubscribe(*filters, user_properties=tuple(told.items()))
             answer = Reason[named.get("answer", "SUCCESS")]
@@ -154,7 +182,7 @@ class Player:
 
     def _publish(self, what: dict[str, Any]) -> None:
         for name, given in what.items():
-            for one in _listed(given):
+            for one in listed(given):
                 fields = dict(one)
                 answer = Reason[fields.pop("answer", "SUCCESS")]
                 client, message = self._clients[name], _struct(Publish, fields)
@@ -169,9 +197,17 @@ class Player:
                         client.sends(Pubrel(message.packet_id))
                         _find(client, Pubcomp(message.packet_id))
 
+    def _untouched(self, what: dict[str, Any]) -> None:
+        """The case has published on the topic before, so that its plan is made."""
+        file = code_of(self._case.stage)
+        assert file.is_file(), file
+        with called() as files:
+            self._publish(what)
+        assert file not in files, f"the stage `{self._case.stage}` is asked about it"
+
     def _advertise(self, what: dict[str, Any]) -> None:
         for name, given in what.items():
-            for one in _listed(given):
+            for one in listed(given):
                 fields = dict(one)
                 answer = fields.pop("answer", "SUCCESS")
                 payload = msgspec.json.encode(fields).decode()
@@ -195,14 +231,14 @@ class Player:
 
     def _sends(self, what: dict[str, Any]) -> None:
         for name, given in what.items():
-            self._clients[name].sends(*(packet_of(one) for one in _listed(given)))
+            self._clients[name].sends(*(packet_of(one) for one in listed(given)))
 
     def _receives(self, what: dict[str, Any]) -> None:
         for name, expected in what.items():
             assert self._clients[name].take() == [packet_of(one) for one in expected]
 
     def _loses(self, what: Any) -> None:
-        for name in _listed(what):
+        for name in listed(what):
             self._clients[name].lose()
 
     def _leaves(self, what: Any) -> None:
@@ -234,6 +270,7 @@ _VERBS: dict[str, Callable[[Player, Any], None]] = {
     "subscribe": Player._subscribe,
     "unsubscribe": Player._unsubscribe,
     "publish": Player._publish,
+    "untouched": Player._untouched,
     "advertise": Player._advertise,
     "unadvertise": Player._unadvertise,
     "gets": Player._gets,
@@ -251,12 +288,31 @@ _VERBS: dict[str, Callable[[Player, Any], None]] = {
 }
 
 
+def code_of(stage: str) -> Path:
+    """The module of a stage."""
+    return Path(runner.__file__).with_name(f"{stage}.py")
+
+
+@contextmanager
+def called() -> Iterator[set[Path]]:
+    """The files of all functions that are called in here."""
+    names: set[str] = set()
+    files: set[Path] = set()
+    before = sys.getprofile()
+    sys.setprofile(lambda frame, event, _: names.add(frame.f_code.co_filename) if event == "call" else None)
+    try:
+        yield files
+    finally:
+        sys.setprofile(before)
+        files.update(map(Path, names))
+
+
 def _ensemble(keys: dict[str, Any]) -> Ensemble:
     node = {"listen": "127.0.0.1:0", "store": "memory"}
     return ensemble(Domain.model_validate({"nodes": {"test": node}, **keys}))
 
 
-def _listed(value: Any) -> list[Any]:
+def listed(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value]
 
 
@@ -266,8 +322,25 @@ def _struct(cls: type[Any], given: dict[str, Any]) -> Any:
     properties = {name: fields.pop(name) for name in list(fields) if name in Properties.__struct_fields__}
     if properties:
         fields["properties"] = msgspec.convert(properties, Properties)
-    fields["payload"] = str(fields.get("payload", "")).encode()
+    fields["payload"] = payload_of(fields)
     return cls(**fields)
+
+
+def payload_of(fields: dict[str, Any]) -> bytes:
+    """Take what an event says out of its fields, as bytes."""
+    payload, metrics, seq = fields.pop("payload", ""), fields.pop("metrics", None), fields.pop("seq", None)
+    if metrics is None:
+        return str(payload).encode()
+    said: dict[str, Any] = {"timestamp": 1, "metrics": [_metric(*one) for one in metrics.items()]}
+    return encode(said if seq is None else {**said, "seq": seq})
+
+
+def _metric(name: str, value: Any) -> dict[str, Any]:
+    kind, number = _KINDS[type(value)]
+    return {"name": name, "datatype": number, f"{kind}_value": value}
+
+
+_KINDS = {int: ("int", 3), bool: ("boolean", 11), float: ("double", 10), str: ("string", 12)}
 
 
 def _find(client: Client, packet: Packet) -> None:
@@ -280,12 +353,20 @@ def _compare(got: list[Publish], expected: list[Any]) -> None:
     assert len(got) == len(expected), shown
     for message, wanted in zip(shown, expected, strict=True):
         if not isinstance(wanted, dict):
-            assert message.get("payload", "") == str(wanted), shown
+            assert message.get("payload", b"") == str(wanted).encode(), shown
             continue
         if "packet_id" not in wanted:
             message.pop("packet_id", None)
-        wanted = {name: str(value) if name == "payload" else value for name, value in wanted.items()}
+        if "metrics" in wanted:
+            message = message | metrics_of(message.pop("payload"), "seq" in wanted)
+        wanted = {name: str(value).encode() if name == "payload" else value for name, value in wanted.items()}
         assert message == wanted
+
+
+def metrics_of(payload: bytes, has_seq: bool = False) -> dict[str, Any]:
+    """What a Sparkplug payload says, as a case writes it."""
+    read = read_sparkplug(payload)
+    return {"metrics": dict(read["metrics"]), **({"seq": read.get("seq")} if has_seq else {})}
 
 
 def _shown(message: Publish) -> Iterator[tuple[str, Any]]:
@@ -294,7 +375,7 @@ def _shown(message: Publish) -> Iterator[tuple[str, Any]]:
         for name in holder.__struct_fields__:
             value = getattr(holder, name)
             if name != "properties" and value != getattr(default, name):
-                value = value.decode() if isinstance(value, bytes) else value
+                value = value.decode() if isinstance(value, bytes) and name != "payload" else value
                 if isinstance(value, tuple):  # the order of subscription identifiers means nothing
                     value = sorted(value) if name == "subscription_ids" else [list(pair) for pair in value]
                 yield name, value

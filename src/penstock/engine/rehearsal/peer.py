@@ -1,4 +1,4 @@
-"""Who is outside the nodes of a rehearsal: a client, or a foreign broker, that does all that MQTT asks of it."""
+"""A client or a foreign broker of a rehearsal: it does all that MQTT asks of it."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -51,8 +51,8 @@ class Delivered(NamedTuple):
         return f"{self.topic} {self.payload.decode(errors='backslashreplace')}".rstrip()
 
 
-class Actor:
-    """One entity's end of a connection with one node. `greeting` is None for a foreign broker: the node dials it."""
+class Peer:
+    """One entity's end of a connection with one node."""
 
     def __init__(self, name: str, node: str, got: Callable[[Delivered], None]) -> None:
         self.name = name
@@ -78,7 +78,7 @@ class Actor:
         self._last_id = 0
 
     def join(self, transport: Transport, greeting: Connect | None, claimant: Claimant | None = None) -> None:
-        """A connection is there: a client says who it is, a foreign broker waits to be told."""
+        """Begin a connection: a client sends its CONNECT; a foreign broker, with None, awaits the one of the node."""
         self._transport = transport
         self._claimant = claimant
         self.is_open = False
@@ -105,32 +105,32 @@ class Actor:
     ) -> None:
         key = key_of(subscription.filter, name)
         self.subscriptions[key] = subscription
-        told = (("where", where), ("name", name), ("scope", scope), ("policy", policy), ("contract", contract))
-        self._wishes[key] = Properties(user_properties=tuple(pair for pair in told if pair[1]))
+        pairs = (("where", where), ("name", name), ("scope", scope), ("policy", policy), ("contract", contract))
+        self._wishes[key] = Properties(user_properties=tuple(pair for pair in pairs if pair[1]))
         self._subscribe(key)
 
     def unsubscribe(self, filter: str, name: str = "", policy: str = "") -> None:
         self.subscriptions.pop(key_of(filter, name), None)
-        said = tuple(pair for pair in (("name", name), ("policy", policy)) if pair[1])
-        told = Properties(user_properties=said) if said else NO_PROPERTIES
-        self._send(Unsubscribe(self._next_id(), (filter,), told))
+        pairs = tuple(pair for pair in (("name", name), ("policy", policy)) if pair[1])
+        properties = Properties(user_properties=pairs) if pairs else NO_PROPERTIES
+        self._send(Unsubscribe(self._next_id(), (filter,), properties))
 
     def advertise(self, name: str, filter: str, where: str = "", scope: str = "global", policy: str = "") -> None:
-        told = {"name": name, "filter": filter, "scope": scope, "where": where, "policy": policy}
-        self._advertised[name] = msgspec.json.encode({key: said for key, said in told.items() if said})
+        fields = {"name": name, "filter": filter, "scope": scope, "where": where, "policy": policy}
+        self._advertised[name] = msgspec.json.encode({key: value for key, value in fields.items() if value})
         self.publish(ADVERTISE, self._advertised[name], 1, False)
 
     def unadvertise(self, name: str, policy: str = "") -> None:
         self._advertised.pop(name, None)
-        told = {"name": name, **({"policy": policy} if policy else {})}
-        self.publish(UNADVERTISE, msgspec.json.encode(told), 1, False)
+        fields = {"name": name, **({"policy": policy} if policy else {})}
+        self.publish(UNADVERTISE, msgspec.json.encode(fields), 1, False)
 
-    def bring(self, name: str, told: dict[str, object]) -> None:
-        self._brought[name] = msgspec.json.encode({"name": name, **told})
+    def bring(self, name: str, contract: dict[str, object]) -> None:
+        self._brought[name] = msgspec.json.encode({"name": name, **contract})
         self.publish(CONTRACT, self._brought[name], 1, False)
 
-    def set_policy(self, told: dict[str, object]) -> None:
-        self.publish(SET_POLICY, msgspec.json.encode(told), 1, False)
+    def set_policy(self, fields: dict[str, object]) -> None:
+        self.publish(SET_POLICY, msgspec.json.encode(fields), 1, False)
 
     def publish(
         self,
@@ -144,17 +144,17 @@ class Actor:
     ) -> None:
         packet_id = self._next_id() if qos else 0
         pairs = ((POLICY, policy), *properties) if policy else properties
-        told = Properties(user_properties=pairs, message_expiry=expiry) if pairs or expiry else NO_PROPERTIES
-        self._send(Publish(topic, payload, qos, retain, packet_id=packet_id, properties=told))
+        sent = Properties(user_properties=pairs, message_expiry=expiry) if pairs or expiry else NO_PROPERTIES
+        self._send(Publish(topic, payload, qos, retain, packet_id=packet_id, properties=sent))
 
     def forward(
         self, topic: str, payload: bytes, qos: int, retain: bool, properties: tuple[tuple[str, str], ...] = ()
     ) -> bool:
-        """As `publish`, by a foreign broker: only what the node has subscribed to there; whether it has."""
-        wanted = [one for one in self.subscriptions.values() if matches(one.filter, topic)]
-        if wanted:
-            self.publish(topic, payload, min(qos, max(one.qos for one in wanted)), retain, properties=properties)
-        return bool(wanted)
+        """Publish as a foreign broker does, if the node has subscribed to the topic there; return whether it has."""
+        granted = [wanted.qos for wanted in self.subscriptions.values() if matches(wanted.filter, topic)]
+        if granted:
+            self.publish(topic, payload, min(qos, max(granted)), retain, properties=properties)
+        return bool(granted)
 
     def prove(self, nonce: bytes) -> None:
         """Prove anew that it is in its trust groups."""
@@ -162,7 +162,7 @@ class Actor:
         self._send(group_proofs.auth(Reason.REAUTHENTICATE, self._claimant.claim))
 
     def disconnect(self) -> None:
-        """Say goodbye."""
+        """Send a DISCONNECT."""
         self._send(Disconnect())
 
     def receive(self, data: bytes) -> None:
@@ -182,9 +182,9 @@ class Actor:
             case Auth(reason=Reason.CONTINUE_AUTHENTICATION) if self._claimant is not None:
                 self._send(group_proofs.answer(self._claimant, packet))
             case Publish():
-                told, expiry = packet.properties.user_properties, packet.properties.message_expiry
-                said = (packet.topic, packet.payload, packet.qos, packet.retain)
-                self._got(Delivered(self.node, *said, told, expiry))
+                message = (packet.topic, packet.payload, packet.qos, packet.retain)
+                properties = packet.properties
+                self._got(Delivered(self.node, *message, properties.user_properties, properties.message_expiry))
                 if packet.qos:
                     self._send(Puback(packet.packet_id) if packet.qos == 1 else Pubrec(packet.packet_id))
             case Pubrel():
@@ -196,8 +196,8 @@ class Actor:
             case Suback():
                 self.answers.extend(map(Reason, packet.reasons))
             case Subscribe():
-                self.subscriptions |= {one.filter: one for one in packet.subscriptions}
-                self._send(Suback(packet.packet_id, tuple(one.qos for one in packet.subscriptions)))
+                self.subscriptions |= {wanted.filter: wanted for wanted in packet.subscriptions}
+                self._send(Suback(packet.packet_id, tuple(wanted.qos for wanted in packet.subscriptions)))
             case Disconnect():
                 self.refused = packet.properties.reason_string or Reason(packet.reason).name
                 self.is_open = False

@@ -1,9 +1,11 @@
-"""Cases of `tests/cases/<stage>` played on a node that records, and what views make of the recording."""
+"""The cases of the stages, played on a node that records, and what views make of the recording."""
 
-from collections.abc import Iterator
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from pyspark.sql import Row
 
@@ -15,7 +17,7 @@ from penstock.model.topic import matches, parse_filter
 from penstock.pipeline.spark.policies import Asker
 from penstock.wire.packet import Publish
 from penstock.wire.stream import Decoder
-from tests.support.cases.script import _VERBS, Case, Player
+from tests.support.cases.stages import _VERBS, Case, Player
 from tests.support.memory.joined import Client
 from tests.support.memory.recording import Written
 
@@ -30,13 +32,13 @@ class Asked(NamedTuple):
     no_local: bool
     is_shared: bool
 
-    def takes(self, row: Row, client_id: str, domain: Domain) -> bool:
+    def takes(self, row: Row, is_own: bool, domain: Domain) -> bool:
         event = Event(row.topic, bytes(row.payload), properties=bytes(row.properties))
         content = ensemble(domain).reader.read(event)
         return (
             matches(self.filter, row.topic)
             and (not self.where or make_condition(self.where).holds(content) is True)
-            and not (self.no_local and row.client_id == client_id)
+            and not (self.no_local and is_own)
         )
 
 
@@ -54,40 +56,32 @@ class Recording:
     """A case that was played."""
 
     case: Case
+    node: str
+    """What the journal calls the node: all cases are in one journal, those without policies at one node."""
     steps: list[Step] = field(default_factory=list)
     got: dict[Asker, list[Message]] = field(default_factory=dict)
 
-    def expected(self, rows: dict[int, Row], views: dict[str, set[tuple[int, int]]], asker: Asker) -> list[Message]:
-        """What a client should have got of its view, by what it had subscribed to."""
-        return [message for message, _ in self._kept(rows, views, asker)]
-
-    def authorised(self, rows: dict[int, Row], views: dict[str, set[tuple[int, int]]], asker: Asker) -> set[Message]:
-        """All of its view."""
-        return {
-            (rows[seq].topic, bytes(rows[seq].payload))
+    def expected(self, publishers: Mapping[int, str], view: Sequence[Row], asker: Asker) -> list[Message]:
+        """What a client should have got of its view, by what it had subscribed to; `publishers` by sequence number."""
+        return [
+            (row.topic, bytes(row.payload))
             for step in self.steps
-            for seq, _ in views.get(asker.label, ())
-            if seq in step.rows
-        }
+            for row in view
+            if row.seq in step.rows
+            and any(one.takes(row, publishers[row.seq] == asker.name, step.domain) for one in step.asked.get(asker, ()))
+        ]
 
-    def _kept(
-        self, rows: dict[int, Row], views: dict[str, set[tuple[int, int]]], asker: Asker
-    ) -> Iterator[tuple[Message, int]]:
-        for step in self.steps:
-            for seq in step.rows:
-                row = rows.get(seq)
-                if row is not None and (seq, 0) in views.get(asker.label, ()):
-                    wanted = [one for one in step.asked.get(asker, ()) if one.takes(row, asker.name, step.domain)]
-                    if wanted:
-                        yield (row.topic, bytes(row.payload)), seq
+    def authorised(self, view: Sequence[Row]) -> set[Message]:
+        """All of its view."""
+        return {(row.topic, bytes(row.payload)) for step in self.steps for row in view if row.seq in step.rows}
 
 
 class RecordingPlayer(Player):
     """Plays a case, and writes what the node recorded after each verb."""
 
-    def __init__(self, case: Case, folder: Path, journal: Written) -> None:
+    def __init__(self, case: Case, node: str, folder: Path, journal: Written) -> None:
         super().__init__(case, False, folder)
-        self.recording = Recording(case)
+        self.recording = Recording(case, node)
         self._journal = journal
         self._keys, self._has_acl = case.domain, case.acl is not None
         self._connections: list[tuple[Asker, Client]] = []
@@ -102,7 +96,7 @@ class RecordingPlayer(Player):
                 self._note_connections()
                 recorder = self.joined.node.recorder
                 assert recorder is not None
-                rows = self._journal.add("test", recorder.take(), revision)
+                rows = self._journal.add(self.recording.node, recorder.take(), revision)
                 if rows:
                     self.recording.steps.append(Step(rows, domain, asked))
                 if verb == "acl":
@@ -113,10 +107,11 @@ class RecordingPlayer(Player):
             self.recording.got.setdefault(asker, []).extend(_messages(client))
 
     def _domain(self) -> Domain:
-        node: dict[str, Any] = {"listen": "127.0.0.1:0", "store": "memory"}
+        name, node = self.recording.node, {"listen": "127.0.0.1:0", "store": "memory"}
         if self._has_acl:
             node["acl"] = str(self._folder / "acl")
-        return Domain.model_validate({"nodes": {"test": node}, **self._keys})
+        keys = json.loads(re.sub(r"\btest\b", name, json.dumps(self._keys)))
+        return Domain.model_validate({"nodes": {name: node}, **keys})
 
     def _subscribed(self) -> dict[Asker, list[Asked]]:
         found: dict[Asker, list[Asked]] = {}

@@ -1,0 +1,580 @@
+"""The observer of a run of the stages: steps that tell what they find, in place of those that act."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from functools import partial
+
+from penstock.engine.events import dedup
+from penstock.engine.events.dedup import Once
+from penstock.engine.events.fan_out import may_take
+from penstock.engine.events.passage import Outputs, Passage
+from penstock.engine.events.plan import PASS, Draft, Group, LinkClass, Plan, Plans, Stage, Target
+from penstock.engine.explain import releasing, verdicts
+from penstock.engine.explain.access import Views
+from penstock.engine.explain.arrival import Arrival
+from penstock.engine.explain.judging import Asked, refused_policy
+from penstock.engine.explain.matching import (
+    NO_MEANS,
+    Candidate,
+    asks_by_content,
+    local_part,
+    match_verdict,
+    unsatisfied,
+)
+from penstock.engine.explain.tokens import Carried, Weighed
+from penstock.engine.matching.predicates import Predicates
+from penstock.engine.node import Node
+from penstock.engine.sessions import placement
+from penstock.engine.sessions.session import Delivery, Session, Subscribed
+from penstock.engine.stages import (
+    admit,
+    conform,
+    edit,
+    emit,
+    judge,
+    match,
+    project,
+    prune,
+    release,
+    route,
+    runner,
+    shape,
+)
+from penstock.engine.stages.edit import Watch
+from penstock.model.decision import Decision
+from penstock.model.event import Event
+from penstock.model.link import Link
+from penstock.model.subject import Subject
+from penstock.model.verdict import Effect, Verdict
+
+_STOPPED = Verdict("match", Effect.SUPPRESS)
+"""Ends a delivery of which everything has been said."""
+_NOBODY = Session(0, Subject("", None, "", ""), 5)
+
+
+class Observed(Passage):
+    """A passage that is explained."""
+
+    __slots__ = ("arrival", "asked", "decisions", "verdicts", "weighed")
+
+    def __init__(self, came: Arrival, link: LinkClass, event: Event, now: float, weighed: Weighed) -> None:
+        super().__init__(came.node, Plans(link, {}), event, came.session or came.stand_in, now)
+        self.arrival = came
+        self.weighed = weighed
+        self.verdicts: list[Verdict] = []
+        """What the stages have said of the event, wherever it goes."""
+        self.asked: Asked | None = None
+        self.decisions: list[Decision] = []
+
+    def decide(self, link: Link | None, said: Iterable[Verdict], outputs: Iterable[Event] = ()) -> Decision:
+        """Return the decision about one link."""
+        came = self.arrival
+        return Decision(came.node.name, came.link, came.event, link, tuple(said), tuple(outputs))
+
+
+class Towards(Delivery):
+    """A delivery that is explained: what is said of the link that it goes by is gathered from all deliveries by it."""
+
+    __slots__ = ("candidate", "link", "matched", "outputs", "verdicts")
+
+    def __init__(self, link: Link, target: Target | None, event: Event, verdicts: list[Verdict]) -> None:
+        session = _NOBODY if target is None else target.session
+        super().__init__(session, event, event.qos, event.retain, ())
+        self.target = target
+        self.link = link
+        self.verdicts = verdicts
+        self.outputs: list[Event] = []
+        self.candidate: Candidate | None = None
+        """All that the link leads to; None: a member of a group."""
+        self.matched: Verdict | None = None
+        """Of a member of a group, what the stage match says."""
+
+    def say(self, *said: Verdict) -> None:
+        """Add what a stage says, once."""
+        self.verdicts += [verdict for verdict in said if verdict not in self.verdicts]
+
+    def copy(self, target: Target, event: Event) -> "Towards":
+        """Return the delivery of what a monitor has made of the event."""
+        made = Towards(self.link, target, event, self.verdicts)
+        made.passage, made.outputs, made.candidate, made.matched = (
+            self.passage,
+            self.outputs,
+            self.candidate,
+            self.matched,
+        )
+        return made
+
+
+class ObservedDraft(Draft):
+    """The draft of an observed event: every stage has a step, also where topic and link decide."""
+
+    __slots__ = ("_planners",)
+
+    def __init__(
+        self, node: Node, topic: str, plans: Plans, planners: "Mapping[Stage, Callable[[Draft], None]]"
+    ) -> None:
+        super().__init__(node, topic, plans)
+        self._planners = planners
+
+    def ask(self, stage: Stage) -> None:
+        planner = self._planners.get(stage)
+        if planner is not None:
+            planner(self)
+            return
+        steps, delivery_steps = len(self.steps), len(self.delivery_steps)
+        stage.plan(self)
+        self.steps[steps:] = [partial(_told, step) for step in self.steps[steps:]]
+        self.delivery_steps[delivery_steps:] = [
+            partial(_told_of, step) for step in self.delivery_steps[delivery_steps:]
+        ]
+
+
+def _told(step: Callable[[Passage], Verdict | Outputs | None], passage: Passage) -> Verdict | Outputs | None:
+    """Run the step of a stage that has nothing else to tell than its verdict."""
+    answer = step(passage)
+    assert isinstance(passage, Observed)
+    if isinstance(answer, Verdict):
+        passage.verdicts.append(answer)
+    return answer
+
+
+def _told_of(
+    step: Callable[[Delivery], Verdict | list[Delivery] | None], delivery: Delivery
+) -> Verdict | list[Delivery] | None:
+    answer = step(delivery)
+    assert isinstance(delivery, Towards)
+    if isinstance(answer, Verdict):
+        delivery.say(answer)
+    return answer
+
+
+class Explainer:
+    """Explains the way of one event. What it moves on are its own copies."""
+
+    def __init__(self, nodes: Mapping[str, Node], now: float, about: frozenset[str]) -> None:
+        self._nodes = nodes
+        self._now = now
+        self._about = about
+        self._watches: dict[tuple[str, str, str], Watch | None] = {}
+        self._scratch: dict[str, Node] = {}
+        self._had: dict[str, Once] = {}
+        self._forwarded: list[Arrival] = []
+        self._views = Views()
+        self._carried = Carried(now)
+        self._supposed = releasing.Supposed(tuple(nodes.values()))
+        self._planners: dict[Stage, Callable[[Draft], None]] = {
+            admit: partial(self._plan_for_arrivals, self._admit),
+            prune: partial(self._plan_for_arrivals, self._prune),
+            conform: lambda draft: draft.for_each_event(self._conform),
+            edit: partial(self._plan_for_arrivals, self._edit),
+            match: self._plan_match,
+            route: lambda draft: draft.for_each_delivery(self._route),
+            judge: lambda draft: draft.for_each_delivery(self._judge),
+            shape: lambda draft: draft.for_each_delivery(self._shape),
+            release: lambda draft: draft.for_each_delivery(self._release),
+            project: lambda draft: draft.for_each_delivery(self._project),
+            emit: self._plan_emit,
+        }
+
+    def supposing(self) -> AbstractContextManager[None]:
+        """Suppose, for a while, that situations are open which the event would open."""
+        return self._supposed.for_a_while()
+
+    def begin(self, start: Arrival) -> Arrival:
+        """Return the event as it comes to its first node, with its token."""
+        return self._carried.begin(start)
+
+    def arrive(self, came: Arrival) -> Observed:
+        """Return the passage of an event that comes to a node."""
+        self._had.setdefault(came.node.name, Once()).arrives()
+        weighed = self._carried.weigh(came)
+        watch = self._watch(came.node, came.link)
+        monitors = ((), ()) if watch is None else (watch.monitors, watch.key)
+        link = LinkClass(came.rights, came.link.type, came.neighbour, *monitors, token=weighed.passing)
+        return self._observed(came, link, came.event, weighed)
+
+    def take_forwarded(self) -> list[Arrival]:
+        """Return the arrivals at other nodes that have come of the last passage."""
+        forwarded, self._forwarded = self._forwarded, []
+        return forwarded
+
+    def _observed(self, came: Arrival, link: LinkClass, event: Event, weighed: Weighed) -> Observed:
+        passage = Observed(came, link, event, self._now, weighed)
+        passage.observer = self
+        passage.plan = runner.compile_plan(ObservedDraft(came.node, event.topic, passage.plans, self._planners))
+        return passage
+
+    # --- what the runner asks of an observer
+
+    def stopped(self, passage: Passage, verdict: Verdict) -> None:
+        """Take note of an event that goes no further."""
+        assert isinstance(passage, Observed)
+        if verdict not in passage.verdicts:
+            passage.verdicts.append(verdict)
+        passage.decisions.append(passage.decide(None, passage.verdicts))
+
+    def outputs(self, passage: Passage, events: tuple[Event, ...]) -> Iterator[Passage]:
+        """Return the passages of what monitors have made of an event."""
+        assert isinstance(passage, Observed)
+        link = passage.plans.key._replace(is_admitted=True, monitors=(), states=())
+        for event in dedup.told_apart(events):
+            if event.topic != passage.event.topic:
+                event = event._replace(token="")
+            output = self._observed(passage.arrival, link, event, passage.weighed)
+            output.verdicts = list(passage.verdicts)
+            output.decisions = passage.decisions
+            yield output
+
+    def deliveries(self, passage: Passage) -> Iterator[Delivery]:
+        """Return the deliveries to every link that the event might leave by. Each decision is made once all deliveries
+        by its link have been through the stages.
+        """
+        assert isinstance(passage, Observed)
+        node, topic = passage.node, passage.event.topic
+        found = node.index.match(topic)
+        plain = [one for one in found if not isinstance(one, Group | Predicates)]
+        plain += [one for several in found if isinstance(several, Predicates) for one in several]
+        decisions, by_group = list[Decision](), list[Decision]()
+        for group in (one for one in found if isinstance(one, Group)):
+            yield from self._to_members(passage, group, by_group)
+        shared = {decision.goes_by.target for decision in by_group if decision.goes_by is not None}
+        for candidate in self._candidates(passage, plain):
+            if candidate.is_concerned or candidate.link.target not in shared:
+                yield from self._to_candidate(passage, candidate, decisions)
+        decisions += by_group
+        if not decisions:
+            nobody = Verdict("match", Effect.SUPPRESS, "", f"nobody here subscribes to `{topic}`")
+            decisions.append(passage.decide(None, (*passage.verdicts, nobody)))
+        passage.decisions += decisions
+
+    # --- stages 1 to 4, once for an event
+
+    def _plan_for_arrivals(self, step: Callable[[Observed], Verdict | Outputs | None], draft: Draft) -> None:
+        if not draft.link.is_admitted:
+            draft.for_each_event(step)  # type: ignore[arg-type]
+
+    def _admit(self, passage: Observed) -> Verdict | None:
+        came, event = passage.arrival, passage.event
+        admitted = verdicts.admitted(came.node, passage.plans.key, event.topic)
+        passage.verdicts.append(passage.weighed.told(admitted))
+        refused = refused_policy(came.node, passage.sender, event)
+        if refused is not None and passage.verdicts[-1].effect is not Effect.SUPPRESS:
+            passage.verdicts.append(refused)
+        passage.event = event._replace(token=passage.weighed.goes)
+        return _suppressed(passage)
+
+    def _prune(self, passage: Observed) -> Verdict | None:
+        passage.event, said = self._views.pruned(passage.node, passage.arrival.actor, passage.event, self._now)
+        passage.verdicts += said
+        return _suppressed(passage)
+
+    def _conform(self, passage: Passage) -> Verdict | None:
+        assert isinstance(passage, Observed)
+        came, is_admitted = passage.arrival, passage.plans.key.is_admitted
+        if not is_admitted:
+            passage.verdicts += conform.judged(came.node, came.claims, passage.event)
+            if passage.verdicts[-1].effect is Effect.SUPPRESS:
+                return passage.verdicts[-1]
+        passage.event, said = releasing.conformed(came, passage.event, is_admitted, self._now)
+        passage.verdicts += said
+        return _suppressed(passage)
+
+    def _edit(self, passage: Observed) -> Verdict | Outputs | None:
+        came = passage.arrival
+        watch = self._watch(came.node, came.link)
+        if watch is None:
+            return None
+        events, said = self._asked("edit", came.node, watch, passage.event)
+        passage.verdicts += said
+        return Outputs(events) if events else passage.verdicts[-1]
+
+    def _asked(
+        self, stage: str, node: Node, watch: Watch, event: Event
+    ) -> tuple[tuple[Event, ...], tuple[Verdict, ...]]:
+        """Return what the monitors of a link make of the event, and what each has to say."""
+        events: tuple[Event, ...] = (event,)
+        said: list[Verdict] = []
+        scratch = self._scratch.setdefault(node.name, _scratch(node))
+        for at, monitor in enumerate(watch.monitors):
+            before, went_in = watch.states[at], events
+            why = monitor.why(before, went_in)
+            events = edit.ask(scratch, watch, at, went_in, self._now)
+            failures, scratch.notices = scratch.notices, []
+            if failures:
+                said.append(Verdict(stage, Effect.SUPPRESS, monitor.name, failures[0].reason))
+            else:
+                reason = verdicts.edit_reason(before, watch.states[at], went_in, events, why)
+                said.append(Verdict(stage, verdicts.edit_effect(went_in, events), monitor.name, reason))
+            if not events:
+                break
+        return events, tuple(said)
+
+    def _watch(self, node: Node, link: Link) -> Watch | None:
+        key = (node.name, link.source, link.target)
+        if key not in self._watches:
+            known = node.watches.get(key[1:])
+            self._watches[key] = known.copy() if known is not None else placement.new_watch(node, link)
+        return self._watches[key]
+
+    # --- stage 5, for each event that edit yields
+
+    def _plan_match(self, draft: Draft) -> None:
+        draft.end_link_part()
+        draft.for_each_event(self._begin_match)
+        draft.for_each_delivery(self._match)
+
+    def _begin_match(self, passage: Passage) -> Verdict | None:
+        """Learn from what goes on, and ask the rules of policy statements that come before matching."""
+        assert isinstance(passage, Observed)
+        wrong = self._views.taken(passage.node, passage.event)
+        if wrong:
+            return Verdict("project", Effect.SUPPRESS, "sparkplug", wrong)
+        self._supposed.look(passage.arrival, passage.event, self._now)
+        asked = passage.asked = Asked(passage.node, passage.event, passage.sender, self._now)
+        passage.verdicts += asked.said_before
+        passage.event = asked.event
+        return None if asked.verdict is None else passage.verdicts[-1]
+
+    def _candidates(self, passage: Observed, found: list[Subscribed | Watch]) -> list[Candidate]:
+        """Return the links out: to every neighbour but the one that it came from, and to the clients that it may
+        concern.
+        """
+        node, event, came = passage.node, passage.event, passage.arrival
+        assert passage.asked is not None
+        links = {name: _outwards(session, node) for name, session in node.neighbours.items()}
+        candidates = {name: Candidate(link, [node.neighbours[name]]) for name, link in links.items()}
+        about = {name: node.ensemble.links.get((node.name, name)) for name in sorted(self._about)}
+        candidates |= {name: Candidate(link) for name, link in about.items() if link and name not in candidates}
+        for one in found:
+            link = one.link if isinstance(one, Watch) else _outwards(one.session, node)
+            candidate = candidates.setdefault(link.target, Candidate(link))
+            if isinstance(one, Watch):
+                candidate.onlooker = True
+            else:
+                (candidate.matched if match.satisfies(node, event, one, self._now) else candidate.unmet).append(one)
+        for one in passage.asked.asked_for():
+            candidate = candidates[one.session.entity]
+            candidate.matched = candidate.matched or [one]
+        for session in node.sessions.values():
+            if session.neighbour is None and session.entity in candidates:
+                candidates[session.entity].sessions.append(session)
+        candidates.pop(came.neighbour or "", None)
+        return list(candidates.values())
+
+    def _to_candidate(self, passage: Observed, candidate: Candidate, decisions: list[Decision]) -> Iterator[Delivery]:
+        said, outputs = list(passage.verdicts), list[Event]()
+        link, topic = candidate.link, passage.event.topic
+        candidate.readable = [one for one in candidate.matched if _may_read(one.session, topic)]
+        candidate.targets = _targets(candidate.readable)
+        watch = self._watch(passage.node, link) if link.target not in passage.node.ensemble.nodes else None
+        for target in candidate.targets or (None,):
+            delivery = Towards(link, target, passage.event, said)
+            delivery.passage, delivery.candidate, delivery.outputs, delivery.watch = passage, candidate, outputs, watch
+            yield delivery
+        if candidate.has_output and not candidate.is_wanted:
+            said.append(Verdict("shape", Effect.SUPPRESS, "", f"`{link.target}` has asked for none of it"))
+        decision = passage.decide(link, said, outputs)
+        decisions.append(decision._replace(by_content=candidate.asks_by_content(topic)))
+
+    def _to_members(self, passage: Observed, group: Group, decisions: list[Decision]) -> Iterator[Delivery]:
+        """Return the delivery to the member whose turn it is; and to those that cannot have it, to say why."""
+        node, event = passage.node, passage.event
+        asked = passage.asked
+        assert asked is not None
+        found = group.peek(lambda member: may_take(node, event, member, self._now) and asked.lets(member))
+        by_content = any(asks_by_content(one, event.topic) for one in group.members)
+        for member in group.members:
+            link, said = _outwards(member.session, node), list(passage.verdicts)
+            outputs = list[Event]()
+            if found is not None and member is found[0]:
+                if event.id and not self._had[node.name].is_first(event, (group.name, group.filter)):
+                    decision = passage.decide(link, (*said, verdicts.had_it(group.name)))
+                    decisions.append(decision._replace(by_content=by_content))
+                    continue
+                turn = f"the turn of `{link.target}` among {len(group.members)}"
+                matched: Verdict | None = Verdict("match", Effect.PASS, member.filter, turn)
+                watch = self._watch(node, link)
+            else:
+                matched, watch = self._denied(passage, member, is_turn=found is None), None
+            if matched is None:
+                continue  # another's turn
+            delivery = Towards(link, Target([member]), event, said)
+            delivery.passage, delivery.matched, delivery.outputs, delivery.watch = passage, matched, outputs, watch
+            delivery.is_echo = found is None or member is not found[0]
+            yield delivery
+            decisions.append(passage.decide(link, said, outputs)._replace(by_content=by_content))
+
+    def _denied(self, passage: Observed, member: Subscribed, is_turn: bool) -> Verdict | None:
+        """Return what match says of a member that does not get the event; None if it is only not its turn."""
+        node, event, asked = passage.node, passage.event, passage.asked
+        assert asked is not None
+        if not _may_read(member.session, event.topic):
+            return verdicts.unreadable(member.session.rights, event.topic)
+        if not match.satisfies(node, event, member, self._now):
+            return unsatisfied(node, event, [member], self._now)
+        shown = match.shown(node, member.session, event, self._now)
+        if asked.lets(member) and shown.in_mean:
+            return Verdict("match", Effect.SUPPRESS, member.filter, NO_MEANS)
+        if asked.lets(member) and shown.event is not None and not is_turn:
+            return None
+        return Verdict("match", Effect.PASS, member.filter)
+
+    def _match(self, delivery: Delivery) -> Verdict | None:
+        assert isinstance(delivery, Towards)
+        passage, candidate, target = delivery.passage, delivery.candidate, delivery.target
+        assert isinstance(passage, Observed)
+        came = passage.arrival
+        if candidate is None:
+            assert delivery.matched is not None
+            matched = delivery.matched
+        else:
+            about = (candidate, candidate.readable, candidate.targets, passage.event, self._now)
+            matched = match_verdict(came.node, came.session, *about)
+        delivery.say(matched)
+        if matched.effect is Effect.SUPPRESS:
+            return matched
+        if candidate is not None and target is not None and delivery.watch is None:
+            delivery.target = local_part(target, came.session)
+            return _STOPPED if delivery.target is None else None
+        return None
+
+    # --- stages 6 to 11, for each delivery
+
+    def _route(self, delivery: Delivery) -> Verdict | None:
+        assert isinstance(delivery, Towards)
+        passage, link, event = delivery.passage, delivery.link, delivery.event
+        assert isinstance(passage, Observed)
+        node = passage.node
+        routed = verdicts.routed(node, passage.arrival.link, link, event)
+        delivery.say(routed)
+        if routed.effect is Effect.SUPPRESS:
+            return routed
+        if not event.id or delivery.candidate is None or link.target in node.neighbours:
+            return None
+        receiver = delivery.session.id if delivery.watch is None else link
+        if self._had[node.name].is_first(event, receiver):
+            return None
+        had_it = verdicts.had_it(link.target)
+        delivery.say(had_it)
+        return had_it
+
+    def _judge(self, delivery: Delivery) -> Verdict | None:
+        assert isinstance(delivery, Towards)
+        passage, target = delivery.passage, delivery.target
+        assert isinstance(passage, Observed)
+        assert passage.asked is not None
+        if target is None:
+            return None
+        for _, event in passage.asked.towards([target], delivery.verdicts):
+            delivery.event = event
+            return None
+        return judge.BLOCKED
+
+    def _shape(self, delivery: Delivery) -> list[Delivery] | None:
+        assert isinstance(delivery, Towards)
+        passage, watch, target, candidate = delivery.passage, delivery.watch, delivery.target, delivery.candidate
+        assert isinstance(passage, Observed)
+        node, sender = passage.node, passage.arrival.session
+        if watch is None:
+            return None
+        events = None if candidate is None else candidate.shaped.get(delivery.event)
+        if events is None:
+            events, said = self._asked("shape", node, watch, delivery.event)
+            delivery.say(*said)
+            if candidate is not None:
+                candidate.shaped[delivery.event] = events
+        targets = () if target is None else (target,)
+        made: list[Delivery] = [
+            delivery.copy(each, event)
+            for event in events
+            for each in shape.receivers(node, watch, targets, event, sender, self._now)
+            if not (each.no_local and each.session is sender)
+        ]
+        if candidate is not None:
+            candidate.has_output |= bool(events)
+            candidate.is_wanted |= bool(made)
+        return made
+
+    def _release(self, delivery: Delivery) -> Verdict | None:
+        assert isinstance(delivery, Towards)
+        passage, target, event = delivery.passage, delivery.target, delivery.event
+        assert passage is not None
+        if target is None:
+            return _STOPPED  # only monitors have seen it
+        told = event._replace(qos=min(event.qos, target.qos), retain=event.retain and target.retain_as_published)
+        released, said = releasing.released(passage.node, delivery.session, told, self._now)
+        delivery.say(*said)
+        if released is None:
+            return said[-1]
+        delivery.event = released
+        return None
+
+    def _project(self, delivery: Delivery) -> Verdict | None:
+        assert isinstance(delivery, Towards)
+        assert delivery.passage is not None
+        shown, said = self._views.shown(delivery.passage.node, delivery.session, delivery.event, self._now)
+        delivery.say(*said)
+        if shown is None:
+            return said[-1]
+        delivery.event = shown
+        return None
+
+    def _plan_emit(self, draft: Draft) -> None:
+        draft.for_each_delivery(self._emit)
+        draft.plan = Plan(PASS)
+        draft.plan.steps, draft.plan.delivery_steps = tuple(draft.steps), tuple(draft.delivery_steps)
+
+    def _emit(self, delivery: Delivery) -> Verdict | None:
+        assert isinstance(delivery, Towards)
+        passage, session, event = delivery.passage, delivery.session, delivery.event
+        assert isinstance(passage, Observed)
+        if delivery.is_echo:
+            return _STOPPED  # of a member of a group that does not get it
+        leaves = verdicts.leaves(session, event.qos)
+        delivery.say(leaves)
+        if leaves.effect is Effect.SUPPRESS:
+            return leaves
+        delivery.outputs.append(event)
+        self._forward(passage.node, session, event)
+        return None
+
+    def _forward(self, node: Node, session: Session, event: Event) -> None:
+        """Let an event that leaves for another node come there."""
+        beyond = self._nodes.get(session.neighbour or "")
+        if beyond is None or session.outlet is None:
+            return
+        back = beyond.neighbours[node.name]
+        path = (*event.path, node.name) if node.ensemble.is_cyclic else (node.name,)
+        token = self._carried.named(node, event)
+        came = event._replace(
+            origin=back.client_id, user=back.subject.user, link_type=back.publish_type, path=path, token=token
+        )
+        self._forwarded.append(
+            Arrival(beyond, Link(node.name, beyond.name, back.publish_type), came, back, back.rights)
+        )
+
+
+def _suppressed(passage: Observed) -> Verdict | None:
+    """Return the last verdict, if it ends the way of the event."""
+    last = passage.verdicts[-1] if passage.verdicts else None
+    return last if last is not None and last.effect is Effect.SUPPRESS else None
+
+
+def _may_read(session: Session, topic: str) -> bool:
+    return session.rights is None or session.rights.may_read(topic)
+
+
+def _outwards(session: Session, node: Node) -> Link:
+    return Link(node.name, session.entity, session.notify_type)
+
+
+def _targets(subscriptions: list[Subscribed]) -> tuple[Target, ...]:
+    of_session: dict[int, list[Subscribed]] = {}
+    for one in subscriptions:
+        of_session.setdefault(one.session.id, []).append(one)
+    return tuple(map(Target, of_session.values()))
+
+
+def _scratch(node: Node) -> Node:
+    """Return a node to report failures of monitors to, in place of the real one."""
+    return Node(node.name, node.limits, node.make_id, ensemble=node.ensemble)

@@ -1,0 +1,107 @@
+"""The connection machine by itself: bytes in, bytes out, whoever carries them."""
+
+import random
+
+import pytest
+
+from penstock.engine.connections.connection import MAX_CONNECT_BYTES
+from penstock.wire.codec import encode
+from penstock.wire.packet import (
+    Connack,
+    Connect,
+    Disconnect,
+    Packet,
+    Pingreq,
+    Pingresp,
+    Puback,
+    Publish,
+    Subscribe,
+    Subscription,
+)
+from penstock.wire.reason import Reason
+from penstock.wire.session import CLOSED, LEAVING, OPEN
+from tests.support.memory.joined import Client, Joined
+
+LARGE = 20_000
+
+
+@pytest.mark.parametrize("version", [4, 5])
+@pytest.mark.parametrize("seed", range(20))
+def test_how_bytes_are_cut_makes_no_difference(version: int, seed: int) -> None:
+    draw = random.Random(seed)
+    packets: list[Packet] = [
+        Connect("ann", version),
+        Subscribe(1, (Subscription("a/#", 2),)),
+        *(Publish(f"a/{draw.randrange(3)}", bytes(draw.choice((0, 5, LARGE)))) for _ in range(5)),
+        Publish("a/b", b"once", 1, packet_id=7),
+        Pingreq(),
+        Publish("a/c", b"last"),
+        Disconnect(),
+        Publish("a/d", b"too late"),
+    ]
+    stream = b"".join(encode(packet, version) for packet in packets)
+    whole, pieces = Client(Joined(), version), Client(Joined(), version)
+    whole.sends_bytes(stream)
+    while stream:
+        size = draw.choice((1, 2, 3, 50, LARGE))
+        pieces.node_end.receive(stream[:size])
+        stream = stream[size:]
+    pieces.joined.turn()
+    assert whole.raw == pieces.raw
+    assert len(whole.raw) >= 11
+    assert whole.closed is pieces.closed is Reason.SUCCESS
+
+
+def test_an_acknowledgement_that_waits_for_the_store_goes_out_before_the_reason() -> None:
+    joined = Joined(durable=True, commits=False)
+    client = joined.connect("ann", session_expiry=60)
+    joined.commit()
+    joined.turn()
+    client.take()
+    client.sends(Publish("a", b"hi", 1, packet_id=1), Connack())
+    assert client.node_end.phase == LEAVING
+    client.sends(Publish("a", b"ignored", 1, packet_id=2))
+    joined.commit()
+    joined.turn()
+    assert client.take() == [Puback(1, Reason.NO_MATCHING_SUBSCRIBERS)]
+    assert client.raw[-1] == encode(Disconnect(Reason.PROTOCOL_ERROR), 5)
+    assert client.node_end.phase == CLOSED
+    assert client.closed is Reason.PROTOCOL_ERROR
+
+
+def test_publications_wait_while_the_host_is_full_and_nothing_else_does() -> None:
+    joined = Joined()
+    reader, writer = joined.connect("reader").subscribe("a"), joined.connect("writer")
+    reader.take()
+    writer.take()
+    host = writer.node_end.host
+    host.is_full = True
+    writer.sends(Pingreq(), Publish("a", b"1"), Publish("a", b"2"), Pingreq())
+    writer.sends(Publish("a", b"3"))
+    assert writer.take() == [Pingresp()]
+    assert reader.payloads() == []
+    for _ in range(100):
+        writer.node_end.tick()
+    assert writer.node_end.phase == OPEN
+    host.is_full = False
+    writer.node_end.release_held()
+    joined.turn()
+    assert writer.take() == [Pingresp()]
+    assert reader.payloads() == ["1", "2", "3"]
+
+
+def test_a_stranger_gets_no_memory_for_a_long_packet() -> None:
+    client = Client(Joined(), 5)
+    assert MAX_CONNECT_BYTES < 0x1FFFFF
+    client.sends_bytes(b"\x10\xff\xff\x7f")  # a CONNECT of 0x1fffff bytes begins
+    assert client.closed is Reason.PACKET_TOO_LARGE
+    assert client.raw == []
+
+
+def test_an_error_of_the_engine_is_not_hidden_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A live node logs it and closes the connection; a rehearsal or a test must fail."""
+    joined = Joined()
+    client = joined.connect("ann")
+    monkeypatch.setattr("penstock.engine.sessions.receive.handle", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        client.sends(Pingreq())
