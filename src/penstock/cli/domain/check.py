@@ -60,8 +60,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--names",
         action="store_true",
-        help="print only what files and Python code it names that OLD does not, the links over which it would send a"
-        " secret of OLD to another place, and the record of changes that it would end",
+        help="print only the files and Python code that it names and OLD does not, the links over which it would send a"
+        " secret of OLD elsewhere, and the audit file that it would end",
     )
     parser.add_argument("--strict", action="store_true", help="fail for warnings too")
     parser.add_argument(
@@ -74,7 +74,7 @@ def main(argv: list[str]) -> int:
     parser = _parser()
     options = parser.parse_args(argv)
     if options.json and options.expand:
-        parser.error("--json goes without --expand: the expansion is YAML")
+        parser.error("--json cannot be used with --expand: the expansion is YAML")
     if options.names:
         return _names(parser, options)
     try:
@@ -98,7 +98,7 @@ def main(argv: list[str]) -> int:
 def _names(parser: argparse.ArgumentParser, options: argparse.Namespace) -> int:
     """Print external names. Nothing is imported, and no file is read but the domain's own."""
     if options.against is None:
-        parser.error("--names goes with --against")
+        parser.error("--names needs --against")
     try:
         before = read(options.against).domain
     except DomainError:  # its message may quote secrets of a file that is not the caller's

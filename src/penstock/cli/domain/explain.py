@@ -38,43 +38,43 @@ Exit code: 0, 1 if the node cannot be reached, 2 for bad arguments, 3 if the dom
 def _parser() -> argparse.ArgumentParser:
     parser = command_parser(
         "explain",
-        "Explain why an event is delivered, changed or withheld: every stage, the rule that spoke, and what it"
-        " did, towards each receiver.",
+        "Explain why an event is delivered, changed or withheld: every stage, its rule and its effect,"
+        " towards each receiver.",
         _EPILOG,
     )
     parser.add_argument("file", nargs="?", type=Path, metavar="FILE", help="the domain file")
     parser.add_argument("--node", metavar="URL", help="admin address of a live node, as http://127.0.0.1:8080")
     parser.add_argument("--from", dest="source", required=True, metavar="X", help="the client that publishes")
-    parser.add_argument("--topic", required=True, metavar="T", help="what it publishes to")
+    parser.add_argument("--topic", required=True, metavar="T", help="the topic it publishes to")
     payload = parser.add_mutually_exclusive_group()
-    payload.add_argument("--payload", default="", metavar="P", help="what it says (default: nothing)")
-    payload.add_argument("--payload-file", type=Path, metavar="PATH", help="what it says, byte for byte")
+    payload.add_argument("--payload", default="", metavar="P", help="its payload (default: empty)")
+    payload.add_argument("--payload-file", type=Path, metavar="PATH", help="file with its payload")
     payload.add_argument("--metrics", metavar="JSON", help="""a Sparkplug message, as '{"temperature": 20}'""")
     parser.add_argument("--seq", type=int, metavar="N", help="the `seq` of a Sparkplug message of --metrics")
     parser.add_argument(
-        "--births", type=Path, metavar="PATH", help="births that nodes know of: JSON lines, or a folder of payloads"
+        "--births", type=Path, metavar="PATH", help="births that nodes know: JSON lines, or a folder of payloads"
     )
     parser.add_argument("--content-type", default="", metavar="TYPE", help="MQTT 5 content type, as application/json")
     parser.add_argument(
-        "--policy", default="", metavar="TEXT|@FILE", help="policy statement that is attached to it; @FILE: in a file"
+        "--policy", default="", metavar="TEXT|@FILE", help="policy statement that is attached; @FILE: in a file"
     )
     parser.add_argument("--qos", type=int, choices=(0, 1, 2), default=0, help="(default 0)")
     parser.add_argument("--retain", action="store_true", help="as a retained message")
-    parser.add_argument("--to", action="append", default=[], metavar="Y", help="only what leads to Y (may be repeated)")
-    parser.add_argument("--at", metavar="NODE", help="the node it publishes at, if it is listed at several")
+    parser.add_argument("--to", action="append", default=[], metavar="Y", help="only receiver Y (may be repeated)")
+    parser.add_argument("--at", metavar="NODE", help="the node it publishes at, if it may publish at several")
     parser.add_argument(
         "--state",
         action="append",
         default=[],
         metavar="MONITOR=STATE",
-        help="let a monitor be in a state; MONITOR@SOURCE->TARGET: only on that link",
+        help="put a monitor into a state; MONITOR@SOURCE->TARGET: only on that link",
     )
     parser.add_argument(
         "--subscribed",
         action="append",
         default=[],
         metavar="CLIENT=FILTER[ where CONDITION]",
-        help="only these subscriptions are there; CLIENT@NODE: of a client that the file does not list",
+        help="assume only these subscriptions; CLIENT@NODE: of an unlisted client",
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     return parser
@@ -86,7 +86,7 @@ def main(argv: list[str]) -> int:
     if (options.file is None) is (options.node is None):
         parser.error("either FILE or --node")
     if options.node is not None and (options.at or options.state or options.subscribed or options.births):
-        parser.error("--at, --state, --subscribed and --births go with FILE: a live node is as it is")
+        parser.error("--at, --state, --subscribed and --births need FILE: they cannot change a live node")
     try:
         check_topic(options.topic)
         explained = _of_file(options) if options.file is not None else _of_node(options)

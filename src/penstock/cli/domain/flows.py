@@ -65,9 +65,11 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--on", metavar="FILTER", default=ANY_TOPIC, help="only events published on these topics (default: any)"
     )
-    parser.add_argument("--routes", action="store_true", help="no clients on the way: flow routes, not flow paths")
+    parser.add_argument("--routes", action="store_true", help="through brokers only: flow routes, not flow paths")
     parser.add_argument(
-        "--assertions", action="store_true", help="only whether the assertions of the domain hold, each with its reason"
+        "--assertions",
+        action="store_true",
+        help="show only whether the assertions hold, each with its reason",
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument("--svg", type=Path, metavar="OUT", help="write a picture to this file; `-`: to standard output")

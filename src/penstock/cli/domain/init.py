@@ -104,7 +104,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "folder", nargs="?", type=Path, default=Path(), metavar="FOLDER", help="where to; default: this folder"
     )
-    parser.add_argument("--name", metavar="NAME", help="of the domain; default: as the folder")
+    parser.add_argument("--name", metavar="NAME", help="name of the domain; default: that of the folder")
     parser.add_argument("--nodes", metavar="NAMES", help="the brokers; the others dial the first (default main)")
     parser.add_argument("--devices", metavar="NAMES", help="clients that measure and take commands (default sensor)")
     parser.add_argument("--viewers", metavar="NAMES", help="clients that only read (default dashboard)")
@@ -112,14 +112,18 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--hosts",
         metavar="HOSTS",
-        help="names and addresses by which the network reaches the nodes, with TLS and certificates that are made now;"
+        help="host names and addresses of the nodes in the network; adds TLS listeners and generates certificates;"
         " `none`: this machine only (the default)",
     )
     parser.add_argument(
-        "--admin", metavar="NAME", help="person who may look at nodes and change them (default admin); `none`: nobody"
+        "--admin", metavar="NAME", help="user who may administer the nodes (default admin); `none`: nobody"
     )
-    parser.add_argument("--console", choices=["yes", "no"], help="whether to serve the console (default: if it can)")
-    parser.add_argument("--journal", choices=["yes", "no"], help="whether to record what happens (default: if it can)")
+    parser.add_argument(
+        "--console", choices=["yes", "no"], help="whether to serve the console (default: yes, if it is installed)"
+    )
+    parser.add_argument(
+        "--journal", choices=["yes", "no"], help="whether to keep a journal (default: yes, if it is installed)"
+    )
     parser.add_argument(
         "--port",
         metavar="PORT",
@@ -128,8 +132,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     for option, usual, what in _MORE_PORTS:
         parser.add_argument(f"--{option}", type=_port, metavar="PORT", help=f"{what} (default {usual})")
-    parser.add_argument("-y", "--yes", action="store_true", help="ask nothing: take the defaults")
-    parser.add_argument("--force", action="store_true", help="overwrite what is there")
+    parser.add_argument("-y", "--yes", action="store_true", help="do not ask: take the defaults")
+    parser.add_argument("--force", action="store_true", help="overwrite existing files")
     return parser
 
 

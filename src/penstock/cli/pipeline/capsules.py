@@ -58,8 +58,8 @@ def _parser() -> argparse.ArgumentParser:
         help="also publish results, as the capsule's client: to mqtt://[user[:password]@]host[:port], else to the"
         " broker of --from, else to the node that the domain has the client at",
     )
-    add("--once", action="store_true", help="end when all that is there now is done")
-    add("--every", type=float, default=1.0, metavar="SECONDS", help="look for what is new so often (default: 1)")
+    add("--once", action="store_true", help="end when all present input is processed")
+    add("--every", type=float, default=1.0, metavar="SECONDS", help="seconds between two polls (default: 1)")
     add("--max-bytes", type=int, default=MOST_BYTES, metavar="N", help="of segments, for one batch (default: 64 MiB)")
     add("--master", metavar="URL", help="where Spark runs (default: what SPARK_REMOTE says, else local[*])")
     add("--json", action="store_true", help="print one JSON object for each batch")

@@ -68,7 +68,7 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--subject", action="append", default=[], metavar="NAME", help="only about this client (may be repeated)"
     )
-    parser.add_argument("--last", type=_count, metavar="N", help="only of the last N events that came to nodes")
+    parser.add_argument("--last", type=_count, metavar="N", help="only the last N events that came to nodes")
     return parser
 
 

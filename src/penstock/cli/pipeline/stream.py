@@ -31,13 +31,13 @@ Exit code: 0, 1 if the job fails, 2 for bad arguments, 3 if the domain does not 
 
 def _parser() -> argparse.ArgumentParser:
     parser = command_parser(
-        "pipeline stream", "Write what subjects may have of all that nodes record, as they record it.", _EPILOG
+        "pipeline stream", "Write the part of the events that subjects may read, as nodes record them.", _EPILOG
     )
     add = parser.add_argument
     add("--domain", type=Path, required=True, metavar="FILE", help="judge everything by this domain file")
     add("--from", dest="journal", type=Path, required=True, metavar="JOURNAL", help="the folder of a journal")
     add("--to", type=Path, required=True, metavar="FOLDER", help="where the tables are written")
-    add("--checkpoint", type=Path, required=True, metavar="FOLDER", help="where the stream keeps how far it is")
+    add("--checkpoint", type=Path, required=True, metavar="FOLDER", help="where the stream keeps its progress")
     subjects = parser.add_mutually_exclusive_group(required=True)
     subjects.add_argument("--subject", action="append", metavar="NAME", help="a client of the domain, or a client id")
     subjects.add_argument("--all-subjects", action="store_true", help="every client that the domain lists")
@@ -46,8 +46,8 @@ def _parser() -> argparse.ArgumentParser:
     add("--publish", metavar="URL", help="also publish views to a broker: mqtt://[user[:password]@]host[:port]")
     add("--topic-prefix", metavar="P", default=f"governed/{SUBJECT}", help="publish to P/TOPIC (default: %(default)s)")
     add("--client-id", metavar="ID", default="penstock-stream", help="publish as this client (default: %(default)s)")
-    add("--once", action="store_true", help="end when all segments that are sealed now are done")
-    add("--every", type=float, default=1.0, metavar="SECONDS", help="look for new segments so often (default: 1)")
+    add("--once", action="store_true", help="end when all segments sealed by now are processed")
+    add("--every", type=float, default=1.0, metavar="SECONDS", help="seconds between two polls (default: 1)")
     add("--max-bytes", type=int, default=MOST_BYTES, metavar="N", help="of segments, for one batch (default: 64 MiB)")
     add("--master", metavar="URL", help="where Spark runs (default: what SPARK_REMOTE says, else local[*])")
     add("--json", action="store_true", help="print one JSON object for each batch")

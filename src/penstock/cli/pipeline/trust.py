@@ -43,9 +43,7 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--longest", type=_count, metavar="N", help="edges of the longest path (default: as the domain)"
     )
-    parser.add_argument(
-        "--penalty", type=int, metavar="MU", help="bad evidence that a bad event is (default: as the domain)"
-    )
+    parser.add_argument("--penalty", type=int, metavar="MU", help="weight of a bad event (default: as the domain)")
     parser.add_argument(
         "--half-life", type=_duration, metavar="TIME", help="as 30s, 5m, 2d; 0: no ageing (default: as the domain)"
     )

@@ -39,17 +39,17 @@ Exit code: 0, 1 if births cannot be read, 2 for bad arguments, 3 if the domain d
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = command_parser("access", "Say who may read and write which Sparkplug messages and metrics.", _EPILOG)
+    parser = command_parser("access", "Show who may read and write which Sparkplug messages and metrics.", _EPILOG)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    grants = commands.add_parser("grants", help="all that a subject may read and write, by topic and metric")
-    why = commands.add_parser("why", help="which policies grant a metric, take it out, or do not apply")
+    grants = commands.add_parser("grants", help="everything that a subject may read and write, by topic and metric")
+    why = commands.add_parser("why", help="which policies grant a metric, exclude it, or do not apply")
     odd = commands.add_parser("conflicts", help="policies that never apply, change nothing, or cut each other's grants")
     for command in (grants, why, odd):
         command.add_argument("--domain", type=Path, required=True, metavar="FILE", help="the domain file")
         command.add_argument("--json", action="store_true", help="print JSON")
         add_options(command)
     for command in (grants, why):
-        command.add_argument("--subject", required=True, metavar="S", help="whom it is about")
+        command.add_argument("--subject", required=True, metavar="S", help="the subject")
     why.add_argument("--topic", required=True, metavar="T", help="the topic of a message")
     why.add_argument("--metric", required=True, metavar="M", help="the metric's name")
     why.add_argument("--value", metavar="JSON", help="its value, or a mapping with `value`, `type`, `properties`")

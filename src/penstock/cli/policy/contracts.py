@@ -25,7 +25,7 @@ _NO_RULES = (RuleFit("", Standing.UNRELATED, ("they have no topic in common",)),
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = command_parser("contracts", "Say which contracts of producers and consumers fit.", _EPILOG)
+    parser = command_parser("contracts", "Show which contracts of producers and consumers fit.", _EPILOG)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     match = commands.add_parser("match", help="for every pair whether and why it fits")
     match.add_argument("domain", type=Path, metavar="DOMAIN", help="the domain file")
