@@ -15,7 +15,7 @@ import pytest
 from playwright.sync_api import expect
 
 from penstock.client.admin import CA, CERT
-from penstock.console.login.slow_senders import MAX_FORMS
+from penstock.console.login.form_limit import MAX_FORMS
 from tests.support.processes.certificates import Authority
 from tests.support.processes.commands import penstock, run
 from tests.support.processes.console import PEOPLE, Looking, console, looking

@@ -53,7 +53,7 @@ def serve(served: ConsoleSettings, ready: Callable[[str], None], until_eof: bool
     from nicegui import app as pages
     from nicegui import ui
 
-    from penstock.console.login.door import LoginGuard, person_of
+    from penstock.console.login.guard import LoginGuard, person_of
     from penstock.console.parts import PARTS, PagePart
     from penstock.console.shell import shell
 

@@ -25,8 +25,8 @@ from penstock.domain.checks import (
 from penstock.domain.checks.warnings import warnings
 from penstock.domain.compile.expand import Expansion, with_patterns, with_protocols
 from penstock.domain.compile.graph import graph
-from penstock.domain.finding import Loc, Mistake, WrongValue
 from penstock.domain.patterns.settings import Roles
+from penstock.domain.problems import Loc, Mistake, WrongValue
 from penstock.domain.schema.base import MEMORY
 from penstock.domain.schema.domain import Domain
 from penstock.domain.schema.node_settings import NodeSettings

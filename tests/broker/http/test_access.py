@@ -21,10 +21,10 @@ from starlette.types import Receive, Scope, Send
 
 from penstock.broker.federation import Federation
 from penstock.broker.http import bounded_http
+from penstock.broker.http.admin_tokens import IDLE_SECONDS, MAX_SECONDS, MAX_SESSIONS, AdminTokens
 from penstock.broker.http.audit import MAX_REFUSED
 from penstock.broker.http.bounded_http import HEAD_SECONDS
 from penstock.broker.http.endpoint import NOBODY
-from penstock.broker.http.guard import IDLE_SECONDS, MAX_SECONDS, MAX_SESSIONS, AdminTokens
 from penstock.broker.http.people import NO_USER
 from penstock.broker.http.secret_masks import MaskError, mask_secrets, restore_secrets
 from penstock.broker.identity.attempts import MAX_FROM_ADDRESS

@@ -14,6 +14,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from penstock.broker.http import audit, openapi, people
+from penstock.broker.http.admin_tokens import AdminTokens
 from penstock.broker.http.answers import comparison, decisions, drafts, flows, pipeline, status, subjects
 from penstock.broker.http.answers.comparison import Comparisons
 from penstock.broker.http.answers.decisions import RecentDecisions
@@ -22,7 +23,6 @@ from penstock.broker.http.answers.flows import FlowAnswers
 from penstock.broker.http.answers.status import RatingSnapshot
 from penstock.broker.http.audit import AuditLog
 from penstock.broker.http.endpoint import ApiEndpoint, ApiError, ApiRequest, Caller, Error
-from penstock.broker.http.guard import AdminTokens
 from penstock.broker.http.processes import Turns
 from penstock.broker.http.secret_masks import HIDDEN
 from penstock.broker.identity.logins import Logins

@@ -5,9 +5,9 @@ import time
 import msgspec
 
 from penstock import __version__
+from penstock.broker.http.admin_tokens import IDLE_SECONDS
 from penstock.broker.http.audit import AuditEntry, record
 from penstock.broker.http.endpoint import ApiEndpoint, ApiError, ApiRequest, Done
-from penstock.broker.http.guard import IDLE_SECONDS
 from penstock.broker.identity.logins import LoginRefused
 from penstock.policy.tokens.errors import show
 

@@ -14,7 +14,7 @@ from penstock.domain import Domain, DomainSource, check, diff, ensemble, read
 from penstock.domain.check import sorted_problems
 from penstock.domain.compile.expand import Expansion
 from penstock.domain.compile.secret_destinations import redirected_secrets
-from penstock.domain.finding import Remark
+from penstock.domain.problems import Remark
 from penstock.domain.yaml.files import external_names
 from penstock.domain.yaml.write import domain_text
 from penstock.model.errors import DomainError, Problem

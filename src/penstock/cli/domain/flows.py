@@ -13,7 +13,7 @@ from penstock.analysis.picture import picture
 from penstock.cli.parsers import command_parser
 from penstock.cli.table import print_table
 from penstock.domain import Ensemble, check, ensemble, read
-from penstock.domain.finding import known_names_hint
+from penstock.domain.problems import known_names_hint
 from penstock.model.errors import TopicError
 from penstock.model.topic import parse_filter
 

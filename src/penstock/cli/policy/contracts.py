@@ -11,7 +11,7 @@ import msgspec
 from penstock.cli.parsers import command_parser
 from penstock.cli.table import print_table
 from penstock.domain import check, ensemble, read
-from penstock.domain.finding import known_names_hint
+from penstock.domain.problems import known_names_hint
 from penstock.policy.contracts.contract_set import Contracts
 from penstock.policy.contracts.fit import RuleFit, Standing, Way, match_all, way
 from penstock.policy.contracts.release import PRIVACY

@@ -9,8 +9,8 @@ from nicegui.element import Element
 from penstock.broker.http.answers.decisions import DecisionRow
 from penstock.console import names, widgets
 from penstock.console.decisions.explanation import NAMES
+from penstock.console.decisions.feed import FILTERS, MAX_ROWS, DecisionFeed, NewDecisions
 from penstock.console.decisions.panel import DecisionPanel
-from penstock.console.decisions.recent import FILTERS, MAX_ROWS, DecisionFeed, NewDecisions
 from penstock.console.person import Person
 from penstock.model.verdict import Effect
 

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
-from penstock.domain.finding import Loc, Remark, known_names_hint
+from penstock.domain.problems import Loc, Remark, known_names_hint
 from penstock.domain.schema.domain import Domain
 from penstock.language.condition import Condition
 from penstock.language.tree import And, Attribute, Select, walk

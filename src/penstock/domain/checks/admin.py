@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from penstock.domain.finding import Entities, WrongValue, known_names_hint
+from penstock.domain.problems import Entities, WrongValue, known_names_hint
 from penstock.domain.schema.domain import Domain
 
 

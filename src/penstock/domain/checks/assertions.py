@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from penstock.domain.finding import Entities, Loc, WrongValue
+from penstock.domain.problems import Entities, Loc, WrongValue
 from penstock.domain.schema.domain import Domain
 from penstock.policy.monitors.protocol import UNLISTED
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from penstock.domain.compile.capsules import compiled, mistakes
-from penstock.domain.finding import Entities, Mistake, Remark, WrongValue, known_names_hint
+from penstock.domain.problems import Entities, Mistake, Remark, WrongValue, known_names_hint
 from penstock.domain.schema.domain import Domain
 from penstock.model.topic import overlaps
 

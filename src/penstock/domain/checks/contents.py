@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from penstock.domain.compile.monitors import attributes_at
-from penstock.domain.finding import Loc, Mistake, Remark, WrongValue
+from penstock.domain.problems import Loc, Mistake, Remark, WrongValue
 from penstock.domain.schema.contents import WrittenCondition
 from penstock.domain.schema.domain import Domain
 from penstock.language.condition import Condition

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from penstock.domain.finding import Entities, Remark, WrongValue, join_names, known_names_hint
+from penstock.domain.problems import Entities, Remark, WrongValue, join_names, known_names_hint
 from penstock.domain.schema.contracts import attribute_types, compiled, mistakes
 from penstock.domain.schema.domain import Domain
 from penstock.model.topic import overlaps

@@ -9,7 +9,7 @@ from pathlib import Path
 from penstock.domain.checks.contents import compiled
 from penstock.domain.compile.graph import LinkGraph
 from penstock.domain.compile.monitors import attributes_at, compile_monitor
-from penstock.domain.finding import Entities, Loc, Mistake, Remark, WrongValue, join_names, known_names_hint
+from penstock.domain.problems import Entities, Loc, Mistake, Remark, WrongValue, join_names, known_names_hint
 from penstock.domain.schema.domain import Domain
 from penstock.domain.schema.policies import ANY, MonitorSettings, Pair
 from penstock.model.content.content import Reader

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from penstock.domain.checks.access import is_never_true
 from penstock.domain.checks.contents import compiled
-from penstock.domain.finding import Entities, Loc, Mistake, Remark, WrongValue, join_names, known_names_hint
+from penstock.domain.problems import Entities, Loc, Mistake, Remark, WrongValue, join_names, known_names_hint
 from penstock.domain.schema.domain import Domain
 from penstock.domain.schema.statements import EVERYBODY, ApplySettings, StatementSettings, problem_of
 from penstock.language.printer import show

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from penstock.domain.finding import Loc, WrongValue, join_names, known_names_hint
+from penstock.domain.problems import Loc, WrongValue, join_names, known_names_hint
 from penstock.domain.schema.domain import Domain
 from penstock.domain.schema.federation import LinkTypes
 from penstock.domain.schema.policies import Pair, TableSettings

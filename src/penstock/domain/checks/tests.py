@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 
 from penstock.domain.checks.contents import compiled
-from penstock.domain.finding import Entities, Loc, Mistake, Remark, WrongValue, known_names_hint
+from penstock.domain.problems import Entities, Loc, Mistake, Remark, WrongValue, known_names_hint
 from penstock.domain.schema.domain import Domain
 from penstock.domain.schema.tests import (
     OTHERS,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Iterator
 
-from penstock.domain.finding import Entities, Remark, WrongValue, known_names_hint
+from penstock.domain.problems import Entities, Remark, WrongValue, known_names_hint
 from penstock.domain.schema.domain import Domain
 from penstock.domain.schema.tokens import TokenSettings
 from penstock.model.errors import PolicyError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from penstock.domain.finding import Entities, Remark, WrongValue, known_names_hint
+from penstock.domain.problems import Entities, Remark, WrongValue, known_names_hint
 from penstock.domain.schema.domain import Domain
 from penstock.domain.schema.trust import SecretError
 

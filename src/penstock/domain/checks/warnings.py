@@ -9,8 +9,8 @@ from penstock.domain.compile import users
 from penstock.domain.compile.expand import Expansion
 from penstock.domain.compile.graph import graph
 from penstock.domain.compile.monitors import compile_automaton
-from penstock.domain.finding import Loc, Remark, join_names
 from penstock.domain.patterns.settings import Roles
+from penstock.domain.problems import Loc, Remark, join_names
 from penstock.domain.schema.domain import Domain
 from penstock.domain.units import Address
 from penstock.model.content.content import Reader

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from penstock.domain.finding import Loc, Mistake, WrongValue
 from penstock.domain.patterns import hierarchy, interface, levels, protocols, roles
 from penstock.domain.patterns.settings import Hierarchy, Interface, Levels, Pattern, Roles
+from penstock.domain.problems import Loc, Mistake, WrongValue
 from penstock.domain.schema.domain import Domain
 from penstock.model.errors import DomainError, PolicyError, Problem
 from penstock.model.yaml.tree import path_text

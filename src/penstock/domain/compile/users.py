@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from penstock.domain.finding import Remark
+from penstock.domain.problems import Remark
 from penstock.domain.schema.node_settings import NodeSettings
 
 if TYPE_CHECKING:

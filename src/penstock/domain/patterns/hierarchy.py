@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from penstock.domain.finding import Entities, Loc, WrongValue
 from penstock.domain.patterns.settings import Hierarchy
 from penstock.domain.patterns.tables import PatternTable, join_tables
+from penstock.domain.problems import Entities, Loc, WrongValue
 from penstock.domain.schema.domain import Domain
 from penstock.domain.schema.federation import ClientSettings, LinkSettings, LinkTypes
 

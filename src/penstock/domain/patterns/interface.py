@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from penstock.domain.finding import Entities, Loc, WrongValue, known_names_hint
 from penstock.domain.patterns.settings import Interface
+from penstock.domain.problems import Entities, Loc, WrongValue, known_names_hint
 from penstock.domain.schema.base import MAX_NAME
 from penstock.domain.schema.domain import Domain
 from penstock.domain.schema.policies import MonitorSettings, Pair

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import product
 
-from penstock.domain.finding import WrongValue
 from penstock.domain.patterns.settings import Levels
 from penstock.domain.patterns.tables import PatternTable, join_tables
+from penstock.domain.problems import WrongValue
 from penstock.domain.schema.domain import Domain
 from penstock.domain.schema.federation import LinkTypes
 from penstock.domain.schema.policies import Pair, TableSettings

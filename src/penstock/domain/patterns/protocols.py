@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from penstock.domain.finding import Remark
+from penstock.domain.problems import Remark
 from penstock.domain.schema.domain import Domain
 from penstock.domain.schema.policies import MonitorSettings
 from penstock.model.errors import PolicyError

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from penstock.domain.finding import Entities, Loc, WrongValue, known_names_hint
 from penstock.domain.patterns.settings import Role, Roles
 from penstock.domain.patterns.tables import PatternTable, join_tables
+from penstock.domain.problems import Entities, Loc, WrongValue, known_names_hint
 from penstock.domain.schema.base import MAX_NAME, MEMORY
 from penstock.domain.schema.domain import Domain
 from penstock.domain.schema.federation import ClientSettings, LinkSettings, LinkTypes

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import yaml
 
-from penstock.domain.finding import Loc
+from penstock.domain.problems import Loc
 from penstock.domain.yaml.layout import Notes
 from penstock.model.yaml.document import yaml_loader
 from penstock.model.yaml.tree import YamlEntry, YamlMapping, YamlSequence

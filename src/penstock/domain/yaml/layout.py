@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from yaml.nodes import ScalarNode
 from yaml.resolver import Resolver
 
-from penstock.domain.finding import Loc
+from penstock.domain.problems import Loc
 from penstock.domain.schema.base import keys
 from penstock.domain.schema.domain import DomainFile
 from penstock.domain.yaml.mistakes import models_at

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from penstock.domain.finding import Loc
+from penstock.domain.problems import Loc
 from penstock.domain.schema.base import MEMORY
 from penstock.domain.schema.domain import Domain
 from penstock.domain.yaml.files import FileName, FileRole, map_files

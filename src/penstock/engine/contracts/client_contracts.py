@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from penstock.domain.finding import suggestion
+from penstock.domain.problems import suggestion
 from penstock.engine.contracts import registry
 from penstock.engine.contracts.registry import BROUGHT, CONSUMER, State
 from penstock.engine.sessions import advertise

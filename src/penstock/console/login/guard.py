@@ -17,8 +17,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from penstock.broker.http.host_names import OwnNames, is_same_site
 from penstock.console.admin_client import ApiClientError
+from penstock.console.login.form_limit import FormLimit
 from penstock.console.login.plain import plain
-from penstock.console.login.slow_senders import FormLimit
 from penstock.console.person import People, Person
 from penstock.console.prose import prose
 
