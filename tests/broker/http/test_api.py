@@ -177,7 +177,7 @@ def test_a_draft_is_checked_and_put_into_force(live: LiveNode) -> None:
     assert any("ann" in change for change in answer_["changes"])
     assert SECRET in (live.folder / "domain.yaml").read_text()
     status, refused = ask(live, "POST", "/api/draft", None, {"text": draft["text"], "revision": draft["revision"]})
-    assert (status, "is another" in refused["error"]) == (409, True)
+    assert (status, "has changed since" in refused["error"]) == (409, True)
     assert ask(live, "POST", "/api/draft", None, {"text": draft["text"]})[0] == 409, "marks of which file?"
     again = {"text": draft["text"], "revision": ask(live, "GET", "/api/draft")[1]["revision"]}
     assert ask(live, "POST", "/api/draft", None, again)[1]["done"]

@@ -102,7 +102,7 @@ def test_who_may_not_have_an_event_finds_nothing_out_by_a_condition(live: LiveNo
     for code, caller in ((3, eve), (4, eve), (3, cai), (4, cai)):
         since = ask(live, "GET", "/api/decisions")[1]["next"]
         with Paho("spy").connects(live.port) as spy, Paho("pat").connects(live.port) as pat:
-            spy.subscribe(f"{shared}seen", 1, packet_properties={"where": "code == 4"})
+            spy.subscribe(f"{shared}seen", 1, said={"where": "code == 4"})
             pat.publish("seen", json.dumps({"code": code}).encode(), 1)
         for stage in ("", "match", "route"):
             rows = ask(live, "GET", f"/api/decisions?since={since}&subject=spy&topic=seen&stage={stage}", caller)[1][

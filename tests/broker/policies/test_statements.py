@@ -268,7 +268,7 @@ def both() -> Iterator[tuple[Nodes, str]]:
 
 def subscribe(paho: Paho, filter: str, **properties_: str) -> int:
     """SUBSCRIBE with these user properties; the reason code."""
-    return paho.subscribe(filter, 1, packet_properties=properties_)
+    return paho.subscribe(filter, 1, said=properties_)
 
 
 def settle(subscriber: Paho, publisher: Paho, topic: str) -> None:
