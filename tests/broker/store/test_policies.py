@@ -355,7 +355,7 @@ def test_the_command_deletes_what_is_chosen(full: Path) -> None:
 
 def test_the_command_makes_no_store(tmp_path: Path) -> None:
     code, _, error = run("--store", str(tmp_path / "missing.db"))
-    assert (code, error) == (1, f"penstock persisted: there is no store `{tmp_path}/missing.db`\n")
+    assert (code, error) == (1, f"penstock: there is no store `{tmp_path}/missing.db`\n")
     assert not (tmp_path / "missing.db").exists()
 
 
