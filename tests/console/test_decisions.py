@@ -107,7 +107,7 @@ def test_a_metric_that_is_withheld_is_struck_out(works: Looking, page: Page, cli
     assert removed.locator("td del").evaluate("it => getComputedStyle(it).textDecorationLine") == "line-through"
     expect(panel.locator("tr.pk-metric-same th")).to_have_text("Torque")
     assert panel.locator(".pk-stages li b").all_inner_texts()[0] == "admit"
-    assert panel.locator(".pk-stages li").count() == 10
+    assert panel.locator(".pk-stages li").count() == 11
     expect(panel.locator("[data-stage=emit]")).to_contain_text("and how does it leave?")
     works.picture(page, "decision-metrics")
     close(page)
@@ -153,7 +153,7 @@ def test_the_address_names_what_is_open(works: Looking, page: Page, clients: Cli
     page.mouse.click(20, 600)
     page.wait_for_url(f"{works.address}/decisions")
     page.goto(f"{works.address}/decisions?id=999999&of=floor")
-    expect(page.get_by_role("dialog")).to_contain_text("no longer kept")
+    expect(page.get_by_role("dialog")).to_contain_text("No longer available")
 
 
 @pytest.mark.parametrize(

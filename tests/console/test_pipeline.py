@@ -61,7 +61,7 @@ def test_payloads_may_be_in_a_report_so_who_may_not_see_them_does_not_see_it(pla
     record.add(report=REPORT)
     (newest, *_) = sorted(journal(plant).joinpath(FOLDER).glob("*.html"), key=lambda path: path.stat().st_mtime)[::-1]
     with plant.page(f"/pipeline?report={newest.stem}", user="eve", width=390) as page:
-        expect(page.get_by_role("alert").filter(has_text="takes content")).to_be_visible()
+        expect(page.get_by_role("alert").filter(has_text="needs content")).to_be_visible()
         assert page.locator("iframe").count() == 0
         assert page.evaluate("document.documentElement.scrollWidth") <= 390
 

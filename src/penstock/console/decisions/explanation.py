@@ -54,7 +54,7 @@ def prose_html(text: str) -> str:
 
 
 def stages(verdicts: Sequence[VerdictAccount], is_whole: bool = True) -> None:
-    """Show the ten stages in order, those with a verdict highlighted; the others are known only of a whole decision."""
+    """Show the stages in order, those with a verdict highlighted; the others are known only of a whole decision."""
     by_stage: dict[str, list[VerdictAccount]] = {name: [] for name in NAMES}
     for verdict in verdicts:
         by_stage.setdefault(verdict.stage, []).append(verdict)
